@@ -1,0 +1,21 @@
+//! Gives the shared library the ELF identity that relinked and existing programs look for.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+        return;
+    }
+    for arg in [
+        // rust-lld ignores --default-symver, which is what names the version node after the SONAME.
+        "-fuse-ld=bfd",
+        "-Wl,-soname,libcudnn.so.9",
+        // Every symbol becomes `cudnnX@@libcudnn.so.9`, the version that linked programs ask for.
+        "-Wl,--default-symver",
+        "-Wl,-Bsymbolic",
+        // Worker threads may outlive a dlclose, so the code has to stay mapped.
+        "-Wl,-z,nodelete",
+        "-Wl,-z,now",
+    ] {
+        println!("cargo::rustc-cdylib-link-arg={arg}");
+    }
+}

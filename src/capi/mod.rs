@@ -1,0 +1,1 @@
+//! The C boundary: translates, never computes. The only `extern "C"`, the only C names, the only status numbers.

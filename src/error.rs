@@ -1,0 +1,131 @@
+//! What can go wrong, in the library's own words: argument, index, value and rule. No C types, no status numbers.
+
+use std::borrow::Cow;
+
+/// The outcome of every fallible function inside the library.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// One refused call. [`Error::class`] tells which family of C status it belongs to; the text is what
+/// `cudnnGetLastErrorString` and the log show.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A required pointer was NULL.
+    #[error("{argument} is NULL")]
+    Null {
+        /// Name of the C parameter.
+        argument: &'static str,
+    },
+    /// A handle or descriptor that is not alive, or of another kind.
+    #[error("{argument} is not a live {kind}: {reason}")]
+    Handle {
+        /// Name of the C parameter.
+        argument: &'static str,
+        /// What was expected, for example "tensor descriptor".
+        kind: &'static str,
+        /// Why it was refused.
+        reason: &'static str,
+    },
+    /// A scalar argument outside its range.
+    #[error("{argument} = {value}: {rule}")]
+    Argument {
+        /// Name of the C parameter.
+        argument: &'static str,
+        /// The value given.
+        value: i64,
+        /// The rule it breaks.
+        rule: Cow<'static, str>,
+    },
+    /// An array entry outside its range.
+    #[error("{argument}[{index}] = {value}: {rule}")]
+    Element {
+        /// Name of the C parameter.
+        argument: &'static str,
+        /// Index of the entry, from 0.
+        index: usize,
+        /// The value given.
+        value: i64,
+        /// The rule it breaks.
+        rule: Cow<'static, str>,
+    },
+    /// Arguments that are fine alone but do not fit each other.
+    #[error("{0}")]
+    Mismatch(Cow<'static, str>),
+    /// Valid, but not done: either the original refuses it under strict mode, or it is not built.
+    #[error("{0}")]
+    Unsupported(Cow<'static, str>),
+    /// The library or a descriptor is not in the state that the call needs.
+    #[error("{0}")]
+    NotInitialized(Cow<'static, str>),
+    /// Host memory ran out.
+    #[error("cannot allocate {bytes} bytes of host memory")]
+    HostAllocation {
+        /// Size of the failed request.
+        bytes: usize,
+    },
+    /// The core could not run the work.
+    #[error("{0}")]
+    Execution(Cow<'static, str>),
+    /// A defect of this library.
+    #[error("internal error: {0}")]
+    Internal(Cow<'static, str>),
+}
+
+/// The families of C statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// An argument is wrong.
+    BadParam,
+    /// Meaningful, but not done.
+    NotSupported,
+    /// State missing.
+    NotInitialized,
+    /// Host memory ran out.
+    HostAllocation,
+    /// The core failed.
+    Execution,
+    /// A defect of this library.
+    Internal,
+}
+
+impl Error {
+    /// The family of C status this error belongs to.
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Null { .. }
+            | Error::Handle { .. }
+            | Error::Argument { .. }
+            | Error::Element { .. }
+            | Error::Mismatch(_) => Class::BadParam,
+            Error::Unsupported(_) => Class::NotSupported,
+            Error::NotInitialized(_) => Class::NotInitialized,
+            Error::HostAllocation { .. } => Class::HostAllocation,
+            Error::Execution(_) => Class::Execution,
+            Error::Internal(_) => Class::Internal,
+        }
+    }
+
+    /// A scalar argument that breaks `rule`.
+    pub fn argument(argument: &'static str, value: i64, rule: impl Into<Cow<'static, str>>) -> Self {
+        Error::Argument { argument, value, rule: rule.into() }
+    }
+
+    /// An array entry that breaks `rule`.
+    pub fn element(
+        argument: &'static str,
+        index: usize,
+        value: i64,
+        rule: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Error::Element { argument, index, value, rule: rule.into() }
+    }
+
+    /// Arguments that do not fit each other.
+    pub fn mismatch(text: impl Into<Cow<'static, str>>) -> Self {
+        Error::Mismatch(text.into())
+    }
+
+    /// Something valid that is not done.
+    pub fn unsupported(text: impl Into<Cow<'static, str>>) -> Self {
+        Error::Unsupported(text.into())
+    }
+}

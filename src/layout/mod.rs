@@ -1,0 +1,36 @@
+//! Index arithmetic: dims, strides, packed and overlap predicates, formats, blocking, spans and the loop nest.
+//!
+//! Nothing here knows pointers or element types: offsets count scalars.
+#![forbid(unsafe_code)]
+
+pub mod dims;
+pub mod nest;
+
+pub use dims::{Dims, MAX_RANK};
+pub use nest::{Axis, LoopNest, MAX_AXES};
+
+/// An axis that memory holds in blocks: `dims[axis]` is cut into groups of `block` neighbours that lie side by
+/// side (stride 1). This one form is NC/xHWx, nChw8c, nChw16c, `NCHW_VECT_C` and the x4/x32 element types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The dimension that is cut; 1 (C) for every named format.
+    pub axis: usize,
+    /// Neighbours per group, at least 1.
+    pub block: i64,
+}
+
+/// Where each element of a tensor lies, counted in scalars.
+///
+/// Element `(i_0, ..., i_r)` lies at `sum i_k * strides[k]`; when [`split`](Layout::split) cuts axis `a` into
+/// blocks of `b`, `i_a * strides[a]` becomes `(i_a / b) * strides[a] + i_a % b`. When `b` does not divide
+/// `dims[a]`, the last group has a tail of `b - dims[a] % b` padding scalars per position, which every operation
+/// writes as zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Logical extents, outermost dimension first.
+    pub dims: Dims,
+    /// Stride of every dimension in scalars; of a split axis, the stride from group to group.
+    pub strides: Dims,
+    /// The blocked axis, if there is one.
+    pub split: Option<Split>,
+}

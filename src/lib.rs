@@ -1,0 +1,24 @@
+//! A drop-in `libcudnn.so.9` for the legacy descriptor API.
+//!
+//! ```text
+//!  src/capi/    the C boundary: translates, never computes
+//!  src/desc/    plain data behind the opaque handles
+//!  src/ops/     the meaning of one call: checks across descriptors -> Plan of Problems
+//!  src/layout/  index arithmetic: dims, strides, formats, blocking, LoopNest
+//!  src/dtype/   element types, conversion and rounding rules
+//!  src/exec/    the context behind cudnnHandle_t; runs a Plan on the handle's core
+//!  src/backend/ reference loop, CPU core
+//! ```
+//! Arrows point downwards only; `tests/architecture.rs` enforces it.
+#![deny(rustdoc::broken_intra_doc_links)]
+
+pub mod backend;
+pub mod capi;
+pub mod desc;
+pub mod dtype;
+pub mod error;
+pub mod exec;
+pub mod layout;
+pub mod ops;
+
+pub use error::{Error, Result};

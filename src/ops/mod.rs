@@ -1,0 +1,60 @@
+//! The meaning of one call: checks across descriptors, then a plan of [`Problem`]s for a core to run.
+#![forbid(unsafe_code)]
+
+use crate::dtype::Scalar;
+use crate::layout::LoopNest;
+
+/// The factors of `dst = alpha * src + beta * dst`.
+///
+/// Callers pass `float` unless the destination is `double`; every float is exact as an `f64`, so one pair of
+/// fields serves both. `beta == 0` means that the destination is never read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scaling {
+    /// Factor of the source.
+    pub alpha: f64,
+    /// Factor of the old destination.
+    pub beta: f64,
+}
+
+impl Scaling {
+    /// `alpha = 1`, `beta = 0`: a plain move.
+    pub const MOVE: Scaling = Scaling { alpha: 1.0, beta: 0.0 };
+
+    /// Whether this is a plain move, which keeps every bit when the types agree.
+    pub fn is_move(&self) -> bool {
+        self.alpha == 1.0 && self.beta == 0.0
+    }
+}
+
+/// `dst = convert(alpha * src + beta * dst)` for every pair of offsets of the nest (operand 0 dst, 1 src).
+#[derive(Clone, Copy)]
+pub struct Transform {
+    /// Offsets in scalars of each operand's own type; canonical (see [`LoopNest`]).
+    pub nest: LoopNest<2>,
+    /// Scalar type of the destination.
+    pub dst: Scalar,
+    /// Scalar type of the source.
+    pub src: Scalar,
+    /// Alpha and beta.
+    pub scaling: Scaling,
+}
+
+/// `dst = convert(beta * dst)` for every offset of the nest; `beta == 0` writes zero without reading.
+#[derive(Clone, Copy)]
+pub struct Fill {
+    /// Offsets in scalars of the destination; canonical.
+    pub nest: LoopNest<1>,
+    /// Scalar type of the destination.
+    pub dst: Scalar,
+    /// Factor of the old destination.
+    pub beta: f64,
+}
+
+/// One task that a core runs in one go.
+#[derive(Clone, Copy)]
+pub enum Problem {
+    /// Move, convert and scale.
+    Transform(Transform),
+    /// Write padding.
+    Fill(Fill),
+}

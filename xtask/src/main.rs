@@ -1,0 +1,3 @@
+//! Maintainers' tasks: `cargo xtask <task>`.
+
+fn main() {}
