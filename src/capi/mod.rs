@@ -1,1 +1,3 @@
 //! The C boundary: translates, never computes. The only `extern "C"`, the only C names, the only status numbers.
+
+pub mod types;
