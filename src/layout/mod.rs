@@ -3,9 +3,11 @@
 //! Nothing here knows pointers or element types: offsets count scalars.
 #![forbid(unsafe_code)]
 
+pub mod canonical;
 pub mod dims;
 pub mod nest;
 
+pub use canonical::Class;
 pub use dims::{Dims, MAX_RANK};
 pub use nest::{Axis, LoopNest, MAX_AXES};
 
