@@ -1,7 +1,8 @@
 //! The canonical form of a [`LoopNest`]: the steps towards it and the class of nest that comes out.
 //!
-//! Every step is a pure function with one post-condition: the multiset of offset tuples is unchanged (their
-//! order is not). Every step asks that [`LoopNest::span`] is known for each operand; then nothing overflows.
+//! Every step depends on nothing but the nest, rewrites it in place (a nest is half a kilobyte; copies would
+//! cost more than the work) and has one post-condition: the multiset of offset tuples is unchanged, though not
+//! their order. Every step asks that [`LoopNest::span`] is known for each operand; then nothing overflows.
 
 use super::nest::{Axis, LoopNest};
 
@@ -33,28 +34,33 @@ impl<const N: usize> LoopNest<N> {
     ///
     /// Post: the multiset of offset tuples is unchanged; no axis has extent 1; no destination stride is
     /// negative; destination strides descend; no two neighbours can be folded; a second call changes nothing.
-    pub fn canonical(self) -> Self {
-        self.drop_unit_axes().make_dst_positive().sort_by_dst_stride().fold_contiguous()
+    pub fn canonical(mut self) -> Self {
+        self.drop_unit_axes();
+        self.make_dst_positive();
+        self.sort_by_dst_stride();
+        self.fold_contiguous();
+        self
     }
 
     /// The nest as it is and after each step, with the steps' names: what the log prints. The last entry equals
     /// [`canonical`](Self::canonical), which is the one to call where only the result matters.
     pub fn canonical_steps(self) -> [(&'static str, Self); 5] {
-        let dropped = self.drop_unit_axes();
-        let positive = dropped.make_dst_positive();
-        let sorted = positive.sort_by_dst_stride();
-        let folded = sorted.fold_contiguous();
+        let mut nest = self;
+        let mut after = |step: fn(&mut Self)| {
+            step(&mut nest);
+            nest
+        };
         [
             ("as given", self),
-            ("drop unit axes", dropped),
-            ("make dst positive", positive),
-            ("sort by dst stride", sorted),
-            ("fold contiguous", folded),
+            ("drop unit axes", after(Self::drop_unit_axes)),
+            ("make dst positive", after(Self::make_dst_positive)),
+            ("sort by dst stride", after(Self::sort_by_dst_stride)),
+            ("fold contiguous", after(Self::fold_contiguous)),
         ]
     }
 
     /// Removes the loops that turn once: their strides never matter. Post: no axis has extent 1.
-    pub fn drop_unit_axes(mut self) -> Self {
+    pub fn drop_unit_axes(&mut self) {
         let axes = self.axes_mut();
         let mut kept = 0;
         for i in 0..axes.len() {
@@ -64,13 +70,12 @@ impl<const N: usize> LoopNest<N> {
             }
         }
         self.truncate(kept);
-        self
     }
 
     /// Turns round each loop that walks the destination backwards: it starts at what was its end, in every
     /// operand. Post: no destination stride is negative. Loops that leave the destination in place stay as
     /// they are.
-    pub fn make_dst_positive(mut self) -> Self {
+    pub fn make_dst_positive(&mut self) {
         let mut offsets = self.offsets;
         for axis in self.axes_mut().iter_mut().filter(|a| a.strides[0] < 0) {
             for (offset, stride) in offsets.iter_mut().zip(&mut axis.strides) {
@@ -80,12 +85,11 @@ impl<const N: usize> LoopNest<N> {
             }
         }
         self.offsets = offsets;
-        self
     }
 
     /// Puts the loops in order of falling destination stride, so that writes move forward; equal ones in order
     /// of the sources' strides, then as they were. Signs do not count.
-    pub fn sort_by_dst_stride(mut self) -> Self {
+    pub fn sort_by_dst_stride(&mut self) {
         let axes = self.axes_mut();
         // Insertion sort: stable, in place, and nothing is faster for the handful of loops there are.
         for i in 1..axes.len() {
@@ -97,12 +101,11 @@ impl<const N: usize> LoopNest<N> {
             }
             axes[at] = axis;
         }
-        self
     }
 
     /// Merges every loop with its inner neighbour where one turn of the outer is all turns of the inner, in
     /// every operand: `outer.stride == inner.extent * inner.stride`. Post: no such neighbours are left.
-    pub fn fold_contiguous(mut self) -> Self {
+    pub fn fold_contiguous(&mut self) {
         let axes = self.axes_mut();
         let mut last = 0; // axes[..=last] are done
         for i in 1..axes.len() {
@@ -118,7 +121,6 @@ impl<const N: usize> LoopNest<N> {
         }
         let rank = axes.len().min(last + 1);
         self.truncate(rank);
-        self
     }
 }
 
@@ -237,12 +239,15 @@ mod tests {
                 assert_eq!(offsets(&after), before, "{step}: {nest} became {after}");
             }
             // Each step on its own, not only on what its predecessors leave.
-            for after in [
-                nest.drop_unit_axes(),
-                nest.make_dst_positive(),
-                nest.sort_by_dst_stride(),
-                nest.fold_contiguous(),
-            ] {
+            let steps: [fn(&mut LoopNest<N>); 4] = [
+                LoopNest::drop_unit_axes,
+                LoopNest::make_dst_positive,
+                LoopNest::sort_by_dst_stride,
+                LoopNest::fold_contiguous,
+            ];
+            for step in steps {
+                let mut after = nest;
+                step(&mut after);
                 assert_eq!(offsets(&after), before, "{nest} became {after}");
             }
 
@@ -254,7 +259,8 @@ mod tests {
                 assert!(pair[0].strides[0] >= pair[1].strides[0], "sorted: {canonical}");
                 assert_eq!(fold(&pair[0], &pair[1]), None, "foldable: {canonical}");
             }
-            folded += usize::from(canonical.axes().len() < nest.drop_unit_axes().axes().len());
+            folded +=
+                usize::from(canonical.axes().len() < nest.axes().iter().filter(|a| a.extent > 1).count());
         }
         assert!(folded > 500, "only {folded} nests exercised folding");
     }

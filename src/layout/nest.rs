@@ -47,6 +47,14 @@ impl<const N: usize> LoopNest<N> {
         &self.axes[..usize::from(self.rank)]
     }
 
+    /// The loops of `self` around those of `inner`, offsets added: every pair of an offset tuple of either.
+    /// Panics beyond [`MAX_AXES`] axes.
+    pub fn times(mut self, inner: &LoopNest<N>) -> Self {
+        (0..N).for_each(|k| self.offsets[k] += inner.offsets[k]);
+        inner.axes().iter().for_each(|&axis| self.push(axis));
+        self
+    }
+
     /// The loops, for the steps that rewrite them.
     pub(super) fn axes_mut(&mut self) -> &mut [Axis<N>] {
         &mut self.axes[..usize::from(self.rank)]
