@@ -1,6 +1,8 @@
 //! Element types: what a descriptor may hold ([`DataType`]) and what one memory cell is ([`Scalar`]).
 #![forbid(unsafe_code)]
 
+pub mod convert;
+
 /// The machine type of one cell of tensor memory. Strides inside the library count these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scalar {

@@ -1,0 +1,78 @@
+//! Which vector instructions a kernel may use. Holding an [`Isa`] proves that this processor has them.
+
+use std::sync::OnceLock;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Portable,
+    Avx2,
+    Avx512,
+}
+
+/// An instruction set level that this processor has; levels are ordered.
+///
+/// There is no way to make one that the processor lacks, so that kernels may rely on it without asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Isa(Level);
+
+impl Isa {
+    /// What the compiler may assume everywhere.
+    pub const PORTABLE: Isa = Isa(Level::Portable);
+
+    /// The highest level of this processor, capped by `CUDNN_SHIM_ISA` (`portable`, `avx2`, `avx512`), which is
+    /// read once.
+    pub fn best() -> Isa {
+        static BEST: OnceLock<Isa> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let cap = std::env::var("CUDNN_SHIM_ISA").ok();
+            let cap = cap.and_then(|name| LEVELS.into_iter().find(|l| Isa(*l).name() == name.trim()));
+            Isa(cap.map_or(detect(), |cap| cap.min(detect())))
+        })
+    }
+
+    /// Every level of this processor, lowest first, whatever the environment says.
+    pub fn available() -> impl Iterator<Item = Isa> {
+        LEVELS.into_iter().filter(|&level| level <= detect()).map(Isa)
+    }
+
+    /// The name that `CUDNN_SHIM_ISA` takes.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Level::Portable => "portable",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+        }
+    }
+
+    /// AVX2 may be used.
+    pub(super) fn has_avx2(self) -> bool {
+        self.0 >= Level::Avx2
+    }
+
+    /// AVX-512 F, BW, DQ and VL may be used.
+    pub(super) fn has_avx512(self) -> bool {
+        self.0 >= Level::Avx512
+    }
+}
+
+const LEVELS: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
+
+#[cfg(target_arch = "x86_64")]
+fn detect() -> Level {
+    if !is_x86_feature_detected!("avx2") {
+        Level::Portable
+    } else if is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+    {
+        Level::Avx512
+    } else {
+        Level::Avx2
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn detect() -> Level {
+    Level::Portable
+}

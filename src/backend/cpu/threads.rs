@@ -1,0 +1,282 @@
+//! The worker threads: started by the first large call, shared by all callers, at home in a C library.
+//!
+//! - A caller always works on its own job, so a job finishes even when no worker could be started.
+//! - A task that starts another job runs it alone: nesting can neither deadlock nor multiply threads.
+//! - A forked child has none of the parent's threads; it notices by the process id and builds its own pool,
+//!   without touching a lock that the parent may have held.
+//! - Workers never run the host program's signal handlers, and never end.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::error::{Error, Result};
+
+/// Threads by default at most: memory bandwidth is exhausted long before.
+const DEFAULT_LIMIT: usize = 16;
+
+/// Threads ever, whatever the environment or a caller asks for.
+const HARD_LIMIT: usize = 256;
+
+/// Kernels need little; most of the stack is tile buffers.
+const STACK_BYTES: usize = 512 << 10;
+
+/// The number of threads a large problem is divided among: `CUDNN_SHIM_NUM_THREADS`, read once, else the number
+/// of processors that this process may use, at most 16.
+pub fn limit() -> usize {
+    static LIMIT: OnceLock<usize> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let asked = std::env::var("CUDNN_SHIM_NUM_THREADS").ok().and_then(|s| s.trim().parse().ok());
+        asked
+            .filter(|&n: &usize| n > 0)
+            .map(|n| n.min(HARD_LIMIT))
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()).min(DEFAULT_LIMIT))
+    })
+}
+
+thread_local! {
+    /// Whether this thread is inside a task.
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `task(0)`, ..., `task(tasks - 1)`, each once, on up to `threads` threads of which the caller is one.
+/// Returns when all are done; which thread runs which task is left open.
+///
+/// # Errors
+/// [`Error::Execution`] if a task panicked; the other tasks have run all the same.
+pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Result<()> {
+    let helpers = threads.min(tasks).min(HARD_LIMIT).saturating_sub(1);
+    // SAFETY: only the lifetime is erased. `Job::work` calls the task for indices below `tasks` only, and this
+    // function returns only after every such call has: `wait` below sees all of them counted.
+    let task: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(task) };
+    let job = Job {
+        task,
+        tasks,
+        next: AtomicUsize::new(0),
+        left: AtomicUsize::new(tasks),
+        panicked: AtomicBool::new(false),
+        done: Mutex::new(tasks == 0),
+        all_done: Condvar::new(),
+    };
+    if helpers == 0 || BUSY.get() {
+        job.work();
+        return job.outcome();
+    }
+    let job = Arc::new(job);
+    let pool = Pool::current();
+    pool.staff(helpers);
+    lock(&pool.queue).push_back(Posting { job: Arc::clone(&job), seats: helpers });
+    pool.posted.notify_all();
+    job.work();
+    job.wait();
+    lock(&pool.queue).retain(|posting| !Arc::ptr_eq(&posting.job, &job));
+    job.outcome()
+}
+
+/// A panic inside a lock cannot leave these data half changed, so poisoning says nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One call of [`run`].
+struct Job {
+    task: &'static (dyn Fn(usize) + Sync),
+    tasks: usize,
+    /// The next index that nobody has claimed.
+    next: AtomicUsize,
+    /// Tasks that have not returned.
+    left: AtomicUsize,
+    panicked: AtomicBool,
+    done: Mutex<bool>,
+    all_done: Condvar,
+}
+
+impl Job {
+    /// Claims and runs tasks until none is left to claim.
+    fn work(&self) {
+        let outer = BUSY.replace(true);
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            if index >= self.tasks {
+                break;
+            }
+            if catch_unwind(AssertUnwindSafe(|| (self.task)(index))).is_err() {
+                self.panicked.store(true, Ordering::Relaxed);
+            }
+            // Release what this task wrote, acquire what the others wrote: the last one speaks for all.
+            if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                *lock(&self.done) = true;
+                self.all_done.notify_all();
+            }
+        }
+        BUSY.set(outer);
+    }
+
+    fn wait(&self) {
+        let mut done = lock(&self.done);
+        while !*done {
+            done = self.all_done.wait(done).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn outcome(&self) -> Result<()> {
+        if self.panicked.load(Ordering::Relaxed) {
+            return Err(Error::Execution("a task of the CPU core panicked".into()));
+        }
+        Ok(())
+    }
+}
+
+/// A job that still wants this many workers.
+struct Posting {
+    job: Arc<Job>,
+    seats: usize,
+}
+
+/// The threads of one process.
+struct Pool {
+    process: u32,
+    queue: Mutex<VecDeque<Posting>>,
+    posted: Condvar,
+    workers: AtomicUsize,
+}
+
+impl Pool {
+    /// The pool of this process, new after a fork. Pools are never freed: their threads never end.
+    fn current() -> &'static Pool {
+        static CURRENT: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
+        let process = std::process::id();
+        loop {
+            let seen = CURRENT.load(Ordering::Acquire);
+            // SAFETY: CURRENT holds null or a pool that was leaked below.
+            if let Some(pool) = unsafe { seen.as_ref() }
+                && pool.process == process
+            {
+                return pool;
+            }
+            let fresh = Box::into_raw(Box::new(Pool {
+                process,
+                queue: Mutex::default(),
+                posted: Condvar::new(),
+                workers: AtomicUsize::new(0),
+            }));
+            if CURRENT.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: from into_raw above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(fresh) });
+            }
+        }
+    }
+
+    /// Starts workers until there are `wanted`. One that cannot be started is done without for good, which saves
+    /// every later call from trying again.
+    fn staff(&'static self, wanted: usize) {
+        let claim = |n: usize| (n < wanted).then_some(n + 1);
+        while let Ok(number) = self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) {
+            let thread = std::thread::Builder::new().name(format!("cudnn-shim-{number}"));
+            let _signals = BlockedSignals::new();
+            if thread.stack_size(STACK_BYTES).spawn(move || self.serve()).is_err() {
+                break;
+            }
+        }
+    }
+
+    fn serve(&self) {
+        loop {
+            self.next_job().work();
+        }
+    }
+
+    /// Waits for a job with a free seat and takes it.
+    fn next_job(&self) -> Arc<Job> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some(posting) = queue.front_mut() {
+                let job = Arc::clone(&posting.job);
+                posting.seats -= 1;
+                if posting.seats == 0 {
+                    queue.pop_front();
+                }
+                return job;
+            }
+            queue = self.posted.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Blocks all signals of this thread while it lives; a thread started meanwhile keeps them blocked.
+struct BlockedSignals {
+    before: libc::sigset_t,
+}
+
+impl BlockedSignals {
+    fn new() -> Self {
+        // SAFETY: sigset_t is plain data; both pointers are to live local variables.
+        unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+            BlockedSignals { before }
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by pthread_sigmask in `new`.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn each_once(threads: usize, tasks: usize) {
+        let counts: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+        run(threads, tasks, &|i| {
+            counts[i].fetch_add(1, Ordering::Relaxed);
+        })
+        .expect("no task panics");
+        assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn every_task_runs_once() {
+        for threads in [0, 1, 2, 3, 8] {
+            for tasks in [0, 1, 2, 7, 1000] {
+                each_once(threads, tasks);
+            }
+        }
+    }
+
+    #[test]
+    fn concurrent_and_nested_callers_finish() {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        run(3, 5, &|_| each_once(3, 9)).expect("no task panics");
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_the_others_still_run() {
+        for threads in [1, 3] {
+            let ran = AtomicUsize::new(0);
+            let outcome = run(threads, 10, &|i| {
+                ran.fetch_add(1, Ordering::Relaxed);
+                assert_ne!(i, 3, "as planned");
+            });
+            assert!(matches!(outcome, Err(Error::Execution(_))));
+            assert_eq!(ran.load(Ordering::Relaxed), 10);
+            each_once(threads, 10);
+        }
+    }
+}
