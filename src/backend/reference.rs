@@ -4,7 +4,7 @@ use super::{Machine, Operands};
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::error::Result;
 use crate::layout::LoopNest;
-use crate::ops::{Fill, Scaling, Transform};
+use crate::ops::{Fill, Problem, Scaling, Transform};
 
 /// Calls `f` with the offset tuple of every element, the innermost axis turning fastest.
 fn for_each<const N: usize>(nest: &LoopNest<N>, mut f: impl FnMut([i64; N])) {
@@ -20,6 +20,25 @@ fn for_each<const N: usize>(nest: &LoopNest<N>, mut f: impl FnMut([i64; N])) {
         }
     }
     walk(nest, 0, nest.offsets, &mut f);
+}
+
+/// Runs `problem` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
+///
+/// # Errors
+/// None; as the other ways to run a problem.
+///
+/// # Safety
+/// As for [`super::run`], but destination offsets may repeat.
+pub unsafe fn run(problem: &Problem, operands: Operands) -> Result<()> {
+    match problem {
+        // SAFETY: handed on.
+        Problem::Transform(transform) => unsafe { self::transform(transform, operands, Machine::host()) },
+        Problem::Fill(fill) => {
+            // SAFETY: handed on.
+            unsafe { self::fill(fill, operands.dst) };
+            Ok(())
+        }
+    }
 }
 
 /// Runs `transform`; one thread, no vector code.

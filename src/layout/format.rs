@@ -80,10 +80,10 @@ impl Format {
     pub fn recognise(dims: &[i64], strides: &[i64]) -> Option<(Format, usize)> {
         let mut best: Option<(Format, usize)> = None;
         for format in Format::ALL {
-            if let Some(packed) = packed_letters(dims, strides, format.order()) {
-                if best.is_none_or(|(_, most)| packed > most) {
-                    best = Some((format, packed));
-                }
+            if let Some(packed) = packed_letters(dims, strides, format.order())
+                && best.is_none_or(|(_, most)| packed > most)
+            {
+                best = Some((format, packed));
             }
         }
         best

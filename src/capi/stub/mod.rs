@@ -8,6 +8,8 @@
 #![allow(clippy::too_many_arguments, reason = "the argument lists are the original's")]
 
 use crate::Error;
+use crate::capi::context;
+use crate::capi::guard::entry;
 use crate::capi::types::{cudnnHandle_t, cudnnStatus_t};
 
 mod activation;
@@ -26,7 +28,6 @@ mod gnn;
 mod internal;
 mod lrn;
 mod normalization;
-mod pending;
 mod pointwise;
 mod pooling;
 mod reduce;
@@ -49,23 +50,4 @@ fn unsupported_on(name: &'static str, handle: cudnnHandle_t) -> cudnnStatus_t {
 
 fn not_built(name: &str) -> Error {
     Error::unsupported(format!("{name} is not built yet"))
-}
-
-// Stand-ins until the boundary's own guard and context are in the tree.
-fn entry(
-    _name: &'static str,
-    _arguments: std::fmt::Arguments<'_>,
-    body: impl FnOnce() -> crate::Result<()>,
-) -> cudnnStatus_t {
-    match body() {
-        Ok(()) => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
-        Err(error) if error.class() == crate::error::Class::BadParam => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
-        Err(_) => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
-    }
-}
-
-mod context {
-    pub(super) fn check(handle: super::cudnnHandle_t) -> crate::Result<()> {
-        if handle.is_null() { Err(crate::Error::Null { argument: "handle" }) } else { Ok(()) }
-    }
 }
