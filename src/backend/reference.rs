@@ -1,10 +1,11 @@
 //! The obvious loop: every problem, one element at a time. The yardstick of all tests and the last resort.
 
+use super::cpu::shape::Shape;
 use super::{Machine, Operands};
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::error::Result;
 use crate::layout::LoopNest;
-use crate::ops::{Fill, Scaling, Transform};
+use crate::ops::{Fill, Scaling};
 
 /// Calls `f` with the offset tuple of every element, the innermost axis turning fastest.
 fn for_each<const N: usize>(nest: &LoopNest<N>, mut f: impl FnMut([i64; N])) {
@@ -22,11 +23,12 @@ fn for_each<const N: usize>(nest: &LoopNest<N>, mut f: impl FnMut([i64; N])) {
     walk(nest, 0, nest.offsets, &mut f);
 }
 
-/// Runs `transform`; one thread, no vector code.
+/// Runs a transform; one thread, no vector code.
 ///
 /// # Safety
 /// As for [`super::run`].
-pub(super) unsafe fn transform(transform: &Transform, operands: Operands, _: Machine) -> Result<()> {
+pub(super) unsafe fn transform(shape: &Shape, operands: Operands, _: Machine) -> Result<()> {
+    let transform = shape.transform;
     with_element!(transform.dst, D => with_element!(transform.src, S => {
         for_each(&transform.nest, |[dst, src]| {
             // SAFETY: the caller promises these two cells for every offset pair of the nest.
