@@ -19,6 +19,7 @@ pub mod dtype;
 pub mod error;
 pub mod exec;
 pub mod layout;
+pub mod mode;
 pub mod ops;
 
 pub use error::{Error, Result};

@@ -43,7 +43,7 @@ pub const CANDIDATES: &[Candidate] = &[
     Candidate { name: "interleave", accepts: cpu::interleave::accepts, run: cpu::interleave::run },
     Candidate { name: "transpose", accepts: cpu::transpose::accepts, run: cpu::transpose::run },
     Candidate { name: "strided", accepts: cpu::strided::accepts, run: cpu::strided::run },
-    Candidate { name: "reference", accepts: |_| true, run: reference::transform },
+    Candidate { name: "reference", accepts: |_| true, run: reference::candidate },
 ];
 
 impl Candidate {

@@ -32,6 +32,12 @@ impl Dims {
         Dims { rank: rank as u8, values }
     }
 
+    /// Adds an innermost entry; panics beyond [`MAX_RANK`].
+    pub fn push(&mut self, value: i64) {
+        self.values[self.rank()] = value;
+        self.rank += 1;
+    }
+
     /// Number of dimensions.
     pub fn rank(&self) -> usize {
         usize::from(self.rank)

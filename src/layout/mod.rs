@@ -1,12 +1,33 @@
 //! Index arithmetic: dims, strides, packed and overlap predicates, formats, blocking, spans and the loop nest.
 //!
 //! Nothing here knows pointers or element types: offsets count scalars.
+//!
+//! ```text
+//!  dims.rs       a short array of extents or strides
+//!  format.rs     NCHW, NHWC, ...: names, packed strides, recognition
+//!  blocked.rs    NC/xHWx: an axis in groups; two Layouts -> loops over both (`nests`, `segments`)
+//!  span.rs       how much memory a Layout reaches
+//!  packed.rs     fully, partially, spatially packed; overlapping
+//!  nest.rs       LoopNest: loops over N operands, what kernels see
+//!  canonical.rs  LoopNest -> its canonical form, and its class
+//! ```
+//! The way of a transform: `dst` and `src` [`Layout`]s of equal dims are checked ([`Layout::extent`],
+//! [`Layout::overlaps`]), [`nests`] turns the pair into loop nests (one, unless a block leaves a tail), each is
+//! brought into [canonical](LoopNest::canonical) form, and [`Layout::tail`] says what padding is to be zeroed.
 #![forbid(unsafe_code)]
 
+pub mod blocked;
+pub mod canonical;
 pub mod dims;
+pub mod format;
 pub mod nest;
+pub mod packed;
+mod span;
 
+pub use blocked::{Cut, nests, segments};
+pub use canonical::Class;
 pub use dims::{Dims, MAX_RANK};
+pub use format::Format;
 pub use nest::{Axis, LoopNest, MAX_AXES};
 
 /// An axis that memory holds in blocks: `dims[axis]` is cut into groups of `block` neighbours that lie side by

@@ -1,8 +1,14 @@
 //! The meaning of one call: checks across descriptors, then a plan of [`Problem`]s for a core to run.
 #![forbid(unsafe_code)]
 
+pub mod transform;
+
+use std::fmt;
+
 use crate::dtype::Scalar;
 use crate::layout::LoopNest;
+
+pub use transform::TransformPlan;
 
 /// The factors of `dst = alpha * src + beta * dst`.
 ///
@@ -57,4 +63,20 @@ pub enum Problem {
     Transform(Transform),
     /// Write padding.
     Fill(Fill),
+}
+
+/// Types, factors and loops in one line, for the log.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Transform(Transform { nest, dst, src, scaling }) => {
+                write!(f, "transform {}->{}", src.name(), dst.name())?;
+                if !scaling.is_move() {
+                    write!(f, " alpha={} beta={}", scaling.alpha, scaling.beta)?;
+                }
+                write!(f, " {nest}")
+            }
+            Problem::Fill(Fill { nest, dst, beta }) => write!(f, "fill {} beta={beta} {nest}", dst.name()),
+        }
+    }
 }

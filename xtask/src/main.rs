@@ -1,3 +1,52 @@
-//! Maintainers' tasks: `cargo xtask <task>`.
+//! Maintainers' tasks: `cargo xtask <task>`. Each task is one module; [`TASKS`] lists them.
 
-fn main() {}
+mod demo;
+mod dist;
+mod shell;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+/// One thing `cargo xtask` can do.
+struct Task {
+    name: &'static str,
+    about: &'static str,
+    /// Gets the arguments behind the task's name.
+    run: fn(&[String]) -> anyhow::Result<()>,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "demo",
+        about: "sends a photograph through tensor layouts and back, from plain C",
+        run: demo::run,
+    },
+    Task { name: "dist", about: "builds the library and lays out target/dist/{lib,include}", run: dist::run },
+    Task { name: "test", about: "runs every test there is and sums them up", run: test::run },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let name = arguments.first().map(String::as_str).unwrap_or_default();
+    let Some(task) = TASKS.iter().find(|task| task.name == name) else {
+        if !matches!(name, "" | "help" | "-h" | "--help") {
+            eprintln!("there is no task `{name}`\n");
+        }
+        eprint!("{}", usage());
+        return ExitCode::from(2);
+    };
+    match (task.run)(&arguments[1..]) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\ncargo xtask {name}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage() -> String {
+    let width = TASKS.iter().map(|task| task.name.len()).max().unwrap_or(0);
+    let rows = TASKS.iter().map(|task| format!("  {:width$}  {}\n", task.name, task.about));
+    format!("usage: cargo xtask <task>\n\n{}", rows.collect::<String>())
+}

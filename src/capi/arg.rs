@@ -1,0 +1,109 @@
+//! Checks of raw pointer arguments: the only place where a C pointer becomes a value or is written to.
+
+use std::ffi::{c_int, c_void};
+
+use crate::error::{Error, Result};
+use crate::layout::Dims;
+
+/// Refuses NULL.
+pub(crate) fn required<T>(pointer: *const T, argument: &'static str) -> Result<()> {
+    if pointer.is_null() { Err(Error::Null { argument }) } else { Ok(()) }
+}
+
+/// Refuses NULL and pointers that do not lie on a multiple of the scalar's size.
+pub(crate) fn data(pointer: *const c_void, size: usize, argument: &'static str) -> Result<()> {
+    required(pointer, argument)?;
+    if !pointer.addr().is_multiple_of(size) {
+        let rule = format!("data must be aligned to its {size}-byte elements");
+        return Err(Error::argument(argument, pointer.addr() as i64, rule));
+    }
+    Ok(())
+}
+
+/// A required place for one result.
+#[derive(Clone, Copy)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// # Errors
+    /// Bad parameter for NULL.
+    ///
+    /// # Safety
+    /// `pointer` is NULL or valid for one write of `T` until the entry point returns.
+    pub(crate) unsafe fn new(pointer: *mut T, argument: &'static str) -> Result<Self> {
+        required(pointer, argument)?;
+        Ok(Out(pointer))
+    }
+
+    /// Stores the result; C callers need not have aligned the place.
+    pub(crate) fn set(self, value: T) {
+        // SAFETY: `new` refused NULL, and its caller vouched for the rest.
+        unsafe { self.0.write_unaligned(value) }
+    }
+}
+
+/// Stores a result whose place may be NULL.
+///
+/// # Safety
+/// `pointer` is NULL or valid for one write of `T`.
+pub(crate) unsafe fn set_optional<T>(pointer: *mut T, value: T) {
+    if !pointer.is_null() {
+        // SAFETY: not NULL, and the caller vouches for the rest.
+        unsafe { pointer.write_unaligned(value) }
+    }
+}
+
+/// The first entries of a C array of `int`, at most as many as a descriptor has dimensions.
+///
+/// # Errors
+/// Bad parameter for NULL, unless no entry is asked for.
+///
+/// # Safety
+/// `array` is NULL or valid for reads of `len` ints (as far as `len` is at most the largest rank).
+pub(crate) unsafe fn ints(array: *const c_int, len: c_int, argument: &'static str) -> Result<Dims> {
+    let len = usize::try_from(len).unwrap_or(0).min(crate::layout::MAX_RANK);
+    let mut values = Dims::filled(len, 0);
+    if len > 0 {
+        required(array, argument)?;
+    }
+    for (index, value) in values.iter_mut().enumerate() {
+        // SAFETY: not NULL, and the caller vouches for `len` entries.
+        *value = i64::from(unsafe { array.add(index).read_unaligned() });
+    }
+    Ok(values)
+}
+
+/// Fills `values` from a C array, or leaves them if it is NULL.
+///
+/// # Safety
+/// `array` is NULL or valid for reads of `values.len()` entries.
+pub(crate) unsafe fn load_optional<T: Copy>(array: *const T, values: &mut [T]) {
+    if !array.is_null() {
+        for (index, value) in values.iter_mut().enumerate() {
+            // SAFETY: not NULL, and the caller vouches for this many entries.
+            *value = unsafe { array.add(index).read_unaligned() };
+        }
+    }
+}
+
+/// Copies `values` to a C array, unless it is NULL.
+///
+/// # Safety
+/// `array` is NULL or valid for writes of `values.len()` entries.
+pub(crate) unsafe fn store_optional<T: Copy>(array: *mut T, values: &[T]) {
+    if !array.is_null() {
+        // SAFETY: not NULL, and the caller vouches for this many entries.
+        unsafe { store(array, values.iter().copied()) }
+    }
+}
+
+/// Copies values to a C array whose pointer was checked.
+///
+/// # Safety
+/// `array` is valid for writes of as many entries as `values` yields.
+pub(crate) unsafe fn store<T>(array: *mut T, values: impl IntoIterator<Item = T>) {
+    for (index, value) in values.into_iter().enumerate() {
+        // SAFETY: the caller vouches for this many entries.
+        unsafe { array.add(index).write_unaligned(value) }
+    }
+}

@@ -1,0 +1,180 @@
+//! `cudnnHandle_t`: creation, stream, run-time errors, last error and callback.
+
+use std::ffi::{c_char, c_uint, c_void};
+use std::mem::MaybeUninit;
+
+use super::arg::Out;
+use super::guard::{self, entry};
+use super::log::{self, Callback};
+use super::slab::{Kind, Table};
+use super::types::{
+    cudaStream_t, cudnnCallback_t, cudnnErrQueryMode_t, cudnnHandle_t, cudnnRuntimeTag_t, cudnnStatus_t, raw,
+};
+use crate::error::{Error, Result};
+use crate::exec::Context;
+
+static CONTEXTS: Table<Context> = Table::new(Kind::Context);
+
+/// Whether `handle` is alive.
+///
+/// # Errors
+/// Bad parameter for NULL, wild, destroyed and wrong-kind handles.
+pub(crate) fn check(handle: cudnnHandle_t) -> Result<()> {
+    with(handle, |_| Ok(()))
+}
+
+/// Runs `body` on the context behind `handle`; several threads may do so at once.
+///
+/// # Errors
+/// As [`check`], and those of `body`.
+pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Result<R>) -> Result<R> {
+    CONTEXTS.with(handle.addr(), "handle", body)
+}
+
+/// Creates a handle.
+///
+/// It is bound for its life to one core: the CPU core, where data pointers are host pointers and calls finish
+/// before they return. `CUDNN_SHIM_BACKEND` (`auto`, `cpu`, `cuda`) chooses.
+///
+/// Status: BAD_PARAM if `handle` is NULL; NOT_INITIALIZED if the chosen core is not available (`*handle` is NULL
+/// then).
+///
+/// # Safety
+/// `handle` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t {
+    entry("cudnnCreate", format_args!("handle={handle:p}"), || {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(handle, "handle") }?;
+        out.set(std::ptr::null_mut());
+        let context = Context::create()?;
+        log::information(format_args!("cudnnCreate: core: {}", context.core_name()));
+        let address = CONTEXTS.insert(context)?;
+        out.set(std::ptr::without_provenance_mut(address));
+        Ok(())
+    })
+}
+
+/// Destroys a handle; NULL is fine. Waits for calls that other threads are making with it.
+///
+/// Status: BAD_PARAM for a handle that is not alive.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
+    entry("cudnnDestroy", format_args!("handle={handle:p}"), || {
+        if handle.is_null() {
+            return Ok(());
+        }
+        CONTEXTS.remove(handle.addr(), "handle").map(drop)
+    })
+}
+
+/// Chooses the stream that later calls with this handle work on. The CPU core keeps it and does not use it.
+///
+/// Status: BAD_PARAM for a handle that is not alive.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStream_t) -> cudnnStatus_t {
+    entry("cudnnSetStream", format_args!("handle={handle:p}, streamId={streamId:p}"), || {
+        CONTEXTS.with_mut(handle.addr(), "handle", |context| {
+            context.set_stream(streamId.addr());
+            Ok(())
+        })
+    })
+}
+
+/// The stream last set, NULL before.
+///
+/// Status: BAD_PARAM for a handle that is not alive or if `streamId` is NULL.
+///
+/// # Safety
+/// `streamId` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cudaStream_t) -> cudnnStatus_t {
+    entry("cudnnGetStream", format_args!("handle={handle:p}, streamId={streamId:p}"), || {
+        let stream = with(handle, |context| Ok(context.stream()))?;
+        // SAFETY: as the caller promises.
+        unsafe { Out::new(streamId, "streamId") }?.set(std::ptr::without_provenance_mut(stream));
+        Ok(())
+    })
+}
+
+/// Errors of work that is still running or has run: the CPU core finishes every call before it returns and has
+/// told its errors there, so `*rstatus` is SUCCESS.
+///
+/// Status: BAD_PARAM for a handle that is not alive, if `rstatus` is NULL, or for an unknown `mode`. `tag` is not
+/// read; nothing in this interface makes one.
+///
+/// # Safety
+/// `rstatus` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnQueryRuntimeError(
+    handle: cudnnHandle_t,
+    rstatus: *mut cudnnStatus_t,
+    mode: MaybeUninit<cudnnErrQueryMode_t>,
+    tag: *mut cudnnRuntimeTag_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!("handle={handle:p}, rstatus={rstatus:p}, mode={}, tag={tag:p}", raw(mode));
+    entry("cudnnQueryRuntimeError", arguments, || {
+        check(handle)?;
+        // SAFETY: as the caller promises.
+        let rstatus = unsafe { Out::new(rstatus, "rstatus") }?;
+        if !(0..=2).contains(&raw(mode)) {
+            return Err(Error::argument("mode", raw(mode).into(), "0 raw code, 1 nonblocking, 2 blocking"));
+        }
+        rstatus.set(cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+        Ok(())
+    })
+}
+
+/// Moves the text of this thread's last error to `message`: the text, cut if need be, then zero bytes up to
+/// `max_size`. Reading clears it; a successful call does not. Nothing is written if `message` is NULL.
+///
+/// # Safety
+/// `message` is NULL or valid for writes of `max_size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { guard::take_last_error(message, max_size) }
+}
+
+/// Registers a function that hears of calls: errors always, with mask bit 2 warnings, with bit 3 every call.
+/// NULL ends it. Always SUCCESS.
+///
+/// # Safety
+/// `fptr` is NULL or callable from every thread with the arguments of `cudnnCallback_t` until it is replaced.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetCallback(
+    mask: c_uint,
+    udata: *mut c_void,
+    fptr: cudnnCallback_t,
+) -> cudnnStatus_t {
+    entry("cudnnSetCallback", format_args!("mask={mask}, udata={udata:p}"), || {
+        log::set_callback(Callback { mask, udata, function: fptr });
+        Ok(())
+    })
+}
+
+/// The callback as stored: mask reduced to its three known bits with the error bit always set, user data and
+/// function as given. Before any cudnnSetCallback the mask is 0.
+///
+/// Status: BAD_PARAM if any pointer is NULL.
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetCallback(
+    mask: *mut c_uint,
+    udata: *mut *mut c_void,
+    fptr: *mut cudnnCallback_t,
+) -> cudnnStatus_t {
+    entry("cudnnGetCallback", format_args!("mask={mask:p}, udata={udata:p}, fptr={fptr:p}"), || {
+        // SAFETY: as the caller promises, for all three.
+        let outputs =
+            unsafe { (Out::new(mask, "mask")?, Out::new(udata, "udata")?, Out::new(fptr, "fptr")?) };
+        let callback = log::callback();
+        outputs.0.set(callback.mask);
+        outputs.1.set(callback.udata);
+        outputs.2.set(callback.function);
+        Ok(())
+    })
+}

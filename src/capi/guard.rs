@@ -1,0 +1,102 @@
+//! What every entry point runs inside: the panic boundary, the last error and the call log.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_void};
+use std::fmt;
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::types::cudnnStatus_t;
+use super::{log, status};
+use crate::error::{Error, Result};
+
+/// Runs the body of the entry point `name` and turns its outcome into a status.
+///
+/// `arguments` is only formatted if someone listens. A panic inside becomes `CUDNN_STATUS_INTERNAL_ERROR`; an
+/// error leaves its text for `cudnnGetLastErrorString`.
+#[inline]
+pub(crate) fn entry(
+    name: &'static str,
+    arguments: fmt::Arguments<'_>,
+    body: impl FnOnce() -> Result<()>,
+) -> cudnnStatus_t {
+    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
+    match &outcome {
+        Ok(()) if !log::wants_calls() => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
+        _ => report(name, arguments, &outcome),
+    }
+}
+
+#[cold]
+fn report(name: &'static str, arguments: fmt::Arguments<'_>, outcome: &Result<()>) -> cudnnStatus_t {
+    let status = match outcome {
+        Ok(()) => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
+        Err(error) => {
+            LAST_ERROR.with_borrow_mut(|last| last.set(name, error));
+            status::of(error)
+        }
+    };
+    // Listeners are the caller's code or a file: whatever happens there does not change the call's outcome.
+    let _ = catch_unwind(AssertUnwindSafe(|| log::call(name, arguments, status, outcome.as_ref().err())));
+    status
+}
+
+fn from_panic(panic: &(dyn std::any::Any + Send)) -> Error {
+    let text = panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_else(|| "a panic without text".to_owned());
+    Error::Internal(text.into())
+}
+
+/// Longest text that is kept; longer ones are cut.
+const LAST_ERROR_CAPACITY: usize = 1024;
+
+struct LastError {
+    text: [u8; LAST_ERROR_CAPACITY],
+    len: usize,
+}
+
+impl LastError {
+    fn set(&mut self, name: &str, error: &Error) {
+        self.len = 0;
+        // Writing into the buffer never fails; what does not fit is cut.
+        let _ = write!(self, "{name}: {error}");
+    }
+}
+
+impl fmt::Write for LastError {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let room = LAST_ERROR_CAPACITY - self.len;
+        let cut = part.floor_char_boundary(room);
+        self.text[self.len..self.len + cut].copy_from_slice(&part.as_bytes()[..cut]);
+        self.len += cut;
+        Ok(())
+    }
+}
+
+thread_local! {
+    // Has no destructor, so that a call from another thread-local's destructor still finds it alive.
+    static LAST_ERROR: RefCell<LastError> =
+        const { RefCell::new(LastError { text: [0; LAST_ERROR_CAPACITY], len: 0 }) };
+}
+
+/// Moves the text of this thread's last error to `message`: text, then zero bytes up to `max_size`.
+///
+/// # Safety
+/// `message` is NULL or valid for writes of `max_size` bytes.
+pub(crate) unsafe fn take_last_error(message: *mut c_char, max_size: usize) {
+    if message.is_null() || max_size == 0 {
+        return;
+    }
+    LAST_ERROR.with_borrow_mut(|last| {
+        let len = last.len.min(max_size - 1);
+        // SAFETY: `len < max_size`, and the caller vouches for `max_size` writable bytes.
+        unsafe {
+            message.cast::<u8>().copy_from_nonoverlapping(last.text.as_ptr(), len);
+            message.cast::<c_void>().byte_add(len).write_bytes(0, max_size - len);
+        }
+        last.len = 0;
+    });
+}

@@ -1,0 +1,174 @@
+//! The call log and the user's callback; both silent unless asked for.
+//!
+//! `CUDNN_LOGLEVEL_DBG` (0 off, 1 errors, 2 warnings, 3 information) and `CUDNN_LOGDEST_DBG` (`stdout`,
+//! `stderr` or a file name) as in version 9; the version-8 names `CUDNN_LOGERR_DBG`, `CUDNN_LOGWARN_DBG` and
+//! `CUDNN_LOGINFO_DBG` (non-zero: on) raise the level too. Without a destination nothing is written.
+
+use std::ffi::{c_uint, c_void};
+use std::fmt;
+use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::types::{CUDNN_SEV_ERROR_EN, CUDNN_SEV_INFO_EN, CUDNN_SEV_WARNING_EN};
+use super::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
+use super::version;
+use crate::error::Error;
+
+/// Where the text log goes, and how much of it.
+struct Sink {
+    level: u32,
+    file: Mutex<Box<dyn Write + Send>>,
+}
+
+/// The user's callback as `cudnnSetCallback` stored it.
+#[derive(Clone, Copy)]
+pub(crate) struct Callback {
+    pub(crate) mask: c_uint,
+    pub(crate) udata: *mut c_void,
+    pub(crate) function: cudnnCallback_t,
+}
+
+// SAFETY: `udata` is only handed back to the user's function, which the user registered for all threads.
+unsafe impl Send for Callback {}
+
+static CALLBACK: Mutex<Callback> =
+    Mutex::new(Callback { mask: 0, udata: std::ptr::null_mut(), function: None });
+
+/// Bit of [`LISTENERS`]: a callback wants information on every call.
+const CALLBACK_INFO: u32 = 1;
+/// Bit of [`LISTENERS`]: the text log wants information on every call.
+const SINK_INFO: u32 = 2;
+/// Bit of [`LISTENERS`]: the environment was read.
+const READY: u32 = 4;
+
+/// Who listens to successful calls: one relaxed load on the path of every call.
+static LISTENERS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether anyone wants to hear of a successful call.
+#[inline]
+pub(crate) fn wants_calls() -> bool {
+    let listeners = LISTENERS.load(Ordering::Relaxed);
+    listeners != READY && listening(listeners)
+}
+
+#[cold]
+fn listening(listeners: u32) -> bool {
+    if listeners & READY != 0 {
+        return true;
+    }
+    let bits = if sink().is_some_and(|sink| sink.level >= 3) { SINK_INFO } else { 0 };
+    LISTENERS.fetch_or(READY | bits, Ordering::Relaxed) | bits != 0
+}
+
+fn sink() -> Option<&'static Sink> {
+    static SINK: OnceLock<Option<Sink>> = OnceLock::new();
+    SINK.get_or_init(|| {
+        let number = |name| std::env::var(name).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let level = [("CUDNN_LOGERR_DBG", 1), ("CUDNN_LOGWARN_DBG", 2), ("CUDNN_LOGINFO_DBG", 3)]
+            .into_iter()
+            .filter(|&(name, _)| number(name).is_some_and(|value| value != 0))
+            .map(|(_, level)| level)
+            .chain(number("CUDNN_LOGLEVEL_DBG"))
+            .max()
+            .unwrap_or(0);
+        let dest = std::env::var_os("CUDNN_LOGDEST_DBG").filter(|dest| level > 0 && !dest.is_empty())?;
+        let file: Box<dyn Write + Send> = if dest == "stdout" {
+            Box::new(std::io::stdout())
+        } else if dest == "stderr" {
+            Box::new(std::io::stderr())
+        } else {
+            Box::new(std::fs::OpenOptions::new().create(true).append(true).open(dest).ok()?)
+        };
+        Some(Sink { level, file: Mutex::new(file) })
+    })
+    .as_ref()
+}
+
+/// Stores the user's callback. Errors are always reported to it, as the original does.
+pub(crate) fn set_callback(mut callback: Callback) {
+    callback.mask =
+        callback.mask & (CUDNN_SEV_ERROR_EN | CUDNN_SEV_WARNING_EN | CUDNN_SEV_INFO_EN) | CUDNN_SEV_ERROR_EN;
+    let wants_info = callback.function.is_some() && callback.mask & CUDNN_SEV_INFO_EN != 0;
+    *CALLBACK.lock().unwrap_or_else(PoisonError::into_inner) = callback;
+    if wants_info {
+        LISTENERS.fetch_or(CALLBACK_INFO, Ordering::Relaxed);
+    } else {
+        LISTENERS.fetch_and(!CALLBACK_INFO, Ordering::Relaxed);
+    }
+}
+
+/// The user's callback.
+pub(crate) fn callback() -> Callback {
+    *CALLBACK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reports one finished call: an error if there was one, and the call itself as information.
+pub(crate) fn call(name: &str, arguments: fmt::Arguments<'_>, status: cudnnStatus_t, error: Option<&Error>) {
+    if let Some(error) = error {
+        emit(cudnnSeverity_t::CUDNN_SEV_ERROR, status, format_args!("{name}: {error}"));
+    }
+    emit(cudnnSeverity_t::CUDNN_SEV_INFO, status, format_args!("{name}({arguments}) -> {status:?}"));
+}
+
+/// Reports something worth knowing that belongs to no argument, such as the core of a new handle.
+pub(crate) fn information(text: fmt::Arguments<'_>) {
+    if wants_calls() {
+        emit(cudnnSeverity_t::CUDNN_SEV_INFO, cudnnStatus_t::CUDNN_STATUS_SUCCESS, text);
+    }
+}
+
+fn emit(severity: cudnnSeverity_t, status: cudnnStatus_t, text: fmt::Arguments<'_>) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // SAFETY: gettid has no preconditions.
+    let tid = unsafe { libc::gettid() };
+    if let Some(sink) = sink()
+        && sink.level >= log_level(severity)
+    {
+        let letter = ["F", "E", "W", "I"][severity as usize];
+        let mut file = sink.file.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full disk must not fail the call that is being logged. One write per line keeps lines whole
+        // when several processes share the file.
+        let line = format!(
+            "[cudnn-shim {letter} {}.{:06} pid={} tid={tid}] {text}\n",
+            now.as_secs(),
+            now.subsec_micros(),
+            std::process::id()
+        );
+        let _ = file.write_all(line.as_bytes()).and_then(|()| file.flush());
+    }
+    let callback = callback();
+    if let Some(function) = callback.function
+        && callback.mask & (1 << severity as u32) != 0
+    {
+        let debug = cudnnDebug_t {
+            cudnn_version: version::VERSION as c_uint,
+            cudnnStatus: status,
+            time_sec: now.as_secs() as c_uint,
+            time_usec: now.subsec_micros(),
+            time_delta: 0,
+            handle: std::ptr::null_mut(),
+            stream: std::ptr::null_mut(),
+            pid: u64::from(std::process::id()),
+            tid: tid as u64,
+            cudaDeviceId: -1,
+            reserved: [0; 15],
+        };
+        // Ends in two zero bytes, so that a reader who splits messages at zero bytes finds an end, too.
+        let mut message = text.to_string();
+        message.retain(|c| c != '\0');
+        message.push_str("\0\0");
+        // SAFETY: the user registered this function for exactly these arguments; all of them live until it
+        // returns, and no lock of ours is held.
+        unsafe { function(severity, callback.udata, &debug, message.as_ptr().cast()) };
+    }
+}
+
+fn log_level(severity: cudnnSeverity_t) -> u32 {
+    match severity {
+        cudnnSeverity_t::CUDNN_SEV_FATAL | cudnnSeverity_t::CUDNN_SEV_ERROR => 1,
+        cudnnSeverity_t::CUDNN_SEV_WARNING => 2,
+        cudnnSeverity_t::CUDNN_SEV_INFO => 3,
+    }
+}

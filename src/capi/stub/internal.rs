@@ -1,0 +1,42 @@
+//! Calls that the original exports without declaring them in a header.
+//!
+//! Their parameters are not public. Declared without any, they ignore whatever a caller passes.
+
+use super::unsupported;
+use crate::capi::types::cudnnStatus_t;
+
+/// A switch for tests of the original. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetBackdoor() -> cudnnStatus_t {
+    unsupported("cudnnGetBackdoor")
+}
+
+/// Sets a switch for tests of the original. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetBackdoor() -> cudnnStatus_t {
+    unsupported("cudnnSetBackdoor")
+}
+
+/// Sets a switch for tests of the original. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetBackdoorEx() -> cudnnStatus_t {
+    unsupported("cudnnSetBackdoorEx")
+}
+
+/// Where a recurrent network keeps its dropout masks. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetRNNDropoutLocationsInternal() -> cudnnStatus_t {
+    unsupported("cudnnGetRNNDropoutLocationsInternal")
+}

@@ -1,0 +1,53 @@
+//! Every symbol that is not built yet: exported, logged, answered with `CUDNN_STATUS_NOT_SUPPORTED`.
+//!
+//! A call that takes a library handle checks it first, so that a missing or destroyed handle is reported as such.
+//! Nothing else is looked at and no memory is touched. When a call is built it leaves this folder; `MATRIX.md` is
+//! derived from exactly that.
+#![allow(non_snake_case, deprecated)]
+#![allow(unused_variables, reason = "a stub names its arguments for the header and ignores them")]
+#![allow(clippy::too_many_arguments, reason = "the argument lists are the original's")]
+
+use crate::Error;
+use crate::capi::context;
+use crate::capi::guard::entry;
+use crate::capi::types::{cudnnHandle_t, cudnnStatus_t};
+
+mod activation;
+mod attention;
+mod backend;
+mod batch_norm;
+mod causal_conv;
+mod convolution;
+mod convolution_backward;
+mod convolution_forward;
+mod ctc;
+mod dropout;
+mod filter;
+mod fused;
+mod gnn;
+mod internal;
+mod lrn;
+mod normalization;
+mod pointwise;
+mod pooling;
+mod reduce;
+mod rnn;
+mod softmax;
+mod spatial_transformer;
+
+/// Answers a call that is not built yet.
+fn unsupported(name: &'static str) -> cudnnStatus_t {
+    entry(name, format_args!(""), || Err(not_built(name)))
+}
+
+/// Answers a call on a library handle that is not built yet; a handle that is not alive is BAD_PARAM.
+fn unsupported_on(name: &'static str, handle: cudnnHandle_t) -> cudnnStatus_t {
+    entry(name, format_args!("handle={handle:?}"), || {
+        context::check(handle)?;
+        Err(not_built(name))
+    })
+}
+
+fn not_built(name: &str) -> Error {
+    Error::unsupported(format!("{name} is not built yet"))
+}

@@ -1,0 +1,117 @@
+//! Spatial transformers.
+
+use super::{unsupported, unsupported_on};
+use crate::capi::types::{
+    cudnnDataType_t, cudnnHandle_t, cudnnSamplerType_t, cudnnSpatialTransformerDescriptor_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t,
+};
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+/// Creates a spatial transformer descriptor. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnCreateSpatialTransformerDescriptor(
+    stDesc: *mut cudnnSpatialTransformerDescriptor_t,
+) -> cudnnStatus_t {
+    unsupported("cudnnCreateSpatialTransformerDescriptor")
+}
+
+/// Sets sampler, type and dimensions of a spatial transformer. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetSpatialTransformerNdDescriptor(
+    stDesc: cudnnSpatialTransformerDescriptor_t,
+    samplerType: MaybeUninit<cudnnSamplerType_t>,
+    dataType: MaybeUninit<cudnnDataType_t>,
+    nbDims: c_int,
+    dimA: *const c_int,
+) -> cudnnStatus_t {
+    unsupported("cudnnSetSpatialTransformerNdDescriptor")
+}
+
+/// Destroys a spatial transformer descriptor. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnDestroySpatialTransformerDescriptor(
+    stDesc: cudnnSpatialTransformerDescriptor_t,
+) -> cudnnStatus_t {
+    unsupported("cudnnDestroySpatialTransformerDescriptor")
+}
+
+/// Sampling grid of an affine map theta. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
+    handle: cudnnHandle_t,
+    stDesc: cudnnSpatialTransformerDescriptor_t,
+    theta: *const c_void,
+    grid: *mut c_void,
+) -> cudnnStatus_t {
+    unsupported_on("cudnnSpatialTfGridGeneratorForward", handle)
+}
+
+/// `y = alpha * sample(x, grid) + beta * y`. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
+    handle: cudnnHandle_t,
+    stDesc: cudnnSpatialTransformerDescriptor_t,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    grid: *const c_void,
+    beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+) -> cudnnStatus_t {
+    unsupported_on("cudnnSpatialTfSamplerForward", handle)
+}
+
+/// Gradient of the sampling grid by theta. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
+    handle: cudnnHandle_t,
+    stDesc: cudnnSpatialTransformerDescriptor_t,
+    dgrid: *const c_void,
+    dtheta: *mut c_void,
+) -> cudnnStatus_t {
+    unsupported_on("cudnnSpatialTfGridGeneratorBackward", handle)
+}
+
+/// Gradients of the sampler by x and by the grid. Not built yet.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSpatialTfSamplerBackward(
+    handle: cudnnHandle_t,
+    stDesc: cudnnSpatialTransformerDescriptor_t,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    dxDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void,
+    alphaDgrid: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    grid: *const c_void,
+    betaDgrid: *const c_void,
+    dgrid: *mut c_void,
+) -> cudnnStatus_t {
+    unsupported_on("cudnnSpatialTfSamplerBackward", handle)
+}

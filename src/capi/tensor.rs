@@ -1,0 +1,375 @@
+//! Tensor descriptors: create, set, get, size, destroy.
+//!
+//! Strides count elements; sizes are in bytes. Every limit and the order of checks were observed on 9.27.0.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use super::arg::{self, Out};
+use super::guard::entry;
+use super::slab::{Kind, Table};
+use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnTensorFormat_t, raw};
+use crate::desc::{Format, TensorDescriptor};
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
+use crate::mode::Mode;
+
+static TENSORS: Table<TensorDescriptor> = Table::new(Kind::Tensor);
+
+/// A copy of the descriptor behind a handle.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn get(desc: cudnnTensorDescriptor_t, argument: &'static str) -> Result<TensorDescriptor> {
+    TENSORS.get(desc.addr(), argument)
+}
+
+/// Replaces what a descriptor holds.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn put(
+    desc: cudnnTensorDescriptor_t,
+    argument: &'static str,
+    value: TensorDescriptor,
+) -> Result<()> {
+    TENSORS.with_mut(desc.addr(), argument, |place| {
+        *place = value;
+        Ok(())
+    })
+}
+
+/// Replaces what a descriptor holds by what `make` yields; keeps the old content if `make` fails.
+fn set(desc: cudnnTensorDescriptor_t, make: impl FnOnce() -> Result<TensorDescriptor>) -> Result<()> {
+    TENSORS.with_mut(desc.addr(), "tensorDesc", |place| {
+        *place = make()?;
+        Ok(())
+    })
+}
+
+/// The element type that a C caller's integer names.
+fn data_type(code: MaybeUninit<cudnnDataType_t>, mode: Mode) -> Result<DataType> {
+    Ok(match (raw(code), mode) {
+        (0, _) => DataType::Float,
+        (1, _) => DataType::Double,
+        (2, _) => DataType::Half,
+        (3, _) => DataType::Int8,
+        (4, _) => DataType::Int32,
+        (5, _) => DataType::Int8x4,
+        (6, _) => DataType::Uint8,
+        (7, _) => DataType::Uint8x4,
+        (8, _) => DataType::Int8x32,
+        (9, _) => DataType::Bfloat16,
+        (10, Mode::Extended) => DataType::Int64,
+        (11, Mode::Extended) => DataType::Boolean,
+        (12, Mode::Extended) => DataType::Fp8E4m3,
+        (13, Mode::Extended) => DataType::Fp8E5m2,
+        (other, Mode::Extended) => {
+            return Err(Error::argument("dataType", other.into(), "a tensor holds types 0 to 13"));
+        }
+        (other, Mode::Strict) => {
+            return Err(Error::argument("dataType", other.into(), "strict mode knows types 0 to 9"));
+        }
+    })
+}
+
+/// The number by which C programs know an element type.
+pub(crate) fn data_type_code(data_type: DataType) -> cudnnDataType_t {
+    match data_type {
+        DataType::Float => cudnnDataType_t::CUDNN_DATA_FLOAT,
+        DataType::Double => cudnnDataType_t::CUDNN_DATA_DOUBLE,
+        DataType::Half => cudnnDataType_t::CUDNN_DATA_HALF,
+        DataType::Int8 => cudnnDataType_t::CUDNN_DATA_INT8,
+        DataType::Int32 => cudnnDataType_t::CUDNN_DATA_INT32,
+        DataType::Int8x4 => cudnnDataType_t::CUDNN_DATA_INT8x4,
+        DataType::Uint8 => cudnnDataType_t::CUDNN_DATA_UINT8,
+        DataType::Uint8x4 => cudnnDataType_t::CUDNN_DATA_UINT8x4,
+        DataType::Int8x32 => cudnnDataType_t::CUDNN_DATA_INT8x32,
+        DataType::Bfloat16 => cudnnDataType_t::CUDNN_DATA_BFLOAT16,
+        DataType::Int64 => cudnnDataType_t::CUDNN_DATA_INT64,
+        DataType::Boolean => cudnnDataType_t::CUDNN_DATA_BOOLEAN,
+        DataType::Fp8E4m3 => cudnnDataType_t::CUDNN_DATA_FP8_E4M3,
+        DataType::Fp8E5m2 => cudnnDataType_t::CUDNN_DATA_FP8_E5M2,
+    }
+}
+
+fn format(code: MaybeUninit<cudnnTensorFormat_t>, mode: Mode) -> Result<Format> {
+    let code = raw(code);
+    Format::from_code(code, mode)
+        .ok_or_else(|| Error::argument("format", code.into(), "0 NCHW, 1 NHWC, 2 NCHW_VECT_C"))
+}
+
+/// Creates a tensor descriptor: type float, no dimensions.
+///
+/// Status: BAD_PARAM if `tensorDesc` is NULL.
+///
+/// # Safety
+/// `tensorDesc` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnCreateTensorDescriptor(
+    tensorDesc: *mut cudnnTensorDescriptor_t,
+) -> cudnnStatus_t {
+    entry("cudnnCreateTensorDescriptor", format_args!("tensorDesc={tensorDesc:p}"), || {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(tensorDesc, "tensorDesc") }?;
+        out.set(std::ptr::without_provenance_mut(TENSORS.insert(TensorDescriptor::default())?));
+        Ok(())
+    })
+}
+
+/// Destroys a tensor descriptor; NULL is fine.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnDestroyTensorDescriptor(tensorDesc: cudnnTensorDescriptor_t) -> cudnnStatus_t {
+    entry("cudnnDestroyTensorDescriptor", format_args!("tensorDesc={tensorDesc:p}"), || {
+        if tensorDesc.is_null() {
+            return Ok(());
+        }
+        TENSORS.remove(tensorDesc.addr(), "tensorDesc").map(drop)
+    })
+}
+
+/// Sets a 4-D tensor whose strides follow from `format`: NCHW packed, NHWC packed, or NCHW over vectors of 4 or 32
+/// channels (types INT8x4, UINT8x4, INT8x32). A failing call changes nothing.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, an unknown type or format, an extent below 1, or
+/// channels that are no multiple of the vector; NOT_SUPPORTED for strides beyond 32 bits and, in strict mode, an
+/// extent beyond 2^31-1 elements.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnSetTensor4dDescriptor(
+    tensorDesc: cudnnTensorDescriptor_t,
+    format: MaybeUninit<cudnnTensorFormat_t>,
+    dataType: MaybeUninit<cudnnDataType_t>,
+    n: c_int,
+    c: c_int,
+    h: c_int,
+    w: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "tensorDesc={tensorDesc:p}, format={}, dataType={}, n={n}, c={c}, h={h}, w={w}",
+        raw(format),
+        raw(dataType)
+    );
+    entry("cudnnSetTensor4dDescriptor", arguments, || {
+        set(tensorDesc, || {
+            let mode = Mode::current();
+            let data_type = data_type(dataType, mode)?;
+            let format = self::format(format, mode)?;
+            if format == Format::NchwVectC && data_type.lanes() == 1 {
+                return Err(Error::argument(
+                    "dataType",
+                    raw(dataType).into(),
+                    "NCHW_VECT_C needs a type of several channels: INT8x4, UINT8x4 or INT8x32",
+                ));
+            }
+            TensorDescriptor::with_format(data_type, format, 4, &[n, c, h, w].map(i64::from), mode)
+        })
+    })
+}
+
+/// Sets a 4-D tensor with explicit strides, counted in elements; they may be negative, permuted, padded or
+/// overlapping, and a stride of 0 repeats an input. A failing call changes nothing.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, an unknown type, an extent below 1 and, in strict mode,
+/// stride 0 on an extent above 1; NOT_SUPPORTED in strict mode for an extent beyond 2^31-1 elements.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnSetTensor4dDescriptorEx(
+    tensorDesc: cudnnTensorDescriptor_t,
+    dataType: MaybeUninit<cudnnDataType_t>,
+    n: c_int,
+    c: c_int,
+    h: c_int,
+    w: c_int,
+    nStride: c_int,
+    cStride: c_int,
+    hStride: c_int,
+    wStride: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "tensorDesc={tensorDesc:p}, dataType={}, n={n}, c={c}, h={h}, w={w}, nStride={nStride}, \
+         cStride={cStride}, hStride={hStride}, wStride={wStride}",
+        raw(dataType)
+    );
+    entry("cudnnSetTensor4dDescriptorEx", arguments, || {
+        set(tensorDesc, || {
+            let mode = Mode::current();
+            let dims = [n, c, h, w].map(i64::from);
+            let strides = [nStride, cStride, hStride, wStride].map(i64::from);
+            TensorDescriptor::with_strides(data_type(dataType, mode)?, 4, &dims, &strides, mode)
+        })
+    })
+}
+
+/// Sets a tensor of 2 to 8 dimensions with explicit strides; see cudnnSetTensor4dDescriptorEx.
+///
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type, nbDims below 2;
+/// NOT_SUPPORTED for nbDims above 8; BAD_PARAM for a NULL array, an extent below 1 and, in strict mode, stride 0
+/// on an extent above 1; NOT_SUPPORTED in strict mode for an extent beyond 2^31-1 elements.
+///
+/// # Safety
+/// `dimA` and `strideA` are NULL or valid for reads of `nbDims` ints.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
+    tensorDesc: cudnnTensorDescriptor_t,
+    dataType: MaybeUninit<cudnnDataType_t>,
+    nbDims: c_int,
+    dimA: *const c_int,
+    strideA: *const c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "tensorDesc={tensorDesc:p}, dataType={}, nbDims={nbDims}, dimA={dimA:p}, strideA={strideA:p}",
+        raw(dataType)
+    );
+    entry("cudnnSetTensorNdDescriptor", arguments, || {
+        set(tensorDesc, || {
+            let mode = Mode::current();
+            let data_type = data_type(dataType, mode)?;
+            // SAFETY: as the caller promises, for both arrays.
+            let (dims, strides) =
+                unsafe { (arg::ints(dimA, nbDims, "dimA")?, arg::ints(strideA, nbDims, "strideA")?) };
+            TensorDescriptor::with_strides(data_type, nbDims.into(), &dims, &strides, mode)
+        })
+    })
+}
+
+/// Sets a tensor of 2 to 8 dimensions whose strides follow from `format`; see cudnnSetTensor4dDescriptor. With
+/// NCHW_VECT_C every type is accepted; types of one channel get vectors of 4 that no data transform understands.
+///
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type or format, channels that
+/// are no multiple of the vector, nbDims below 2; NOT_SUPPORTED for nbDims above 8; BAD_PARAM for an extent below
+/// 1; NOT_SUPPORTED for strides beyond 32 bits and, in strict mode, an extent beyond 2^31-1 elements.
+///
+/// # Safety
+/// `dimA` is NULL or valid for reads of `nbDims` ints.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
+    tensorDesc: cudnnTensorDescriptor_t,
+    format: MaybeUninit<cudnnTensorFormat_t>,
+    dataType: MaybeUninit<cudnnDataType_t>,
+    nbDims: c_int,
+    dimA: *const c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "tensorDesc={tensorDesc:p}, format={}, dataType={}, nbDims={nbDims}, dimA={dimA:p}",
+        raw(format),
+        raw(dataType)
+    );
+    entry("cudnnSetTensorNdDescriptorEx", arguments, || {
+        set(tensorDesc, || {
+            let mode = Mode::current();
+            let data_type = data_type(dataType, mode)?;
+            let format = self::format(format, mode)?;
+            // SAFETY: as the caller promises.
+            let dims = unsafe { arg::ints(dimA, nbDims, "dimA") }?;
+            TensorDescriptor::with_format(data_type, format, nbDims.into(), &dims, mode)
+        })
+    })
+}
+
+/// Reads a descriptor as 4-D: the first four dims and strides whatever the rank, zeros where there are fewer.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, if any pointer is NULL (nothing is written then), or for
+/// a vectorisation that the type does not have.
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
+    tensorDesc: cudnnTensorDescriptor_t,
+    dataType: *mut cudnnDataType_t,
+    n: *mut c_int,
+    c: *mut c_int,
+    h: *mut c_int,
+    w: *mut c_int,
+    nStride: *mut c_int,
+    cStride: *mut c_int,
+    hStride: *mut c_int,
+    wStride: *mut c_int,
+) -> cudnnStatus_t {
+    entry("cudnnGetTensor4dDescriptor", format_args!("tensorDesc={tensorDesc:p}"), || {
+        let tensor = get(tensorDesc, "tensorDesc")?;
+        // SAFETY: as the caller promises, for all of them.
+        let (data_type, dims, strides) = unsafe {
+            (
+                Out::new(dataType, "dataType")?,
+                [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?],
+                [
+                    Out::new(nStride, "nStride")?,
+                    Out::new(cStride, "cStride")?,
+                    Out::new(hStride, "hStride")?,
+                    Out::new(wStride, "wStride")?,
+                ],
+            )
+        };
+        data_type.set(data_type_code(tensor.data_type()));
+        if tensor.has_foreign_vector() {
+            // The original has written type and n when it notices.
+            dims[0].set(tensor.dims()[0] as c_int);
+            return Err(Error::mismatch("tensorDesc has a vectorisation that its type does not have"));
+        }
+        let entry = |values: &[i64], axis: usize| values.get(axis).copied().unwrap_or(0) as c_int;
+        for axis in 0..4 {
+            dims[axis].set(entry(&tensor.dims(), axis));
+            strides[axis].set(entry(&tensor.strides(), axis));
+        }
+        Ok(())
+    })
+}
+
+/// Reads type, rank and the first `min(nbDimsRequested, rank)` dims and strides.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive or if a pointer is NULL; `dimA` and `strideA` may be
+/// NULL if no dimension is requested.
+///
+/// # Safety
+/// `dataType` and `nbDims` are NULL or valid for one write, `dimA` and `strideA` for `nbDimsRequested` writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
+    tensorDesc: cudnnTensorDescriptor_t,
+    nbDimsRequested: c_int,
+    dataType: *mut cudnnDataType_t,
+    nbDims: *mut c_int,
+    dimA: *mut c_int,
+    strideA: *mut c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!("tensorDesc={tensorDesc:p}, nbDimsRequested={nbDimsRequested}");
+    entry("cudnnGetTensorNdDescriptor", arguments, || {
+        let tensor = get(tensorDesc, "tensorDesc")?;
+        // SAFETY: as the caller promises, for both.
+        let (data_type, rank) = unsafe { (Out::new(dataType, "dataType")?, Out::new(nbDims, "nbDims")?) };
+        let count = usize::try_from(nbDimsRequested).unwrap_or(0);
+        if count > 0 {
+            arg::required(dimA, "dimA")?;
+            arg::required(strideA, "strideA")?;
+        }
+        data_type.set(data_type_code(tensor.data_type()));
+        rank.set(tensor.rank() as c_int);
+        // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
+        unsafe {
+            arg::store(dimA, tensor.dims().iter().take(count).map(|&d| d as c_int));
+            arg::store(strideA, tensor.strides().iter().take(count).map(|&s| s as c_int));
+        }
+        Ok(())
+    })
+}
+
+/// Bytes from the lowest to the highest element: `(1 + sum (dim - 1) * |stride|) * element size`, of stored dims;
+/// 0 before the first setter.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive or if `size` is NULL.
+///
+/// # Safety
+/// `size` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetTensorSizeInBytes(
+    tensorDesc: cudnnTensorDescriptor_t,
+    size: *mut usize,
+) -> cudnnStatus_t {
+    entry("cudnnGetTensorSizeInBytes", format_args!("tensorDesc={tensorDesc:p}, size={size:p}"), || {
+        let tensor = get(tensorDesc, "tensorDesc")?;
+        // SAFETY: as the caller promises.
+        unsafe { Out::new(size, "size") }?.set(tensor.size_in_bytes());
+        Ok(())
+    })
+}

@@ -1,0 +1,304 @@
+//! Tensor transform descriptors, TransformTensor and TransformTensorEx.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use super::arg::{self, Out};
+use super::guard::entry;
+use super::slab::{Kind, Table};
+use super::types::{
+    cudnnFoldingDirection_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnTensorFormat_t,
+    cudnnTensorTransformDescriptor_t, raw,
+};
+use super::{context, log, tensor};
+use crate::desc::transform::MAX_FOLDS;
+use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
+use crate::exec::Buffers;
+use crate::layout::MAX_RANK;
+use crate::mode::Mode;
+use crate::ops::{Scaling, TransformPlan};
+
+static TRANSFORMS: Table<TransformDescriptor> = Table::new(Kind::Transform);
+
+/// Creates a tensor transform descriptor: no padding, no folding, destination NCHW.
+///
+/// Status: BAD_PARAM if `transformDesc` is NULL.
+///
+/// # Safety
+/// `transformDesc` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnCreateTensorTransformDescriptor(
+    transformDesc: *mut cudnnTensorTransformDescriptor_t,
+) -> cudnnStatus_t {
+    entry("cudnnCreateTensorTransformDescriptor", format_args!("transformDesc={transformDesc:p}"), || {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(transformDesc, "transformDesc") }?;
+        out.set(std::ptr::without_provenance_mut(TRANSFORMS.insert(TransformDescriptor::default())?));
+        Ok(())
+    })
+}
+
+/// Destroys a tensor transform descriptor; NULL is fine.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnDestroyTensorTransformDescriptor(
+    transformDesc: cudnnTensorTransformDescriptor_t,
+) -> cudnnStatus_t {
+    entry("cudnnDestroyTensorTransformDescriptor", format_args!("transformDesc={transformDesc:p}"), || {
+        if transformDesc.is_null() {
+            return Ok(());
+        }
+        TRANSFORMS.remove(transformDesc.addr(), "transformDesc").map(drop)
+    })
+}
+
+/// Sets format, padding (`nbDims` entries each; negative crops), fold factors (`nbDims - 2`, one per spatial
+/// dimension; 0 and 1 mean none) and direction (0 fold, else unfold). A NULL array leaves what was there.
+///
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive or nbDims below 2; NOT_SUPPORTED for
+/// nbDims above 8 (it is unsigned) or an unknown `destFormat` above 2. Padding and factors are judged when used.
+///
+/// # Safety
+/// Each array is NULL or valid for reads of its entries.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
+    transformDesc: cudnnTensorTransformDescriptor_t,
+    nbDims: u32,
+    destFormat: MaybeUninit<cudnnTensorFormat_t>,
+    padBeforeA: *const i32,
+    padAfterA: *const i32,
+    foldA: *const u32,
+    direction: MaybeUninit<cudnnFoldingDirection_t>,
+) -> cudnnStatus_t {
+    let format = raw(destFormat);
+    let arguments = format_args!(
+        "transformDesc={transformDesc:p}, nbDims={nbDims}, destFormat={format}, padBeforeA={padBeforeA:p}, \
+         padAfterA={padAfterA:p}, foldA={foldA:p}, direction={}",
+        raw(direction)
+    );
+    entry("cudnnSetTensorTransformDescriptor", arguments, || {
+        TRANSFORMS.with_mut(transformDesc.addr(), "transformDesc", |transform| {
+            let rank = nbDims as usize;
+            if rank < 2 {
+                return Err(Error::argument(
+                    "nbDims",
+                    nbDims.into(),
+                    "a transform has at least 2 dimensions",
+                ));
+            }
+            if rank > MAX_RANK {
+                return Err(Error::unsupported(format!("nbDims = {nbDims}: at most {MAX_RANK} dimensions")));
+            }
+            if format > 2 && Format::from_code(format, Mode::current()).is_none() {
+                return Err(Error::unsupported(format!("destFormat = {format} is no format")));
+            }
+            transform.dest_format = format;
+            transform.direction = if raw(direction) == 0 { Folding::Fold } else { Folding::Unfold };
+            // SAFETY: as the caller promises, for each array that is not NULL.
+            unsafe {
+                arg::load_optional(padBeforeA, &mut transform.pad_before[..rank]);
+                arg::load_optional(padAfterA, &mut transform.pad_after[..rank]);
+                arg::load_optional(foldA, &mut transform.fold[..rank - 2]);
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Reads the descriptor: exactly `nbDimsRequested` paddings and `nbDimsRequested - 2` factors, zeros where none
+/// were set. `destFormat` and the arrays may be NULL.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, nbDimsRequested outside 3..8, or if `direction` is NULL.
+///
+/// # Safety
+/// Each pointer is NULL or valid for writes of its entries.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
+    transformDesc: cudnnTensorTransformDescriptor_t,
+    nbDimsRequested: u32,
+    destFormat: *mut cudnnTensorFormat_t,
+    padBeforeA: *mut i32,
+    padAfterA: *mut i32,
+    foldA: *mut u32,
+    direction: *mut cudnnFoldingDirection_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!("transformDesc={transformDesc:p}, nbDimsRequested={nbDimsRequested}");
+    entry("cudnnGetTensorTransformDescriptor", arguments, || {
+        let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
+        let rank = nbDimsRequested as usize;
+        if !(3..=MAX_RANK).contains(&rank) {
+            let rule = format!("3 to {MAX_RANK} dimensions can be read");
+            return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), rule));
+        }
+        // SAFETY: as the caller promises.
+        let direction = unsafe { Out::new(direction, "direction") }?;
+        // SAFETY: as the caller promises; the format may be any integer, which the C enum holds as well.
+        unsafe {
+            arg::set_optional(destFormat.cast::<c_int>(), transform.dest_format);
+            arg::store_optional(padBeforeA, &transform.pad_before[..rank]);
+            arg::store_optional(padAfterA, &transform.pad_after[..rank]);
+            arg::store_optional(foldA, &transform.fold[..(rank - 2).min(MAX_FOLDS)]);
+        }
+        direction.set(match transform.direction {
+            Folding::Fold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_FOLD,
+            Folding::Unfold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_UNFOLD,
+        });
+        Ok(())
+    })
+}
+
+/// Sets `destDesc` to what the transform makes of `srcDesc`: packed, of the same type and vectorisation. Fold:
+/// pad, then `C *= factor` and `dim = ceil(dim / factor)`; unfold: `C = ceil(C / factor)` and `dim *= factor`,
+/// then pad. `destSizeInBytes` (may be NULL) receives its size. The two descriptors may be the same.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive or padding that leaves nothing of a dimension;
+/// NOT_SUPPORTED for a source never set or an unknown destination format; in strict mode also for more than 5
+/// dimensions, NCHW_VECT_C, and folding of unpacked sources of rank other than 4. A failing call changes nothing.
+///
+/// # Safety
+/// `destSizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnInitTransformDest(
+    transformDesc: cudnnTensorTransformDescriptor_t,
+    srcDesc: cudnnTensorDescriptor_t,
+    destDesc: cudnnTensorDescriptor_t,
+    destSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "transformDesc={transformDesc:p}, srcDesc={srcDesc:p}, destDesc={destDesc:p}, \
+         destSizeInBytes={destSizeInBytes:p}"
+    );
+    entry("cudnnInitTransformDest", arguments, || {
+        let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
+        let src = tensor::get(srcDesc, "srcDesc")?;
+        tensor::get(destDesc, "destDesc")?;
+        let dest = transform.destination(&src, Mode::current())?;
+        tensor::put(destDesc, "destDesc", dest)?;
+        // SAFETY: as the caller promises.
+        unsafe { arg::set_optional(destSizeInBytes, dest.size_in_bytes()) };
+        Ok(())
+    })
+}
+
+/// `y = alpha * x + beta * y`, element by element of equal coordinates, between any two layouts and types.
+///
+/// Both tensors have the same rank (2 to 8) and dims; an element of INT8x4, UINT8x4 or INT8x32 counts as its 4 or
+/// 32 channels. `alpha` and `beta` point to host `double` if y is DOUBLE, else to `float`. `x` and `y` point to
+/// the element of coordinates 0, on the host for the CPU core; they need no more alignment than one element.
+/// They may overlap: the result is as if all of x were read first. With beta = 0, y is never read; with alpha = 1
+/// as well and equal types, every bit is kept. Padding channels of a blocked y are written as zero.
+///
+/// Conversions round once, to nearest even; integers saturate and take NaN as 0.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
+/// off its element's alignment; BAD_PARAM if ranks or dims differ, or y repeats an address through stride 0;
+/// NOT_SUPPORTED for NCHW_VECT_C of a type of one channel, and in strict mode for the pairs that the original
+/// refuses (observed on 9.27.0). A failing call writes nothing.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`,
+/// `y` for reads and writes of that of `yDesc`; no other thread writes either meanwhile.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnTransformTensor(
+    handle: cudnnHandle_t,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, yDesc={yDesc:p}, y={y:p}"
+    );
+    entry("cudnnTransformTensor", arguments, || {
+        context::with(handle, |context| {
+            let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { scaling(alpha, beta, &dst) }?;
+            arg::data(x, src.data_type().scalar().size(), "x")?;
+            arg::data(y, dst.data_type().scalar().size(), "y")?;
+            let plan = TransformPlan::new(&src, &dst, scaling, Mode::current())?;
+            log::information(format_args!("cudnnTransformTensor: {plan}"));
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
+            // are the plan's.
+            unsafe { context.transform(&plan, Buffers { src: x.cast(), dst: y.cast() }) }
+        })
+    })
+}
+
+/// `destData = alpha * transform(srcData) + beta * destData`: cudnnTransformTensor with padding, cropping, folding
+/// or unfolding on the way.
+///
+/// The dims of `destDesc` are what the transform yields of `srcDesc` (cudnnInitTransformDest computes them; type,
+/// vectorisation and strides may differ from what that chooses). Elements without a source become
+/// `beta * destData`. A fold moves block position `(i, j)` of padded channel `c` to channel
+/// `(i * fold_w + j) * C + c`. Everything else is as for cudnnTransformTensor.
+///
+/// Status: as for cudnnTransformTensor; BAD_PARAM if the dims of `destDesc` are not what the transform yields; in
+/// strict mode NOT_SUPPORTED for folding with beta and for folding that cudnnInitTransformDest refuses.
+///
+/// # Safety
+/// As for cudnnTransformTensor.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnTransformTensorEx(
+    handle: cudnnHandle_t,
+    transDesc: cudnnTensorTransformDescriptor_t,
+    alpha: *const c_void,
+    srcDesc: cudnnTensorDescriptor_t,
+    srcData: *const c_void,
+    beta: *const c_void,
+    destDesc: cudnnTensorDescriptor_t,
+    destData: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, transDesc={transDesc:p}, alpha={alpha:p}, srcDesc={srcDesc:p}, srcData={srcData:p}, \
+         beta={beta:p}, destDesc={destDesc:p}, destData={destData:p}"
+    );
+    entry("cudnnTransformTensorEx", arguments, || {
+        context::with(handle, |context| {
+            let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
+            let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { scaling(alpha, beta, &dst) }?;
+            arg::data(srcData, src.data_type().scalar().size(), "srcData")?;
+            arg::data(destData, dst.data_type().scalar().size(), "destData")?;
+            let plan = TransformPlan::with_map(&transform, &src, &dst, scaling, Mode::current())?;
+            log::information(format_args!("cudnnTransformTensorEx: {plan}"));
+            // SAFETY: as in cudnnTransformTensor.
+            unsafe { context.transform(&plan, Buffers { src: srcData.cast(), dst: destData.cast() }) }
+        })
+    })
+}
+
+/// Reads alpha and beta: `double` if the destination is DOUBLE, else `float`.
+///
+/// # Errors
+/// Bad parameter for NULL.
+///
+/// # Safety
+/// Both are NULL or valid for one read of that type.
+unsafe fn scaling(alpha: *const c_void, beta: *const c_void, dst: &TensorDescriptor) -> Result<Scaling> {
+    arg::required(alpha, "alpha")?;
+    arg::required(beta, "beta")?;
+    let read = |factor: *const c_void| {
+        // SAFETY: not NULL, and the caller vouches for one value of the type that the destination asks for.
+        unsafe {
+            match dst.data_type() {
+                DataType::Double => factor.cast::<f64>().read_unaligned(),
+                _ => f64::from(factor.cast::<f32>().read_unaligned()),
+            }
+        }
+    };
+    Ok(Scaling { alpha: read(alpha), beta: read(beta) })
+}

@@ -1,0 +1,345 @@
+//! The tensor descriptor: element type, dims, strides and vectorisation, with the original's rules for setting them.
+//!
+//! The order of checks and every limit were observed on 9.27.0.
+
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
+use crate::layout::{Dims, Layout, MAX_RANK, Split};
+use crate::mode::Mode;
+
+/// The channel dimension of every named format.
+pub const CHANNEL: usize = 1;
+
+/// The largest extent in elements that the original describes.
+const ORIGINAL_EXTENT_LIMIT: i128 = i32::MAX as i128;
+
+/// An order of dimensions in memory that a setter turns into strides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Dimensions in the order given, the last one fastest.
+    Nchw,
+    /// Channels fastest, then the last spatial dimension, the batch slowest.
+    Nhwc,
+    /// As NCHW over elements that each hold a vector of consecutive channels.
+    NchwVectC,
+    /// NC/xHWx: channels in blocks of this many, the tail of the last block padded with zeros. An extension.
+    Blocked(i64),
+}
+
+impl Format {
+    /// The lowest code of the extension formats: `BLOCKED + x` is NC/xHWx (`cudnn_shim.h`).
+    pub const BLOCKED: i32 = 0x4358_0000;
+
+    /// The format that a C caller's integer names; extension formats only outside strict mode.
+    pub fn from_code(code: i32, mode: Mode) -> Option<Format> {
+        match code {
+            0 => Some(Format::Nchw),
+            1 => Some(Format::Nhwc),
+            2 => Some(Format::NchwVectC),
+            _ if mode.is_strict() => None,
+            _ => match code.checked_sub(Format::BLOCKED) {
+                Some(block @ 1..=0xffff) => Some(Format::Blocked(i64::from(block))),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// How channels share an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packing {
+    /// One stored channel is one element.
+    Plain,
+    /// One element is a vector of this many channels (`NCHW_VECT_C`).
+    Vector(i64),
+    /// Blocks of this many elements lie side by side.
+    Blocked(i64),
+}
+
+/// What a `cudnnTensorDescriptor_t` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorDescriptor {
+    data_type: DataType,
+    /// Extents as stored: channels in vectors under `Packing::Vector`, logical otherwise.
+    dims: Dims,
+    /// Strides in elements (vectors, under `Packing::Vector`); of a blocked channel axis, from block to block.
+    strides: Dims,
+    packing: Packing,
+}
+
+impl Default for TensorDescriptor {
+    /// A descriptor after creation: type float, no dimensions.
+    fn default() -> Self {
+        TensorDescriptor {
+            data_type: DataType::Float,
+            dims: Dims::EMPTY,
+            strides: Dims::EMPTY,
+            packing: Packing::Plain,
+        }
+    }
+}
+
+impl TensorDescriptor {
+    /// A descriptor whose strides follow from `format` (`SetTensor4dDescriptor`, `SetTensorNdDescriptorEx`).
+    ///
+    /// `rank` is the caller's nbDims; `dims` are its extents as far as they could be read (at most
+    /// [`MAX_RANK`]). Checks, in order: channels a multiple of the vector, rank, extents, size.
+    ///
+    /// # Errors
+    /// Bad parameter: rank below 2, an extent below 1, channels that are no multiple of the vector, a packed
+    /// stride that wraps to 0. Not supported: rank above 8, an extent beyond 2^31-1 elements (strict mode), a
+    /// packed stride beyond 32 bits.
+    pub fn with_format(
+        data_type: DataType,
+        format: Format,
+        rank: i64,
+        dims: &[i64],
+        mode: Mode,
+    ) -> Result<Self> {
+        let packing = match format {
+            Format::Nchw | Format::Nhwc => Packing::Plain,
+            // Types without lanes of their own get vectors of 4 here, as the original gives them.
+            Format::NchwVectC => Packing::Vector(data_type.lanes().max(4)),
+            Format::Blocked(block) => Packing::Blocked(block),
+        };
+        if let (Packing::Vector(lanes), Some(&channels)) = (packing, dims.get(CHANNEL))
+            && channels % lanes != 0
+        {
+            return Err(Error::element(
+                "dimA",
+                CHANNEL,
+                channels,
+                format!("NCHW_VECT_C needs a multiple of {lanes}"),
+            ));
+        }
+        check_rank(rank)?;
+        check_extents(dims)?;
+        if matches!(packing, Packing::Blocked(_)) && data_type.lanes() > 1 {
+            return Err(Error::unsupported("a blocked format of a type that already holds several channels"));
+        }
+        let mut stored = Dims::new(dims);
+        match packing {
+            Packing::Vector(lanes) => stored[CHANNEL] /= lanes,
+            // Memory is laid out over whole blocks.
+            Packing::Blocked(block) => stored[CHANNEL] = (stored[CHANNEL] + block - 1) / block,
+            Packing::Plain => {}
+        }
+        let channels_last = format == Format::Nhwc;
+        let unit = if let Packing::Blocked(block) = packing { block } else { 1 };
+        let strides = packed_strides(&stored, channels_last, unit)?;
+        if let Packing::Blocked(_) = packing {
+            stored = Dims::new(dims);
+        }
+        TensorDescriptor { data_type, dims: stored, strides, packing }.sized(mode)
+    }
+
+    /// A descriptor with explicit strides (`SetTensor4dDescriptorEx`, `SetTensorNdDescriptor`).
+    ///
+    /// # Errors
+    /// Bad parameter: rank below 2, an extent below 1, stride 0 on an extent above 1 (strict mode). Not
+    /// supported: rank above 8, an extent beyond 2^31-1 elements (strict mode).
+    pub fn with_strides(
+        data_type: DataType,
+        rank: i64,
+        dims: &[i64],
+        strides: &[i64],
+        mode: Mode,
+    ) -> Result<Self> {
+        check_rank(rank)?;
+        check_extents(dims)?;
+        let zero = dims.iter().zip(strides).position(|(&d, &s)| d > 1 && s == 0);
+        if let (Some(index), true) = (zero, mode.is_strict()) {
+            return Err(Error::element("strideA", index, 0, format!("0 on an extent of {}", dims[index])));
+        }
+        let (dims, strides) = (Dims::new(dims), Dims::new(strides));
+        TensorDescriptor { data_type, dims, strides, packing: Packing::Plain }.sized(mode)
+    }
+
+    /// Refuses what is too large to describe.
+    fn sized(self, mode: Mode) -> Result<Self> {
+        let extent = self.extent();
+        if mode.is_strict() && extent > ORIGINAL_EXTENT_LIMIT {
+            return Err(Error::unsupported(format!(
+                "the tensor spans {extent} elements; strict mode ends at {ORIGINAL_EXTENT_LIMIT}"
+            )));
+        }
+        if i64::try_from(extent * self.data_type.size() as i128).is_err() {
+            return Err(Error::unsupported(format!(
+                "the tensor spans {extent} elements, more than 2^63 bytes"
+            )));
+        }
+        Ok(self)
+    }
+
+    /// Whether a setter has succeeded.
+    pub fn is_set(&self) -> bool {
+        self.dims.rank() > 0
+    }
+
+    /// The element type.
+    pub fn data_type(&self) -> DataType {
+        self.data_type
+    }
+
+    /// Number of dimensions, 0 before the first setter.
+    pub fn rank(&self) -> usize {
+        self.dims.rank()
+    }
+
+    /// Extents as stored: channels counted in vectors when the descriptor is vectorised.
+    pub fn stored_dims(&self) -> Dims {
+        self.dims
+    }
+
+    /// Extents as the getters report them: channels counted one by one.
+    pub fn dims(&self) -> Dims {
+        let mut dims = self.dims;
+        if let (Packing::Vector(lanes), true) = (self.packing, dims.rank() > CHANNEL) {
+            dims[CHANNEL] *= lanes;
+        }
+        dims
+    }
+
+    /// Strides as the getters report them, in elements.
+    pub fn strides(&self) -> Dims {
+        self.strides
+    }
+
+    /// Channels per element under `NCHW_VECT_C`, else `None`.
+    pub fn vector(&self) -> Option<i64> {
+        if let Packing::Vector(lanes) = self.packing { Some(lanes) } else { None }
+    }
+
+    /// Whether the vectorisation is one that the element type does not have (possible through
+    /// `SetTensorNdDescriptorEx` only): it can be described, but no data has that form.
+    pub fn has_foreign_vector(&self) -> bool {
+        self.vector().is_some_and(|lanes| lanes != self.data_type.lanes())
+    }
+
+    /// Replaces the stored dims and their strides, keeping type and vectorisation (`InitTransformDest`).
+    ///
+    /// # Errors
+    /// As [`TensorDescriptor::with_format`].
+    pub fn repacked(&self, stored: &[i64], format: Format, mode: Mode) -> Result<Self> {
+        let mut dims = Dims::new(stored);
+        let format = match (self.packing, format) {
+            // Vectors stay vectors, whatever the order of the dimensions.
+            (Packing::Vector(lanes), Format::Nchw | Format::Nhwc | Format::NchwVectC) => {
+                let strides = packed_strides(&dims, format == Format::Nhwc, 1)?;
+                let packing = Packing::Vector(lanes);
+                return TensorDescriptor { data_type: self.data_type, dims, strides, packing }.sized(mode);
+            }
+            // Stored channels of a plain x4/x32 tensor are vectors already.
+            (_, Format::NchwVectC) if self.data_type.lanes() > 1 => {
+                dims[CHANNEL] *= self.data_type.lanes();
+                format
+            }
+            (_, Format::NchwVectC) => {
+                return Err(Error::unsupported(
+                    "destFormat NCHW_VECT_C: the source's element type holds one channel, not 4 or 32",
+                ));
+            }
+            _ => format,
+        };
+        TensorDescriptor::with_format(self.data_type, format, dims.rank() as i64, &dims, mode)
+    }
+
+    /// `1 + sum (dim - 1) * |stride|` over all dims, in elements; 1 before the first setter.
+    fn extent(&self) -> i128 {
+        let mut extent = 1_i128;
+        for (axis, (&dim, &stride)) in self.dims.iter().zip(self.strides.iter()).enumerate() {
+            let steps = match self.packing {
+                Packing::Blocked(block) if axis == CHANNEL => (dim + block - 1) / block - 1,
+                _ => dim - 1,
+            };
+            extent += i128::from(steps) * i128::from(stride.unsigned_abs());
+        }
+        match self.packing {
+            Packing::Blocked(block) if self.is_set() => extent + i128::from(block - 1),
+            _ => extent,
+        }
+    }
+
+    /// Bytes from the lowest to the highest element, padding of blocked formats included; 0 before the first
+    /// setter.
+    pub fn size_in_bytes(&self) -> usize {
+        // `sized` has proved that this fits.
+        if self.is_set() { self.extent() as usize * self.data_type.size() } else { 0 }
+    }
+
+    /// Where each scalar lies.
+    ///
+    /// # Errors
+    /// Not supported for a vectorisation that the type does not have.
+    pub fn layout(&self) -> Result<Layout> {
+        let lanes = self.data_type.lanes();
+        let mut layout = Layout { dims: self.dims, strides: self.strides, split: None };
+        match self.packing {
+            Packing::Blocked(block) => layout.split = Some(Split { axis: CHANNEL, block }),
+            Packing::Vector(vector) if vector != lanes => {
+                return Err(Error::unsupported(format!(
+                    "NCHW_VECT_C with {:?}, a type without vectors, describes no data",
+                    self.data_type
+                )));
+            }
+            _ if lanes > 1 => {
+                layout.dims[CHANNEL] *= lanes;
+                layout.strides.iter_mut().for_each(|s| *s *= lanes);
+                layout.split = Some(Split { axis: CHANNEL, block: lanes });
+            }
+            _ => {}
+        }
+        Ok(layout)
+    }
+}
+
+fn check_rank(rank: i64) -> Result<()> {
+    if rank < 2 {
+        return Err(Error::argument("nbDims", rank, "a tensor has at least 2 dimensions"));
+    }
+    if rank > MAX_RANK as i64 {
+        return Err(Error::unsupported(format!("nbDims = {rank}: at most {MAX_RANK} dimensions")));
+    }
+    Ok(())
+}
+
+fn check_extents(dims: &[i64]) -> Result<()> {
+    match dims.iter().position(|&d| d < 1) {
+        Some(index) => Err(Error::element("dimA", index, dims[index], "an extent is at least 1")),
+        None => Ok(()),
+    }
+}
+
+/// Packed strides of `dims` in the format's order, innermost stride `unit`.
+///
+/// # Errors
+/// Strides are 32-bit at the boundary. The original lets them wrap and then refuses: as a bad parameter if one
+/// wraps to exactly 0 on an extent above 1, else as not supported.
+fn packed_strides(dims: &Dims, channels_last: bool, unit: i64) -> Result<Dims> {
+    let rank = dims.rank();
+    let mut strides = Dims::filled(rank, 0);
+    let mut wrapped = false;
+    let mut zero = None;
+    let mut next = unit;
+    let fastest_first = (0..rank).rev().filter(|&axis| !(channels_last && axis == CHANNEL));
+    for axis in channels_last.then_some(CHANNEL).into_iter().chain(fastest_first) {
+        strides[axis] = next;
+        if next == 0 && dims[axis] > 1 {
+            zero = Some(axis);
+        }
+        let product = i128::from(next) * i128::from(dims[axis]);
+        let low = product as i32;
+        // A product that nobody uses as a stride may wrap: the outermost one.
+        if axis != 0 {
+            wrapped |= i128::from(low) != product;
+        }
+        next = i64::from(low);
+    }
+    if let Some(index) = zero {
+        return Err(Error::element("dimA", index, dims[index], "the packed stride wraps to 0 in 32 bits"));
+    }
+    if wrapped {
+        return Err(Error::unsupported(format!("the packed strides of {dims} do not fit 32 bits")));
+    }
+    Ok(strides)
+}

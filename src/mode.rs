@@ -1,0 +1,29 @@
+//! Whether the library answers exactly as the original does, or also does what the original refuses.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+
+/// How far the library goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Whatever is meaningful is done, also where the original refuses it.
+    Extended,
+    /// The original's refusals are kept (`CUDNN_SHIM_STRICT=1`), so that programs can test their fallbacks.
+    Strict,
+}
+
+impl Mode {
+    /// The mode of this process: `CUDNN_SHIM_STRICT`, read once; unset, empty and `0` mean [`Mode::Extended`].
+    pub fn current() -> Mode {
+        static MODE: OnceLock<Mode> = OnceLock::new();
+        *MODE.get_or_init(|| match std::env::var_os("CUDNN_SHIM_STRICT") {
+            Some(value) if !value.is_empty() && value != "0" => Mode::Strict,
+            _ => Mode::Extended,
+        })
+    }
+
+    /// Whether the original's refusals are kept.
+    pub fn is_strict(self) -> bool {
+        self == Mode::Strict
+    }
+}

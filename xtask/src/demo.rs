@@ -1,0 +1,83 @@
+//! `cargo xtask demo`: builds the library, compiles `demo/photo.c` against it as any C program would be, runs it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::dist::{self, Dist};
+use crate::{shell, tools};
+
+pub fn run(_arguments: &[String]) -> Result<()> {
+    show(&dist::build()?)
+}
+
+/// Compiles the program against `dist` and runs it on the photograph; fails when one of its checks does.
+pub fn show(dist: &Dist) -> Result<()> {
+    let folder = shell::target().join("demo");
+    fs::create_dir_all(&folder)?;
+    let program = compile(dist, &folder)?;
+    let (version, core) = identity(dist, &program, &folder)?;
+    println!("\n  library   {} (cuDNN {version} API)", dist.library().display());
+    println!("  core      {core}");
+    println!("  program   demo/photo.c: plain C99, #include <cudnn.h>, cc -lcudnn");
+    println!("  photo     demo/chelsea.ppm: Chelsea the cat, Stefan van der Walt, CC0\n");
+    let photo = shell::root().join("demo/chelsea.ppm");
+    shell::run(on(dist, &program).arg(photo).arg(folder.join("chelsea-mirrored.ppm")))
+}
+
+fn compile(dist: &Dist, folder: &Path) -> Result<PathBuf> {
+    let program = folder.join("photo");
+    shell::run(
+        Command::new(tools::c_compiler()?)
+            .args(["-std=c99", "-O2", "-Wall", "-Wextra", "-I"])
+            .arg(&dist.include)
+            .arg(shell::root().join("demo/photo.c"))
+            .arg("-o")
+            .arg(&program)
+            .arg("-L")
+            .arg(&dist.lib)
+            .args(["-lcudnn", "-lm"]),
+    )?;
+    Ok(program)
+}
+
+/// The program, set to find the library in `dist` and nowhere else.
+fn on(dist: &Dist, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", &dist.lib);
+    command
+}
+
+/// The library's version, which the program can ask for, and its core, which only the library's log tells: the
+/// program stands for one that knows nothing of us. A run of its own, so that the log slows down no measurement.
+fn identity(dist: &Dist, program: &Path, folder: &Path) -> Result<(String, String)> {
+    let log = folder.join("library.log");
+    fs::write(&log, "")?;
+    let version = shell::output(
+        on(dist, program)
+            .env("CUDNN_LOGLEVEL_DBG", "3")
+            .env("CUDNN_LOGINFO_DBG", "1")
+            .env("CUDNN_LOGDEST_DBG", &log),
+    )?;
+    let log = fs::read_to_string(&log).context("cannot read the library's log")?;
+    Ok((version, core_named_in(&log).unwrap_or("not named in the library's log").to_owned()))
+}
+
+/// What follows the first `core: ` in the log that the library writes when a handle is created.
+fn core_named_in(log: &str) -> Option<&str> {
+    log.lines().find_map(|line| line.split_once("core: ")).map(|(_, core)| core.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::core_named_in;
+
+    #[test]
+    fn the_core_is_read_from_the_log() {
+        let log = "I! cudnnCreate\nI! cudnnCreate: core: cpu, 2 threads\nI! core: other\n";
+        assert_eq!(core_named_in(log), Some("cpu, 2 threads"));
+        assert_eq!(core_named_in("I! cudnnCreate\n"), None);
+    }
+}

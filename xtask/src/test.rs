@@ -1,0 +1,202 @@
+//! `cargo xtask test`: every test there is, and one summary of all of them.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::Add;
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Result, bail};
+
+use crate::dist::{self, Dist};
+use crate::{demo, shell, tools};
+
+/// The number of random problems that the library has to solve as NumPy does.
+const NUMPY_CASES: &str = "10000";
+
+/// How many tests passed, failed or were skipped. Printed as `3 passed, 0 failed, 1 skipped`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+impl Tally {
+    const PASS: Tally = Tally { passed: 1, failed: 0, skipped: 0 };
+    const FAIL: Tally = Tally { passed: 0, failed: 1, skipped: 0 };
+    const SKIP: Tally = Tally { passed: 0, failed: 0, skipped: 1 };
+
+    /// Reads what [`Display`](fmt::Display) prints.
+    fn parse(line: &str) -> Option<Tally> {
+        let mut counts = line.split(", ").zip([" passed", " failed", " skipped"]);
+        let mut next = || counts.next().and_then(|(part, name)| part.strip_suffix(name)?.parse().ok());
+        Some(Tally { passed: next()?, failed: next()?, skipped: next()? })
+    }
+
+    /// A runner that ended badly although it reported no failure has failed all the same.
+    fn judged(self, status: ExitStatus) -> Tally {
+        if status.success() || self.failed > 0 { self } else { self + Tally::FAIL }
+    }
+}
+
+impl Add for Tally {
+    type Output = Tally;
+    fn add(self, other: Tally) -> Tally {
+        Tally {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+impl Sum for Tally {
+    fn sum<I: Iterator<Item = Tally>>(tallies: I) -> Tally {
+        tallies.fold(Tally::default(), Add::add)
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+pub fn run(_arguments: &[String]) -> Result<()> {
+    for (program, package) in [("cc", "gcc"), ("clang", "clang"), ("valgrind", "valgrind")] {
+        if let Some(line) = tools::missing(program, package) {
+            println!("{program} is missing, tests that need it are skipped; install it: {line}");
+        }
+    }
+    let dist = dist::build()?;
+    let runners: [(&str, Tally); 3] =
+        [("cargo test", cargo_test()?), ("demo", demo_runs(&dist)), ("NumPy differential", numpy(&dist)?)];
+    println!("\n{}", heading("summary"));
+    for (name, tally) in &runners {
+        println!("{name:20}{tally}");
+    }
+    let total: Tally = runners.iter().map(|(_, tally)| *tally).sum();
+    println!("\n{total}");
+    if total.failed > 0 {
+        // The summary is the last line; main prints nothing more than an exit status would need.
+        std::process::exit(1);
+    }
+    if total.passed == 0 {
+        bail!("no test ran");
+    }
+    Ok(())
+}
+
+fn heading(title: &str) -> String {
+    format!("==== {title} {}", "=".repeat(90 - title.len()))
+}
+
+/// Unit, integration and documentation tests of the whole workspace.
+fn cargo_test() -> Result<Tally> {
+    println!("\n{}", heading("cargo test"));
+    let mut count = CargoCount::default();
+    let mut command = shell::cargo();
+    // --show-output: the lines of passing tests too, for they may say that they skipped something.
+    command.args(["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
+    let status = shell::stream(&mut command, |line| count.look(line))?;
+    Ok(count.tally().judged(status))
+}
+
+/// Counts what `cargo test -- --show-output` prints. A test that prints a line starting with `skipped: ` counts as
+/// skipped, not as passed; every such line counts.
+#[derive(Default)]
+struct CargoCount {
+    reported: Tally,
+    skips: usize,
+    skipping_tests: usize,
+    this_test_skips: bool,
+}
+
+impl CargoCount {
+    fn look(&mut self, line: &str) {
+        if let Some(result) = line.strip_prefix("test result: ") {
+            let count = |name: &str| {
+                let words: Vec<&str> = result.split([' ', ';']).collect();
+                words.iter().position(|word| *word == name).map_or(0, |at| words[at - 1].parse().unwrap_or(0))
+            };
+            let tally = Tally { passed: count("passed"), failed: count("failed"), skipped: count("ignored") };
+            self.reported = self.reported + tally;
+        } else if line.starts_with("---- ") || line == "failures:" {
+            self.this_test_skips = false;
+        } else if line.starts_with("skipped: ") {
+            self.skips += 1;
+            self.skipping_tests += usize::from(!self.this_test_skips);
+            self.this_test_skips = true;
+        }
+    }
+
+    fn tally(&self) -> Tally {
+        Tally {
+            passed: self.reported.passed.saturating_sub(self.skipping_tests),
+            failed: self.reported.failed,
+            skipped: self.reported.skipped + self.skips,
+        }
+    }
+}
+
+/// The demo checks every step it shows.
+fn demo_runs(dist: &Dist) -> Tally {
+    println!("\n{}", heading("demo"));
+    match demo::show(dist) {
+        Ok(()) => Tally::PASS,
+        Err(error) => {
+            println!("FAILED: {error:#}");
+            Tally::FAIL
+        }
+    }
+}
+
+/// Random problems, solved by the library and by NumPy, and a control that the comparison can fail.
+fn numpy(dist: &Dist) -> Result<Tally> {
+    println!("\n{}", heading("NumPy differential"));
+    let python = match tools::python() {
+        Ok(python) => python,
+        Err(lines) => {
+            println!("skipped: Python with numpy and ml_dtypes is missing; install it: {lines}");
+            return Ok(Tally::SKIP);
+        }
+    };
+    let differential = |arguments: &[&str]| -> Result<Tally> {
+        let mut reported = None;
+        let mut command = Command::new(&python);
+        command.arg(shell::root().join("tests/numpy/differential.py")).arg("--library").arg(dist.library());
+        let status =
+            shell::stream(command.args(arguments), |line| reported = Tally::parse(line).or(reported))?;
+        Ok(reported.unwrap_or_default().judged(status))
+    };
+    Ok(differential(&["--cases", NUMPY_CASES])? + differential(&["--cases", "200", "--negative-control"])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CargoCount, Tally};
+
+    #[test]
+    fn a_tally_survives_printing() {
+        let tally = Tally { passed: 12, failed: 3, skipped: 4 };
+        assert_eq!(Tally::parse(&tally.to_string()), Some(tally));
+        assert_eq!(Tally::parse("12 passed, 3 failed"), None);
+        assert_eq!(Tally::parse("all passed, 3 failed, 4 skipped"), None);
+    }
+
+    #[test]
+    fn results_and_skips_of_cargo_test_are_counted() {
+        let output = "\
+running 3 tests
+---- one stdout ----
+skipped: no clang; install it: apt-get install clang
+skipped: no valgrind; install it: apt-get install valgrind
+---- two stdout ----
+nothing to say
+test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s
+test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        let mut count = CargoCount::default();
+        output.lines().for_each(|line| count.look(line));
+        assert_eq!(count.tally(), Tally { passed: 7, failed: 1, skipped: 4 });
+    }
+}

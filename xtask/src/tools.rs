@@ -1,0 +1,72 @@
+//! The programs that tests and the demo use, installed where that is possible.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::shell;
+
+/// The C compiler: `$CC`, or the first of cc, gcc and clang.
+pub fn c_compiler() -> Result<String> {
+    if let Ok(compiler) = std::env::var("CC") {
+        return Ok(compiler);
+    }
+    match ["cc", "gcc", "clang"].into_iter().find(|compiler| shell::on_path(compiler)) {
+        Some(compiler) => Ok(compiler.to_owned()),
+        None => bail!("no C compiler found; install one: apt-get install gcc  (or set CC)"),
+    }
+}
+
+/// Installs the Debian package that brings `program` if it is missing and we may. `None` when the program is there
+/// in the end, else the line that installs it.
+pub fn missing(program: &str, package: &str) -> Option<String> {
+    if shell::on_path(program) {
+        return None;
+    }
+    apt_install(package);
+    (!shell::on_path(program)).then(|| format!("apt-get install {package}"))
+}
+
+/// A Python that has what `tests/numpy/requirements.txt` lists, in a virtual environment under `target/`; else the
+/// lines that make one.
+pub fn python() -> Result<PathBuf, String> {
+    let venv = shell::target().join("venv");
+    let python = venv.join("bin/python");
+    let requirements = shell::root().join("tests/numpy/requirements.txt");
+    let ready = || {
+        let check = "import numpy, ml_dtypes";
+        python.exists() && Command::new(&python).args(["-c", check]).status().is_ok_and(|s| s.success())
+    };
+    if ready() {
+        return Ok(python);
+    }
+    let create = || shell::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
+    if create().is_err() {
+        apt_install("python3-venv");
+        // A failure shows in `ready` below, with the lines that mend it.
+        let _ = create();
+    }
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    let _ = shell::run(Command::new(&python).args(pip).arg(&requirements));
+    if ready() {
+        return Ok(python);
+    }
+    Err("apt-get install python3-venv && python3 -m venv target/venv && target/venv/bin/pip install -r tests/numpy/requirements.txt".into())
+}
+
+/// Tries `apt-get install`; whether it helped is for the caller to see.
+fn apt_install(package: &str) {
+    if !shell::on_path("apt-get") {
+        return;
+    }
+    println!("installing {package}");
+    let install = || {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(["install", "-y", "-qq", package]);
+        shell::run(&mut command).is_ok()
+    };
+    if !install() && shell::run(Command::new("apt-get").args(["update", "-qq"])).is_ok() {
+        install();
+    }
+}
