@@ -1,0 +1,86 @@
+//! What several test programs share: finding the built library and laying it out the way a C program expects it.
+#![allow(dead_code, reason = "every test program uses its own part of this module")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+/// The project's root directory.
+pub fn project_root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The shared library that belongs to this test program, built first if it is not there.
+///
+/// `cargo test` links the library next to the test programs (`target/<profile>/deps/libcudnn.so`) before it runs
+/// them, so that copy is never older than the sources under test. `CUDNN_SHIM_TEST_LIBRARY` names another library to
+/// run the tests on: on the original they check the tests themselves.
+pub fn library() -> PathBuf {
+    if let Some(other) = env::var_os("CUDNN_SHIM_TEST_LIBRARY") {
+        return PathBuf::from(other);
+    }
+    let deps = env::current_exe().expect("path of the test program");
+    let deps = deps.parent().expect("directory of the test program");
+    let beside = deps.join("libcudnn.so");
+    if beside.is_file() {
+        return beside;
+    }
+    let profile_dir = deps.parent().expect("target/<profile>");
+    let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--lib", "--profile", profile])
+        .current_dir(project_root())
+        .status()
+        .expect("cargo can be started");
+    assert!(status.success(), "cargo build --lib failed");
+    let built = profile_dir.join("libcudnn.so");
+    assert!(built.is_file(), "{} was not built", built.display());
+    built
+}
+
+/// A directory for one test program's files, empty at the start, below the target directory.
+pub fn scratch_dir(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    match fs::remove_dir_all(&dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => panic!("{}: {error}", dir.display()),
+        _ => {}
+    }
+    fs::create_dir_all(&dir).expect("scratch directory");
+    dir
+}
+
+/// Lays the library out below `dir` as an installation does and returns the directory to give to `-L` and the
+/// loader: `lib/libcudnn.so.9`, and `lib/libcudnn.so` pointing at it.
+pub fn install_layout(dir: &Path) -> PathBuf {
+    let lib = dir.join("lib");
+    fs::create_dir_all(&lib).expect("lib directory");
+    fs::copy(library(), lib.join("libcudnn.so.9")).expect("copy of the library");
+    std::os::unix::fs::symlink("libcudnn.so.9", lib.join("libcudnn.so")).expect("development symlink");
+    lib
+}
+
+/// The C functions that are exported but not implemented: everything defined below `src/capi/stub` (or in
+/// `src/capi/stub.rs`), read from the sources so that no list can go stale.
+pub fn stub_functions() -> BTreeSet<String> {
+    let capi = project_root().join("src/capi");
+    let mut names = BTreeSet::new();
+    let mut pending = vec![capi.join("stub"), capi.join("stub.rs")];
+    while let Some(path) = pending.pop() {
+        if path.is_dir() {
+            pending.extend(
+                fs::read_dir(&path).expect("stub directory").map(|entry| entry.expect("entry").path()),
+            );
+        } else if path.extension().is_some_and(|extension| extension == "rs") && path.is_file() {
+            let source = fs::read_to_string(&path).expect("stub source");
+            names.extend(source.split("fn cudnn").skip(1).map(|rest| {
+                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+                format!("cudnn{}", &rest[..end])
+            }));
+        }
+    }
+    names
+}
