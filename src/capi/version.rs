@@ -39,8 +39,9 @@ pub extern "C" fn cudnnGetMaxDeviceVersion() -> usize {
     MAX_DEVICE_VERSION
 }
 
-/// The version of the CUDA runtime library in this process; without one, of the runtime that the original of this
-/// version was built with.
+/// The version of the CUDA runtime library in this process.
+///
+/// Without one, of the runtime that the original of this version was built with.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetCudartVersion() -> usize {
     type RuntimeGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
