@@ -149,7 +149,8 @@ impl TransformPlan {
         if dst.dims.rank() == 0 {
             return Err(Error::mismatch("yDesc was never set"));
         }
-        if let Some(axis) = (0..dst.dims.rank()).find(|&k| dst.dims[k] > 1 && dst.strides[k] == 0) {
+        if let Some(axis) = (0..dst.dims.rank()).find(|&k| dst.dims[k] > dst.block(k) && dst.strides[k] == 0)
+        {
             return Err(Error::element("yDesc strideA", axis, 0, "a destination may not repeat an address"));
         }
         if src.padded_span().is_none() || dst.padded_span().is_none() {
