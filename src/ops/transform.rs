@@ -27,6 +27,10 @@ pub struct TransformPlan {
     scaling: Scaling,
     /// Padding and folding; `None` for a plain transform.
     map: Option<Map>,
+    /// Lowest and highest offset of the source and of the destination, in scalars.
+    spans: [(i64, i64); 2],
+    /// Whether destination addresses repeat.
+    ordered: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,11 +159,12 @@ impl TransformPlan {
         {
             return Err(Error::element("yDesc strideA", axis, 0, "a destination may not repeat an address"));
         }
-        if src.padded_span().is_none() || dst.padded_span().is_none() {
+        let (Some(src_span), Some(dst_span)) = (src.padded_span(), dst.padded_span()) else {
             return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
-        }
+        };
         let types = Types { src: x.data_type().scalar(), dst: y.data_type().scalar() };
-        Ok(TransformPlan { src, dst, types, scaling, map })
+        let ordered = dst.overlaps();
+        Ok(TransformPlan { src, dst, types, scaling, map, spans: [src_span, dst_span], ordered })
     }
 
     /// Scalar types of source and destination.
@@ -170,12 +175,12 @@ impl TransformPlan {
     /// Lowest and highest offset of the source and of the destination, in bytes from their data pointers, the
     /// upper one exclusive.
     pub fn byte_spans(&self) -> [(i64, i64); 2] {
-        [(&self.src, self.types.src), (&self.dst, self.types.dst)].map(|(layout, scalar)| {
+        let bytes = |(low, high): (i64, i64), scalar: Scalar| {
             let size = scalar.size() as i64;
-            // `checked` has proved that the span exists; descriptors keep it below 2^63 bytes.
-            let (low, high) = layout.padded_span().unwrap_or((0, 0));
+            // Descriptors keep the span below 2^63 bytes.
             (low * size, (high + 1) * size)
-        })
+        };
+        [bytes(self.spans[0], self.types.src), bytes(self.spans[1], self.types.dst)]
     }
 
     /// Whether every element of the destination depends only on the source element at its own offset, so that
@@ -193,7 +198,7 @@ impl TransformPlan {
     /// Whether destination addresses repeat: then the problems must run in order, each as the loops stand, so
     /// that the last write in the order of the dimensions wins.
     pub fn is_ordered(&self) -> bool {
-        self.dst.overlaps()
+        self.ordered
     }
 
     /// Hands every problem of the plan to `sink`, in an order that any core must keep. Nests are canonical unless

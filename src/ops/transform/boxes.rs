@@ -10,7 +10,7 @@ use crate::ops::{Fill, Problem, Transform};
 
 /// Hands every problem of `plan` to `sink`; ends at its first error.
 pub(super) fn emit(plan: &TransformPlan, sink: Sink<'_>) -> Result<()> {
-    let mut emit = Emitter { plan, ordered: plan.is_ordered(), sink, outcome: Ok(()) };
+    let mut emit = Emitter { plan, sink, outcome: Ok(()) };
     match &plan.map {
         None => emit.whole(),
         Some(map) => emit.mapped(map),
@@ -42,8 +42,6 @@ type Sides = [Side; MAX_RANK];
 /// Turns a plan's boxes into problems. After an error nothing more is handed on.
 struct Emitter<'a, 's> {
     plan: &'a TransformPlan,
-    /// Whether destination addresses may repeat, so that the order of writes shows.
-    ordered: bool,
     sink: Sink<'s>,
     outcome: Result<()>,
 }
@@ -60,14 +58,14 @@ impl Emitter<'_, '_> {
     }
 
     fn transform(&mut self, nest: LoopNest<2>) {
-        let nest = if self.ordered { nest } else { nest.canonical() };
+        let nest = if self.plan.ordered { nest } else { nest.canonical() };
         let Types { src, dst } = self.plan.types;
         let scaling = self.plan.scaling;
         self.send(&Problem::Transform(Transform { nest, dst, src, scaling }));
     }
 
     fn fill(&mut self, nest: LoopNest<1>, beta: f64) {
-        let nest = if self.ordered { nest } else { nest.canonical() };
+        let nest = if self.plan.ordered { nest } else { nest.canonical() };
         self.send(&Problem::Fill(Fill { nest, dst: self.plan.types.dst, beta }));
     }
 
