@@ -2562,26 +2562,26 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
 /** Destroys a handle; NULL is fine. Waits for calls that other threads are making with it. */
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
 
-/** Chooses the stream that later calls with this handle work on. The CPU core keeps it and does not use it. */
+/** Chooses the stream that later calls with this handle work on. */
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId);
 
 /** The stream last set, NULL before. */
 cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *streamId);
 
-/** Errors of work that is still running or has run: the CPU core finishes every call before it returns and has */
+/** Errors of work that is still running or has run. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnQueryRuntimeError(cudnnHandle_t handle,
                                      cudnnStatus_t *rstatus,
                                      cudnnErrQueryMode_t mode,
                                      struct cudnnRuntimeTag_t *tag);
 
-/** Moves the text of this thread's last error to `message`: the text, cut if need be, then zero bytes up to */
+/** Moves the text of this thread's last error to `message`. */
 void cudnnGetLastErrorString(char *message, size_t max_size);
 
 /** Registers a function that hears of calls: errors always, with mask bit 2 warnings, with bit 3 every call. */
 cudnnStatus_t cudnnSetCallback(unsigned int mask, void *udata, cudnnCallback_t fptr);
 
-/** The callback as stored: mask reduced to its three known bits with the error bit always set, user data and */
+/** The callback as stored. */
 cudnnStatus_t cudnnGetCallback(unsigned int *mask, void **udata, cudnnCallback_t *fptr);
 
 /** The enumerator's name of a status, `CUDNN_UNKNOWN_STATUS` for every other integer. The text is static. */
@@ -4570,7 +4570,7 @@ cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensorDesc);
 /** Destroys a tensor descriptor; NULL is fine. */
 cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensorDesc);
 
-/** Sets a 4-D tensor whose strides follow from `format`: NCHW packed, NHWC packed, or NCHW over vectors of 4 or 32 */
+/** Sets a 4-D tensor whose strides follow from `format`. */
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
                                          cudnnTensorFormat_t format,
                                          cudnnDataType_t dataType,
@@ -4579,7 +4579,7 @@ cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
                                          int h,
                                          int w);
 
-/** Sets a 4-D tensor with explicit strides, counted in elements; they may be negative, permuted, padded or */
+/** Sets a 4-D tensor with explicit strides, counted in elements. */
 cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
                                            cudnnDataType_t dataType,
                                            int n,
@@ -4598,7 +4598,7 @@ cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
                                          const int *dimA,
                                          const int *strideA);
 
-/** Sets a tensor of 2 to 8 dimensions whose strides follow from `format`; see cudnnSetTensor4dDescriptor. With */
+/** Sets a tensor of 2 to 8 dimensions whose strides follow from `format`; see cudnnSetTensor4dDescriptor. */
 cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
                                            cudnnTensorFormat_t format,
                                            cudnnDataType_t dataType,
@@ -4625,9 +4625,8 @@ cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
                                          int *dimA,
                                          int *strideA);
 
-/** Bytes from the lowest to the highest element: `(1 + sum (dim - 1) * |stride|) * element size`, of stored dims; */
-cudnnStatus_t cudnnGetTensorSizeInBytes(cudnnTensorDescriptor_t tensorDesc,
-                                        size_t *size);
+/** Bytes from the lowest to the highest element. */
+cudnnStatus_t cudnnGetTensorSizeInBytes(cudnnTensorDescriptor_t tensorDesc, size_t *size);
 
 /** Creates a tensor transform descriptor: no padding, no folding, destination NCHW. */
 CUDNN_DEPRECATED
@@ -4637,7 +4636,7 @@ cudnnStatus_t cudnnCreateTensorTransformDescriptor(cudnnTensorTransformDescripto
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnDestroyTensorTransformDescriptor(cudnnTensorTransformDescriptor_t transformDesc);
 
-/** Sets format, padding (`nbDims` entries each; negative crops), fold factors (`nbDims - 2`, one per spatial */
+/** Sets destination format, padding, fold factors and direction of a transform. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t transformDesc,
                                                 uint32_t nbDims,
@@ -4647,7 +4646,7 @@ cudnnStatus_t cudnnSetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t
                                                 const uint32_t *foldA,
                                                 cudnnFoldingDirection_t direction);
 
-/** Reads the descriptor: exactly `nbDimsRequested` paddings and `nbDimsRequested - 2` factors, zeros where none */
+/** Reads destination format, padding, fold factors and direction of a transform. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t transformDesc,
                                                 uint32_t nbDimsRequested,
@@ -4657,7 +4656,7 @@ cudnnStatus_t cudnnGetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t
                                                 uint32_t *foldA,
                                                 cudnnFoldingDirection_t *direction);
 
-/** Sets `destDesc` to what the transform makes of `srcDesc`: packed, of the same type and vectorisation. Fold: */
+/** Sets `destDesc` to what the transform makes of `srcDesc`: packed, of the same type and vectorisation. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnInitTransformDest(cudnnTensorTransformDescriptor_t transformDesc,
                                      cudnnTensorDescriptor_t srcDesc,
@@ -4674,7 +4673,7 @@ cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle,
                                    cudnnTensorDescriptor_t yDesc,
                                    void *y);
 
-/** `destData = alpha * transform(srcData) + beta * destData`: cudnnTransformTensor with padding, cropping, folding */
+/** `destData = alpha * transform(srcData) + beta * destData`: padding, cropping, folding or unfolding on the way. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnTransformTensorEx(cudnnHandle_t handle,
                                      cudnnTensorTransformDescriptor_t transDesc,
@@ -4691,11 +4690,12 @@ size_t cudnnGetVersion(void);
 /** The newest compute capability that the original of this version knows: major * 100 + minor * 10. */
 size_t cudnnGetMaxDeviceVersion(void);
 
-/** The version of the CUDA runtime library in this process; without one, of the runtime that the original of this */
+/** The version of the CUDA runtime library in this process. */
 size_t cudnnGetCudartVersion(void);
 
-/** Major (0), minor (1) or patch (2) version as an integer. */
-cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int *value);
+/** Major (0), minor (1) or patch (2) version as an integer; 100 asks for the build, as observed on the original. */
+cudnnStatus_t cudnnGetProperty(libraryPropertyType type,
+                               int *value);
 
 /** Whether the graph part fits the rest: always, it is one library. */
 cudnnStatus_t cudnnGraphVersionCheck(void);
