@@ -8,7 +8,7 @@ use compile::{CLANG, CLANGXX, Compiler, GCC, GXX};
 use std::process::Command;
 
 /// Every header of the project.
-const HEADERS: [&str; 18] = [
+const HEADERS: [&str; 19] = [
     "cudnn.h",
     "cudnn_v9.h",
     "cudnn_version.h",
@@ -27,6 +27,7 @@ const HEADERS: [&str; 18] = [
     "cudnn_subquadratic_ops_v9.h",
     "cudnn_gnn_ops.h",
     "cudnn_gnn_ops_v9.h",
+    "cudnn_shim.h",
 ];
 
 fn xtask(arguments: &[&str]) {
