@@ -14,6 +14,8 @@ pub const MAJOR: c_int = 9;
 pub const MINOR: c_int = 27;
 /// Patch level of the interface.
 pub const PATCHLEVEL: c_int = 0;
+/// Build number of the original that this interface was observed on.
+const BUILD: c_int = 42;
 /// `CUDNN_VERSION` of version 9: major * 10000 + minor * 100 + patch level.
 pub const VERSION: usize = MAJOR as usize * 10_000 + MINOR as usize * 100 + PATCHLEVEL as usize;
 
@@ -53,9 +55,9 @@ pub extern "C" fn cudnnGetCudartVersion() -> usize {
     if version > 0 { version as usize } else { CUDART_VERSION as usize }
 }
 
-/// Major (0), minor (1) or patch (2) version as an integer.
+/// Major (0), minor (1) or patch (2) version as an integer; 100, which the header does not name, is the build number.
 ///
-/// Status: BAD_PARAM if `value` is NULL or `type` is none of the three.
+/// Status: BAD_PARAM if `value` is NULL or `type` is none of these.
 ///
 /// # Safety
 /// `value` is NULL or valid for one write.
@@ -72,6 +74,7 @@ pub unsafe extern "C" fn cudnnGetProperty(
             0 => MAJOR,
             1 => MINOR,
             2 => PATCHLEVEL,
+            100 => BUILD,
             _ => return Err(Error::argument("type", code.into(), "0 major, 1 minor, 2 patch level")),
         });
         Ok(())
