@@ -214,6 +214,28 @@ typedef enum cudnnStatus_t {
     CUDNN_STATUS_ARCH_MISMATCH CUDNN_DEPRECATED_ENUM = CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
 } cudnnStatus_t;
 
+/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
+typedef enum cudnnErrQueryMode_t {
+    /** Read the stored code as it is. */
+    CUDNN_ERRQUERY_RAWCODE = 0,
+    /** Report what is known without waiting for queued work. */
+    CUDNN_ERRQUERY_NONBLOCKING = 1,
+    /** Wait for queued work, then report. */
+    CUDNN_ERRQUERY_BLOCKING = 2,
+} cudnnErrQueryMode_t;
+
+/** How serious a log message is. */
+typedef enum cudnnSeverity_t {
+    /** The process cannot go on. */
+    CUDNN_SEV_FATAL = 0,
+    /** A call failed. */
+    CUDNN_SEV_ERROR = 1,
+    /** A call went through, but something looks wrong. */
+    CUDNN_SEV_WARNING = 2,
+    /** One line for each call. */
+    CUDNN_SEV_INFO = 3,
+} cudnnSeverity_t;
+
 /** Activation functions. */
 typedef enum cudnnActivationMode_t {
     /** `1 / (1 + exp(-x))` */
@@ -1632,36 +1654,6 @@ typedef enum cudnnNormAlgo_t {
     CUDNN_NORM_ALGO_PERSIST = 1,
 } cudnnNormAlgo_t CUDNN_DEPRECATED;
 
-/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
-typedef enum cudnnErrQueryMode_t {
-    /** Read the stored code as it is. */
-    CUDNN_ERRQUERY_RAWCODE = 0,
-    /** Report what is known without waiting for queued work. */
-    CUDNN_ERRQUERY_NONBLOCKING = 1,
-    /** Wait for queued work, then report. */
-    CUDNN_ERRQUERY_BLOCKING = 2,
-} cudnnErrQueryMode_t;
-
-/** How serious a log message is. */
-typedef enum cudnnSeverity_t {
-    /** The process cannot go on. */
-    CUDNN_SEV_FATAL = 0,
-    /** A call failed. */
-    CUDNN_SEV_ERROR = 1,
-    /** A call went through, but something looks wrong. */
-    CUDNN_SEV_WARNING = 2,
-    /** One line for each call. */
-    CUDNN_SEV_INFO = 3,
-} cudnnSeverity_t;
-
-/** Which way a tensor transform folds. */
-typedef enum cudnnFoldingDirection_t {
-    /** Move blocks of spatial positions into channels. */
-    CUDNN_TRANSFORM_FOLD = 0,
-    /** Move channels back into spatial positions. */
-    CUDNN_TRANSFORM_UNFOLD = 1,
-} cudnnFoldingDirection_t;
-
 /** What `cudnnOpTensor` does with each pair of elements. */
 typedef enum cudnnOpTensorOp_t {
     /** `a + b` */
@@ -1835,6 +1827,14 @@ typedef enum cudnnSamplerType_t {
     /** Linear in both directions. */
     CUDNN_SAMPLER_BILINEAR = 0,
 } cudnnSamplerType_t;
+
+/** Which way a tensor transform folds. */
+typedef enum cudnnFoldingDirection_t {
+    /** Move blocks of spatial positions into channels. */
+    CUDNN_TRANSFORM_FOLD = 0,
+    /** Move channels back into spatial positions. */
+    CUDNN_TRANSFORM_UNFOLD = 1,
+} cudnnFoldingDirection_t;
 
 /** How a resample operation of the graph API joins its window. */
 typedef enum cudnnResampleMode_t {
@@ -2350,11 +2350,46 @@ typedef struct cudnnTensorStruct cudnnTensorStruct;
 /** The data behind a [`cudnnTensorTransformDescriptor_t`]. */
 typedef struct cudnnTensorTransformStruct cudnnTensorTransformStruct;
 
-/** Mode, NaN rule and coefficient of an activation. */
-typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t CUDNN_DEPRECATED;
-
 /** A library context: the core, the stream and the last error of a caller. */
 typedef struct cudnnContext *cudnnHandle_t;
+
+/** What a log callback learns about the call behind a message. */
+typedef struct cudnnDebugStruct {
+    /** `CUDNN_VERSION` of the library. */
+    unsigned int cudnn_version;
+    /** Status of the call. */
+    cudnnStatus_t cudnnStatus;
+    /** Seconds since the epoch. */
+    unsigned int time_sec;
+    /** Microseconds on top of `time_sec`. */
+    unsigned int time_usec;
+    /** Seconds since the handle was created. */
+    unsigned int time_delta;
+    /** Handle that the call was given, or NULL. */
+    cudnnHandle_t handle;
+    /** Stream of the handle. */
+    cudaStream_t stream;
+    /** Process. */
+    unsigned long long pid;
+    /** Thread. */
+    unsigned long long tid;
+    /** CUDA device of the handle, -1 without one. */
+    int cudaDeviceId;
+    /** Zeros. */
+    int reserved[15];
+} cudnnDebugStruct;
+
+/** What a log callback learns about the call behind a message. */
+typedef struct cudnnDebugStruct cudnnDebug_t;
+
+/** A function that receives log messages; `msg` is a list of strings that ends with an empty one. */
+typedef void (*cudnnCallback_t)(cudnnSeverity_t sev,
+                                void *udata,
+                                const cudnnDebug_t *dbg,
+                                const char *msg);
+
+/** Mode, NaN rule and coefficient of an activation. */
+typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t CUDNN_DEPRECATED;
 
 /** Type, dimensions and strides of a tensor. */
 typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
@@ -2478,41 +2513,6 @@ typedef struct cudnnGnnCscGraph_t {
 /** Window and coefficients of a local response normalisation. */
 typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
 
-/** What a log callback learns about the call behind a message. */
-typedef struct cudnnDebugStruct {
-    /** `CUDNN_VERSION` of the library. */
-    unsigned int cudnn_version;
-    /** Status of the call. */
-    cudnnStatus_t cudnnStatus;
-    /** Seconds since the epoch. */
-    unsigned int time_sec;
-    /** Microseconds on top of `time_sec`. */
-    unsigned int time_usec;
-    /** Seconds since the handle was created. */
-    unsigned int time_delta;
-    /** Handle that the call was given, or NULL. */
-    cudnnHandle_t handle;
-    /** Stream of the handle. */
-    cudaStream_t stream;
-    /** Process. */
-    unsigned long long pid;
-    /** Thread. */
-    unsigned long long tid;
-    /** CUDA device of the handle, -1 without one. */
-    int cudaDeviceId;
-    /** Zeros. */
-    int reserved[15];
-} cudnnDebugStruct;
-
-/** What a log callback learns about the call behind a message. */
-typedef struct cudnnDebugStruct cudnnDebug_t;
-
-/** A function that receives log messages; `msg` is a list of strings that ends with an empty one. */
-typedef void (*cudnnCallback_t)(cudnnSeverity_t sev,
-                                void *udata,
-                                const cudnnDebug_t *dbg,
-                                const char *msg);
-
 /** Operation, compute type and NaN rule of `cudnnOpTensor`. */
 typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t CUDNN_DEPRECATED;
 
@@ -2545,6 +2545,37 @@ typedef struct cudnnFractionStruct cudnnFraction_t;
 #ifdef __cplusplus
 extern "C" {
 #endif /* __cplusplus */
+
+/** Creates a handle. */
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
+
+/** Destroys a handle; NULL is fine. Waits for calls that other threads are making with it. */
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
+
+/** Chooses the stream that later calls with this handle work on. */
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId);
+
+/** The stream last set, NULL before. */
+cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *streamId);
+
+/** Errors of work that is still running or has run. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnQueryRuntimeError(cudnnHandle_t handle,
+                                     cudnnStatus_t *rstatus,
+                                     cudnnErrQueryMode_t mode,
+                                     struct cudnnRuntimeTag_t *tag);
+
+/** Moves the text of this thread's last error to `message`. */
+void cudnnGetLastErrorString(char *message, size_t max_size);
+
+/** Registers a function that hears of calls: errors always, with mask bit 2 warnings, with bit 3 every call. */
+cudnnStatus_t cudnnSetCallback(unsigned int mask, void *udata, cudnnCallback_t fptr);
+
+/** The callback as stored. */
+cudnnStatus_t cudnnGetCallback(unsigned int *mask, void **udata, cudnnCallback_t *fptr);
+
+/** The enumerator's name of a status, `CUDNN_UNKNOWN_STATUS` for every other integer. The text is static. */
+const char *cudnnGetErrorString(cudnnStatus_t status);
 
 /** Creates an activation descriptor. Not built yet. */
 CUDNN_DEPRECATED
@@ -4053,184 +4084,6 @@ cudnnStatus_t cudnnNormalizationBackward(cudnnHandle_t handle,
                                          size_t reserveSpaceSizeInBytes,
                                          int groupCnt);
 
-/** `CUDNN_VERSION` of the library. Not built yet. */
-size_t cudnnGetVersion(void);
-
-/** The newest device that the interface knows. Not built yet. */
-size_t cudnnGetMaxDeviceVersion(void);
-
-/** Version of the CUDA runtime that the library works with. Not built yet. */
-size_t cudnnGetCudartVersion(void);
-
-/** Name of a status; a static string. Not built yet. */
-const char *cudnnGetErrorString(cudnnStatus_t status);
-
-/** Text of the thread's last error, cut to `max_size` bytes with the terminating zero. Not built yet. */
-void cudnnGetLastErrorString(char *message, size_t max_size);
-
-/** Tells whether a kernel has reported an error. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnQueryRuntimeError(cudnnHandle_t handle,
-                                     cudnnStatus_t *rstatus,
-                                     cudnnErrQueryMode_t mode,
-                                     struct cudnnRuntimeTag_t *tag);
-
-/** One part of the library's version. Not built yet. */
-cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int *value);
-
-/** Creates a library context. Not built yet. */
-cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
-
-/** Destroys a library context. Not built yet. */
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
-
-/** Sets the stream that a context works on. Not built yet. */
-cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId);
-
-/** The stream that a context works on. Not built yet. */
-cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *streamId);
-
-/** Sets the function that receives log messages, and which of them. Not built yet. */
-cudnnStatus_t cudnnSetCallback(unsigned int mask, void *udata, cudnnCallback_t fptr);
-
-/** The function that receives log messages, and which of them. Not built yet. */
-cudnnStatus_t cudnnGetCallback(unsigned int *mask, void **udata, cudnnCallback_t *fptr);
-
-/** Checks that the library's parts fit each other. Not built yet. */
-cudnnStatus_t cudnnGraphVersionCheck(void);
-
-/** Creates a tensor descriptor. Not built yet. */
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensorDesc);
-
-/** Sets a packed 4-D tensor in one of the named formats. Not built yet. */
-cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
-                                         cudnnTensorFormat_t format,
-                                         cudnnDataType_t dataType,
-                                         int n,
-                                         int c,
-                                         int h,
-                                         int w);
-
-/** Sets a 4-D tensor with explicit strides. Not built yet. */
-cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
-                                           cudnnDataType_t dataType,
-                                           int n,
-                                           int c,
-                                           int h,
-                                           int w,
-                                           int nStride,
-                                           int cStride,
-                                           int hStride,
-                                           int wStride);
-
-/** Type, dimensions and strides of a 4-D tensor. Not built yet. */
-cudnnStatus_t cudnnGetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
-                                         cudnnDataType_t *dataType,
-                                         int *n,
-                                         int *c,
-                                         int *h,
-                                         int *w,
-                                         int *nStride,
-                                         int *cStride,
-                                         int *hStride,
-                                         int *wStride);
-
-/** Sets a tensor with explicit strides. Not built yet. */
-cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
-                                         cudnnDataType_t dataType,
-                                         int nbDims,
-                                         const int *dimA,
-                                         const int *strideA);
-
-/** Sets a packed tensor in one of the named formats. Not built yet. */
-cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
-                                           cudnnTensorFormat_t format,
-                                           cudnnDataType_t dataType,
-                                           int nbDims,
-                                           const int *dimA);
-
-/** Type, dimensions and strides of a tensor. Not built yet. */
-cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
-                                         int nbDimsRequested,
-                                         cudnnDataType_t *dataType,
-                                         int *nbDims,
-                                         int *dimA,
-                                         int *strideA);
-
-/** Bytes from the first to the last element of a tensor. Not built yet. */
-cudnnStatus_t cudnnGetTensorSizeInBytes(cudnnTensorDescriptor_t tensorDesc, size_t *size);
-
-/** Destroys a tensor descriptor. Not built yet. */
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensorDesc);
-
-/** Derives the destination tensor of a transform. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnInitTransformDest(cudnnTensorTransformDescriptor_t transformDesc,
-                                     cudnnTensorDescriptor_t srcDesc,
-                                     cudnnTensorDescriptor_t destDesc,
-                                     size_t *destSizeInBytes);
-
-/** Creates a tensor transform descriptor. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnCreateTensorTransformDescriptor(cudnnTensorTransformDescriptor_t *transformDesc);
-
-/** Sets padding, folding and destination format of a transform. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t transformDesc,
-                                                uint32_t nbDims,
-                                                cudnnTensorFormat_t destFormat,
-                                                const int32_t *padBeforeA,
-                                                const int32_t *padAfterA,
-                                                const uint32_t *foldA,
-                                                cudnnFoldingDirection_t direction);
-
-/** Padding, folding and destination format of a transform. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t transformDesc,
-                                                uint32_t nbDimsRequested,
-                                                cudnnTensorFormat_t *destFormat,
-                                                int32_t *padBeforeA,
-                                                int32_t *padAfterA,
-                                                uint32_t *foldA,
-                                                cudnnFoldingDirection_t *direction);
-
-/** Destroys a tensor transform descriptor. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnDestroyTensorTransformDescriptor(cudnnTensorTransformDescriptor_t transformDesc);
-
-/** `y = alpha * x + beta * y` between two layouts of one shape. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle,
-                                   const void *alpha,
-                                   cudnnTensorDescriptor_t xDesc,
-                                   const void *x,
-                                   const void *beta,
-                                   cudnnTensorDescriptor_t yDesc,
-                                   void *y);
-
-/** `dest = alpha * transform(src) + beta * dest` with padding and folding. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnTransformTensorEx(cudnnHandle_t handle,
-                                     cudnnTensorTransformDescriptor_t transDesc,
-                                     const void *alpha,
-                                     cudnnTensorDescriptor_t srcDesc,
-                                     const void *srcData,
-                                     const void *beta,
-                                     cudnnTensorDescriptor_t destDesc,
-                                     void *destData);
-
-/** Checks that the library's parts fit each other. Not built yet. */
-cudnnStatus_t cudnnOpsVersionCheck(void);
-
-/** Checks that the library's parts fit each other. Not built yet. */
-cudnnStatus_t cudnnAdvVersionCheck(void);
-
-/** Checks that the library's parts fit each other. Not built yet. */
-cudnnStatus_t cudnnCnnVersionCheck(void);
-
-/** Checks that the library's parts fit each other. Not built yet. */
-cudnnStatus_t cudnnSubquadraticOpsVersionCheck(void);
-
 /** `C = alpha * A + beta * C`; dimensions of A are those of C or 1. Not built yet. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle,
@@ -4700,6 +4553,154 @@ cudnnStatus_t cudnnSpatialTfSamplerBackward(cudnnHandle_t handle,
                                             const void *grid,
                                             const void *betaDgrid,
                                             void *dgrid);
+
+/** Creates a tensor descriptor: type float, no dimensions. */
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensorDesc);
+
+/** Destroys a tensor descriptor; NULL is fine. */
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensorDesc);
+
+/** Sets a 4-D tensor whose strides follow from `format`. */
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnTensorFormat_t format,
+                                         cudnnDataType_t dataType,
+                                         int n,
+                                         int c,
+                                         int h,
+                                         int w);
+
+/** Sets a 4-D tensor with explicit strides, counted in elements. */
+cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
+                                           cudnnDataType_t dataType,
+                                           int n,
+                                           int c,
+                                           int h,
+                                           int w,
+                                           int nStride,
+                                           int cStride,
+                                           int hStride,
+                                           int wStride);
+
+/** Sets a tensor of 2 to 8 dimensions with explicit strides; see cudnnSetTensor4dDescriptorEx. */
+cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnDataType_t dataType,
+                                         int nbDims,
+                                         const int *dimA,
+                                         const int *strideA);
+
+/** Sets a tensor of 2 to 8 dimensions whose strides follow from `format`; see cudnnSetTensor4dDescriptor. */
+cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t tensorDesc,
+                                           cudnnTensorFormat_t format,
+                                           cudnnDataType_t dataType,
+                                           int nbDims,
+                                           const int *dimA);
+
+/** Reads a descriptor as 4-D: the first four dims and strides whatever the rank, zeros where there are fewer. */
+cudnnStatus_t cudnnGetTensor4dDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         cudnnDataType_t *dataType,
+                                         int *n,
+                                         int *c,
+                                         int *h,
+                                         int *w,
+                                         int *nStride,
+                                         int *cStride,
+                                         int *hStride,
+                                         int *wStride);
+
+/** Reads type, rank and the first `min(nbDimsRequested, rank)` dims and strides. */
+cudnnStatus_t cudnnGetTensorNdDescriptor(cudnnTensorDescriptor_t tensorDesc,
+                                         int nbDimsRequested,
+                                         cudnnDataType_t *dataType,
+                                         int *nbDims,
+                                         int *dimA,
+                                         int *strideA);
+
+/** Bytes from the lowest to the highest element. */
+cudnnStatus_t cudnnGetTensorSizeInBytes(cudnnTensorDescriptor_t tensorDesc, size_t *size);
+
+/** Creates a tensor transform descriptor: no padding, no folding, destination NCHW. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreateTensorTransformDescriptor(cudnnTensorTransformDescriptor_t *transformDesc);
+
+/** Destroys a tensor transform descriptor; NULL is fine. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDestroyTensorTransformDescriptor(cudnnTensorTransformDescriptor_t transformDesc);
+
+/** Sets destination format, padding, fold factors and direction of a transform. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t transformDesc,
+                                                uint32_t nbDims,
+                                                cudnnTensorFormat_t destFormat,
+                                                const int32_t *padBeforeA,
+                                                const int32_t *padAfterA,
+                                                const uint32_t *foldA,
+                                                cudnnFoldingDirection_t direction);
+
+/** Reads destination format, padding, fold factors and direction of a transform. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t transformDesc,
+                                                uint32_t nbDimsRequested,
+                                                cudnnTensorFormat_t *destFormat,
+                                                int32_t *padBeforeA,
+                                                int32_t *padAfterA,
+                                                uint32_t *foldA,
+                                                cudnnFoldingDirection_t *direction);
+
+/** Sets `destDesc` to what the transform makes of `srcDesc`: packed, of the same type and vectorisation. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnInitTransformDest(cudnnTensorTransformDescriptor_t transformDesc,
+                                     cudnnTensorDescriptor_t srcDesc,
+                                     cudnnTensorDescriptor_t destDesc,
+                                     size_t *destSizeInBytes);
+
+/** `y = alpha * x + beta * y`, element by element of equal coordinates, between any two layouts and types. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle,
+                                   const void *alpha,
+                                   cudnnTensorDescriptor_t xDesc,
+                                   const void *x,
+                                   const void *beta,
+                                   cudnnTensorDescriptor_t yDesc,
+                                   void *y);
+
+/** `destData = alpha * transform(srcData) + beta * destData`: padding, cropping, folding or unfolding on the way. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnTransformTensorEx(cudnnHandle_t handle,
+                                     cudnnTensorTransformDescriptor_t transDesc,
+                                     const void *alpha,
+                                     cudnnTensorDescriptor_t srcDesc,
+                                     const void *srcData,
+                                     const void *beta,
+                                     cudnnTensorDescriptor_t destDesc,
+                                     void *destData);
+
+/** The version of the interface: equal to `CUDNN_VERSION` of the header. */
+size_t cudnnGetVersion(void);
+
+/** The newest compute capability that the original of this version knows: major * 100 + minor * 10. */
+size_t cudnnGetMaxDeviceVersion(void);
+
+/** The version of the CUDA runtime library in this process. */
+size_t cudnnGetCudartVersion(void);
+
+/** Major (0), minor (1) or patch (2) version as an integer; 100 asks for the build, as observed on the original. */
+cudnnStatus_t cudnnGetProperty(libraryPropertyType type,
+                               int *value);
+
+/** Whether the graph part fits the rest: always, it is one library. */
+cudnnStatus_t cudnnGraphVersionCheck(void);
+
+/** Whether the ops part fits the rest: always, it is one library. */
+cudnnStatus_t cudnnOpsVersionCheck(void);
+
+/** Whether the cnn part fits the rest: always, it is one library. */
+cudnnStatus_t cudnnCnnVersionCheck(void);
+
+/** Whether the adv part fits the rest: always, it is one library. */
+cudnnStatus_t cudnnAdvVersionCheck(void);
+
+/** Whether the subquadratic-ops part fits the rest: always, it is one library. */
+cudnnStatus_t cudnnSubquadraticOpsVersionCheck(void);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -2,6 +2,7 @@
 //!
 //! Adding a fast path is one file under `cpu/` and one line in [`CANDIDATES`].
 
+use self::cpu::shape::Shape;
 use crate::error::{Error, Result};
 use crate::ops::{Fill, Problem, Transform};
 
@@ -21,18 +22,29 @@ pub struct Operands {
     pub src: *const u8,
 }
 
+// SAFETY: two addresses without meaning of their own. Who reads or writes through them, and that no two threads
+// do so at one place, is a matter of the unsafe functions that take them.
+unsafe impl Send for Operands {}
+// SAFETY: as above.
+unsafe impl Sync for Operands {}
+
 /// One way to run a transform.
 pub struct Candidate {
     /// The name used in logs and tests.
     pub name: &'static str,
-    /// Whether this candidate can run the problem and is the one meant for it.
-    accepts: fn(&Transform) -> bool,
-    run: unsafe fn(&Transform, Operands, Machine) -> Result<()>,
+    accepts: fn(&Shape) -> bool,
+    run: unsafe fn(&Shape, Operands, Machine) -> Result<()>,
 }
 
 /// Every candidate; the first one that accepts a problem runs it, the last one accepts all.
-pub const CANDIDATES: &[Candidate] =
-    &[Candidate { name: "reference", accepts: |_| true, run: reference::transform }];
+pub const CANDIDATES: &[Candidate] = &[
+    Candidate { name: "copy", accepts: cpu::copy::accepts, run: cpu::copy::run },
+    Candidate { name: "rows", accepts: cpu::rows::accepts, run: cpu::rows::run },
+    Candidate { name: "interleave", accepts: cpu::interleave::accepts, run: cpu::interleave::run },
+    Candidate { name: "transpose", accepts: cpu::transpose::accepts, run: cpu::transpose::run },
+    Candidate { name: "strided", accepts: cpu::strided::accepts, run: cpu::strided::run },
+    Candidate { name: "reference", accepts: |_| true, run: reference::candidate },
+];
 
 impl Candidate {
     /// The candidate of that name.
@@ -40,41 +52,49 @@ impl Candidate {
         CANDIDATES.iter().find(|c| c.name == name)
     }
 
-    /// The candidate that [`run`] picks for `transform`, which must be canonical.
+    /// The candidate that [`run`] picks for `transform`, which should be canonical.
     pub fn for_transform(transform: &Transform) -> &'static Candidate {
-        let accepting = CANDIDATES.iter().find(|c| (c.accepts)(transform));
+        Candidate::for_shape(&Shape::new(transform))
+    }
+
+    fn for_shape(shape: &Shape) -> &'static Candidate {
+        let accepting = CANDIDATES.iter().find(|c| (c.accepts)(shape));
         accepting.unwrap_or(&CANDIDATES[CANDIDATES.len() - 1])
     }
 
     /// Whether this candidate can run `transform`.
     pub fn accepts(&self, transform: &Transform) -> bool {
-        (self.accepts)(transform)
+        (self.accepts)(&Shape::new(transform))
     }
 
     /// Runs `transform` with this candidate on `machine`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the candidate does not accept the problem, [`Error::Execution`] if a worker
-    /// thread died.
+    /// [`Error::Unsupported`] if the candidate does not accept the problem, [`Error::Execution`] if a task of
+    /// the core panicked.
     ///
     /// # Safety
-    /// As for [`run`].
+    /// As for [`run`](fn@run).
     pub unsafe fn run(&self, transform: &Transform, operands: Operands, machine: Machine) -> Result<()> {
-        if !self.accepts(transform) {
+        if transform.nest.is_empty() {
+            return Ok(());
+        }
+        let shape = Shape::new(transform);
+        if !(self.accepts)(&shape) {
             return Err(Error::unsupported(format!(
                 "the {} candidate does not take this problem",
                 self.name
             )));
         }
         // SAFETY: the caller's promise, and the candidate accepts the problem.
-        unsafe { (self.run)(transform, operands, machine) }
+        unsafe { (self.run)(&shape, operands, machine) }
     }
 }
 
-/// Runs one problem to completion on the CPU.
+/// Runs one problem to completion on all of the [`Machine`]. Results do not depend on the machine.
 ///
 /// # Errors
-/// [`Error::Execution`] if a worker thread panicked.
+/// [`Error::Execution`] if a task of the core panicked.
 ///
 /// # Safety
 /// For every offset pair of the nest, `dst + offset` must be writable (and readable if `beta != 0`) and
@@ -85,24 +105,23 @@ pub unsafe fn run(problem: &Problem, operands: Operands) -> Result<()> {
     match problem {
         Problem::Transform(transform) if transform.nest.is_empty() => Ok(()),
         Problem::Transform(transform) => {
-            // SAFETY: handed on.
-            unsafe { (Candidate::for_transform(transform).run)(transform, operands, Machine::host()) }
+            let shape = Shape::new(transform);
+            // SAFETY: handed on; the candidate accepts the problem.
+            unsafe { (Candidate::for_shape(&shape).run)(&shape, operands, Machine::host()) }
         }
         // SAFETY: handed on.
-        Problem::Fill(fill) => unsafe { run_fill(fill, operands, Machine::host()) },
+        Problem::Fill(fill) => unsafe { run_fill(fill, operands.dst, Machine::host()) },
     }
 }
 
 /// Runs `fill` on `machine`.
 ///
 /// # Errors
-/// As for [`run`].
+/// As for [`run`](fn@run).
 ///
 /// # Safety
-/// As for [`run`].
-pub unsafe fn run_fill(fill: &Fill, operands: Operands, machine: Machine) -> Result<()> {
-    let _ = machine;
+/// As for [`run`](fn@run), for the destination alone.
+pub unsafe fn run_fill(fill: &Fill, dst: *mut u8, machine: Machine) -> Result<()> {
     // SAFETY: handed on.
-    unsafe { reference::fill(fill, operands.dst) };
-    Ok(())
+    unsafe { cpu::fill::run(fill, dst, machine) }
 }

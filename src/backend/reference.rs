@@ -1,26 +1,10 @@
 //! The obvious loop: every problem, one element at a time. The yardstick of all tests and the last resort.
 
+use super::cpu::shape::Shape;
 use super::{Machine, Operands};
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::error::Result;
-use crate::layout::LoopNest;
 use crate::ops::{Fill, Problem, Scaling, Transform};
-
-/// Calls `f` with the offset tuple of every element, the innermost axis turning fastest.
-fn for_each<const N: usize>(nest: &LoopNest<N>, mut f: impl FnMut([i64; N])) {
-    fn walk<const N: usize>(
-        nest: &LoopNest<N>,
-        depth: usize,
-        offsets: [i64; N],
-        f: &mut impl FnMut([i64; N]),
-    ) {
-        let Some(axis) = nest.axes().get(depth) else { return f(offsets) };
-        for i in 0..axis.extent {
-            walk(nest, depth + 1, std::array::from_fn(|k| offsets[k] + i * axis.strides[k]), f);
-        }
-    }
-    walk(nest, 0, nest.offsets, &mut f);
-}
 
 /// Runs `problem` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
 ///
@@ -32,22 +16,30 @@ fn for_each<const N: usize>(nest: &LoopNest<N>, mut f: impl FnMut([i64; N])) {
 pub unsafe fn run(problem: &Problem, operands: Operands) -> Result<()> {
     match problem {
         // SAFETY: handed on.
-        Problem::Transform(transform) => unsafe { self::transform(transform, operands, Machine::host()) },
-        Problem::Fill(fill) => {
-            // SAFETY: handed on.
-            unsafe { self::fill(fill, operands.dst) };
-            Ok(())
-        }
+        Problem::Transform(transform) => unsafe { self::transform(transform, operands) },
+        // SAFETY: handed on.
+        Problem::Fill(fill) => unsafe { self::fill(fill, operands.dst) },
     }
+    Ok(())
+}
+
+/// The reference as a candidate.
+///
+/// # Safety
+/// As for [`super::run`].
+pub(super) unsafe fn candidate(shape: &Shape, operands: Operands, _: Machine) -> Result<()> {
+    // SAFETY: handed on.
+    unsafe { transform(shape.transform, operands) };
+    Ok(())
 }
 
 /// Runs `transform`; one thread, no vector code.
 ///
 /// # Safety
-/// As for [`super::run`].
-pub(super) unsafe fn transform(transform: &Transform, operands: Operands, _: Machine) -> Result<()> {
+/// As for [`run`].
+unsafe fn transform(transform: &Transform, operands: Operands) {
     with_element!(transform.dst, D => with_element!(transform.src, S => {
-        for_each(&transform.nest, |[dst, src]| {
+        transform.nest.for_each(|[dst, src]| {
             // SAFETY: the caller promises these two cells for every offset pair of the nest.
             unsafe {
                 let y = operands.dst.cast::<D>().offset(dst as isize);
@@ -55,7 +47,6 @@ pub(super) unsafe fn transform(transform: &Transform, operands: Operands, _: Mac
             }
         });
     }));
-    Ok(())
 }
 
 /// `*y = convert(alpha * *x + beta * *y)`.
@@ -79,12 +70,12 @@ unsafe fn element<S: Element, D: Element>(y: *mut D, x: *const S, scaling: Scali
 /// Runs `fill`; one thread, no vector code.
 ///
 /// # Safety
-/// As for [`super::run`], for the destination alone.
-pub unsafe fn fill(fill: &Fill, dst: *mut u8) {
+/// As for [`run`], for the destination alone.
+unsafe fn fill(fill: &Fill, dst: *mut u8) {
     if fill.beta == 1.0 {
         return;
     }
-    with_element!(fill.dst, D => for_each(&fill.nest, |[offset]| {
+    with_element!(fill.dst, D => fill.nest.for_each(|[offset]| {
         // SAFETY: the caller promises this cell for every offset of the nest, readable if beta is not zero.
         unsafe {
             let y = dst.cast::<D>().offset(offset as isize);

@@ -39,6 +39,8 @@ struct Map {
     direction: Folding,
     /// Padding in front of each dimension; negative crops.
     before: Dims,
+    /// Padding behind each dimension; negative crops.
+    after: Dims,
     /// Fold factor of each dimension, 1 where there is none.
     factors: Dims,
     /// Channels of one group: fold writes group `q` at `q * group`, unfold reads it there.
@@ -215,23 +217,25 @@ impl Map {
         let mut map = Map {
             direction: transform.direction,
             before: Dims::filled(rank, 0),
+            after: Dims::filled(rank, 0),
             factors: Dims::filled(rank, 1),
             group: src[CHANNEL] / unit,
         };
         for axis in 0..rank {
-            map.before[axis] = transform.padding(axis).0;
+            (map.before[axis], map.after[axis]) = transform.padding(axis);
             map.factors[axis] = transform.factor(axis);
         }
         match map.direction {
-            Folding::Fold => map.group += map.before[CHANNEL] + transform.padding(CHANNEL).1,
+            Folding::Fold => map.group += map.before[CHANNEL] + map.after[CHANNEL],
             Folding::Unfold => {
                 for &factor in map.factors.iter() {
                     map.group = (map.group + factor - 1) / factor;
                 }
             }
         }
-        map.before[CHANNEL] *= unit;
-        map.group *= unit;
+        for channels in [&mut map.before[CHANNEL], &mut map.after[CHANNEL], &mut map.group] {
+            *channels *= unit;
+        }
         map
     }
 
@@ -359,7 +363,9 @@ impl Emitter<'_, '_> {
             let (factor, shift) = (map.factors[axis], map.before[axis] - position[axis]);
             // Source coordinate of turn y is y * factor - shift.
             let low = ceil_div(shift, factor).max(0);
-            let high = floor_div(self.plan.src.dims[axis] - 1 + shift, factor).min(region[axis].count - 1);
+            // The last block may reach beyond the padded extent, where a crop ends the source early.
+            let last = self.plan.src.dims[axis] - 1 + map.after[axis].min(0);
+            let high = floor_div(last + shift, factor);
             sides[axis] = Side {
                 count: high - low + 1,
                 dst: Steps { start: region[axis].dst.start + low, step: 1 },

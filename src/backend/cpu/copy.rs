@@ -1,0 +1,26 @@
+//! Straight copies: both operands contiguous, bits kept.
+
+use super::{Machine, grid::Grid, shape::Shape};
+use crate::backend::Operands;
+use crate::error::Result;
+
+/// Bytes per tile: small enough to divide a few hundred KiB among threads, large enough for memcpy's best path.
+const TILE_BYTES: usize = 128 << 10;
+
+pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
+    shape.is_move() && shape.loops().len() == 1 && shape.is_run(shape.innermost())
+}
+
+/// # Safety
+/// As for [`crate::backend::run`], and the problem was accepted.
+pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
+    let cell = shape.dst_cell;
+    let grid = Grid::new(shape.loops(), shape.start, [(0, TILE_BYTES / cell)]);
+    grid.run(machine, shape.bytes(), operands, |tile| {
+        // SAFETY: the tile lies inside the run that the caller promises on either side; `copy` allows both to be
+        // the same bytes.
+        unsafe {
+            tile.dst.copy_from(tile.src, tile.extents[0] * cell);
+        }
+    })
+}

@@ -1,0 +1,168 @@
+//! Few channels: joining up to 8 planes into packed pixels, and splitting them again. Any pair of types.
+
+use std::mem::MaybeUninit;
+
+use super::shape::{Shape, with_cell};
+use super::{Isa, Machine, grid::Grid, row};
+use crate::backend::Operands;
+use crate::error::Result;
+
+/// Pixels per converting tile: 8 planes of them at 8 bytes fill 16 KiB.
+const CONVERT_PIXELS: usize = 256;
+
+/// Pixels per tile of a move.
+const MOVE_PIXELS: usize = 4096;
+
+/// The two directions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The destination is packed pixels.
+    Join,
+    /// The source is packed pixels.
+    Split,
+}
+
+/// Direction, index of the channel loop, index of the pixel loop.
+fn classify(shape: &Shape) -> Option<(Way, usize, usize)> {
+    let (d, s) = shape.crossed_units()?;
+    let (along_dst, along_src) = (shape.loops()[d], shape.loops()[s]);
+    // Whole registers of channels transpose better.
+    let few = |extent: usize| extent <= 8 && !extent.is_multiple_of((16 / shape.src_cell).max(2));
+    if few(along_dst.extent) && along_src.dst == (along_dst.extent * shape.dst_cell) as isize {
+        Some((Way::Join, d, s))
+    } else if few(along_src.extent) && along_dst.src == (along_src.extent * shape.src_cell) as isize {
+        Some((Way::Split, s, d))
+    } else {
+        None
+    }
+}
+
+pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
+    shape.src_cell <= 8 && classify(shape).is_some()
+}
+
+/// # Safety
+/// As for [`crate::backend::run`], and the problem was accepted.
+pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
+    let Some((way, channel, pixel)) = classify(shape) else { return Ok(()) };
+    let (cell, channels) = (shape.src_cell, shape.loops()[channel].extent);
+    let kernel = kernel(way, cell, channels, machine.isa);
+    let pixels = if shape.is_move() { MOVE_PIXELS } else { CONVERT_PIXELS };
+    let grid = Grid::new(shape.loops(), shape.start, [(channel, channels), (pixel, pixels)]);
+    let (src_plane, dst_plane) = (shape.loops()[channel].src, shape.loops()[channel].dst);
+    if shape.is_move() {
+        let plane = if way == Way::Join { src_plane } else { dst_plane };
+        return grid.run(machine, shape.bytes(), operands, |tile| {
+            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+            unsafe {
+                kernel(tile.dst, tile.src, plane, tile.extents[1]);
+            }
+        });
+    }
+    let row = row::row(shape.transform, machine.isa);
+    let scaling = shape.transform.scaling;
+    grid.run(machine, shape.bytes(), operands, |tile| {
+        let n = tile.extents[1];
+        let mut buffer = [MaybeUninit::<u64>::uninit(); 8 * CONVERT_PIXELS];
+        let buffer = buffer.as_mut_ptr().cast::<u8>();
+        // SAFETY: every cell of the tile belongs to the nest, and its source cells fit the buffer: at most 8
+        // channels of n <= CONVERT_PIXELS cells of at most 8 bytes, as only moves merge cells.
+        unsafe {
+            let (dst, src) = (tile.dst, tile.src);
+            match way {
+                Way::Join => {
+                    kernel(buffer, src, src_plane, n);
+                    row(dst, buffer, n * channels, scaling);
+                }
+                Way::Split => {
+                    let plane = (n * cell) as isize;
+                    kernel(buffer, src, plane, n);
+                    for c in 0..channels as isize {
+                        row(dst.offset(c * dst_plane), buffer.offset(c * plane), n, scaling);
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Joins planes `plane` bytes apart into packed pixels, or splits packed pixels into such planes.
+///
+/// # Safety
+/// `n` pixels of each channel are readable at `src` and writable at `dst`, without overlap. The processor has
+/// the instructions of the [`Isa`] that the function was chosen for.
+type Kernel = unsafe fn(dst: *mut u8, src: *const u8, plane: isize, n: usize);
+
+fn kernel(way: Way, cell: usize, channels: usize, isa: Isa) -> Kernel {
+    macro_rules! pick {
+        ($W:ident, $($c:literal)*) => {
+            match (way, channels) {
+                $((Way::Join, $c) => pick!(@isa join, $W, $c),
+                (Way::Split, $c) => pick!(@isa split, $W, $c),)*
+                _ => unreachable!("classify takes 2 to 8 channels"),
+            }
+        };
+        (@isa $name:ident, $W:ident, $c:literal) => {{
+            #[cfg(target_arch = "x86_64")]
+            if isa.has_avx2() {
+                return avx2::$name::<$W, $c>;
+            }
+            let _ = isa;
+            $name::<$W, $c>
+        }};
+    }
+    with_cell!(cell, W => pick!(W, 2 3 4 5 6 7 8))
+}
+
+/// # Safety
+/// As for [`Kernel`].
+#[inline(always)]
+unsafe fn join<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: isize, n: usize) {
+    let dst = dst.cast::<W>();
+    let planes: [*const W; C] = std::array::from_fn(|c| src.wrapping_offset(c as isize * plane).cast());
+    for i in 0..n {
+        for (c, plane) in planes.iter().enumerate() {
+            // SAFETY: pixel i < n of channel c.
+            unsafe { dst.add(i * C + c).write_unaligned(plane.add(i).read_unaligned()) }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Kernel`].
+#[inline(always)]
+unsafe fn split<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: isize, n: usize) {
+    let src = src.cast::<W>();
+    let planes: [*mut W; C] = std::array::from_fn(|c| dst.wrapping_offset(c as isize * plane).cast());
+    for i in 0..n {
+        for (c, plane) in planes.iter().enumerate() {
+            // SAFETY: pixel i < n of channel c.
+            unsafe { plane.add(i).write_unaligned(src.add(i * C + c).read_unaligned()) }
+        }
+    }
+}
+
+/// The same loops, compiled for AVX2.
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    /// # Safety
+    /// As for [`super::Kernel`].
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn join<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: isize, n: usize) {
+        // SAFETY: handed on.
+        unsafe { super::join::<W, C>(dst, src, plane, n) }
+    }
+
+    /// # Safety
+    /// As for [`super::Kernel`].
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn split<W: Copy, const C: usize>(
+        dst: *mut u8,
+        src: *const u8,
+        plane: isize,
+        n: usize,
+    ) {
+        // SAFETY: handed on.
+        unsafe { super::split::<W, C>(dst, src, plane, n) }
+    }
+}

@@ -1,0 +1,91 @@
+//! Contiguous runs of cells: the one place where a pair of run-time types becomes a compiled loop.
+
+use super::Isa;
+use crate::dtype::convert::{Element, blend, convert, scale, with_element};
+use crate::ops::{Scaling, Transform};
+
+/// `dst[i] = convert(alpha * src[i] + beta * dst[i])` for `i < n`.
+///
+/// # Safety
+/// `n` cells of either type are readable at `src` and writable at `dst` (readable too if `beta != 0`), both
+/// aligned to their scalar. They do not overlap unless they start at one address and their cells are of one size.
+/// The processor has the instructions of the [`Isa`] that the function was chosen for.
+pub(super) type Row = unsafe fn(dst: *mut u8, src: *const u8, n: usize, scaling: Scaling);
+
+/// The row function of a transform.
+pub(super) fn row(transform: &Transform, isa: Isa) -> Row {
+    with_element!(transform.dst, D => with_element!(transform.src, S => pick::<S, D>(transform.scaling, isa)))
+}
+
+fn pick<S: Element, D: Element>(scaling: Scaling, isa: Isa) -> Row {
+    if scaling.is_move() {
+        if S::SCALAR == D::SCALAR {
+            return move_cells::<D>;
+        }
+        return pick_isa::<S, D, CONVERT>(isa);
+    }
+    if scaling.beta == 0.0 { pick_isa::<S, D, SCALE>(isa) } else { pick_isa::<S, D, BLEND>(isa) }
+}
+
+fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_avx2() {
+        return avx2::<S, D, MODE>;
+    }
+    let _ = isa;
+    portable::<S, D, MODE>
+}
+
+/// `alpha == 1`, `beta == 0`, different types.
+const CONVERT: u8 = 0;
+/// `beta == 0`.
+const SCALE: u8 = 1;
+/// Everything else.
+const BLEND: u8 = 2;
+
+/// # Safety
+/// As for [`Row`].
+unsafe fn move_cells<D: Element>(dst: *mut u8, src: *const u8, n: usize, _: Scaling) {
+    // SAFETY: n cells on either side; `copy` allows them to be the same ones.
+    unsafe { dst.cast::<D>().copy_from(src.cast::<D>(), n) }
+}
+
+/// # Safety
+/// As for [`Row`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *const u8, n: usize, s: Scaling) {
+    // SAFETY: handed on.
+    unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
+}
+
+/// # Safety
+/// As for [`Row`].
+unsafe fn portable<S: Element, D: Element, const MODE: u8>(
+    dst: *mut u8,
+    src: *const u8,
+    n: usize,
+    s: Scaling,
+) {
+    // SAFETY: handed on.
+    unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
+}
+
+/// The loop itself; inlined so that it is compiled for the instruction set of its caller.
+///
+/// # Safety
+/// As for [`Row`].
+#[inline(always)]
+unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
+    for i in 0..n {
+        // SAFETY: i < n. Each cell is read before it is written, so that in-place runs are right as well.
+        unsafe {
+            let (y, x) = (dst.add(i), src.add(i).read());
+            y.write(match MODE {
+                CONVERT => convert(x),
+                SCALE => scale(s.alpha, x),
+                _ => blend(s.alpha, x, s.beta, y.read()),
+            });
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Contiguous runs inside a nest of other loops: one row at a time, any pair of types.
+
+use super::{Machine, grid::Grid, row, shape::Shape};
+use crate::backend::Operands;
+use crate::error::Result;
+
+/// Cells per tile at most, so that one long row can be divided among threads.
+const TILE_CELLS: usize = 16 << 10;
+
+pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
+    shape.is_run(shape.innermost())
+}
+
+/// # Safety
+/// As for [`crate::backend::run`], and the problem was accepted.
+pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
+    let merged = shape.dst_cell / shape.transform.dst.size();
+    let row = row::row(shape.transform, machine.isa);
+    let scaling = shape.transform.scaling;
+    let grid = Grid::new(shape.loops(), shape.start, [(shape.loops().len() - 1, TILE_CELLS)]);
+    grid.run(machine, shape.bytes(), operands, |tile| {
+        // SAFETY: the tile is a run of the nest, contiguous on either side because the innermost loop is.
+        unsafe {
+            row(tile.dst, tile.src, tile.extents[0] * merged, scaling);
+        }
+    })
+}

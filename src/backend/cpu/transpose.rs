@@ -1,0 +1,62 @@
+//! Transposes: the operands are contiguous along different loops. Any pair of types.
+
+use std::mem::MaybeUninit;
+
+use super::shape::Shape;
+use super::{Machine, grid::Grid, row, tile};
+use crate::backend::Operands;
+use crate::error::Result;
+
+/// Shorter sides than this have no whole register in them.
+const SHORT: usize = 4;
+
+/// Bytes of a move's tile along the destination: whole lines, so that each is written once.
+const DST_BYTES: usize = 512;
+/// Bytes of a move's tile along the source.
+const SRC_BYTES: usize = 256;
+
+/// A converting tile along destination and source; its source cells go through a buffer of 16 KiB.
+const CONVERT_TILE: (usize, usize) = (64, 32);
+
+pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
+    let long = |i: usize| shape.loops()[i].extent >= SHORT;
+    shape.crossed_units().is_some_and(|(d, s)| long(d) && long(s))
+}
+
+/// # Safety
+/// As for [`crate::backend::run`], and the problem was accepted.
+pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
+    let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
+    let transpose = tile::transpose(shape.src_cell, machine.isa);
+    let (src_row, dst_row) = (shape.loops()[d].src, shape.loops()[s].dst);
+    let cell = shape.src_cell;
+    if shape.is_move() {
+        let (along_dst, along_src) = ((DST_BYTES / cell).min(256), (SRC_BYTES / cell).min(128));
+        let grid = Grid::new(shape.loops(), shape.start, [(s, along_src), (d, along_dst)]);
+        return grid.run(machine, shape.bytes(), operands, |tile| {
+            let [columns, rows] = tile.extents;
+            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+            unsafe {
+                transpose(tile.dst, dst_row, tile.src, src_row, rows, columns);
+            }
+        });
+    }
+    let row = row::row(shape.transform, machine.isa);
+    let scaling = shape.transform.scaling;
+    let (along_dst, along_src) = CONVERT_TILE;
+    let grid = Grid::new(shape.loops(), shape.start, [(s, along_src), (d, along_dst)]);
+    grid.run(machine, shape.bytes(), operands, |tile| {
+        let [columns, rows] = tile.extents;
+        let mut buffer = [MaybeUninit::<u64>::uninit(); CONVERT_TILE.0 * CONVERT_TILE.1];
+        let buffer = buffer.as_mut_ptr().cast::<u8>();
+        let buffer_row = (rows * cell) as isize;
+        // SAFETY: every cell of the tile belongs to the nest, and its source cells fit the buffer, as no scalar
+        // is longer than 8 bytes and only moves merge cells.
+        unsafe {
+            transpose(buffer, buffer_row, tile.src, src_row, rows, columns);
+            for j in 0..columns as isize {
+                row(tile.dst.offset(j * dst_row), buffer.offset(j * buffer_row), rows, scaling);
+            }
+        }
+    })
+}
