@@ -25,6 +25,10 @@ pub struct TransformPlan {
     scaling: Scaling,
     /// Padding and folding; `None` for a plain transform.
     map: Option<Map>,
+    /// Lowest and highest offset of the source and of the destination, in scalars.
+    spans: [(i64, i64); 2],
+    /// Whether destination addresses repeat.
+    ordered: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -152,11 +156,12 @@ impl TransformPlan {
         if let Some(axis) = (0..dst.dims.rank()).find(|&k| dst.dims[k] > 1 && dst.strides[k] == 0) {
             return Err(Error::element("yDesc strideA", axis, 0, "a destination may not repeat an address"));
         }
-        if src.padded_span().is_none() || dst.padded_span().is_none() {
+        let (Some(src_span), Some(dst_span)) = (src.padded_span(), dst.padded_span()) else {
             return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
-        }
+        };
         let types = Types { src: x.data_type().scalar(), dst: y.data_type().scalar() };
-        Ok(TransformPlan { src, dst, types, scaling, map })
+        let ordered = dst.overlaps();
+        Ok(TransformPlan { src, dst, types, scaling, map, spans: [src_span, dst_span], ordered })
     }
 
     /// Scalar types of source and destination.
@@ -167,12 +172,12 @@ impl TransformPlan {
     /// Lowest and highest offset of the source and of the destination, in bytes from their data pointers, the
     /// upper one exclusive.
     pub fn byte_spans(&self) -> [(i64, i64); 2] {
-        [(&self.src, self.types.src), (&self.dst, self.types.dst)].map(|(layout, scalar)| {
+        let bytes = |(low, high): (i64, i64), scalar: Scalar| {
             let size = scalar.size() as i64;
-            // `checked` has proved that the span exists; descriptors keep it below 2^63 bytes.
-            let (low, high) = layout.padded_span().unwrap_or((0, 0));
+            // Descriptors keep the span below 2^63 bytes.
             (low * size, (high + 1) * size)
-        })
+        };
+        [bytes(self.spans[0], self.types.src), bytes(self.spans[1], self.types.dst)]
     }
 
     /// Whether every element of the destination depends only on the source element at its own offset, so that
@@ -190,7 +195,7 @@ impl TransformPlan {
     /// Whether destination addresses repeat: then the problems must run in order, each as the loops stand, so
     /// that the last write in the order of the dimensions wins.
     pub fn is_ordered(&self) -> bool {
-        self.dst.overlaps()
+        self.ordered
     }
 
     /// Hands every problem of the plan to `sink`, in an order that any core must keep. Nests are canonical unless
@@ -199,7 +204,7 @@ impl TransformPlan {
     /// # Errors
     /// The first of `sink`, which ends the plan.
     pub fn for_each(&self, sink: Sink<'_>) -> Result<()> {
-        let mut emit = Emitter { plan: self, ordered: self.is_ordered(), sink, outcome: Ok(()) };
+        let mut emit = Emitter { plan: self, sink, outcome: Ok(()) };
         match &self.map {
             None => emit.whole(),
             Some(map) => emit.mapped(map),
@@ -276,8 +281,6 @@ type Sides = [Side; MAX_RANK];
 /// Turns a plan's boxes into problems. After an error nothing more is handed on.
 struct Emitter<'a, 's> {
     plan: &'a TransformPlan,
-    /// Whether destination addresses may repeat, so that the order of writes shows.
-    ordered: bool,
     sink: Sink<'s>,
     outcome: Result<()>,
 }
@@ -294,14 +297,14 @@ impl Emitter<'_, '_> {
     }
 
     fn transform(&mut self, nest: LoopNest<2>) {
-        let nest = if self.ordered { nest } else { nest.canonical() };
+        let nest = if self.plan.ordered { nest } else { nest.canonical() };
         let Types { src, dst } = self.plan.types;
         let scaling = self.plan.scaling;
         self.send(&Problem::Transform(Transform { nest, dst, src, scaling }));
     }
 
     fn fill(&mut self, nest: LoopNest<1>, beta: f64) {
-        let nest = if self.ordered { nest } else { nest.canonical() };
+        let nest = if self.plan.ordered { nest } else { nest.canonical() };
         self.send(&Problem::Fill(Fill { nest, dst: self.plan.types.dst, beta }));
     }
 
