@@ -347,7 +347,7 @@ narrow_float!(
 
 /// Implements [`Element`] for an integer type; `$class` decides what is exact.
 macro_rules! integer {
-    ($T:ty, $scalar:ident, $class:ident, $unsigned:ty) => {
+    ($T:ty, $scalar:ident, $class:ident, $unsigned:ty, |$x:ident| $from_f32:expr, |$y:ident| $from_f64:expr) => {
         impl sealed::Sealed for $T {}
         impl Element for $T {
             const SCALAR: Scalar = Scalar::$scalar;
@@ -375,12 +375,12 @@ macro_rules! integer {
                 self as i64
             }
             #[inline(always)]
-            fn from_f32(x: f32) -> Self {
-                x.round_ties_even() as $T
+            fn from_f32($x: f32) -> Self {
+                $from_f32
             }
             #[inline(always)]
-            fn from_f64(x: f64) -> Self {
-                x.round_ties_even() as $T
+            fn from_f64($y: f64) -> Self {
+                $from_f64
             }
             #[inline(always)]
             fn from_i64(x: i64) -> Self {
@@ -390,10 +390,37 @@ macro_rules! integer {
     };
 }
 
-integer!(i8, I8, Byte, u8);
-integer!(u8, U8, Byte, u8);
-integer!(i32, I32, Int, u32);
-integer!(i64, I64, Long, u64);
+integer!(i8, I8, Byte, u8, |x| short_from_f32(x, -128.0, 127.0) as i8, |y| int_from_f64(y, -128.0, 127.0)
+    as i8);
+integer!(u8, U8, Byte, u8, |x| short_from_f32(x, 0.0, 255.0) as u8, |y| int_from_f64(y, 0.0, 255.0) as u8);
+integer!(i32, I32, Int, u32, |x| int_from_f64(f64::from(x), I32_MIN, I32_MAX), |y| int_from_f64(
+    y, I32_MIN, I32_MAX
+));
+integer!(i64, I64, Long, u64, |x| x.round_ties_even() as i64, |y| y.round_ties_even() as i64);
+
+const I32_MIN: f64 = i32::MIN as f64;
+const I32_MAX: f64 = i32::MAX as f64;
+
+/// `x` clipped to a range inside 22 bits and rounded half to even; NaN is 0. The addition rounds, as the unit in
+/// the last place of the sum is 1, and leaves the integer in the low bits: vector code on any processor.
+#[inline(always)]
+fn short_from_f32(x: f32, low: f32, high: f32) -> i32 {
+    const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23
+    let x = if x.is_nan() { 0.0 } else { x };
+    let x = if x < low { low } else { x };
+    let x = if x > high { high } else { x };
+    (x + MAGIC).to_bits() as i32 - MAGIC.to_bits() as i32
+}
+
+/// The same for any range inside 32 bits.
+#[inline(always)]
+fn int_from_f64(x: f64, low: f64, high: f64) -> i32 {
+    const MAGIC: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52: the low 32 bits are zero
+    let x = if x.is_nan() { 0.0 } else { x };
+    let x = if x < low { low } else { x };
+    let x = if x > high { high } else { x };
+    (x + MAGIC).to_bits() as i32
+}
 
 impl sealed::Sealed for Bool {}
 impl Element for Bool {

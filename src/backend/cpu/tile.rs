@@ -107,14 +107,25 @@ mod x86 {
                                 r[k] = $load(corner.offset(k as isize * src_row), K as isize * src_row);
                             }
                         }
-                        let mut span = K;
-                        while span > 1 {
-                            let t = r;
-                            for k in 0..K / 2 {
-                                r[2 * k] = $lo(t[k], t[k + K / 2]);
-                                r[2 * k + 1] = $hi(t[k], t[k + K / 2]);
-                            }
-                            span /= 2;
+                        // Straight code instead of a loop over the passes keeps the registers registers.
+                        macro_rules! pass {
+                            () => {
+                                let t = r;
+                                for k in 0..K / 2 {
+                                    r[2 * k] = $lo(t[k], t[k + K / 2]);
+                                    r[2 * k + 1] = $hi(t[k], t[k + K / 2]);
+                                }
+                            };
+                        }
+                        pass!();
+                        if K > 2 {
+                            pass!();
+                        }
+                        if K > 4 {
+                            pass!();
+                        }
+                        if K > 8 {
+                            pass!();
                         }
                         // SAFETY: as above.
                         unsafe {
