@@ -1,0 +1,5 @@
+//! The CUDA core.
+
+mod general;
+pub mod params;
+pub mod plan;
