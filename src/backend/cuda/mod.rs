@@ -1,14 +1,17 @@
 //! The CUDA core: kernels shipped as PTX text, loaded through the driver and queued on the caller's stream.
 //!
 //! ```text
-//!  driver.rs     the driver's entry points, found at run time     module.rs    the kernels in each context
-//!  plan.rs       which kernels run a transform, with what grid    residency.rs CUDNN_SHIM_CHECK
+//!  driver.rs   the driver's entry points, found at run time     module.rs     the kernels in each context
+//!  plan.rs     which kernels run a transform, with what grid    residency.rs  CUDNN_SHIM_CHECK
+//!  params.rs   what kernels are given                           general.rs    parameters of the general kernels
 //! ```
 //! A call pushes its context, queues kernels and pops; it allocates no device memory and waits for nothing, so it
 //! can be captured into a graph.
 
 mod driver;
+mod general;
 mod module;
+pub mod params;
 pub mod plan;
 mod residency;
 
@@ -115,7 +118,7 @@ impl Cuda {
             }
             let id = driver.context_id(context)?;
             plan::launches(plan, at, &mut |launch| {
-                let function = module::function(driver, id, plan::PTX, launch.kernel)?;
+                let function = module::function(driver, id, launch.kernel)?;
                 let shape = LaunchShape { grid: launch.grid, block: launch.block, shared: launch.shared };
                 // SAFETY: the kernel was looked up in this context, the caller vouches for the stream and the
                 // memory, and the parameters are those that the plan made for this kernel.

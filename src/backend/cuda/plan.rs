@@ -1,12 +1,34 @@
-//! Which kernels run a transform.
+//! From a [`TransformPlan`] to kernel launches. Pure: nothing here talks to a driver.
+//!
+//! A plan of one problem goes to the first kernel that fits its canonical nest; padding, folding and blocked tails are
+//! one launch of a kernel that finds every destination element's source; a destination that repeats addresses is
+//! walked by one thread, in order.
 
-use std::ffi::{CStr, c_void};
-
+use super::general;
+use super::params::Params;
 use crate::error::{Error, Result};
-use crate::ops::TransformPlan;
+use crate::ops::{Problem, TransformPlan};
 
-/// Device addresses of both operands.
+/// The kernels as PTX, NUL-terminated for the driver: `cargo xtask ptx` generates it from `kernels/`.
+pub static PTX: &str = concat!(include_str!("ptx/transform.ptx"), "\0");
+
+/// One kernel launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Launch {
+    /// The kernel's name in [`PTX`].
+    pub kernel: &'static str,
+    /// Blocks; only x exceeds 65535 and is below 2^31.
+    pub grid: [u32; 3],
+    /// Threads per block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// The kernel's one parameter, by value.
+    pub params: Params,
+}
+
+/// Device addresses of the data pointers, aligned to their scalars; null is never followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Pointers {
     /// The destination.
@@ -15,41 +37,47 @@ pub struct Pointers {
     pub src: u64,
 }
 
-/// One kernel launch.
-pub struct Launch {
-    /// Name of the kernel.
-    pub kernel: &'static str,
-    /// Blocks.
-    pub grid: [u32; 3],
-    /// Threads of a block.
-    pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
-    pub shared: u32,
-    /// The kernel's parameter.
-    pub params: Params,
-}
-
-/// The parameter of a kernel.
-pub struct Params;
-
-impl Params {
-    /// Its address.
-    pub fn as_ptr(&self) -> *const c_void {
-        std::ptr::null()
+impl Pointers {
+    /// Both moved on by these many bytes.
+    pub(super) fn offset(self, dst: i64, src: i64) -> Pointers {
+        Pointers { dst: self.dst.wrapping_add_signed(dst), src: self.src.wrapping_add_signed(src) }
     }
 }
 
-/// The kernels.
-pub const PTX: &CStr = c"";
+/// Receives launches, in the order in which the stream must run them.
+pub type Emit<'a> = &'a mut dyn FnMut(&Launch) -> Result<()>;
 
-/// Hands every launch of a plan to `emit`.
+/// Hands the launches of a plan to `emit`. The memory may be shared only where the plan
+/// [works in place](TransformPlan::works_in_place).
 ///
 /// # Errors
-/// Not supported: there are no kernels yet.
-pub fn launches(
-    _plan: &TransformPlan,
-    _at: Pointers,
-    _emit: &mut dyn FnMut(&Launch) -> Result<()>,
-) -> Result<()> {
-    Err(Error::unsupported("the CUDA core has no kernels yet"))
+/// The first of `emit`, which ends the plan; [`Error::Unsupported`] for more elements than one grid can hold, which
+/// no device has memory for.
+pub fn launches(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
+    if plan.is_ordered() {
+        return plan.for_each(&mut |problem| emit(&general::ordered(problem, at)));
+    }
+    let mut first = None;
+    let mut count = 0_usize;
+    plan.for_each(&mut |problem| {
+        count += 1;
+        if let Problem::Transform(transform) = problem {
+            first.get_or_insert(*transform);
+        }
+        Ok(())
+    })?;
+    match (count, first) {
+        (0, _) => Ok(()),
+        (1, Some(transform)) if transform.nest.is_empty() => Ok(()),
+        (1, Some(transform)) => emit(&general::strided(&transform, at)?),
+        _ => emit(&general::mapped(plan, at)?),
+    }
+}
+
+/// The number of blocks as the x extent of a grid.
+pub(super) fn grid(blocks: u64) -> Result<[u32; 3]> {
+    match u32::try_from(blocks) {
+        Ok(x) if x < 1 << 31 => Ok([x, 1, 1]),
+        _ => Err(Error::unsupported(format!("{blocks} blocks are more than one CUDA grid holds"))),
+    }
 }
