@@ -10,6 +10,11 @@ use std::{env, thread};
 /// Set in children.
 const MARK: &str = "CUDNN_SHIM_TEST_CHILD";
 
+/// Whether this process is a child.
+pub fn is_one() -> bool {
+    env::var_os(MARK).is_some()
+}
+
 /// Runs `body` in a child process that finds its shared libraries in `libraries` first, with these environment
 /// variables. The child has to end well.
 pub fn run(libraries: &Path, variables: &[(&str, &str)], body: impl FnOnce()) {
@@ -25,7 +30,7 @@ pub fn run(libraries: &Path, variables: &[(&str, &str)], body: impl FnOnce()) {
 
 /// As [`run`], and hands the child's output to the parent, whatever the child's end. `None` in the child.
 pub fn start(libraries: &Path, variables: &[(&str, &str)], body: impl FnOnce()) -> Option<Output> {
-    if env::var_os(MARK).is_some() {
+    if is_one() {
         body();
         return None;
     }

@@ -5,6 +5,8 @@ mod common;
 
 mod api;
 mod child;
+mod double;
+mod launch;
 mod verdict;
 
 // The C functions in `api` come from here.

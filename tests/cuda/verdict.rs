@@ -15,7 +15,7 @@ const NAMES: &str = "int cuGetErrorName(int code, const char **name) {\n\
 /// A driver of a few lines of C, built into a directory of its own.
 fn fake_driver(name: &str, source: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_verdict").join(name);
-    if env::var_os("CUDNN_SHIM_TEST_CHILD").is_some() {
+    if child::is_one() {
         return dir;
     }
     let dir = common::scratch_dir(&format!("cuda_verdict/{name}"));
@@ -120,7 +120,7 @@ fn driver_too_old() {
 #[test]
 fn driver_that_lacks_any_one_symbol() {
     // In a child the variable says which; the parent makes one child for each.
-    if env::var_os("CUDNN_SHIM_TEST_CHILD").is_some() {
+    if child::is_one() {
         return expect_no_cuda(Path::new(""), "");
     }
     for symbol in cudnn::backend::cuda::symbols() {
