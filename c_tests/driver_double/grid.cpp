@@ -64,6 +64,7 @@ struct Warp {
     unsigned alive;    // lanes that have not come to the end
     unsigned arrived;  // lanes at the warp's barrier
     unsigned barriers; // passed in this block
+    unsigned members;  // lanes that passed the last one
     uint64_t slots[2][32];
     std::vector<Fiber *> waiting;
 };
@@ -120,10 +121,10 @@ Fiber *new_fiber() {
     Fiber *fiber = &fibers[fibers_used];
     char *stack = stacks + STACK * fibers_used++;
 #if defined(__x86_64__)
-    // Six registers and the address to return to; a call has pushed eight bytes below a multiple of 16.
+    // Six registers and the address to return to. That lies on a multiple of 16, for a function expects its stack
+    // eight bytes above one, where the call has put the caller's address.
     void **top = reinterpret_cast<void **>(stack + STACK - 16);
-    *top = NULL;
-    *--top = reinterpret_cast<void *>(fiber_main);
+    *top = reinterpret_cast<void *>(fiber_main);
     for (int i = 0; i < 6; ++i) *--top = NULL;
     fiber->stack_pointer = top;
 #else
@@ -162,6 +163,7 @@ void release(std::vector<Fiber *> &queue) {
 }
 
 void pass_warp(Warp &warp) {
+    warp.members = warp.arrived;
     warp.arrived = 0;
     ++warp.barriers;
     release(warp.waiting);
@@ -336,7 +338,7 @@ unsigned emu::ballot(unsigned mask, bool predicate) {
     slots[me->lane] = predicate;
     sync_warp(mask);
     for (unsigned lane = 0; lane < 32; ++lane) {
-        if ((mask & warps[me->warp].alive) >> lane & 1) result |= unsigned(slots[lane] & 1) << lane;
+        if ((mask & warps[me->warp].members) >> lane & 1) result |= unsigned(slots[lane] & 1) << lane;
     }
     return result;
 }

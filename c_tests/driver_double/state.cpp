@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <unistd.h>
+#include <vector>
 
 #define TEST_API extern "C" __attribute__((visibility("default")))
 
@@ -25,8 +26,8 @@ struct Fault {
     std::string entry;
     unsigned calls_before;
     int code;
-    bool pending;
-} fault;
+};
+std::vector<Fault> faults;
 
 // Runs after the program's own exit handlers.
 struct AtExit {
@@ -55,9 +56,12 @@ int enter(const char *entry) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     ++counts[entry];
     if (shut_down) return DEINITIALIZED;
-    if (fault.pending && fault.entry == entry && fault.calls_before-- == 0) {
-        fault.pending = false;
-        return fault.code;
+    for (size_t i = 0; i < faults.size(); ++i) {
+        if (faults[i].entry == entry && faults[i].calls_before-- == 0) {
+            const int code = faults[i].code;
+            faults.erase(faults.begin() + ssize_t(i));
+            return code;
+        }
     }
     return SUCCESS;
 }
@@ -69,13 +73,13 @@ using namespace driver_double;
 // The call number `nth` from now, counted from 0, of `entry` returns `code` and does nothing.
 TEST_API void driver_double_fail(const char *entry, unsigned nth, int code) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
-    fault = {entry, nth, code, true};
+    faults.push_back({entry, nth, code});
 }
-// Whether the injected fault is still to come; it is withdrawn.
-TEST_API int driver_double_withdraw_fault() {
+// How many injected faults are still to come; they are withdrawn.
+TEST_API unsigned driver_double_withdraw_faults() {
     std::lock_guard<std::recursive_mutex> guard(mutex);
-    const bool pending = fault.pending;
-    fault.pending = false;
+    const unsigned pending = unsigned(faults.size());
+    faults.clear();
     return pending;
 }
 // How often `entry` was called.
@@ -85,10 +89,3 @@ TEST_API unsigned driver_double_count(const char *entry) {
 }
 // From now on every entry point returns CUDA_ERROR_DEINITIALIZED, as the driver's do at the end of a process.
 TEST_API void driver_double_shut_down() { shut_down = true; }
-// How many complaints there are; they are forgiven.
-TEST_API unsigned driver_double_forgive() {
-    std::lock_guard<std::recursive_mutex> guard(mutex);
-    const unsigned count = complaints;
-    complaints = 0;
-    return count;
-}

@@ -44,17 +44,23 @@ impl Context {
     /// unset), which takes the CUDA core if a driver and a device answer, else the CPU core.
     ///
     /// # Errors
-    /// Not initialized if the core asked for is not available or unknown. Driver errors on the CUDA core.
+    /// Not initialized if the core asked for is not available, fails or is unknown.
     pub fn create() -> Result<Self> {
         let choice = std::env::var_os("CUDNN_SHIM_BACKEND").unwrap_or_default();
+        let cuda = |driver| {
+            // Whatever the driver says, what it means for the caller is that there is no handle.
+            Cuda::create(driver)
+                .map(Core::Cuda)
+                .map_err(|error| Error::NotInitialized(error.to_string().into()))
+        };
         let core = match choice.to_str() {
             Some("cpu") => Core::Cpu { instead_of_cuda: None },
             Some("" | "auto") => match Driver::get() {
-                Ok(driver) => Core::Cuda(Cuda::create(driver)?),
+                Ok(driver) => cuda(driver)?,
                 Err(reason) => Core::Cpu { instead_of_cuda: Some(reason) },
             },
             Some("cuda") => match Driver::get() {
-                Ok(driver) => Core::Cuda(Cuda::create(driver)?),
+                Ok(driver) => cuda(driver)?,
                 Err(reason) => {
                     return Err(Error::NotInitialized(
                         format!("CUDNN_SHIM_BACKEND=cuda, but there is no CUDA core: {reason}").into(),

@@ -48,12 +48,12 @@ pub type Object = *mut c_void;
 functions! {
     fn cuInit(flags: c_uint) -> c_int;
     fn cuDevicePrimaryCtxRetain(context: *mut Object, device: c_int) -> c_int;
-    fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int;
     fn cuDevicePrimaryCtxReset_v2(device: c_int) -> c_int;
     fn cuCtxCreate_v2(context: *mut Object, flags: c_uint, device: c_int) -> c_int;
     fn cuCtxDestroy_v2(context: Object) -> c_int;
     fn cuCtxGetCurrent(context: *mut Object) -> c_int;
     fn cuCtxSetCurrent(context: Object) -> c_int;
+    fn cuCtxPushCurrent_v2(context: Object) -> c_int;
     fn cuCtxPopCurrent_v2(context: *mut Object) -> c_int;
     fn cuCtxSynchronize() -> c_int;
     fn cuMemAlloc_v2(address: *mut u64, size: usize) -> c_int;
@@ -80,10 +80,9 @@ functions! {
         shared: c_uint, stream: Object, parameters: *mut *mut c_void, extra: *mut *mut c_void
     ) -> c_int;
     fn driver_double_fail(entry: *const c_char, nth: c_uint, code: c_int);
-    fn driver_double_withdraw_fault() -> c_int;
+    fn driver_double_withdraw_faults() -> c_uint;
     fn driver_double_count(entry: *const c_char) -> c_uint;
     fn driver_double_shut_down();
-    fn driver_double_forgive() -> c_uint;
     fn driver_double_poison(code: c_int);
 }
 
@@ -123,6 +122,12 @@ pub fn fail(entry: &str, nth: u32, code: c_int) {
     let entry = CString::new(entry).expect("a name");
     // SAFETY: a C string.
     unsafe { driver_double_fail(entry.as_ptr(), nth, code) }
+}
+
+/// Withdraws the faults that did not happen, and tells how many these are.
+pub fn withdraw_faults() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { driver_double_withdraw_faults() }
 }
 
 /// Device memory with the bytes of a slice.

@@ -5,7 +5,9 @@ mod common;
 
 mod api;
 mod child;
+mod complaints;
 mod double;
+mod faults;
 mod launch;
 mod verdict;
 
