@@ -90,7 +90,7 @@ pub(super) fn convert(transform: &Transform, at: Pointers, kernel: &'static str)
         operation: Operation::new(*src, *dst, *scaling),
         head: 0,
         tail: 0,
-        vectored: u32::from((at.dst | at.src) % VECTOR == 0),
+        vectored: u32::from((at.dst | at.src).is_multiple_of(VECTOR)),
         unused: 0,
     };
     launch(kernel, count.div_ceil(THREADS * lanes * GROUPS), params)

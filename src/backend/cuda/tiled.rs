@@ -77,7 +77,7 @@ fn launch(
 fn aligned(at: u64, batch: &LoopNest<2>, operand: usize, rows: i64) -> u32 {
     let strides =
         batch.axes().iter().fold(rows.unsigned_abs(), |all, axis| all | axis.strides[operand].unsigned_abs());
-    u32::from((at | strides) % VECTOR == 0)
+    u32::from((at | strides).is_multiple_of(VECTOR))
 }
 
 /// A move by width whose two contiguous axes differ, if it is one and the tiles pay.
