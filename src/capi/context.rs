@@ -68,7 +68,9 @@ pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
     })
 }
 
-/// Chooses the stream that later calls with this handle work on. The CPU core keeps it and does not use it.
+/// Chooses the stream that later calls with this handle work on.
+///
+/// The CPU core keeps it and does not use it.
 ///
 /// Status: BAD_PARAM for a handle that is not alive.
 #[unsafe(no_mangle)]
@@ -97,8 +99,9 @@ pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cu
     })
 }
 
-/// Errors of work that is still running or has run: the CPU core finishes every call before it returns and has
-/// told its errors there, so `*rstatus` is SUCCESS.
+/// Errors of work that is still running or has run.
+///
+/// The CPU core finishes every call before it returns and has told its errors there, so `*rstatus` is SUCCESS.
 ///
 /// Status: BAD_PARAM for a handle that is not alive, if `rstatus` is NULL, or for an unknown `mode`. `tag` is not
 /// read; nothing in this interface makes one.
@@ -126,8 +129,9 @@ pub unsafe extern "C" fn cudnnQueryRuntimeError(
     })
 }
 
-/// Moves the text of this thread's last error to `message`: the text, cut if need be, then zero bytes up to
-/// `max_size`. Reading clears it; a successful call does not. Nothing is written if `message` is NULL.
+/// Moves the text of this thread's last error to `message`.
+///
+/// The text, cut if need be, then zero bytes up to `max_size`. Reading clears it; a successful call does not. Nothing is written if `message` is NULL.
 ///
 /// # Safety
 /// `message` is NULL or valid for writes of `max_size` bytes.
@@ -138,6 +142,7 @@ pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size:
 }
 
 /// Registers a function that hears of calls: errors always, with mask bit 2 warnings, with bit 3 every call.
+///
 /// NULL ends it. Always SUCCESS.
 ///
 /// # Safety
@@ -154,8 +159,9 @@ pub unsafe extern "C" fn cudnnSetCallback(
     })
 }
 
-/// The callback as stored: mask reduced to its three known bits with the error bit always set, user data and
-/// function as given. Before any cudnnSetCallback the mask is 0.
+/// The callback as stored.
+///
+/// The mask is reduced to its three known bits with the error bit always set. Before any cudnnSetCallback the mask is 0.
 ///
 /// Status: BAD_PARAM if any pointer is NULL.
 ///

@@ -130,8 +130,10 @@ pub extern "C" fn cudnnDestroyTensorDescriptor(tensorDesc: cudnnTensorDescriptor
     })
 }
 
-/// Sets a 4-D tensor whose strides follow from `format`: NCHW packed, NHWC packed, or NCHW over vectors of 4 or 32
-/// channels (types INT8x4, UINT8x4, INT8x32). A failing call changes nothing.
+/// Sets a 4-D tensor whose strides follow from `format`.
+///
+/// NCHW packed, NHWC packed, or NCHW over vectors of 4 or 32 channels (types INT8x4, UINT8x4, INT8x32). A failing
+/// call changes nothing.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive, an unknown type or format, an extent below 1, or
 /// channels that are no multiple of the vector; NOT_SUPPORTED for strides beyond 32 bits and, in strict mode, an
@@ -168,8 +170,10 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
     })
 }
 
-/// Sets a 4-D tensor with explicit strides, counted in elements; they may be negative, permuted, padded or
-/// overlapping, and a stride of 0 repeats an input. A failing call changes nothing.
+/// Sets a 4-D tensor with explicit strides, counted in elements.
+///
+/// They may be negative, permuted, padded or overlapping, and a stride of 0 repeats an input. A failing call
+/// changes nothing.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive, an unknown type, an extent below 1 and, in strict mode,
 /// stride 0 on an extent above 1; NOT_SUPPORTED in strict mode for an extent beyond 2^31-1 elements.
@@ -203,8 +207,8 @@ pub extern "C" fn cudnnSetTensor4dDescriptorEx(
 
 /// Sets a tensor of 2 to 8 dimensions with explicit strides; see cudnnSetTensor4dDescriptorEx.
 ///
-/// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type, nbDims below 2;
-/// NOT_SUPPORTED for nbDims above 8; BAD_PARAM for a NULL array, an extent below 1 and, in strict mode, stride 0
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type, a NULL array, nbDims
+/// below 2; NOT_SUPPORTED for nbDims above 8; BAD_PARAM for an extent below 1 and, in strict mode, stride 0
 /// on an extent above 1; NOT_SUPPORTED in strict mode for an extent beyond 2^31-1 elements.
 ///
 /// # Safety
@@ -233,11 +237,12 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
     })
 }
 
-/// Sets a tensor of 2 to 8 dimensions whose strides follow from `format`; see cudnnSetTensor4dDescriptor. With
-/// NCHW_VECT_C every type is accepted; types of one channel get vectors of 4 that no data transform understands.
+/// Sets a tensor of 2 to 8 dimensions whose strides follow from `format`; see cudnnSetTensor4dDescriptor.
 ///
-/// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type or format, channels that
-/// are no multiple of the vector, nbDims below 2; NOT_SUPPORTED for nbDims above 8; BAD_PARAM for an extent below
+/// With NCHW_VECT_C every type is accepted; types of one channel get vectors of 4 that no data transform understands.
+///
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type or format, a NULL array,
+/// channels that are no multiple of the vector, nbDims below 2; NOT_SUPPORTED for nbDims above 8; BAD_PARAM for an extent below
 /// 1; NOT_SUPPORTED for strides beyond 32 bits and, in strict mode, an extent beyond 2^31-1 elements.
 ///
 /// # Safety
@@ -354,8 +359,9 @@ pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
     })
 }
 
-/// Bytes from the lowest to the highest element: `(1 + sum (dim - 1) * |stride|) * element size`, of stored dims;
-/// 0 before the first setter.
+/// Bytes from the lowest to the highest element.
+///
+/// `(1 + sum (dim - 1) * |stride|) * element size`, of stored dims; 0 before the first setter.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive or if `size` is NULL.
 ///

@@ -57,8 +57,10 @@ pub extern "C" fn cudnnDestroyTensorTransformDescriptor(
     })
 }
 
-/// Sets format, padding (`nbDims` entries each; negative crops), fold factors (`nbDims - 2`, one per spatial
-/// dimension; 0 and 1 mean none) and direction (0 fold, else unfold). A NULL array leaves what was there.
+/// Sets destination format, padding, fold factors and direction of a transform.
+///
+/// Padding has `nbDims` entries on each side (negative crops), factors `nbDims - 2`, one per spatial dimension (0
+/// and 1 mean none); direction 0 folds, every other unfolds. A NULL array leaves what was there.
 ///
 /// Status, in this order: BAD_PARAM for a descriptor that is not alive or nbDims below 2; NOT_SUPPORTED for
 /// nbDims above 8 (it is unsigned) or an unknown `destFormat` above 2. Padding and factors are judged when used.
@@ -111,8 +113,9 @@ pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
     })
 }
 
-/// Reads the descriptor: exactly `nbDimsRequested` paddings and `nbDimsRequested - 2` factors, zeros where none
-/// were set. `destFormat` and the arrays may be NULL.
+/// Reads destination format, padding, fold factors and direction of a transform.
+///
+/// Exactly `nbDimsRequested` paddings and `nbDimsRequested - 2` factors, zeros where none were set. `destFormat` and the arrays may be NULL.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive, nbDimsRequested outside 3..8, or if `direction` is NULL.
 ///
@@ -154,8 +157,9 @@ pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
     })
 }
 
-/// Sets `destDesc` to what the transform makes of `srcDesc`: packed, of the same type and vectorisation. Fold:
-/// pad, then `C *= factor` and `dim = ceil(dim / factor)`; unfold: `C = ceil(C / factor)` and `dim *= factor`,
+/// Sets `destDesc` to what the transform makes of `srcDesc`: packed, of the same type and vectorisation.
+///
+/// Fold: pad, then `C *= factor` and `dim = ceil(dim / factor)`; unfold: `C = ceil(C / factor)` and `dim *= factor`,
 /// then pad. `destSizeInBytes` (may be NULL) receives its size. The two descriptors may be the same.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive or padding that leaves nothing of a dimension;
@@ -236,8 +240,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
     })
 }
 
-/// `destData = alpha * transform(srcData) + beta * destData`: cudnnTransformTensor with padding, cropping, folding
-/// or unfolding on the way.
+/// `destData = alpha * transform(srcData) + beta * destData`: padding, cropping, folding or unfolding on the way.
 ///
 /// The dims of `destDesc` are what the transform yields of `srcDesc` (cudnnInitTransformDest computes them; type,
 /// vectorisation and strides may differ from what that chooses). Elements without a source become

@@ -17,6 +17,11 @@ pub const PATCHLEVEL: c_int = 0;
 /// `CUDNN_VERSION` of version 9: major * 10000 + minor * 100 + patch level.
 pub const VERSION: usize = MAJOR as usize * 10_000 + MINOR as usize * 100 + PATCHLEVEL as usize;
 
+/// Build of the original whose behaviour this library reproduces (9.27.0.42).
+const BUILD: c_int = 42;
+/// The number of the undocumented property that tells the build.
+const BUILD_PROPERTY: c_int = 100;
+
 /// Newest compute capability the original knows, as major * 100 + minor * 10.
 const MAX_DEVICE_VERSION: usize = 1210;
 /// The CUDA runtime that the original of this version was built with; told when the process has none.
@@ -34,8 +39,9 @@ pub extern "C" fn cudnnGetMaxDeviceVersion() -> usize {
     MAX_DEVICE_VERSION
 }
 
-/// The version of the CUDA runtime library in this process; without one, of the runtime that the original of this
-/// version was built with.
+/// The version of the CUDA runtime library in this process.
+///
+/// Without one, of the runtime that the original of this version was built with.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetCudartVersion() -> usize {
     type RuntimeGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
@@ -53,9 +59,9 @@ pub extern "C" fn cudnnGetCudartVersion() -> usize {
     if version > 0 { version as usize } else { CUDART_VERSION as usize }
 }
 
-/// Major (0), minor (1) or patch (2) version as an integer.
+/// Major (0), minor (1) or patch (2) version as an integer; 100 asks for the build, as observed on the original.
 ///
-/// Status: BAD_PARAM if `value` is NULL or `type` is none of the three.
+/// Status: BAD_PARAM if `value` is NULL or `type` is none of these.
 ///
 /// # Safety
 /// `value` is NULL or valid for one write.
@@ -72,6 +78,7 @@ pub unsafe extern "C" fn cudnnGetProperty(
             0 => MAJOR,
             1 => MINOR,
             2 => PATCHLEVEL,
+            BUILD_PROPERTY => BUILD,
             _ => return Err(Error::argument("type", code.into(), "0 major, 1 minor, 2 patch level")),
         });
         Ok(())

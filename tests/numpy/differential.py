@@ -14,16 +14,15 @@ import numpy as np
 
 import cudnn
 from reference import TYPES, scaled, transformed
-from tensors import channels_last, contents, make, packed, poison, Tensor
+from tensors import INPUT_LAYOUTS, LAYOUTS, Tensor, channels_last, contents, make, packed, poison
 
 LARGEST = 1_000_000  # channels and positions that padding and folding may make
-SHOWN = 20  # failures that are described in full
 ALPHAS = [1, 1, 1, 1, 0, -1, 0.5, 2, 127, 255, 1 / 255, 1 / 127, -0.3, np.inf, np.nan]
 BETAS = [0, 0, 0, 0, 0, 1, 1, 0.5, -1, -0.25, 3, -0.0]
 
 
 def random_dims(rng, multiple):
-    """Logical dims of rank 2 to 8, C a multiple of `multiple`; few are big enough for blocked and threaded paths."""
+    """Logical dims of rank 2 to 8, C a multiple of `multiple`; most are small."""
     rank = int(rng.integers(2, 9))
     budget = float(rng.choice([200, 2000, 20000, 400000], p=[0.5, 0.42, 0.06, 0.02])) / multiple
     dims = [1] * rank
@@ -35,30 +34,43 @@ def random_dims(rng, multiple):
     return tuple(dims)
 
 
+def image_dims(rng, multiple):
+    """N, C, H, W as programs have them, big enough for tiled and threaded paths, with tails of every length."""
+    channels = int(rng.choice([1, 2, 3, 4, 5, 8, 16, 31, 32, 33, 64, 100]))
+    n, h, w = rng.integers(1, 5), rng.integers(1, 60), rng.integers(1, 80)
+    return (int(n), max(1, channels // multiple) * multiple, int(h), int(w))
+
+
 class Transform:
-    """A tensor transform descriptor and what it does to logical positions."""
+    """A tensor transform descriptor and what it does to logical positions.
+
+    Pads and folds of C count stored channels, so whole vectors of a vector type. Where that does not give the dims of
+    the destination, they count single channels (`unit` 1): so 4 channels of one INT8x4 are padded to 32 of one INT8x32.
+    """
 
     def __init__(self, lib, rng, x_dims, x_lanes, y_lanes):
         rank = len(x_dims)
         self.desc = lib.create("TensorTransformDescriptor")
         self.layout = int(rng.integers(2))
         self.direction = int(rng.integers(2))
-        # Vectors of channels stay whole: pads and folds of C count channels, never part of a stored vector.
-        folding = x_lanes == 1 and rng.random() < 0.5
+        self.unit = x_lanes if rng.random() < 0.7 else 1
+        split_vectors = self.unit < x_lanes
+        folding = rng.random() < 0.5 and not split_vectors
         self.fold = [int(rng.integers(1, 4)) if folding else int(rng.integers(2)) for _ in range(rank - 2)]
-        if math.prod(x_dims) * math.prod(map(lambda f: max(1, f), self.fold)) > LARGEST:
+        if math.prod(x_dims) * math.prod(max(1, f) for f in self.fold) > LARGEST:
             self.fold = [0] * (rank - 2)
         self.factors = [max(1, f) for f in self.fold]
-        middle = list(x_dims)
+        # The dims that padding starts from, C in units.
+        middle = [x_dims[0], x_dims[1] // self.unit, *x_dims[2:]]
         if self.direction == cudnn.UNFOLD:
             middle[1] = -(-middle[1] // math.prod(self.factors))
             middle[2:] = [d * f for d, f in zip(middle[2:], self.factors)]
         self.before, self.after = [0] * rank, [0] * rank
         for axis, extent in enumerate(middle):
-            if rng.random() < 0.5 and not (axis == 1 and x_lanes > 1):
-                low = -min(2, extent - 1)
-                self.before[axis] = int(rng.integers(low, 4))
+            if rng.random() < 0.5:
                 # Each pad alone, and both together, must leave something.
+                low = 0 if axis == 1 and split_vectors else -min(2, extent - 1)
+                self.before[axis] = int(rng.integers(low, 4))
                 self.after[axis] = int(rng.integers(max(low, 1 - extent - self.before[axis]), 4))
             if math.prod(self.dims(x_dims)) > LARGEST:
                 self.before[axis] = self.after[axis] = 0
@@ -66,23 +78,29 @@ class Transform:
             self.after[1] += 1
         lib.set_transform(self.desc, self.layout, self.before, self.after, self.fold, self.direction)
 
+    @property
+    def pads(self):
+        """Padding in front of and behind each logical dimension."""
+        return [[p * (self.unit if axis == 1 else 1) for axis, p in enumerate(pad)] for pad in (self.before, self.after)]
+
     def apply(self, values):
-        return transformed(values, self.before, self.after, self.factors, self.direction)
+        return transformed(values, *self.pads, self.factors, self.direction, self.unit)
 
     def dims(self, x_dims):
         """Logical dims of the destination."""
-        d = list(x_dims)
-        pad = lambda: [e + b + a for e, b, a in zip(d, self.before, self.after)]
+        d, blocks = list(x_dims), math.prod(self.factors)
+        if self.direction == cudnn.UNFOLD:
+            d[1] = -(-d[1] // (self.unit * blocks)) * self.unit
+            d[2:] = [e * f for e, f in zip(d[2:], self.factors)]
+        d = [e + b + a for e, b, a in zip(d, *self.pads)]
         if self.direction == cudnn.FOLD:
-            d = pad()
-            return (d[0], d[1] * math.prod(self.factors), *(-(-e // f) for e, f in zip(d[2:], self.factors)))
-        d[1] = -(-d[1] // math.prod(self.factors))
-        d[2:] = [e * f for e, f in zip(d[2:], self.factors)]
-        return tuple(pad())
+            d[1] *= blocks
+            d[2:] = [-(-e // f) for e, f in zip(d[2:], self.factors)]
+        return tuple(d)
 
     def __str__(self):
         direction = ("fold", "unfold")[self.direction]
-        return f"{direction} {self.fold} before {self.before} after {self.after} format {self.layout}"
+        return f"{direction} {self.fold} before {self.before} after {self.after} format {self.layout} unit {self.unit}"
 
 
 class Case:
@@ -99,16 +117,18 @@ class Case:
             y_code = x_code
         x_lanes, y_lanes = TYPES[x_code][2], TYPES[y_code][2]
         extended = rng.random() < 0.35
-        dims = random_dims(rng, x_lanes if extended else math.lcm(x_lanes, y_lanes))
-        self.x = self.tensor(make(lib, rng, x_code, dims, True))
+        images = rng.random() < 0.1
+        dims = (image_dims if images else random_dims)(rng, x_lanes if extended else math.lcm(x_lanes, y_lanes))
+        kinds = LAYOUTS[:4] if images else LAYOUTS
+        self.x = self.tensor(make(lib, rng, x_code, dims, kinds + INPUT_LAYOUTS * (not images)))
         if extended:
             self.transform = Transform(lib, rng, dims, x_lanes, y_lanes)
             dims = self.transform.dims(dims)
             initialised = self.initialised_dest(dims)
             use = x_code == y_code and initialised and rng.random() < 0.5
-            self.y = initialised if use else self.tensor(make(lib, rng, y_code, dims, False))
+            self.y = initialised if use else self.tensor(make(lib, rng, y_code, dims, kinds))
         else:
-            self.y = self.tensor(make(lib, rng, y_code, dims, False))
+            self.y = self.tensor(make(lib, rng, y_code, dims, kinds))
         real = np.float64 if y_code == cudnn.DOUBLE else np.float32
         self.alpha, self.beta = float(real(rng.choice(ALPHAS))), float(real(rng.choice(BETAS)))
         self.in_place = not extended and x_code == y_code and rng.random() < 0.2
@@ -125,7 +145,7 @@ class Case:
         rank, lanes = len(dims), x.lanes
         desc = self.lib.create("TensorDescriptor")
         self.descs.append(desc)
-        if dims[1] % lanes:
+        if t.unit != lanes:
             return None
         size = self.lib.init_transform_dest(t.desc, x.desc, desc)
         stored = (dims[0], dims[1] // lanes, *dims[2:])
@@ -145,11 +165,13 @@ class Case:
         if not self.in_place:
             x.allocate(rng, contents(rng, x.code))
         moves = self.alpha == 1 and self.beta == 0 and TYPES[x.code][1] is TYPES[y.code][1]
-        values, old = x.read(bits=moves), y.read(bits=moves)
+        values, old = x.read(bits=moves), y.read(bits=True)
         present = np.ones(values.shape, bool)
         if self.transform:
             values, present = self.transform.apply(values), self.transform.apply(present)
-        result = scaled(values, old, present, self.alpha, self.beta)
+        # A move keeps the bytes of a BOOLEAN, whatever they are.
+        kind = y.memory_kind if moves else TYPES[y.code][1]
+        result = scaled(values, old, kind, present, self.alpha, self.beta)
         want = y.raw.copy()
         y.write(want, result)
         x_before = x.raw.copy()
@@ -211,6 +233,7 @@ def main():
     parser.add_argument("--cases", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=20250117)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--show", type=int, default=20, help="failures that are described in full")
     parser.add_argument("--negative-control", action="store_true")
     options = parser.parse_args()
 
@@ -229,9 +252,9 @@ def main():
         except (cudnn.Refused, AssertionError) as error:
             wrong = str(error)
         passed, failed = passed + (not wrong), failed + bool(wrong)
-        if wrong and failed <= SHOWN:
+        if wrong and failed <= options.show:
             print(f"FAILED {case or f'case {index}'}\n       {wrong}", flush=True)
-        if failed == SHOWN + 1:
+        if wrong and failed == options.show + 1:
             print("more failures are counted only")
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0

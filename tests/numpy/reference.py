@@ -90,9 +90,12 @@ def arithmetic(kinds):
     return np.float64 if any(kind in WIDE for kind in kinds) else np.float32
 
 
-def scaled(x, y, present, alpha, beta):
-    """`alpha * x + beta * y` as y's type; where nothing of x is `present`, `beta * y`. Shapes are equal."""
-    kind = y.dtype.type
+def scaled(x, old, kind, present, alpha, beta):
+    """`alpha * x + beta * old` as `kind`; where nothing of x is `present`, `beta * old`, which for beta = 1 is `old` as it is.
+
+    `old` is memory: of a BOOLEAN the bytes, of which every one but 0 is true. All shapes are equal.
+    """
+    y = old != 0 if kind is np.bool_ else old
     if beta == 0 and alpha == 1:
         result = convert(x, kind)
     else:
@@ -104,11 +107,13 @@ def scaled(x, y, present, alpha, beta):
     if present.all():
         return result
     if beta == 0:
-        padding = np.zeros_like(y)
+        padding = np.zeros_like(old)
+    elif beta == 1:
+        padding = old
     else:
         real = arithmetic((kind,))
-        padding = convert(real(beta) * y.astype(real), kind)
-    return np.where(present, result, padding)
+        padding = convert(real(beta) * y.astype(real), kind).astype(old.dtype)
+    return np.where(present, result.astype(old.dtype), padding)
 
 
 def padded(a, before, after):
@@ -131,19 +136,19 @@ def folded(a, fold):
     return a.transpose([0] + inner + [1] + outer).reshape([n, int(np.prod(fold)) * c] + blocks)
 
 
-def unfolded(a, fold):
-    """The inverse: C becomes ceil(C / prod(fold)); channels that are missing in the last group are zeros."""
+def unfolded(a, fold, unit):
+    """The inverse: C becomes ceil(C / prod(fold)), counted in units; channels that the last group lacks are zeros."""
     n, c, *spatial = a.shape
     rank, groups = len(spatial), int(np.prod(fold))
-    channels = -(-c // groups)
+    channels = -(-c // (unit * groups)) * unit
     a = np.pad(a, [(0, 0), (0, channels * groups - c)] + [(0, 0)] * rank)
     a = a.reshape([n] + list(fold) + [channels] + spatial)
     order = [0, 1 + rank] + [axis for i in range(rank) for axis in (2 + rank + i, 1 + i)]
     return a.transpose(order).reshape([n, channels] + [s * f for s, f in zip(spatial, fold)])
 
 
-def transformed(a, before, after, fold, direction):
+def transformed(a, before, after, fold, direction, unit):
     """What TransformTensorEx does to positions: fold pads first, unfold pads last."""
     if direction == cudnn.FOLD:
         return folded(padded(a, before, after), fold)
-    return padded(unfolded(a, fold), before, after)
+    return padded(unfolded(a, fold, unit), before, after)

@@ -19,12 +19,15 @@ pub fn show(dist: &Dist) -> Result<()> {
     fs::create_dir_all(&folder)?;
     let program = compile(dist, &folder)?;
     let (version, core) = identity(dist, &program, &folder)?;
-    println!("\n  library   {} (cuDNN {version} API)", dist.library().display());
+    let library = dist.library();
+    let library = library.strip_prefix(shell::root()).unwrap_or(&library);
+    println!("\n  library   {} (the API of version {version})", library.display());
     println!("  core      {core}");
     println!("  program   demo/photo.c: plain C99, #include <cudnn.h>, cc -lcudnn");
     println!("  photo     demo/chelsea.ppm: Chelsea the cat, Stefan van der Walt, CC0\n");
-    let photo = shell::root().join("demo/chelsea.ppm");
-    shell::run(on(dist, &program).arg(photo).arg(folder.join("chelsea-mirrored.ppm")))
+    let mirrored = folder.join("chelsea-mirrored.ppm");
+    let mirrored = mirrored.strip_prefix(shell::root()).unwrap_or(&mirrored);
+    shell::run(on(dist, &program).current_dir(shell::root()).arg("demo/chelsea.ppm").arg(mirrored))
 }
 
 fn compile(dist: &Dist, folder: &Path) -> Result<PathBuf> {

@@ -3,9 +3,7 @@
 //! A call that takes a library handle checks it first, so that a missing or destroyed handle is reported as such.
 //! Nothing else is looked at and no memory is touched. When a call is built it leaves this folder; `MATRIX.md` is
 //! derived from exactly that.
-#![allow(non_snake_case, deprecated)]
 #![allow(unused_variables, reason = "a stub names its arguments for the header and ignores them")]
-#![allow(clippy::too_many_arguments, reason = "the argument lists are the original's")]
 
 use crate::Error;
 use crate::capi::context;

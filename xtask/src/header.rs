@@ -1,0 +1,196 @@
+//! `cargo xtask header`: include/cudnn.h from the Rust sources; with `--check`, only compares.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+
+const HEADER: &str = "include/cudnn.h";
+
+pub fn run(arguments: &[String]) -> Result<()> {
+    write_or_check(HEADER, &generate()?, arguments, "header")
+}
+
+/// Writes a generated file, or with `--check` fails if the committed one differs.
+pub fn write_or_check(file: &str, text: &str, arguments: &[String], task: &str) -> Result<()> {
+    let path = shell::root().join(file);
+    match arguments {
+        [] => fs::write(&path, text).with_context(|| format!("cannot write {}", path.display())),
+        [flag] if flag == "--check" => {
+            let committed = fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
+            if committed == text {
+                return Ok(());
+            }
+            let line = committed.lines().zip(text.lines()).take_while(|(old, new)| old == new).count() + 1;
+            bail!("{file} is out of date from line {line} on; run `cargo xtask {task}` and commit the result")
+        }
+        _ => bail!("the only argument is --check"),
+    }
+}
+
+/// The text of cudnn.h.
+fn generate() -> Result<String> {
+    let root = shell::root();
+    let names = Names::read(&root.join("src/capi/types"))?;
+    let mut config =
+        cbindgen::Config::from_file(root.join("cbindgen.toml")).map_err(|error| anyhow::anyhow!(error))?;
+    // Types that no function mentions, such as most enums of the graph API, are part of the header too.
+    config.export.include.extend(names.types.iter().cloned());
+    let mut raw = Vec::new();
+    cbindgen::Builder::new().with_crate(root).with_config(config).generate()?.write(&mut raw);
+    let text = one_line_comments(&String::from_utf8(raw)?);
+    let text = old_comments(&plain_enum_names(&text));
+    let text = deprecated_types(&text, &names.deprecated)?;
+    aliased_enumerators(&text, &names.aliases)
+}
+
+/// What cbindgen has no notion of, read from the definitions of the C types.
+#[derive(Default)]
+struct Names {
+    /// Every public type.
+    types: Vec<String>,
+    /// The deprecated ones among them.
+    deprecated: Vec<String>,
+    aliases: Vec<Alias>,
+}
+
+/// A second name for an enumerator: `pub const NAME: ENUM = ENUM::TARGET;`.
+struct Alias {
+    name: String,
+    of: String,
+    target: String,
+    comment: String,
+    deprecated: bool,
+}
+
+impl Names {
+    /// Reads the definitions line by line, each up to its brace or value.
+    fn read(folder: &Path) -> Result<Names> {
+        let mut files: Vec<_> =
+            fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        files.sort();
+        let mut names = Names::default();
+        for file in files {
+            // rustfmt puts a long value on the next line.
+            let text = fs::read_to_string(&file)?.replace(" =\n    ", " = ");
+            let (mut comment, mut deprecated) = ("", false);
+            for line in text.lines() {
+                if let Some(text) = line.strip_prefix("/// ") {
+                    comment = text;
+                } else if line == "#[deprecated]" {
+                    deprecated = true;
+                } else if let Some(item) = line.strip_prefix("pub ") {
+                    names.add(item, comment, deprecated);
+                    deprecated = false;
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    fn add(&mut self, item: &str, comment: &str, deprecated: bool) {
+        let word =
+            |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned);
+        let Some((kind, rest)) = item.split_once(' ') else { return };
+        match (kind, word(rest)) {
+            ("enum" | "struct" | "type", Some(name)) => {
+                if deprecated {
+                    self.deprecated.push(name.clone());
+                }
+                self.types.push(name);
+            }
+            ("const", Some(name)) => {
+                let Some((of, target)) = rest.split_once(" = ").and_then(|(_, value)| value.split_once("::"))
+                else {
+                    return;
+                };
+                self.aliases.push(Alias {
+                    name,
+                    of: of.to_owned(),
+                    target: target.trim_end_matches(';').to_owned(),
+                    comment: comment.to_owned(),
+                    deprecated,
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `/**`, ` * text`, ` */` on three lines become one.
+fn one_line_comments(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let body = match lines.last() {
+            Some(last) if line.trim() == "*/" => last.trim_start().strip_prefix("* ").map(str::to_owned),
+            _ => None,
+        };
+        match body {
+            Some(body) if lines.len() > 1 && lines[lines.len() - 2].trim() == "/**" => {
+                let open = lines.len() - 2;
+                lines.truncate(open + 1);
+                lines[open].push_str(&format!(" {body} */"));
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// `enum cudnnX_t` becomes `cudnnX_t`, except where it is defined; parameters stay below each other.
+fn plain_enum_names(text: &str) -> String {
+    const TAG: &str = "enum ";
+    let mut inside = false;
+    let mut plain = String::new();
+    for line in text.lines() {
+        let line = if inside { line.strip_prefix(&" ".repeat(TAG.len())).unwrap_or(line) } else { line };
+        inside = (inside || line.starts_with("enum cudnn")) && !line.ends_with(';');
+        let line = if line.starts_with("typedef enum") {
+            line.to_owned()
+        } else {
+            line.replace("enum cudnn", "cudnn")
+        };
+        plain.push_str(&line);
+        plain.push('\n');
+    }
+    plain
+}
+
+/// `// text` at the end of a line becomes a comment that C89 knows.
+fn old_comments(text: &str) -> String {
+    let line = |line: &str| match line.split_once("// ") {
+        Some((code, comment)) => format!("{} /* {comment} */\n", code.trim_end()),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+/// Marks the typedefs of these names as deprecated.
+fn deprecated_types(text: &str, names: &[String]) -> Result<String> {
+    let mut text = text.to_owned();
+    for name in names {
+        // The end of a definition, `} name;`, or a plain typedef, `... *name;`.
+        let found = [format!("}} {name};\n"), format!("*{name};\n"), format!(" {name};\n")]
+            .into_iter()
+            .find(|end| text.matches(end.as_str()).count() == 1);
+        let Some(end) = found else { bail!("cannot find the one typedef of {name}") };
+        text = text.replace(&end, &end.replace(";\n", " CUDNN_DEPRECATED;\n"));
+    }
+    Ok(text)
+}
+
+/// Adds second names at the end of their enum.
+fn aliased_enumerators(text: &str, aliases: &[Alias]) -> Result<String> {
+    let mut text = text.to_owned();
+    for Alias { name, of, target, comment, deprecated } in aliases {
+        let attribute = if *deprecated { " CUDNN_DEPRECATED_ENUM" } else { "" };
+        let end = format!("}} {of};\n");
+        if text.matches(&end).count() != 1 {
+            bail!("cannot find the end of {of}");
+        }
+        text = text.replace(&end, &format!("    /** {comment} */\n    {name}{attribute} = {target},\n{end}"));
+    }
+    Ok(text)
+}
