@@ -1,13 +1,14 @@
 //! Launches of the kernels that take every problem (`kernels/general.cuh`).
 
+use super::bytes::ByteNest;
 use super::params::{Divisor, Index, Mapped, MappedAxis, MappedTurn, Operation, Params, Strided, Turn};
 use super::plan::{Launch, Pointers, grid};
 use crate::desc::Folding;
 use crate::desc::tensor::CHANNEL;
 use crate::error::Result;
-use crate::layout::{Axis, Layout, LoopNest, MAX_AXES, MAX_RANK};
+use crate::layout::{Axis, Layout, LoopNest, MAX_RANK};
 use crate::ops::transform::Map;
-use crate::ops::{Problem, Transform, TransformPlan};
+use crate::ops::{Fill, Problem, Transform, TransformPlan};
 
 /// Threads of a block of these kernels.
 pub(super) const THREADS: u32 = 256;
@@ -22,75 +23,85 @@ pub(super) fn index_for(count: u64, spans: &[(i64, i64)]) -> Index {
     if few && spans.iter().all(|&(low, high)| near(low) && near(high)) { Index::I32 } else { Index::I64 }
 }
 
-/// The nest with strides in bytes, walked from `at` by a kernel of this index type.
-fn walk(nest: &LoopNest<2>, sizes: [usize; 2], at: Pointers, operation: Operation, index: Index) -> Strided {
-    let [dst, src] = sizes.map(|size| size as i64);
-    let mut turns = [Turn::ONCE; MAX_AXES];
+/// The loops as a kernel of this index type walks them, innermost first.
+pub(super) fn turns<const N: usize>(nest: &LoopNest<2>, index: Index) -> [Turn; N] {
+    let mut turns = [Turn::ONCE; N];
     for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
-        let [by_dst, by_src] = axis.strides;
-        *turn = Turn { extent: Divisor::new(axis.extent, index), dst: by_dst * dst, src: by_src * src };
+        let [dst, src] = axis.strides;
+        *turn = Turn { extent: Divisor::new(axis.extent, index), dst, src };
     }
+    turns
+}
+
+/// The walk over a nest whose strides count bytes.
+fn walk(bytes: &ByteNest, operation: Operation, index: Index) -> Strided {
     Strided {
-        at: at.offset(nest.offsets[0] * dst, nest.offsets[1] * src),
-        count: nest.len() as u64,
+        at: bytes.at,
+        count: bytes.nest.len() as u64,
         operation,
-        rank: nest.axes().len().max(1) as u32,
+        // A single element has one loop that turns once.
+        rank: bytes.nest.axes().len().max(1) as u32,
         fills: 0,
-        turns,
+        turns: turns(&bytes.nest, index),
     }
 }
 
-/// Lowest and highest byte offset of both operands, from where each starts.
-fn reach(nest: &LoopNest<2>, sizes: [usize; 2]) -> [(i64, i64); 2] {
-    std::array::from_fn(|k| {
-        // The plan has proved that the span exists, in bytes too.
-        let (low, high) = nest.span(k).unwrap_or((i64::MIN, i64::MAX));
-        let size = sizes[k] as i64;
-        ((low - nest.offsets[k]).saturating_mul(size), (high - nest.offsets[k]).saturating_mul(size))
-    })
+/// A launch of one element a thread, four times.
+fn launch(kernel: &'static str, count: u64, params: Params) -> Result<Launch> {
+    Ok(Launch { kernel, grid: grid(count.div_ceil(PER_BLOCK))?, block: [THREADS, 1, 1], shared: 0, params })
 }
 
-/// One nest, element by element.
+/// One nest of a move, element by element.
+pub(super) fn strided_move(bytes: &ByteNest) -> Result<Launch> {
+    let index = index_for(bytes.nest.len() as u64, &bytes.reach());
+    let kernel = match (bytes.width, index) {
+        (1, Index::I32) => "strided_w1_i32",
+        (2, Index::I32) => "strided_w2_i32",
+        (4, Index::I32) => "strided_w4_i32",
+        (8, Index::I32) => "strided_w8_i32",
+        (16, Index::I32) => "strided_w16_i32",
+        (_, Index::I32) => "strided_w32_i32",
+        (1, Index::I64) => "strided_w1_i64",
+        (2, Index::I64) => "strided_w2_i64",
+        (4, Index::I64) => "strided_w4_i64",
+        (8, Index::I64) => "strided_w8_i64",
+        (16, Index::I64) => "strided_w16_i64",
+        (_, Index::I64) => "strided_w32_i64",
+    };
+    let params = walk(bytes, Operation::MOVE, index);
+    launch(kernel, params.count, Params::Strided(params))
+}
+
+/// One nest of a conversion, element by element.
 pub(super) fn strided(transform: &Transform, at: Pointers) -> Result<Launch> {
-    let Transform { nest, dst, src, scaling } = transform;
-    let sizes = [dst.size(), src.size()];
-    let index = index_for(nest.len() as u64, &reach(nest, sizes));
-    let params = walk(nest, sizes, at, Operation::new(*src, *dst, *scaling), index);
+    let bytes = ByteNest::new(&transform.nest, [transform.dst.size(), transform.src.size()], at);
+    let index = index_for(bytes.nest.len() as u64, &bytes.reach());
+    let params = walk(&bytes, Operation::new(transform.src, transform.dst, transform.scaling), index);
     let kernel = match index {
         Index::I32 => "convert_strided_i32",
         Index::I64 => "convert_strided_i64",
     };
-    Ok(Launch {
-        kernel,
-        grid: grid(params.count.div_ceil(PER_BLOCK))?,
-        block: [THREADS, 1, 1],
-        shared: 0,
-        params: Params::Strided(params),
-    })
+    launch(kernel, params.count, Params::Strided(params))
 }
 
 /// One problem, by one thread, in the order of its loops.
 pub(super) fn ordered(problem: &Problem, at: Pointers) -> Launch {
     let params = match problem {
         Problem::Transform(Transform { nest, dst, src, scaling }) => {
-            walk(nest, [dst.size(), src.size()], at, Operation::new(*src, *dst, *scaling), Index::I64)
+            let bytes = ByteNest::new(nest, [dst.size(), src.size()], at);
+            walk(&bytes, Operation::new(*src, *dst, *scaling), Index::I64)
         }
-        Problem::Fill(fill) => {
-            let mut nest = LoopNest::new(&[], [fill.nest.offsets[0], 0]);
-            for axis in fill.nest.axes() {
+        Problem::Fill(Fill { nest: filled, dst, beta }) => {
+            let mut nest = LoopNest::new(&[], [filled.offsets[0], 0]);
+            for axis in filled.axes() {
                 nest.push(Axis { extent: axis.extent, strides: [axis.strides[0], 0] });
             }
-            let operation = Operation::fill(fill.dst, fill.beta);
-            Strided { fills: 1, ..walk(&nest, [fill.dst.size(), 0], at, operation, Index::I64) }
+            let bytes = ByteNest::new(&nest, [dst.size(), 0], at);
+            Strided { fills: 1, ..walk(&bytes, Operation::fill(*dst, *beta), Index::I64) }
         }
     };
-    Launch {
-        kernel: "ordered",
-        grid: [1, 1, 1],
-        block: [32, 1, 1],
-        shared: 0,
-        params: Params::Strided(params),
-    }
+    let params = Params::Strided(params);
+    Launch { kernel: "ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params }
 }
 
 /// One loop over the destination, as the kernel is to see it.
@@ -168,14 +179,9 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
             block: Divisor::new(src.block(axis), index),
         };
     }
-    Ok(Launch {
-        kernel: match index {
-            Index::I32 => "map_i32",
-            Index::I64 => "map_i64",
-        },
-        grid: grid(count.div_ceil(PER_BLOCK))?,
-        block: [THREADS, 1, 1],
-        shared: 0,
-        params: Params::Mapped(params),
-    })
+    let kernel = match index {
+        Index::I32 => "map_i32",
+        Index::I64 => "map_i64",
+    };
+    launch(kernel, count, Params::Mapped(params))
 }

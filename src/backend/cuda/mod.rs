@@ -3,17 +3,21 @@
 //! ```text
 //!  driver.rs   the driver's entry points, found at run time     module.rs     the kernels in each context
 //!  plan.rs     which kernels run a transform, with what grid    residency.rs  CUDNN_SHIM_CHECK
-//!  params.rs   what kernels are given                           general.rs    parameters of the general kernels
+//!  params.rs   what kernels are given                           bytes.rs      nests in bytes
+//!  linear.rs tiled.rs general.rs    the launches of each family of kernels
 //! ```
 //! A call pushes its context, queues kernels and pops; it allocates no device memory and waits for nothing, so it
 //! can be captured into a graph.
 
+mod bytes;
 mod driver;
 mod general;
+mod linear;
 mod module;
 pub mod params;
 pub mod plan;
 mod residency;
+mod tiled;
 
 use std::sync::{Mutex, PoisonError};
 

@@ -83,6 +83,10 @@ const SCALED: u32 = 1;
 const BLENDED: u32 = 2;
 
 impl Operation {
+    /// A move; what the types are does not matter.
+    pub const MOVE: Operation =
+        Operation { alpha: 1.0, beta: 0.0, src: 0, dst: 0, path: Path::Move as u32, steps: 0 };
+
     /// `dst = convert(alpha * src + beta * dst)`, by the rules of [`crate::dtype::convert`].
     pub fn new(src: Scalar, dst: Scalar, scaling: Scaling) -> Self {
         let (from, to) = (class(src), class(dst));
@@ -103,6 +107,11 @@ impl Operation {
         let steps = if scaling.is_move() { 0 } else { SCALED | blended };
         let Scaling { alpha, beta } = scaling;
         Operation { alpha, beta, src: src as u32, dst: dst as u32, path: path as u32, steps }
+    }
+
+    /// Whether the bits move as they are, so that only the width of an element counts.
+    pub fn is_move(&self) -> bool {
+        self.path == Path::Move as u32
     }
 
     /// `dst = convert(beta * dst)`, zero without reading it if beta is 0.
@@ -148,6 +157,59 @@ pub struct Strided {
     pub fills: u32,
     /// The loops, innermost first.
     pub turns: [Turn; MAX_AXES],
+}
+
+/// One run of elements that are neighbours in both operands: `copy_*` and `convert_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Linear {
+    /// Where the vectors of a copy, or the elements of a conversion, start.
+    pub at: Pointers,
+    /// Number of vectors of a copy, of elements of a conversion.
+    pub count: u64,
+    /// What a conversion computes.
+    pub operation: Operation,
+    /// Bytes of a copy in front of its first vector, fewer than one vector.
+    pub head: u32,
+    /// Bytes of a copy behind its last vector, fewer than one vector.
+    pub tail: u32,
+    /// 1 if both operands of a conversion lie on 16 bytes.
+    pub vectored: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+}
+
+/// Two axes that trade places, `a` contiguous in the destination and `b` in the source: `transpose_*`, `interleave_*`
+/// and `separate_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Tiled {
+    /// Where both operands start.
+    pub at: Pointers,
+    /// What a conversion computes; moves by width ignore it.
+    pub operation: Operation,
+    /// Elements along `a`.
+    pub extent_a: u64,
+    /// Elements along `b`.
+    pub extent_b: u64,
+    /// Bytes the destination moves per step of `b`.
+    pub dst_b: i64,
+    /// Bytes the source moves per step of `a`.
+    pub src_a: i64,
+    /// Tiles along `a`, for 32-bit indices.
+    pub tiles_a: Divisor,
+    /// Tiles along `b`, for 32-bit indices.
+    pub tiles_b: Divisor,
+    /// log2 of the squares of a tile that lie side by side along `b`.
+    pub squares_b: u32,
+    /// 1 if every row of the destination starts on 16 bytes.
+    pub vector_dst: u32,
+    /// 1 if every row of the source starts on 16 bytes.
+    pub vector_src: u32,
+    /// Number of loops of the batch.
+    pub rank: u32,
+    /// The loops of the batch, innermost first, for 32-bit indices.
+    pub turns: [Turn; MAX_AXES - 2],
 }
 
 /// One loop of a [`Mapped`] walk over the destination.
@@ -238,6 +300,10 @@ pub enum Params {
     Strided(Strided),
     /// For `map_*`.
     Mapped(Mapped),
+    /// For `copy_*` and `convert_*`.
+    Linear(Linear),
+    /// For `transpose_*`, `interleave_*` and `separate_*`.
+    Tiled(Tiled),
 }
 
 impl Params {
@@ -246,6 +312,8 @@ impl Params {
         match self {
             Params::Strided(params) => (&raw const *params).cast(),
             Params::Mapped(params) => (&raw const *params).cast(),
+            Params::Linear(params) => (&raw const *params).cast(),
+            Params::Tiled(params) => (&raw const *params).cast(),
         }
     }
 
@@ -254,6 +322,8 @@ impl Params {
         match self {
             Params::Strided(_) => size_of::<Strided>(),
             Params::Mapped(_) => size_of::<Mapped>(),
+            Params::Linear(_) => size_of::<Linear>(),
+            Params::Tiled(_) => size_of::<Tiled>(),
         }
     }
 }
@@ -263,3 +333,5 @@ const _: () = assert!(size_of::<Divisor>() == 24);
 const _: () = assert!(size_of::<Operation>() == 32);
 const _: () = assert!(size_of::<Strided>() == 64 + 40 * MAX_AXES);
 const _: () = assert!(size_of::<Mapped>() == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80 * 8);
+const _: () = assert!(size_of::<Linear>() == 16 + 8 + 32 + 16);
+const _: () = assert!(size_of::<Tiled>() == 16 + 32 + 32 + 48 + 16 + 40 * (MAX_AXES - 2));

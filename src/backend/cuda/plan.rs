@@ -4,10 +4,12 @@
 //! one launch of a kernel that finds every destination element's source; a destination that repeats addresses is
 //! walked by one thread, in order.
 
-use super::general;
-use super::params::Params;
+use super::bytes::ByteNest;
+use super::params::{Operation, Params};
+use super::{general, linear, tiled};
 use crate::error::{Error, Result};
-use crate::ops::{Problem, TransformPlan};
+use crate::layout::Class;
+use crate::ops::{Problem, Transform, TransformPlan};
 
 /// The kernels as PTX, NUL-terminated for the driver: `cargo xtask ptx` generates it from `kernels/`.
 pub static PTX: &str = concat!(include_str!("ptx/transform.ptx"), "\0");
@@ -69,9 +71,36 @@ pub fn launches(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()
     match (count, first) {
         (0, _) => Ok(()),
         (1, Some(transform)) if transform.nest.is_empty() => Ok(()),
-        (1, Some(transform)) => emit(&general::strided(&transform, at)?),
+        (1, Some(transform)) => emit(&single(&transform, at)?),
         _ => emit(&general::mapped(plan, at)?),
     }
+}
+
+/// The launch for one canonical nest: the first kernel that fits.
+fn single(transform: &Transform, at: Pointers) -> Result<Launch> {
+    let moves = Operation::new(transform.src, transform.dst, transform.scaling).is_move();
+    match transform.nest.class() {
+        Class::Contiguous if moves => return linear::copy(transform, at),
+        Class::Contiguous => {
+            if let Some(kernel) = linear::conversion(transform) {
+                return linear::convert(transform, at, kernel);
+            }
+        }
+        _ if moves => {
+            let grid = ByteNest::widened(transform, at);
+            return match tiled::transpose(&grid)? {
+                Some(launch) => Ok(launch),
+                None => general::strided_move(&grid),
+            };
+        }
+        Class::Transpose { .. } => {
+            if let Some(launch) = tiled::transpose_convert(transform, at)? {
+                return Ok(launch);
+            }
+        }
+        _ => {}
+    }
+    general::strided(transform, at)
 }
 
 /// The number of blocks as the x extent of a grid.

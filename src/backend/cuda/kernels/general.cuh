@@ -3,38 +3,8 @@
 
 #include "element.cuh"
 
-// A block computes 1024 elements, 256 at a time. `plan.rs` counts blocks by the same numbers.
-enum { THREADS = 256, PER_THREAD = 4 };
-
-template <u32 BYTES>
-struct Unit;
-template <>
-struct Unit<1> {
-    typedef u8 Type;
-};
-template <>
-struct Unit<2> {
-    typedef u16 Type;
-};
-template <>
-struct Unit<4> {
-    typedef u32 Type;
-};
-template <>
-struct Unit<8> {
-    typedef u64 Type;
-};
-template <>
-struct Unit<16> {
-    typedef Vector Type;
-};
-struct alignas(16) Pair {
-    Vector half[2];
-};
-template <>
-struct Unit<32> {
-    typedef Pair Type;
-};
+// Elements per thread. A block computes 1024; `general.rs` counts blocks by the same number.
+enum { PER_THREAD = 4 };
 
 // Where both operands of one element lie, in bytes.
 template <typename Signed>

@@ -90,7 +90,37 @@ struct Mapped {
     MappedAxis axes[8];
 };
 
+// One run of elements that are neighbours in both operands.
+struct Linear {
+    Pointers at;
+    u64 count;  // vectors of a copy, elements of a conversion
+    Operation operation;
+    u32 head;      // bytes of a copy in front of its first vector
+    u32 tail;      // bytes of a copy behind its last vector
+    u32 vectored;  // whether both operands of a conversion lie on 16 bytes
+    u32 unused;
+};
+
+// Two axes that trade places: `a` is contiguous in the destination, `b` in the source.
+struct Tiled {
+    Pointers at;
+    Operation operation;
+    u64 extent_a;
+    u64 extent_b;
+    i64 dst_b;  // bytes the destination moves per step of b
+    i64 src_a;  // bytes the source moves per step of a
+    Divisor tiles_a;
+    Divisor tiles_b;
+    u32 squares_b;   // log2 of the squares of a tile that lie side by side along b; the others lie along a
+    u32 vector_dst;  // whether every row of the destination starts on 16 bytes
+    u32 vector_src;  // whether every row of the source starts on 16 bytes
+    u32 rank;
+    Turn turns[18];  // of the batch, innermost first
+};
+
 static_assert(sizeof(Divisor) == 24, "params.rs has another Divisor");
 static_assert(sizeof(Operation) == 32, "params.rs has another Operation");
 static_assert(sizeof(Strided) == 64 + 40 * 20, "params.rs has another Strided");
 static_assert(sizeof(Mapped) == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80 * 8, "params.rs has another Mapped");
+static_assert(sizeof(Linear) == 16 + 8 + 32 + 16, "params.rs has another Linear");
+static_assert(sizeof(Tiled) == 16 + 32 + 32 + 48 + 16 + 40 * 18, "params.rs has another Tiled");
