@@ -76,6 +76,11 @@ impl Context {
         Ok(Context { core, stream: 0 })
     }
 
+    /// A new context on the CPU core, whatever the environment asks for.
+    pub fn cpu() -> Self {
+        Context { core: Core::Cpu { instead_of_cuda: None }, stream: 0 }
+    }
+
     /// The core's name for the log, with what it uses of the machine, and why it is not the CUDA core.
     pub fn core_name(&self) -> String {
         match &self.core {

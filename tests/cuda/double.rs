@@ -33,7 +33,7 @@ pub fn run(variables: &[(&str, &str)], body: impl FnOnce()) {
 macro_rules! functions {
     ($($(#[$doc:meta])* fn $name:ident($($parameter:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $($(#[$doc])*
-        #[allow(non_snake_case, reason = "the driver's spelling")]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's spelling and interface")]
         pub unsafe fn $name($($parameter: $type),*) $(-> $result)? {
             type F = unsafe extern "C" fn($($type),*) $(-> $result)?;
             // SAFETY: the double defines the symbol with this type; the caller answers for the arguments.

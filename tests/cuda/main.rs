@@ -9,6 +9,7 @@ mod complaints;
 mod double;
 mod faults;
 mod launch;
+mod programs;
 mod verdict;
 
 // The C functions in `api` come from here.
