@@ -3,11 +3,9 @@
 use super::bytes::ByteNest;
 use super::params::{Divisor, Index, Mapped, MappedAxis, MappedTurn, Operation, Params, Strided, Turn};
 use super::plan::{Launch, Pointers, grid};
-use crate::desc::Folding;
-use crate::desc::tensor::CHANNEL;
 use crate::error::Result;
 use crate::layout::{Axis, Layout, LoopNest, MAX_RANK};
-use crate::ops::transform::Map;
+use crate::ops::transform::{CHANNEL, Map};
 use crate::ops::{Fill, Problem, Transform, TransformPlan};
 
 /// Threads of a block of these kernels.
@@ -137,7 +135,7 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
     let (from, to) = plan.scalars();
     let identity = Map::identity(&dst.dims);
     let map = plan.map().unwrap_or(&identity);
-    let unfolds = map.direction == Folding::Unfold;
+    let unfolds = map.unfolds();
     let loops = loops(dst, to.size() as i64);
     let count = loops.iter().map(|this| this.extent as u64).product::<u64>();
 
