@@ -336,7 +336,7 @@ int main(int argc, char **argv) {
     step(handle, "pixels to planes", "times 1/255", &u8, photo, &f32, planes, per_255, 0);
     step(handle, "half precision, channels last", "nearest even", &f32, planes, &f16, halves, 1, 0);
     step(handle, "and back to pixels", "times 255", &f16, halves, &u8, exact, 255, 0);
-    step(handle, "quantise, pad 3 channels to 32", "times 127, padding is zero", &f32, planes, &s8x32, vectors, 127,
+    step(handle, "quantise, pad 3 channels to 32", "times 127, padding is zero", &f16, halves, &s8x32, vectors, 127,
          29);
     step(handle, "dequantise, crop to 3 channels", "times 1/127", &s8x32, vectors, &f32, dequantised, per_127, -29);
     step(handle, "and back to pixels", "times 255", &f32, dequantised, &u8, quantised, 255, 0);
@@ -346,7 +346,8 @@ int main(int argc, char **argv) {
     rule("└", "┴", "┘");
 
     verdict("through float and half and back: every pixel equals the original", check(&u8, photo, &u8, exact, 1, 0));
-    /* A quantisation step is 255/127 levels; half of it, 1.004, is the error of a value, which then rounds to 1. */
+    /* A quantisation step is 255/127 levels; half of it, 1.004, and the rounding to half before, 0.06, are the error of
+     * a value, which then rounds to 1. */
     verdict("through int8x32 and back: within 1 of 255 levels of the original",
             check(&u8, photo, &u8, quantised, 1, 1));
     if (argc > 2) write_ppm(argv[2], one, mirror);

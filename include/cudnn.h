@@ -210,8 +210,16 @@ typedef enum cudnnStatus_t {
     CUDNN_STATUS_EXECUTION_FAILED_CURAND = 5004,
     /** Old name: a value is invalid. */
     CUDNN_STATUS_INVALID_VALUE CUDNN_DEPRECATED_ENUM = 2001,
+    /** Old name: host memory ran out. */
+    CUDNN_STATUS_ALLOC_FAILED CUDNN_DEPRECATED_ENUM = CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
     /** Old name: the device's architecture is not served. */
     CUDNN_STATUS_ARCH_MISMATCH CUDNN_DEPRECATED_ENUM = CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
+    /** Old name: a texture could not be created. */
+    CUDNN_STATUS_MAPPING_ERROR CUDNN_DEPRECATED_ENUM = CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED,
+    /** Old name: a library that the call needs at run time is missing. */
+    CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING CUDNN_DEPRECATED_ENUM = CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
+    /** Old name: parts of the library come from different versions. */
+    CUDNN_STATUS_VERSION_MISMATCH CUDNN_DEPRECATED_ENUM = CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
 } cudnnStatus_t;
 
 /** Activation functions. */
@@ -1848,6 +1856,8 @@ typedef enum cudnnResampleMode_t {
     CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING = 4,
     /** Maximum. */
     CUDNN_RESAMPLE_MAXPOOL = 3,
+    /** Mean, padding counted as zeros: the same as `CUDNN_RESAMPLE_AVGPOOL`. */
+    CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING = CUDNN_RESAMPLE_AVGPOOL,
 } cudnnResampleMode_t;
 
 /** What a pointwise operation of the graph API does with each element. */

@@ -86,10 +86,14 @@ fn sink() -> Option<&'static Sink> {
     .as_ref()
 }
 
-/// Stores the user's callback. Errors are always reported to it, as the original does.
+/// Stores the user's callback. As in the original, errors are always reported to it, and information brings the
+/// warnings along.
 pub(crate) fn set_callback(mut callback: Callback) {
-    callback.mask =
-        callback.mask & (CUDNN_SEV_ERROR_EN | CUDNN_SEV_WARNING_EN | CUDNN_SEV_INFO_EN) | CUDNN_SEV_ERROR_EN;
+    let asked = callback.mask;
+    callback.mask = match asked {
+        _ if asked & CUDNN_SEV_INFO_EN != 0 => CUDNN_SEV_ERROR_EN | CUDNN_SEV_WARNING_EN | CUDNN_SEV_INFO_EN,
+        _ => asked & CUDNN_SEV_WARNING_EN | CUDNN_SEV_ERROR_EN,
+    };
     let wants_info = callback.function.is_some() && callback.mask & CUDNN_SEV_INFO_EN != 0;
     *CALLBACK.lock().unwrap_or_else(PoisonError::into_inner) = callback;
     if wants_info {

@@ -68,7 +68,7 @@ pub fn strides_cross(dims: &[i64], strides: &[i64]) -> bool {
 
 impl Layout {
     /// Whether a walk of the whole range, padding included, visits some address twice. Such a tensor may be
-    /// read, but as a destination it has no defined result and is refused.
+    /// read; as a destination its result depends on the order of writes.
     ///
     /// Exact, except that a search without end in sight (only strides that share no pattern with the dims lead
     /// there) is given up and answered with `true`, the safe side. Pre: [`extent`](Layout::extent) is known.

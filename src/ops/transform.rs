@@ -1,13 +1,15 @@
 //! TransformTensor and TransformTensorEx: checks across the two descriptors, then a plan of affine problems.
 
+mod boxes;
+
 use std::fmt;
 
-use super::{Fill, Problem, Scaling, Transform};
+use super::{Problem, Scaling};
 use crate::desc::tensor::CHANNEL;
 use crate::desc::{Folding, TensorDescriptor, TransformDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{self, Axis, Cut, Dims, Layout, LoopNest, MAX_RANK};
+use crate::layout::{Dims, Layout};
 use crate::mode::Mode;
 
 /// Receives the problems of a plan, one after the other.
@@ -25,6 +27,10 @@ pub struct TransformPlan {
     scaling: Scaling,
     /// Padding and folding; `None` for a plain transform.
     map: Option<Map>,
+    /// Lowest and highest offset of the source and of the destination, in scalars.
+    spans: [(i64, i64); 2],
+    /// Whether destination addresses repeat.
+    ordered: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -149,14 +155,16 @@ impl TransformPlan {
         if dst.dims.rank() == 0 {
             return Err(Error::mismatch("yDesc was never set"));
         }
-        if let Some(axis) = (0..dst.dims.rank()).find(|&k| dst.dims[k] > 1 && dst.strides[k] == 0) {
+        if let Some(axis) = (0..dst.dims.rank()).find(|&k| dst.dims[k] > dst.block(k) && dst.strides[k] == 0)
+        {
             return Err(Error::element("yDesc strideA", axis, 0, "a destination may not repeat an address"));
         }
-        if src.padded_span().is_none() || dst.padded_span().is_none() {
+        let (Some(src_span), Some(dst_span)) = (src.padded_span(), dst.padded_span()) else {
             return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
-        }
+        };
         let types = Types { src: x.data_type().scalar(), dst: y.data_type().scalar() };
-        Ok(TransformPlan { src, dst, types, scaling, map })
+        let ordered = dst.overlaps();
+        Ok(TransformPlan { src, dst, types, scaling, map, spans: [src_span, dst_span], ordered })
     }
 
     /// Scalar types of source and destination.
@@ -167,12 +175,12 @@ impl TransformPlan {
     /// Lowest and highest offset of the source and of the destination, in bytes from their data pointers, the
     /// upper one exclusive.
     pub fn byte_spans(&self) -> [(i64, i64); 2] {
-        [(&self.src, self.types.src), (&self.dst, self.types.dst)].map(|(layout, scalar)| {
+        let bytes = |(low, high): (i64, i64), scalar: Scalar| {
             let size = scalar.size() as i64;
-            // `checked` has proved that the span exists; descriptors keep it below 2^63 bytes.
-            let (low, high) = layout.padded_span().unwrap_or((0, 0));
+            // Descriptors keep the span below 2^63 bytes.
             (low * size, (high + 1) * size)
-        })
+        };
+        [bytes(self.spans[0], self.types.src), bytes(self.spans[1], self.types.dst)]
     }
 
     /// Whether every element of the destination depends only on the source element at its own offset, so that
@@ -190,7 +198,7 @@ impl TransformPlan {
     /// Whether destination addresses repeat: then the problems must run in order, each as the loops stand, so
     /// that the last write in the order of the dimensions wins.
     pub fn is_ordered(&self) -> bool {
-        self.dst.overlaps()
+        self.ordered
     }
 
     /// Hands every problem of the plan to `sink`, in an order that any core must keep. Nests are canonical unless
@@ -199,15 +207,7 @@ impl TransformPlan {
     /// # Errors
     /// The first of `sink`, which ends the plan.
     pub fn for_each(&self, sink: Sink<'_>) -> Result<()> {
-        let mut emit = Emitter { plan: self, ordered: self.is_ordered(), sink, outcome: Ok(()) };
-        match &self.map {
-            None => emit.whole(),
-            Some(map) => emit.mapped(map),
-        }
-        if let Some(tail) = self.dst.tail() {
-            emit.fill(tail, 0.0);
-        }
-        emit.outcome
+        boxes::emit(self, sink)
     }
 }
 
@@ -253,261 +253,6 @@ impl Map {
         }
         position
     }
-}
-
-/// Evenly spaced coordinates of one dimension.
-#[derive(Clone, Copy, Debug, Default)]
-struct Steps {
-    start: i64,
-    step: i64,
-}
-
-/// One dimension of a box: `count` turns over coordinates of both tensors.
-#[derive(Clone, Copy, Debug, Default)]
-struct Side {
-    count: i64,
-    dst: Steps,
-    src: Steps,
-}
-
-/// A box of up to eight dimensions.
-type Sides = [Side; MAX_RANK];
-
-/// Turns a plan's boxes into problems. After an error nothing more is handed on.
-struct Emitter<'a, 's> {
-    plan: &'a TransformPlan,
-    /// Whether destination addresses may repeat, so that the order of writes shows.
-    ordered: bool,
-    sink: Sink<'s>,
-    outcome: Result<()>,
-}
-
-impl Emitter<'_, '_> {
-    fn rank(&self) -> usize {
-        self.plan.dst.dims.rank()
-    }
-
-    fn send(&mut self, problem: &Problem) {
-        if self.outcome.is_ok() {
-            self.outcome = (self.sink)(problem);
-        }
-    }
-
-    fn transform(&mut self, nest: LoopNest<2>) {
-        let nest = if self.ordered { nest } else { nest.canonical() };
-        let Types { src, dst } = self.plan.types;
-        let scaling = self.plan.scaling;
-        self.send(&Problem::Transform(Transform { nest, dst, src, scaling }));
-    }
-
-    fn fill(&mut self, nest: LoopNest<1>, beta: f64) {
-        let nest = if self.ordered { nest } else { nest.canonical() };
-        self.send(&Problem::Fill(Fill { nest, dst: self.plan.types.dst, beta }));
-    }
-
-    /// A plain transform: every element to the element of the same coordinates.
-    fn whole(&mut self) {
-        let mut sides = Sides::default();
-        for (side, &extent) in sides.iter_mut().zip(self.plan.dst.dims.iter()) {
-            let steps = Steps { start: 0, step: 1 };
-            *side = Side { count: extent, dst: steps, src: steps };
-        }
-        self.transform_box(&sides);
-    }
-
-    fn mapped(&mut self, map: &Map) {
-        match map.direction {
-            Folding::Fold => {
-                for q in 0..map.groups() {
-                    let region = self.fold_region(map, q);
-                    let valid = self.fold_box(map, q);
-                    self.fill_around(&region, &valid);
-                    self.transform_box(&valid);
-                }
-            }
-            Folding::Unfold => {
-                self.fill_around(&self.all(), &self.unfold_image(map));
-                for q in 0..map.groups() {
-                    let (valid, missing) = self.unfold_boxes(map, q);
-                    self.transform_box(&valid);
-                    self.fill_box(&missing, self.plan.scaling.beta);
-                }
-            }
-        }
-    }
-
-    /// The whole destination.
-    fn all(&self) -> Sides {
-        let mut sides = Sides::default();
-        for (side, &extent) in sides.iter_mut().zip(self.plan.dst.dims.iter()) {
-            *side = Side { count: extent, dst: Steps { start: 0, step: 1 }, ..Side::default() };
-        }
-        sides
-    }
-
-    /// The part of the destination that belongs to group `q` of a fold.
-    fn fold_region(&self, map: &Map, q: i64) -> Sides {
-        let mut sides = self.all();
-        sides[CHANNEL].count = map.group;
-        sides[CHANNEL].dst.start = q * map.group;
-        sides
-    }
-
-    /// The elements of group `q` of a fold that have a source: coordinate `y` of a folded dimension shows padded
-    /// coordinate `y * factor + position`.
-    fn fold_box(&self, map: &Map, q: i64) -> Sides {
-        let region = self.fold_region(map, q);
-        let position = map.position(q);
-        let mut sides = Sides::default();
-        for axis in 0..self.rank() {
-            let (factor, shift) = (map.factors[axis], map.before[axis] - position[axis]);
-            // Source coordinate of turn y is y * factor - shift.
-            let low = ceil_div(shift, factor).max(0);
-            // The last block may reach beyond the padded extent, where a crop ends the source early.
-            let last = self.plan.src.dims[axis] - 1 + map.after[axis].min(0);
-            let high = floor_div(last + shift, factor);
-            sides[axis] = Side {
-                count: high - low + 1,
-                dst: Steps { start: region[axis].dst.start + low, step: 1 },
-                src: Steps { start: low * factor - shift, step: factor },
-            };
-        }
-        sides
-    }
-
-    /// The part of the destination between the padding of an unfold.
-    fn unfold_image(&self, map: &Map) -> Sides {
-        let mut sides = Sides::default();
-        for (axis, side) in sides.iter_mut().enumerate().take(self.rank()) {
-            let extent = match axis {
-                CHANNEL => map.group,
-                _ => self.plan.src.dims[axis] * map.factors[axis],
-            };
-            let low = map.before[axis].max(0);
-            let high = (map.before[axis] + extent).min(self.plan.dst.dims[axis]);
-            *side = Side { count: high - low, dst: Steps { start: low, step: 1 }, src: Steps::default() };
-        }
-        sides
-    }
-
-    /// The elements that group `q` of an unfold fills, and those that it leaves without a source because the
-    /// channels do not divide evenly.
-    fn unfold_boxes(&self, map: &Map, q: i64) -> (Sides, Sides) {
-        let position = map.position(q);
-        let mut valid = Sides::default();
-        for axis in (0..self.rank()).filter(|&axis| axis != CHANNEL) {
-            let (factor, shift) = (map.factors[axis], map.before[axis] + position[axis]);
-            // Destination coordinate of source coordinate s is s * factor + shift.
-            let low = ceil_div(-shift, factor).max(0);
-            let high =
-                floor_div(self.plan.dst.dims[axis] - 1 - shift, factor).min(self.plan.src.dims[axis] - 1);
-            valid[axis] = Side {
-                count: high - low + 1,
-                dst: Steps { start: low * factor + shift, step: factor },
-                src: Steps { start: low, step: 1 },
-            };
-        }
-        let (first, shift) = (q * map.group, map.before[CHANNEL]);
-        let present = (self.plan.src.dims[CHANNEL] - first).clamp(0, map.group);
-        let channels = |low: i64, high: i64| {
-            let (low, high) = (low.max(-shift), high.min(self.plan.dst.dims[CHANNEL] - shift));
-            Side {
-                count: high - low,
-                dst: Steps { start: low + shift, step: 1 },
-                src: Steps { start: first + low, step: 1 },
-            }
-        };
-        let mut missing = valid;
-        valid[CHANNEL] = channels(0, present);
-        missing[CHANNEL] = channels(present, map.group);
-        (valid, missing)
-    }
-
-    /// Fills what lies in `region` but not in `inner`: one slab per border.
-    fn fill_around(&mut self, region: &Sides, inner: &Sides) {
-        let beta = self.plan.scaling.beta;
-        if is_empty(&inner[..self.rank()]) {
-            return self.fill_box(region, beta);
-        }
-        let mut slab = *region;
-        for axis in 0..self.rank() {
-            let (outer, inner) = (region[axis], inner[axis]);
-            let (low, high) = (inner.dst.start, inner.dst.start + inner.count);
-            for (start, end) in [(outer.dst.start, low), (high, outer.dst.start + outer.count)] {
-                slab[axis] = Side { count: end - start, dst: Steps { start, step: 1 }, ..Side::default() };
-                self.fill_box(&slab, beta);
-            }
-            // The borders of the other dimensions run along the inner part only.
-            slab[axis] = inner;
-        }
-    }
-
-    fn transform_box(&mut self, sides: &Sides) {
-        let rank = self.rank();
-        if is_empty(&sides[..rank]) {
-            return;
-        }
-        let plan = self.plan;
-        product(&plan.dst, &plan.src, &sides[..rank], &mut |nest| self.transform(nest));
-    }
-
-    fn fill_box(&mut self, sides: &Sides, beta: f64) {
-        let rank = self.rank();
-        if is_empty(&sides[..rank]) || beta == 1.0 {
-            return;
-        }
-        let mut sides = *sides;
-        sides.iter_mut().for_each(|side| side.src = side.dst);
-        let dst = self.plan.dst;
-        product(&dst, &dst, &sides[..rank], &mut |nest| {
-            let mut fill = LoopNest::new(&[], [nest.offsets[0]]);
-            for axis in nest.axes() {
-                fill.push(Axis { extent: axis.extent, strides: [axis.strides[0]] });
-            }
-            self.fill(fill, beta);
-        });
-    }
-}
-
-fn is_empty(sides: &[Side]) -> bool {
-    sides.iter().any(|side| side.count <= 0)
-}
-
-/// The nests over a box: plain dimensions as they are, a blocked one cut into even pieces.
-fn product(dst: &Layout, src: &Layout, sides: &[Side], emit: &mut dyn FnMut(LoopNest<2>)) {
-    let cut = |layout: &Layout, axis: usize, steps: Steps| Cut {
-        start: steps.start,
-        step: steps.step,
-        ..layout.cut(axis)
-    };
-    let mut outer = LoopNest::new(&[], [0, 0]);
-    let mut inner = LoopNest::new(&[], [0, 0]);
-    let mut blocked = None;
-    for (axis, side) in sides.iter().enumerate() {
-        let (d, s) = (cut(dst, axis, side.dst), cut(src, axis, side.src));
-        if d.block > 1 || s.block > 1 {
-            blocked = Some((side.count, d, s));
-            continue;
-        }
-        let nest = if blocked.is_some() { &mut inner } else { &mut outer };
-        nest.offsets[0] += d.offset(d.start);
-        nest.offsets[1] += s.offset(s.start);
-        nest.push(Axis { extent: side.count, strides: [d.step * d.stride, s.step * s.stride] });
-    }
-    match blocked {
-        None => emit(outer),
-        Some((count, d, s)) => {
-            layout::segments(count, d, s, &mut |piece| emit(outer.times(&piece).times(&inner)));
-        }
-    }
-}
-
-fn ceil_div(a: i64, b: i64) -> i64 {
-    -(-a).div_euclid(b)
-}
-
-fn floor_div(a: i64, b: i64) -> i64 {
-    a.div_euclid(b)
 }
 
 fn check_same(what: &str, x: i64, y: i64) -> Result<()> {

@@ -14,7 +14,7 @@ import numpy as np
 
 import cudnn
 from reference import TYPES, scaled, transformed
-from tensors import channels_last, contents, make, packed, poison, Tensor
+from tensors import INPUT_LAYOUTS, LAYOUTS, Tensor, channels_last, contents, make, packed, poison
 
 LARGEST = 1_000_000  # channels and positions that padding and folding may make
 ALPHAS = [1, 1, 1, 1, 0, -1, 0.5, 2, 127, 255, 1 / 255, 1 / 127, -0.3, np.inf, np.nan]
@@ -22,7 +22,7 @@ BETAS = [0, 0, 0, 0, 0, 1, 1, 0.5, -1, -0.25, 3, -0.0]
 
 
 def random_dims(rng, multiple):
-    """Logical dims of rank 2 to 8, C a multiple of `multiple`; few are big enough for blocked and threaded paths."""
+    """Logical dims of rank 2 to 8, C a multiple of `multiple`; most are small."""
     rank = int(rng.integers(2, 9))
     budget = float(rng.choice([200, 2000, 20000, 400000], p=[0.5, 0.42, 0.06, 0.02])) / multiple
     dims = [1] * rank
@@ -32,6 +32,13 @@ def random_dims(rng, multiple):
             dims[axis] = int(rng.integers(1, max(2, min(room, 300 if room > 500 else 9)) + 1))
     dims[1] *= multiple
     return tuple(dims)
+
+
+def image_dims(rng, multiple):
+    """N, C, H, W as programs have them, big enough for tiled and threaded paths, with tails of every length."""
+    channels = int(rng.choice([1, 2, 3, 4, 5, 8, 16, 31, 32, 33, 64, 100]))
+    n, h, w = rng.integers(1, 5), rng.integers(1, 60), rng.integers(1, 80)
+    return (int(n), max(1, channels // multiple) * multiple, int(h), int(w))
 
 
 class Transform:
@@ -110,16 +117,18 @@ class Case:
             y_code = x_code
         x_lanes, y_lanes = TYPES[x_code][2], TYPES[y_code][2]
         extended = rng.random() < 0.35
-        dims = random_dims(rng, x_lanes if extended else math.lcm(x_lanes, y_lanes))
-        self.x = self.tensor(make(lib, rng, x_code, dims, True))
+        images = rng.random() < 0.1
+        dims = (image_dims if images else random_dims)(rng, x_lanes if extended else math.lcm(x_lanes, y_lanes))
+        kinds = LAYOUTS[:4] if images else LAYOUTS
+        self.x = self.tensor(make(lib, rng, x_code, dims, kinds + INPUT_LAYOUTS * (not images)))
         if extended:
             self.transform = Transform(lib, rng, dims, x_lanes, y_lanes)
             dims = self.transform.dims(dims)
             initialised = self.initialised_dest(dims)
             use = x_code == y_code and initialised and rng.random() < 0.5
-            self.y = initialised if use else self.tensor(make(lib, rng, y_code, dims, False))
+            self.y = initialised if use else self.tensor(make(lib, rng, y_code, dims, kinds))
         else:
-            self.y = self.tensor(make(lib, rng, y_code, dims, False))
+            self.y = self.tensor(make(lib, rng, y_code, dims, kinds))
         real = np.float64 if y_code == cudnn.DOUBLE else np.float32
         self.alpha, self.beta = float(real(rng.choice(ALPHAS))), float(real(rng.choice(BETAS)))
         self.in_place = not extended and x_code == y_code and rng.random() < 0.2

@@ -10,6 +10,10 @@ from reference import INTEGERS, TYPES
 
 GUARD = 64  # scalars in front of and behind every tensor
 
+# How memory is laid out. Those of inputs repeat elements (stride 0) or let dimensions overlap.
+LAYOUTS = ["nchw", "nhwc", "permuted", "padded", "negative"]
+INPUT_LAYOUTS = ["repeated", "overlapping"]
+
 
 @dataclass
 class Tensor:
@@ -47,7 +51,7 @@ class Tensor:
         low, high = self.span()
         self.base = GUARD + int(rng.integers(16)) - low * self.lanes
         scalars = self.base + (high + 1) * self.lanes + GUARD + int(rng.integers(16))
-        self.raw = np.ascontiguousarray(fill(scalars)).view(np.uint8)
+        self.raw = fill(scalars).copy().view(np.uint8)
 
     def view(self, raw, kind):
         """Every element of the tensor in `raw`: stored dims, then lanes. NumPy checks the bounds."""
@@ -85,13 +89,14 @@ def channels_last(rank):
     return [0] + list(range(2, rank)) + [1]
 
 
-def make(lib, rng, code, logical, is_input):
-    """A tensor of logical dims in a random layout; only inputs may repeat or overlap elements."""
+def make(lib, rng, code, logical, layouts):
+    """A tensor of logical dims in one of the layouts, or, for vector types, NCHW_VECT_C."""
     lanes, rank = TYPES[code][2], len(logical)
     stored = (logical[0], logical[1] // lanes, *logical[2:])
     desc = lib.create("TensorDescriptor")
-    hows = ["nchw", "permuted", "padded", "negative"] + ["nhwc"] * (rank >= 3) + ["vect"] * 3 * (lanes > 1)
-    how = str(rng.choice(hows + ["repeated", "overlapping"] * is_input))
+    # The format NHWC of rank 2 is undefined in the original.
+    fitting = [how for how in layouts if how != "nhwc" or rank >= 3] + ["vect"] * 3 * (lanes > 1)
+    how = str(rng.choice(fitting))
     if how in ("nchw", "nhwc", "vect"):
         layout = {"nchw": cudnn.NCHW, "nhwc": cudnn.NHWC, "vect": cudnn.NCHW_VECT_C}[how]
         lib.set_format(desc, layout, code, logical if how == "vect" else stored)

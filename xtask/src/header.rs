@@ -66,14 +66,15 @@ struct Alias {
 }
 
 impl Names {
-    /// Reads the definitions line by line: rustfmt keeps each header of an item on one line.
+    /// Reads the definitions line by line, each up to its brace or value.
     fn read(folder: &Path) -> Result<Names> {
         let mut files: Vec<_> =
             fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         files.sort();
         let mut names = Names::default();
         for file in files {
-            let text = fs::read_to_string(&file)?;
+            // rustfmt puts a long value on the next line.
+            let text = fs::read_to_string(&file)?.replace(" =\n    ", " = ");
             let (mut comment, mut deprecated) = ("", false);
             for line in text.lines() {
                 if let Some(text) = line.strip_prefix("/// ") {

@@ -1,0 +1,255 @@
+//! Compiles the C and C++ programs of `c_tests/` against the header and the shared library as a user would, and runs
+//! them plainly, with sanitizers and under valgrind.
+//!
+//! A program that calls a function which is not built yet is skipped, and so is a tool that is not installed; both
+//! are counted and printed.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+use std::{env, fs};
+
+/// A program that takes longer is ended by a signal, which counts as a failure.
+const SECONDS_PER_RUN: u32 = 300;
+/// The program about functions that are not built; it is the only one that may call them.
+const ABOUT_STUBS: &str = "not_built";
+/// The program whose calls the log is checked with.
+const LOGGED: &str = "context";
+
+/// How a program is built and run.
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Plain,
+    Sanitized,
+    Valgrind,
+}
+
+impl Mode {
+    const ALL: [Self; 3] = [Self::Plain, Self::Sanitized, Self::Valgrind];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Sanitized => "sanitized",
+            Self::Valgrind => "valgrind",
+        }
+    }
+}
+
+struct Program {
+    name: String,
+    source: PathBuf,
+    cpp: bool,
+    /// A function that the program needs and that is not built.
+    missing: Option<String>,
+}
+
+/// Directories and environment that all programs are built and run with.
+struct Setting {
+    scratch: PathBuf,
+    lib: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let scratch = common::scratch_dir("c_programs");
+    let setting = Setting { lib: common::install_layout(&scratch), scratch };
+    let programs = programs(&common::stub_functions());
+    assert!(programs.len() >= 10, "the C programs are missing");
+    let compilers = [("gcc", "g++"), ("clang", "clang++")];
+    let (mut ran, mut skipped, mut failures) = (0, 0, Vec::new());
+    println!("{:<20}{:<10}{:>12}{:>12}{:>12}", "program", "compiler", "plain", "sanitized", "valgrind");
+    for program in &programs {
+        for (c, cpp) in compilers {
+            let compiler = if program.cpp { cpp } else { c };
+            print!("{:<20}{compiler:<10}", program.name);
+            for mode in Mode::ALL {
+                let outcome = match missing(program, compiler, mode) {
+                    Some(reason) => {
+                        skipped += 1;
+                        format!("skip:{reason}")
+                    }
+                    None => {
+                        ran += 1;
+                        match setting.check(program, compiler, mode) {
+                            Ok(()) => "ok".to_owned(),
+                            Err(failure) => {
+                                failures.push(format!(
+                                    "{} {compiler} {}:\n{failure}",
+                                    program.name,
+                                    mode.name()
+                                ));
+                                "FAILED".to_owned()
+                            }
+                        }
+                    }
+                };
+                print!("{outcome:>12}");
+            }
+            println!();
+        }
+        if let Some(function) = &program.missing {
+            println!("    {} needs {function}, which is not built", program.name);
+        }
+    }
+    if let Err(failure) = setting.check_log(&programs) {
+        failures.push(format!("log: {failure}"));
+    }
+    failures.iter().for_each(|failure| println!("{failure}"));
+    // The check of the log is one run more.
+    common::conclude((ran + 1) - failures.len(), failures.len(), skipped)
+}
+
+/// All programs, in order of their names.
+fn programs(stubs: &BTreeSet<String>) -> Vec<Program> {
+    let dir = common::project_root().join("c_tests");
+    let mut programs: Vec<Program> = fs::read_dir(&dir)
+        .expect("c_tests")
+        .map(|entry| entry.expect("entry").path())
+        .filter_map(|source| {
+            let cpp = match source.extension()?.to_str()? {
+                "c" => false,
+                "cpp" => true,
+                _ => return None,
+            };
+            let name = source.file_stem()?.to_str()?.to_owned();
+            let text = fs::read_to_string(&source).expect("source");
+            let missing = text
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .find(|word| stubs.contains(*word) && name != ABOUT_STUBS)
+                .map(str::to_owned);
+            Some(Program { name, source, cpp, missing })
+        })
+        .collect();
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    programs
+}
+
+/// Why this combination cannot run here, in a word.
+fn missing(program: &Program, compiler: &str, mode: Mode) -> Option<&'static str> {
+    if program.missing.is_some() {
+        Some("stub")
+    } else if !installed(compiler) {
+        Some("compiler")
+    } else if mode == Mode::Valgrind && !installed("valgrind") {
+        Some("valgrind")
+    } else {
+        None
+    }
+}
+
+fn installed(tool: &str) -> bool {
+    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(tool).is_file()))
+}
+
+impl Setting {
+    /// Compiles one program and runs it; the error is what it printed.
+    fn check(&self, program: &Program, compiler: &str, mode: Mode) -> Result<(), String> {
+        let binary = self.compile(program, compiler, mode)?;
+        let output = self.run(&binary, mode, &[]);
+        if !output.status.success() {
+            return Err(format!("{}\n{}", output.status, printed(&output)));
+        }
+        // The library says nothing unless asked to, and the programs only speak of failures.
+        if printed(&output).is_empty() { Ok(()) } else { Err(format!("not silent: {}", printed(&output))) }
+    }
+
+    fn compile(&self, program: &Program, compiler: &str, mode: Mode) -> Result<PathBuf, String> {
+        let sanitize = mode == Mode::Sanitized;
+        let kind = if sanitize { "sanitized" } else { "plain" };
+        let binary = self.scratch.join(format!("{}-{compiler}-{kind}", program.name));
+        if binary.is_file() {
+            return Ok(binary);
+        }
+        let mut command = Command::new(compiler);
+        command
+            .arg(if program.cpp { "-std=c++11" } else { "-std=c99" })
+            .args(["-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"])
+            // Common versions of valgrind do not read newer debug information.
+            .arg("-gdwarf-4");
+        if sanitize {
+            command.args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+        }
+        command
+            .arg("-I")
+            .arg(common::project_root().join("include"))
+            .arg(&program.source)
+            .arg("-o")
+            .arg(&binary)
+            .arg("-L")
+            .arg(&self.lib)
+            .args(["-lcudnn", "-lm", "-lpthread"]);
+        let output = command.output().map_err(|error| format!("{compiler}: {error}"))?;
+        if output.status.success() { Ok(binary) } else { Err(printed(&output)) }
+    }
+
+    fn run(&self, binary: &Path, mode: Mode, environment: &[(&str, &str)]) -> Output {
+        let mut command = if mode == Mode::Valgrind {
+            let mut valgrind = Command::new("valgrind");
+            valgrind
+                .args([
+                    "--quiet",
+                    "--error-exitcode=99",
+                    "--leak-check=full",
+                    "--errors-for-leak-kinds=definite",
+                ])
+                .args(["--show-leak-kinds=definite"])
+                .arg(binary);
+            valgrind
+        } else {
+            Command::new(binary)
+        };
+        for name in ["CUDNN_SHIM_STRICT", "CUDNN_SHIM_CHECK", "CUDNN_LOGLEVEL_DBG", "CUDNN_LOGDEST_DBG"] {
+            command.env_remove(name);
+        }
+        command.env("CUDNN_SHIM_BACKEND", "cpu").env("LD_LIBRARY_PATH", &self.lib);
+        command.envs(environment.iter().copied());
+        // SAFETY: `alarm` is async-signal-safe and survives the exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::alarm(SECONDS_PER_RUN);
+                Ok(())
+            });
+        }
+        command.output().unwrap_or_else(|error| panic!("{}: {error}", binary.display()))
+    }
+
+    /// The log goes where the environment says, and nowhere else.
+    fn check_log(&self, programs: &[Program]) -> Result<(), String> {
+        let program = programs.iter().find(|program| program.name == LOGGED).ok_or("no program to log")?;
+        if let Some(function) = &program.missing {
+            return Err(format!("{LOGGED} needs {function}, which is not built"));
+        }
+        let binary = self.compile(program, "gcc", Mode::Plain)?;
+        let file = self.scratch.join("log.txt");
+        let name = file.to_str().ok_or("path is not text")?;
+        let level = ("CUDNN_LOGLEVEL_DBG", "3");
+        let to_file = self.run(&binary, Mode::Plain, &[level, ("CUDNN_LOGDEST_DBG", name)]);
+        let logged = fs::read_to_string(&file).map_err(|error| format!("{name}: {error}"))?;
+        let expectations = [
+            ("the program passes while it is logged", to_file.status.success()),
+            ("a log in a file is nowhere else", printed(&to_file).is_empty()),
+            (
+                "the log names the calls",
+                logged.contains("cudnnCreate") && logged.contains("cudnnGetProperty"),
+            ),
+        ];
+        let to_stderr = self.run(&binary, Mode::Plain, &[level, ("CUDNN_LOGDEST_DBG", "stderr")]);
+        let to_stdout = self.run(&binary, Mode::Plain, &[level, ("CUDNN_LOGDEST_DBG", "stdout")]);
+        let nowhere = self.run(&binary, Mode::Plain, &[level]);
+        let more = [
+            ("stderr gets the log", !to_stderr.stderr.is_empty() && to_stderr.stdout.is_empty()),
+            ("stdout gets the log", !to_stdout.stdout.is_empty() && to_stdout.stderr.is_empty()),
+            ("without a destination there is no log", printed(&nowhere).is_empty()),
+        ];
+        let failed: Vec<_> =
+            expectations.iter().chain(&more).filter(|(_, holds)| !holds).map(|(what, _)| *what).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+    }
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}

@@ -1,0 +1,417 @@
+//! Every candidate of the CPU core against the reference loop, bit for bit, at every instruction set level of this
+//! processor, with guard bytes around and between the cells.
+
+use std::collections::BTreeMap;
+
+use cudnn::backend::{CANDIDATES, Candidate, Isa, Machine, Operands, reference, run, run_fill};
+use cudnn::dtype::Scalar;
+use cudnn::dtype::convert::{E4m3, E5m2, Element, convert};
+use cudnn::layout::{Axis, LoopNest};
+use cudnn::ops::{Fill, Problem, Scaling, Transform};
+use half::{bf16, f16};
+
+/// Scalars left free before and after the cells of a tensor: the guard.
+const GUARD: i64 = 9;
+
+/// splitmix64.
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    fn order(&mut self, n: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..n).collect();
+        (1..n).rev().for_each(|i| order.swap(i, self.below(i + 1)));
+        order
+    }
+}
+
+/// Bytes at an address that no vector register is aligned to, but every scalar is.
+#[derive(Clone, PartialEq)]
+struct Memory {
+    words: Vec<u64>,
+}
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        Memory { words: vec![0; bytes.div_ceil(8) + 1] }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let len = (self.words.len() - 1) * 8;
+        // SAFETY: the bytes of the vector but the first 8.
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().add(1).cast(), len) }
+    }
+
+    fn ptr(&mut self) -> *mut u8 {
+        self.bytes().as_mut_ptr()
+    }
+
+    /// Arbitrary bits among values that conversions treat with care.
+    fn randomise(&mut self, scalar: Scalar, rng: &mut Rng) {
+        let size = scalar.size();
+        for cell in self.bytes().chunks_exact_mut(size) {
+            let x =
+                rng.pick(&[0.0, -0.0, 0.5, 1.5, -2.5, 100.0, 300.0, 65519.0, 65520.0, -1e-8, 3e9, f64::NAN]);
+            let bits = match rng.below(3) {
+                0 => rng.next(),
+                1 => (rng.next() % 41).wrapping_sub(20),
+                _ => match scalar {
+                    Scalar::F32 => convert::<f64, f32>(x).to_bits().into(),
+                    Scalar::F64 => x.to_bits(),
+                    Scalar::F16 => convert::<f64, f16>(x).to_bits().into(),
+                    Scalar::Bf16 => convert::<f64, bf16>(x).to_bits().into(),
+                    Scalar::E4m3 => convert::<f64, E4m3>(x).to_bits(),
+                    Scalar::E5m2 => convert::<f64, E5m2>(x).to_bits(),
+                    _ => convert::<f64, i64>(x) as u64,
+                },
+            };
+            cell.copy_from_slice(&bits.to_le_bytes()[..size]);
+        }
+    }
+}
+
+/// Strides of a dense layout with `order[0]` outermost and up to `gap` scalars of padding per axis.
+fn strides(extents: &[i64], order: &[usize], gap: usize, rng: &mut Rng) -> Vec<i64> {
+    let mut strides = vec![0; extents.len()];
+    let mut step = 1;
+    for &axis in order.iter().rev() {
+        strides[axis] = step;
+        step *= extents[axis];
+        if gap > 0 {
+            step += rng.below(gap + 1) as i64;
+        }
+    }
+    strides
+}
+
+/// A nest that starts behind its guard, and the scalars each operand needs with the guard behind it.
+fn guarded<const N: usize>(axes: &[Axis<N>]) -> (LoopNest<N>, [usize; N]) {
+    let mut nest = LoopNest::new(axes, [0; N]);
+    let spans: [(i64, i64); N] = std::array::from_fn(|k| nest.span(k).expect("small"));
+    nest.offsets = std::array::from_fn(|k| GUARD - spans[k].0);
+    (nest.canonical(), spans.map(|(low, high)| (high - low + 1 + 2 * GUARD) as usize))
+}
+
+fn random_nest(rng: &mut Rng) -> (LoopNest<2>, [usize; 2]) {
+    const EXTENTS: [i64; 14] = [1, 2, 3, 3, 4, 5, 7, 8, 13, 16, 17, 33, 64, 70];
+    let rank = 1 + rng.below(4);
+    let mut extents: Vec<i64> = (0..rank).map(|_| rng.pick(&EXTENTS)).collect();
+    while extents.iter().product::<i64>() > 2500 {
+        let i = rng.below(rank);
+        extents[i] = 1 + extents[i] / 2;
+    }
+    let (dst_order, src_order) = (rng.order(rank), rng.order(rank));
+    let src_order = if rng.below(4) == 0 { dst_order.clone() } else { src_order };
+    let gap = rng.pick(&[0, 0, 3]);
+    let dst = strides(&extents, &dst_order, gap, rng);
+    let mut src = strides(&extents, &src_order, rng.pick(&[0, 0, gap]), rng);
+    if rng.below(4) == 0 {
+        src.iter_mut().for_each(|s| *s *= rng.pick(&[1, -1, 0, 2]));
+    }
+    let axes: Vec<_> = (0..rank).map(|i| Axis { extent: extents[i], strides: [dst[i], src[i]] }).collect();
+    guarded(&axes)
+}
+
+/// Runs one problem with the reference and with every candidate that takes it, at every level; counts the runs of
+/// each candidate, with a `*` for the one that would be picked.
+fn check(
+    transform: &Transform,
+    sizes: [usize; 2],
+    threads: &[usize],
+    rng: &mut Rng,
+    counts: &mut BTreeMap<(String, &'static str), usize>,
+) {
+    let mut src = Memory::new(sizes[1] * transform.src.size());
+    src.randomise(transform.src, rng);
+    let mut before = Memory::new(sizes[0] * transform.dst.size());
+    if transform.scaling.beta == 0.0 {
+        // Not a number in every float type: it must neither be read nor touched between the cells.
+        before.bytes().fill(0xff);
+    } else {
+        before.randomise(transform.dst, rng);
+    }
+    let mut want = before.clone();
+    let operands = Operands { dst: want.ptr(), src: src.ptr() };
+    // SAFETY: `guarded` sized both buffers for every offset of the nest.
+    unsafe { reference::run(&Problem::Transform(*transform), operands) }.expect("the reference takes all");
+    let picked = Candidate::for_transform(transform).name;
+    for candidate in CANDIDATES.iter().filter(|c| c.accepts(transform)) {
+        for isa in Isa::available() {
+            for &threads in threads {
+                let mut got = before.clone();
+                let operands = Operands { dst: got.ptr(), src: src.ptr() };
+                // SAFETY: as above.
+                unsafe { candidate.run(transform, operands, Machine { isa, threads }) }.expect("it accepted");
+                assert!(
+                    got == want,
+                    "{} at {} with {threads} threads: {:?} <- {:?} {:?} {}",
+                    candidate.name,
+                    isa.name(),
+                    transform.dst,
+                    transform.src,
+                    transform.scaling,
+                    transform.nest
+                );
+            }
+            *counts.entry((candidate.name.into(), isa.name())).or_default() += 1;
+            if candidate.name == picked {
+                *counts.entry((format!("*{picked}"), isa.name())).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// Fails unless each candidate ran at each level, and was picked there but for the last resort.
+fn assert_all_ran(counts: &BTreeMap<(String, &'static str), usize>) {
+    for isa in Isa::available() {
+        for c in CANDIDATES {
+            let count = |name: String| counts.get(&(name, isa.name())).copied().unwrap_or(0);
+            let (ran, picked) = (count(c.name.into()), count(format!("*{}", c.name)));
+            println!("{:10} {:8} ran {ran:6}, picked {picked:6}", c.name, isa.name());
+            assert!(ran > 0, "{} never ran at {}", c.name, isa.name());
+            assert!(picked > 0 || c.name == "reference", "{} never picked at {}", c.name, isa.name());
+        }
+    }
+}
+
+#[test]
+fn candidates_equal_the_reference_for_every_pair_of_types() {
+    let mut counts = BTreeMap::new();
+    let mut rng = Rng(1);
+    for dst in Scalar::ALL {
+        for src in Scalar::ALL {
+            for (alpha, beta) in [(1.0, 0.0), (-0.75, 0.0), (0.0, 0.0), (1.0, 1.0), (2.5, -0.5)] {
+                for _ in 0..4 {
+                    let (nest, sizes) = random_nest(&mut rng);
+                    let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta } };
+                    check(&transform, sizes, &[1], &mut rng, &mut counts);
+                }
+            }
+        }
+    }
+    // Moves have the most special cases.
+    for scalar in Scalar::ALL {
+        for _ in 0..150 {
+            let (nest, sizes) = random_nest(&mut rng);
+            let transform = Transform { nest, dst: scalar, src: scalar, scaling: Scaling::MOVE };
+            check(&transform, sizes, &[1], &mut rng, &mut counts);
+        }
+    }
+    assert_all_ran(&counts);
+}
+
+/// An element of a nest by extents and strides, outermost first.
+fn nest(axes: &[(i64, i64, i64)]) -> (LoopNest<2>, [usize; 2]) {
+    let axes: Vec<_> = axes.iter().map(|&(extent, dst, src)| Axis { extent, strides: [dst, src] }).collect();
+    guarded(&axes)
+}
+
+#[test]
+fn large_problems_are_the_same_for_any_number_of_threads() {
+    let mut counts = BTreeMap::new();
+    let mut rng = Rng(2);
+    let pixels = 301 * 307;
+    type Loops<'a> = &'a [(i64, i64, i64)];
+    let shapes: [(&str, Loops); 6] = [
+        ("copy", &[(300_007, 1, 1)]),
+        ("rows", &[(3, 101_000, 100_100), (100_003, 1, 1)]),
+        ("interleave", &[(pixels, 3, 1), (3, 1, pixels)]),
+        ("interleave", &[(3, pixels, 1), (pixels, 1, 3)]),
+        ("transpose", &[(2, 64 * 1601, 64 * 1601), (1601, 64, 1), (64, 1, 1601)]),
+        ("strided", &[(401, 701, 0), (350, 2, -3)]),
+    ];
+    for (name, axes) in shapes {
+        let (nest, sizes) = nest(axes);
+        for (dst, src, alpha, beta) in [
+            (Scalar::F32, Scalar::F32, 1.0, 0.0),
+            (Scalar::F16, Scalar::F32, 0.5, 0.0),
+            (Scalar::F32, Scalar::I8, 1.0, 2.0),
+        ] {
+            let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta } };
+            let want = if name == "copy" && dst != src { "rows" } else { name };
+            assert_eq!(Candidate::for_transform(&transform).name, want, "{nest}");
+            check(&transform, sizes, &[1, 2, 3], &mut rng, &mut counts);
+        }
+    }
+    assert_all_ran(&counts);
+    // Larger than the caches, so that the output is written past them; tails on either side.
+    for (scalar, rows, columns) in [(Scalar::F32, 2064, 2051), (Scalar::U8, 4160, 4099)] {
+        let (nest, sizes) = nest(&[(columns, rows, 1), (rows, 1, columns)]);
+        let transform = Transform { nest, dst: scalar, src: scalar, scaling: Scaling::MOVE };
+        assert_eq!(Candidate::for_transform(&transform).name, "transpose");
+        check(&transform, sizes, &[2], &mut rng, &mut counts);
+    }
+}
+
+#[test]
+fn rows_convert_every_short_float_as_the_reference_does() {
+    let mut counts = BTreeMap::new();
+    let (nest, sizes) = nest(&[(65536, 1, 1)]);
+    for src in [Scalar::F16, Scalar::Bf16] {
+        for dst in Scalar::ALL {
+            for scaling in [Scaling::MOVE, Scaling { alpha: 3.0, beta: 0.0 }] {
+                let transform = Transform { nest, dst, src, scaling };
+                let mut x = Memory::new(sizes[1] * 2);
+                for (i, cell) in x.bytes().chunks_exact_mut(2).enumerate() {
+                    cell.copy_from_slice(&(i as u16).to_le_bytes());
+                }
+                let mut want = Memory::new(sizes[0] * dst.size());
+                let operands = Operands { dst: want.ptr(), src: x.ptr() };
+                // SAFETY: `guarded` sized both buffers.
+                unsafe { reference::run(&Problem::Transform(transform), operands) }.expect("takes all");
+                for isa in Isa::available() {
+                    let mut got = Memory::new(sizes[0] * dst.size());
+                    let operands = Operands { dst: got.ptr(), src: x.ptr() };
+                    let candidate = Candidate::for_transform(&transform);
+                    // SAFETY: as above.
+                    unsafe { candidate.run(&transform, operands, Machine { isa, threads: 1 }) }
+                        .expect("accepted");
+                    assert!(got == want, "{dst:?} <- {src:?} at {}", isa.name());
+                    *counts.entry(candidate.name).or_insert(0) += 1;
+                }
+            }
+        }
+    }
+    assert!(counts["rows"] > 0 && counts["copy"] > 0);
+}
+
+#[test]
+fn in_place_problems_read_each_cell_before_they_write_it() {
+    let mut rng = Rng(3);
+    let mut runs = 0;
+    let same_size = |a: Scalar, b: Scalar| a.size() == b.size();
+    for dst in Scalar::ALL {
+        for src in Scalar::ALL.into_iter().filter(|&s| same_size(s, dst)) {
+            for (alpha, beta) in [(1.0, 0.0), (0.5, 0.0), (1.0, -2.0)] {
+                let (two, _) = random_nest(&mut rng);
+                let axes: Vec<_> = two
+                    .axes()
+                    .iter()
+                    .map(|a| Axis { extent: a.extent, strides: [a.strides[0]; 2] })
+                    .collect();
+                let (nest, sizes) = guarded(&axes);
+                let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta } };
+                let mut before = Memory::new(sizes[0] * dst.size());
+                before.randomise(src, &mut rng);
+                let mut want = before.clone();
+                let p = want.ptr();
+                // SAFETY: `guarded` sized the buffer, and each cell is its own source.
+                unsafe { reference::run(&Problem::Transform(transform), Operands { dst: p, src: p }) }
+                    .expect("takes all");
+                for candidate in CANDIDATES.iter().filter(|c| c.accepts(&transform)) {
+                    for isa in Isa::available() {
+                        let mut got = before.clone();
+                        let p = got.ptr();
+                        let operands = Operands { dst: p, src: p };
+                        // SAFETY: as above.
+                        unsafe { candidate.run(&transform, operands, Machine { isa, threads: 2 }) }
+                            .expect("accepted");
+                        assert!(got == want, "{} {dst:?} <- {src:?} {nest}", candidate.name);
+                        runs += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(runs > 100, "only {runs} runs");
+}
+
+#[test]
+fn fills_equal_the_reference() {
+    let mut rng = Rng(4);
+    for dst in Scalar::ALL {
+        for beta in [0.0, 1.0, -0.5] {
+            for round in 0..12 {
+                let (two, _) = random_nest(&mut rng);
+                let mut axes: Vec<_> =
+                    two.axes().iter().map(|a| Axis { extent: a.extent, strides: [a.strides[0]] }).collect();
+                if round == 0 {
+                    // Large enough for threads.
+                    axes =
+                        vec![Axis { extent: 3, strides: [200_000] }, Axis { extent: 150_001, strides: [1] }];
+                }
+                let (nest, [size]) = guarded(&axes);
+                let fill = Fill { nest, dst, beta };
+                let mut before = Memory::new(size * dst.size());
+                before.randomise(dst, &mut rng);
+                let mut want = before.clone();
+                let operands = Operands { dst: want.ptr(), src: std::ptr::null() };
+                // SAFETY: `guarded` sized the buffer.
+                unsafe { reference::run(&Problem::Fill(fill), operands) }.expect("takes all");
+                for isa in Isa::available() {
+                    for threads in 1..=3 {
+                        let mut got = before.clone();
+                        // SAFETY: as above.
+                        unsafe { run_fill(&fill, got.ptr(), Machine { isa, threads }) }.expect("takes all");
+                        assert!(got == want, "{dst:?} beta {beta} {nest}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_reference_computes_what_is_written_on_paper() {
+    // dst is 3x2, src is 2x3 with its columns reversed: dst[j][i] = 2 * src[i][2 - j] - dst[j][i].
+    let src = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let mut dst = [1_i32, 10, 100, 1000, 10_000, 100_000];
+    let axes = [Axis { extent: 3, strides: [2, -1] }, Axis { extent: 2, strides: [1, 3] }];
+    let transform = Transform {
+        nest: LoopNest::new(&axes, [0, 2]),
+        dst: Scalar::I32,
+        src: Scalar::F32,
+        scaling: Scaling { alpha: 2.0, beta: -1.0 },
+    };
+    let operands = Operands { dst: dst.as_mut_ptr().cast(), src: src.as_ptr().cast() };
+    // SAFETY: the offsets are 0..6 on either side.
+    unsafe { reference::run(&Problem::Transform(transform), operands) }.expect("takes all");
+    assert_eq!(dst, [5, 2, -96, -990, -9998, -99_992]);
+}
+
+#[test]
+fn moves_keep_nan_payloads_and_empty_problems_touch_nothing() {
+    let src = [0x7fa0_0001_u32, 0xffff_ffff, 0x7f80_0001, 0x8000_0000];
+    let mut dst = [0_u32; 4];
+    let operands = Operands { dst: dst.as_mut_ptr().cast(), src: src.as_ptr().cast() };
+    let problem = |axes: &[Axis<2>]| {
+        let nest = LoopNest::new(axes, [0; 2]);
+        Problem::Transform(Transform { nest, dst: Scalar::F32, src: Scalar::F32, scaling: Scaling::MOVE })
+    };
+    // SAFETY: nothing is visited.
+    unsafe { run(&problem(&[Axis { extent: 0, strides: [1, 1] }]), operands) }.expect("runs");
+    assert_eq!(dst, [0; 4]);
+    // SAFETY: four cells on either side.
+    unsafe { run(&problem(&[Axis { extent: 4, strides: [1, 1] }]), operands) }.expect("runs");
+    assert_eq!(dst, src);
+    // SAFETY: one cell on either side.
+    unsafe { run(&problem(&[]), Operands { src: src[1..].as_ptr().cast(), ..operands }) }.expect("runs");
+    assert_eq!(dst, [src[1], src[1], src[2], src[3]]);
+}
+
+#[test]
+fn a_candidate_refuses_what_is_not_for_it() {
+    let (nest, _) = nest(&[(4, 1, 4), (4, 4, 1)]);
+    let transform = Transform { nest, dst: Scalar::F32, src: Scalar::F32, scaling: Scaling::MOVE };
+    let copy = Candidate::named("copy").expect("it is in the list");
+    let operands = Operands { dst: std::ptr::null_mut(), src: std::ptr::null() };
+    let machine = Machine { isa: Isa::PORTABLE, threads: 1 };
+    // SAFETY: refused before any access.
+    let outcome = unsafe { copy.run(&transform, operands, machine) };
+    assert!(outcome.is_err());
+}

@@ -1,0 +1,192 @@
+//! The shared library as a file: exactly the original's symbols and versions, no foreign dependency, and a program
+//! that was linked against the original runs on it as it is.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+#[allow(dead_code, reason = "the header tests use more of it")]
+#[path = "../header/table.rs"]
+mod table;
+
+mod stubs;
+
+use table::Table;
+
+const SONAME: &str = "libcudnn.so.9";
+
+/// The cdylib of this build: tests lie in `deps/` beside it.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own path");
+    let folder = test.ancestors().nth(2).expect("a test lies in <profile>/deps");
+    let library = folder.join("libcudnn.so");
+    let mut build = Command::new(env!("CARGO"));
+    build
+        .args(["build", "--quiet", "--lib", "--package", "cudnn-shim"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if folder.ends_with("release") {
+        build.arg("--release");
+    }
+    // `cargo test` builds the rlib that tests link, not always the cdylib; an up-to-date one costs nothing here.
+    run(&mut build);
+    assert!(library.exists(), "{} is missing", library.display());
+    library
+}
+
+/// A fresh folder of this name in the target's scratch folder.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("the target's scratch folder is writable");
+    folder
+}
+
+fn run(command: &mut Command) -> Output {
+    let output =
+        command.env("LC_ALL", "C").output().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn stdout(command: &mut Command) -> String {
+    String::from_utf8(run(command).stdout).expect("these tools print UTF-8")
+}
+
+/// `name@@version` of every defined dynamic symbol, and its kind.
+fn symbols(library: &Path) -> Vec<(String, char)> {
+    let list =
+        stdout(Command::new("nm").args(["-D", "--defined-only", "--with-symbol-versions"]).arg(library));
+    list.lines()
+        .map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let kind = words.next().and_then(|kind| kind.chars().next()).expect("nm prints a kind");
+            (words.next().expect("nm prints a name").to_owned(), kind)
+        })
+        .collect()
+}
+
+fn expected() -> BTreeSet<String> {
+    let table = Table::read("symbols");
+    table.rows().map(|row| row.get("symbol").to_owned() + row.get("version")).collect()
+}
+
+#[test]
+fn exports_exactly_the_original_symbols_and_versions() {
+    // The linker also lists the version node itself, as an absolute symbol without a place in the library.
+    let (nodes, code): (Vec<_>, Vec<_>) = symbols(&library()).into_iter().partition(|(_, kind)| *kind == 'A');
+    for (name, _) in &nodes {
+        assert_eq!(name.split('@').next(), Some(SONAME));
+    }
+    for (name, kind) in &code {
+        assert_eq!(*kind, 'T', "{name} is no function");
+    }
+    let names: BTreeSet<String> = code.iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(names.len(), code.len(), "a symbol is exported twice");
+    assert_eq!(names, expected());
+    assert_eq!(names.len(), 239);
+}
+
+#[test]
+fn is_called_like_the_original_and_needs_the_system_alone() {
+    let dynamic = stdout(Command::new("readelf").args(["--dynamic", "--wide"]).arg(library()));
+    let values = |tag: &str| -> Vec<&str> {
+        let lines = dynamic.lines().filter(|line| line.contains(tag));
+        lines.map(|line| line.split(['[', ']']).nth(1).expect("a name in brackets")).collect()
+    };
+    assert_eq!(values("(SONAME)"), [SONAME]);
+    assert!(values("(RPATH)").is_empty() && values("(RUNPATH)").is_empty());
+    for needed in values("(NEEDED)") {
+        let stem = needed.split(".so").next().unwrap_or_default();
+        let system = ["libc", "libm", "libpthread", "libdl", "libgcc_s"].contains(&stem);
+        assert!(system || stem.starts_with("ld-linux"), "the library needs {needed}");
+    }
+}
+
+/// A library with the original's file name, symbols and versions, to link programs against.
+fn stand_in(folder: &Path) {
+    let mut source = String::new();
+    let mut script = format!("{SONAME} {{\n  global:\n");
+    for row in Table::read("symbols").rows() {
+        let name = row.get("symbol");
+        source += &format!("int {name}(void) {{ return -1; }}\n");
+        script += &format!("    {name};\n");
+    }
+    script += "  local: *;\n};\n";
+    std::fs::write(folder.join("stand_in.c"), source).expect("writable");
+    std::fs::write(folder.join("stand_in.map"), script).expect("writable");
+    run(Command::new("gcc").current_dir(folder).args([
+        "-shared",
+        "-fPIC",
+        "-o",
+        SONAME,
+        "stand_in.c",
+        "-Wl,-soname,libcudnn.so.9",
+        "-Wl,--version-script=stand_in.map",
+    ]));
+    std::os::unix::fs::symlink(SONAME, folder.join("libcudnn.so")).expect("writable");
+    // The same without versions, which the dynamic linker complains about.
+    std::fs::create_dir(folder.join("unversioned")).expect("writable");
+    let output = format!("unversioned/{SONAME}");
+    run(Command::new("gcc").current_dir(folder).args(["-shared", "-fPIC", "stand_in.c", "-o", &output]));
+}
+
+/// Takes the address of every function, so that the dynamic linker has to find each, and calls a few.
+fn program() -> String {
+    let mut text = "#include \"cudnn.h\"\n#include <stdio.h>\n".to_owned();
+    let table = Table::read("symbols");
+    for row in table.rows().filter(|row| !row.is("declared")) {
+        text += &format!("cudnnStatus_t {}(void);\n", row.get("symbol"));
+    }
+    text += "typedef void (*function)(void);\nstatic const function all[] = {\n";
+    text.extend(table.rows().map(|row| format!("    (function){},\n", row.get("symbol"))));
+    text += r#"};
+int main(void) {
+    cudnnHandle_t handle = 0;
+    unsigned count = 0, i;
+    for (i = 0; i < sizeof all / sizeof *all; i++) count += all[i] != 0;
+    if (cudnnCreate(&handle) != CUDNN_STATUS_SUCCESS) return 1;
+    /* Not built, so neither success nor any other error; a missing handle is found out all the same. */
+    if (cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_FAST, CUDNN_SOFTMAX_MODE_CHANNEL, 0, 0, 0, 0, 0, 0)
+        != CUDNN_STATUS_NOT_SUPPORTED) return 2;
+    if (cudnnSoftmaxForward(0, CUDNN_SOFTMAX_FAST, CUDNN_SOFTMAX_MODE_CHANNEL, 0, 0, 0, 0, 0, 0)
+        != CUDNN_STATUS_BAD_PARAM) return 3;
+    if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) return 4;
+    printf("%u %d %s\n", count, cudnnGetVersion() == CUDNN_VERSION, cudnnGetErrorString(CUDNN_STATUS_BAD_PARAM));
+    return 0;
+}
+"#;
+    text
+}
+
+#[test]
+fn a_program_linked_against_the_original_runs_unchanged() {
+    let folder = scratch("relink");
+    stand_in(&folder);
+    std::fs::write(folder.join("program.c"), program()).expect("writable");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let mut link = Command::new("gcc");
+    link.current_dir(&folder).arg("-I").arg(include).args(["-DCUDNN_SHIM_NO_CUDA_HEADERS", "-o", "program"]);
+    run(link.args(["program.c", "-L.", "-lcudnn"]));
+    let ours = scratch("relink-ours");
+    std::fs::copy(library(), ours.join(SONAME)).expect("writable");
+    let start = |path: &Path, now: bool| {
+        let mut command = Command::new(folder.join("program"));
+        command.env("LD_LIBRARY_PATH", path).env_remove("LD_BIND_NOW");
+        if now {
+            command.env("LD_BIND_NOW", "1");
+        }
+        command.output().expect("the program starts")
+    };
+    // The stand-in itself fails the program, so what passes below was answered by our library.
+    assert_eq!(start(&folder, false).status.code(), Some(1));
+    let unversioned = start(&folder.join("unversioned"), false);
+    assert!(String::from_utf8_lossy(&unversioned.stderr).contains("no version information available"));
+    for now in [false, true] {
+        let output = start(&ours, now);
+        let (said, printed) =
+            (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+        assert_eq!(said, "", "LD_BIND_NOW={now}");
+        assert_eq!(printed, "239 1 CUDNN_STATUS_BAD_PARAM\n");
+        assert!(output.status.success());
+    }
+}
