@@ -5,8 +5,10 @@
 
 mod activation;
 mod arg;
+mod attention;
 mod context;
 mod convolution;
+mod ctc;
 mod data_type;
 mod dropout;
 mod filter;
@@ -18,6 +20,8 @@ mod normalization;
 mod op_tensor;
 mod pooling;
 mod reduce;
+mod rnn;
+mod sequence;
 mod slab;
 mod spatial_transformer;
 mod status;
