@@ -15,7 +15,7 @@ use crate::desc::transform::MAX_FOLDS;
 use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
-use crate::exec::Buffers;
+use crate::exec::{Buffers, Names};
 use crate::layout::MAX_RANK;
 use crate::mode::Mode;
 use crate::ops::{Scaling, TransformPlan};
@@ -228,7 +228,12 @@ pub unsafe extern "C" fn cudnnTransformTensor(
             log::information(format_args!("cudnnTransformTensor: {plan}"));
             // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
             // are the plan's.
-            unsafe { context.transform(&plan, Buffers { src: x.cast(), dst: y.cast() }) }
+            unsafe {
+                context.transform(
+                    &plan,
+                    Buffers { src: x.cast(), dst: y.cast(), names: Names { src: "x", dst: "y" } },
+                )
+            }
         })
     })
 }
@@ -272,7 +277,16 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
             let plan = TransformPlan::with_map(&transform, &src, &dst, scaling, Mode::current())?;
             log::information(format_args!("cudnnTransformTensorEx: {plan}"));
             // SAFETY: as in cudnnTransformTensor.
-            unsafe { context.transform(&plan, Buffers { src: srcData.cast(), dst: destData.cast() }) }
+            unsafe {
+                context.transform(
+                    &plan,
+                    Buffers {
+                        src: srcData.cast(),
+                        dst: destData.cast(),
+                        names: Names { src: "srcData", dst: "destData" },
+                    },
+                )
+            }
         })
     })
 }

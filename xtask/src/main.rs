@@ -4,6 +4,7 @@ mod demo;
 mod dist;
 mod header;
 mod matrix;
+mod ptx;
 mod shell;
 mod test;
 mod tools;
@@ -27,6 +28,7 @@ const TASKS: &[Task] = &[
     Task { name: "dist", about: "builds the library and lays out target/dist/{lib,include}", run: dist::run },
     Task { name: "header", about: "writes include/cudnn.h; --check only compares", run: header::run },
     Task { name: "matrix", about: "writes MATRIX.md; --check only compares", run: matrix::run },
+    Task { name: "ptx", about: "compiles the CUDA kernels to PTX; --check only compares", run: ptx::run },
     Task { name: "test", about: "runs every test there is and sums them up", run: test::run },
 ];
 
