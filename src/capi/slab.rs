@@ -29,6 +29,10 @@ pub(crate) enum Kind {
     Tensor = 0xC2,
     /// `cudnnTensorTransformDescriptor_t`
     Transform = 0xC3,
+    /// `cudnnAlgorithmDescriptor_t`
+    Algorithm = 0xE1,
+    /// `cudnnAlgorithmPerformance_t`
+    AlgorithmPerformance = 0xE2,
 }
 
 impl Kind {
@@ -37,6 +41,8 @@ impl Kind {
             Kind::Context => "cudnnHandle_t",
             Kind::Tensor => "tensor descriptor",
             Kind::Transform => "tensor transform descriptor",
+            Kind::Algorithm => "algorithm descriptor",
+            Kind::AlgorithmPerformance => "algorithm performance",
         }
     }
 }

@@ -5,6 +5,7 @@ mod dist;
 mod header;
 mod matrix;
 mod shell;
+mod tables;
 mod test;
 mod tools;
 
@@ -25,7 +26,7 @@ const TASKS: &[Task] = &[
         run: demo::run,
     },
     Task { name: "dist", about: "builds the library and lays out target/dist/{lib,include}", run: dist::run },
-    Task { name: "header", about: "writes include/cudnn.h; --check only compares", run: header::run },
+    Task { name: "header", about: "writes include/{,v8/}cudnn.h; --check only compares", run: header::run },
     Task { name: "matrix", about: "writes MATRIX.md; --check only compares", run: matrix::run },
     Task { name: "test", about: "runs every test there is and sums them up", run: test::run },
 ];

@@ -67,6 +67,7 @@ pub unsafe extern "C" fn cudnnSetCTCLossDescriptor_v8(
 ///
 /// # Safety
 /// No pointer is followed.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetCTCLossDescriptor_v9(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
@@ -126,6 +127,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v8(
 ///
 /// # Safety
 /// No pointer is followed.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
     ctcLossDesc: cudnnCTCLossDescriptor_t,

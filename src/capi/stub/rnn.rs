@@ -98,6 +98,7 @@ pub unsafe extern "C" fn cudnnRNNSetClip_v8(
 ///
 /// # Safety
 /// No pointer is followed.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNSetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -128,6 +129,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
 ///
 /// # Safety
 /// No pointer is followed.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t,
