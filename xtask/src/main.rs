@@ -1,9 +1,12 @@
 //! Maintainers' tasks: `cargo xtask <task>`. Each task is one module; [`TASKS`] lists them.
 
+mod api;
 mod demo;
 mod dist;
 mod header;
+mod install;
 mod matrix;
+mod parts;
 mod shell;
 mod tables;
 mod test;
@@ -27,7 +30,17 @@ const TASKS: &[Task] = &[
     },
     Task { name: "dist", about: "builds the library and lays out target/dist/{lib,include}", run: dist::run },
     Task { name: "header", about: "writes include/{,v8/}cudnn.h; --check only compares", run: header::run },
+    Task {
+        name: "install",
+        about: "puts it all below --prefix DIR (and DESTDIR); --api 8 for version 8",
+        run: install::run,
+    },
     Task { name: "matrix", about: "writes MATRIX.md; --check only compares", run: matrix::run },
+    Task {
+        name: "uninstall",
+        about: "removes what install put below --prefix DIR, by its list",
+        run: install::uninstall,
+    },
     Task { name: "test", about: "runs every test there is and sums them up", run: test::run },
 ];
 
