@@ -15,6 +15,12 @@ pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let cell = shape.dst_cell;
+    if shape.bytes() <= TILE_BYTES {
+        let [dst, src] = shape.start;
+        // SAFETY: the run that the caller promises on either side; `copy` allows both to be the same bytes.
+        unsafe { operands.dst.offset(dst).copy_from(operands.src.offset(src), shape.bytes()) };
+        return Ok(());
+    }
     let grid = Grid::new(shape.loops(), shape.start, [(0, TILE_BYTES / cell)]);
     grid.run(machine, shape.bytes(), operands, |tile| {
         // SAFETY: the tile lies inside the run that the caller promises on either side; `copy` allows both to be

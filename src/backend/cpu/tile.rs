@@ -26,6 +26,29 @@ pub(super) fn transpose(cell: usize, isa: Isa) -> Transpose {
     with_cell!(cell, W => one_by_one::<W>)
 }
 
+/// The transpose that writes past the caches, if the processor can write a whole line at once.
+///
+/// As long as the destination is larger than the caches, this saves reading each line before it is overwritten.
+/// Beyond what [`Transpose`] asks, `rows * cell` must be a multiple of 64 and the destination rows 64-byte aligned;
+/// whoever hands the result to another thread must first call [`fence`].
+pub(super) fn streaming_transpose(cell: usize, isa: Isa) -> Option<Transpose> {
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_avx512() {
+        return x86::streaming_transpose(cell);
+    }
+    let _ = (cell, isa);
+    None
+}
+
+/// Orders what streaming transposes wrote before every later write of this thread.
+pub(super) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE belongs to the architecture.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    };
+}
+
 /// Cell by cell, along the destination.
 ///
 /// # Safety
@@ -72,6 +95,27 @@ mod x86 {
         })
     }
 
+    pub(super) fn streaming_transpose(cell: usize) -> Option<Transpose> {
+        match cell {
+            1 => Some(streaming::u8),
+            2 => Some(streaming::u16),
+            4 => Some(streaming::u32),
+            8 => Some(streaming::u64),
+            _ => None,
+        }
+    }
+
+    /// One pass over the registers, written out: a loop would keep them in memory.
+    macro_rules! pass {
+        (u8 $($rest:ident)*) => { pass!(@ $($rest)* 0 8, 1 9, 2 10, 3 11, 4 12, 5 13, 6 14, 7 15) };
+        (u16 $($rest:ident)*) => { pass!(@ $($rest)* 0 4, 1 5, 2 6, 3 7) };
+        (u32 $($rest:ident)*) => { pass!(@ $($rest)* 0 2, 1 3) };
+        (u64 $($rest:ident)*) => { pass!(@ $($rest)* 0 1) };
+        (@ $r:ident $lo:ident $hi:ident $($i:literal $j:literal),*) => {
+            $r = [$($lo($r[$i], $r[$j]), $hi($r[$i], $r[$j])),*]
+        };
+    }
+
     /// Defines one transpose: registers of `$lanes` lanes, filled by `$load` from rows `K` apart; fewer rows than
     /// a register takes go to `$narrower`.
     macro_rules! network {
@@ -107,25 +151,15 @@ mod x86 {
                                 r[k] = $load(corner.offset(k as isize * src_row), K as isize * src_row);
                             }
                         }
-                        // Straight code instead of a loop over the passes keeps the registers registers.
-                        macro_rules! pass {
-                            () => {
-                                let t = r;
-                                for k in 0..K / 2 {
-                                    r[2 * k] = $lo(t[k], t[k + K / 2]);
-                                    r[2 * k + 1] = $hi(t[k], t[k + K / 2]);
-                                }
-                            };
-                        }
-                        pass!();
+                        pass!($W r $lo $hi);
                         if K > 2 {
-                            pass!();
+                            pass!($W r $lo $hi);
                         }
                         if K > 4 {
-                            pass!();
+                            pass!($W r $lo $hi);
                         }
                         if K > 8 {
-                            pass!();
+                            pass!($W r $lo $hi);
                         }
                         // SAFETY: as above.
                         unsafe {
@@ -272,7 +306,7 @@ mod x86 {
         /// 16 bytes are readable at `p`, `p + step`, `p + 2 * step` and `p + 3 * step`.
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         #[inline]
-        unsafe fn load(p: *const u8, step: isize) -> __m512i {
+        pub(super) unsafe fn load(p: *const u8, step: isize) -> __m512i {
             // SAFETY: the caller's promise.
             unsafe {
                 let low = _mm256_loadu2_m128i(p.offset(step).cast(), p.cast());
@@ -321,6 +355,61 @@ mod x86 {
             _mm512_setzero_si512,
             load,
             _mm512_storeu_si512,
+            _mm512_unpacklo_epi64,
+            _mm512_unpackhi_epi64,
+            avx2::u64
+        );
+    }
+
+    /// Stores that bypass the caches. The narrower functions serve what has less than a register of rows or
+    /// columns, through the caches as ever.
+    mod streaming {
+        use super::avx512::load;
+        use super::*;
+
+        network!(
+            u8,
+            "avx512f,avx512bw,avx512dq,avx512vl",
+            4,
+            _mm512_setzero_si512,
+            load,
+            _mm512_stream_si512,
+            _mm512_unpacklo_epi8,
+            _mm512_unpackhi_epi8,
+            avx2::u8
+        );
+
+        network!(
+            u16,
+            "avx512f,avx512bw,avx512dq,avx512vl",
+            4,
+            _mm512_setzero_si512,
+            load,
+            _mm512_stream_si512,
+            _mm512_unpacklo_epi16,
+            _mm512_unpackhi_epi16,
+            avx2::u16
+        );
+
+        network!(
+            u32,
+            "avx512f,avx512bw,avx512dq,avx512vl",
+            4,
+            _mm512_setzero_si512,
+            load,
+            _mm512_stream_si512,
+            _mm512_unpacklo_epi32,
+            _mm512_unpackhi_epi32,
+            avx2::u32
+        );
+
+        network!(
+            u64,
+            "avx512f,avx512bw,avx512dq,avx512vl",
+            4,
+            _mm512_setzero_si512,
+            load,
+            _mm512_stream_si512,
             _mm512_unpacklo_epi64,
             _mm512_unpackhi_epi64,
             avx2::u64

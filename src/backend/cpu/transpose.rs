@@ -11,12 +11,17 @@ use crate::error::Result;
 const SHORT: usize = 4;
 
 /// Bytes of a move's tile along the destination: whole lines, so that each is written once.
-const DST_BYTES: usize = 512;
-/// Bytes of a move's tile along the source.
-const SRC_BYTES: usize = 256;
+const DST_BYTES: usize = 256;
+/// Bytes of a move's tile along the source: long enough for the processor to see a stream and read ahead.
+const SRC_BYTES: usize = 1024;
 
-/// A converting tile along destination and source; its source cells go through a buffer of 16 KiB.
-const CONVERT_TILE: (usize, usize) = (64, 32);
+/// Outputs from this size on leave the caches before anyone reads them, so they are written past the caches.
+const STREAMING_BYTES: usize = 16 << 20;
+/// A cache line: what one streaming store writes.
+const LINE: usize = 64;
+
+/// A converting tile along destination and source; its source cells go through a buffer of at most 32 KiB.
+const CONVERT_TILE: (usize, usize) = (64, 64);
 
 pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
     let long = |i: usize| shape.loops()[i].extent >= SHORT;
@@ -31,14 +36,31 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     let (src_row, dst_row) = (shape.loops()[d].src, shape.loops()[s].dst);
     let cell = shape.src_cell;
     if shape.is_move() {
-        let (along_dst, along_src) = ((DST_BYTES / cell).min(256), (SRC_BYTES / cell).min(128));
+        let (along_dst, along_src) = (DST_BYTES / cell, SRC_BYTES / cell);
         let grid = Grid::new(shape.loops(), shape.start, [(s, along_src), (d, along_dst)]);
+        let streaming = tile::streaming_transpose(cell, machine.isa)
+            .filter(|_| shape.bytes() >= STREAMING_BYTES && dst_row % LINE as isize == 0);
         return grid.run(machine, shape.bytes(), operands, |tile| {
             let [columns, rows] = tile.extents;
-            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
-            unsafe {
-                transpose(tile.dst, dst_row, tile.src, src_row, rows, columns);
+            let Some(streaming) = streaming else {
+                // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+                return unsafe { transpose(tile.dst, dst_row, tile.src, src_row, rows, columns) };
+            };
+            // All rows of the destination lie alike in their lines: up to the first line, whole lines, the rest.
+            let head = (tile.dst.addr().wrapping_neg() % LINE / cell).min(rows);
+            let aligned = (tile.dst.addr() + head * cell).is_multiple_of(LINE);
+            let body = if aligned { (rows - head) / (LINE / cell) * (LINE / cell) } else { 0 };
+            for (transpose, from, rows) in
+                [(transpose, 0, head), (streaming, head, body), (transpose, head + body, rows - head - body)]
+            {
+                // SAFETY: as above; the body starts at a line if the cells are aligned, as scalars are, and
+                // `body` is 0 where merged cells are not.
+                unsafe {
+                    let (dst, src) = (tile.dst.add(from * cell), tile.src.offset(from as isize * src_row));
+                    transpose(dst, dst_row, src, src_row, rows, columns);
+                }
             }
+            tile::fence();
         });
     }
     let row = row::row(shape.transform, machine.isa);
