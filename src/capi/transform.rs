@@ -10,7 +10,7 @@ use super::types::{
     cudnnFoldingDirection_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnTensorFormat_t,
     cudnnTensorTransformDescriptor_t, raw,
 };
-use super::{context, log, tensor};
+use super::{context, lifecycle, log, tensor};
 use crate::desc::transform::MAX_FOLDS;
 use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
 use crate::dtype::DataType;
@@ -33,12 +33,9 @@ static TRANSFORMS: Table<TransformDescriptor> = Table::new(Kind::Transform);
 pub unsafe extern "C" fn cudnnCreateTensorTransformDescriptor(
     transformDesc: *mut cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    entry("cudnnCreateTensorTransformDescriptor", format_args!("transformDesc={transformDesc:p}"), || {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(transformDesc, "transformDesc") }?;
-        out.set(std::ptr::without_provenance_mut(TRANSFORMS.insert(TransformDescriptor::default())?));
-        Ok(())
-    })
+    let name = "cudnnCreateTensorTransformDescriptor";
+    // SAFETY: as the caller promises.
+    unsafe { lifecycle::create(name, &TRANSFORMS, transformDesc, "transformDesc") }
 }
 
 /// Destroys a tensor transform descriptor; NULL is fine.
@@ -49,12 +46,8 @@ pub unsafe extern "C" fn cudnnCreateTensorTransformDescriptor(
 pub extern "C" fn cudnnDestroyTensorTransformDescriptor(
     transformDesc: cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    entry("cudnnDestroyTensorTransformDescriptor", format_args!("transformDesc={transformDesc:p}"), || {
-        if transformDesc.is_null() {
-            return Ok(());
-        }
-        TRANSFORMS.remove(transformDesc.addr(), "transformDesc").map(drop)
-    })
+    let name = "cudnnDestroyTensorTransformDescriptor";
+    lifecycle::destroy(name, &TRANSFORMS, transformDesc, "transformDesc")
 }
 
 /// Sets destination format, padding, fold factors and direction of a transform.
@@ -196,8 +189,8 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
 ///
 /// Both tensors have the same rank (2 to 8) and dims; an element of INT8x4, UINT8x4 or INT8x32 counts as its 4 or
 /// 32 channels. `alpha` and `beta` point to host `double` if y is DOUBLE, else to `float`. `x` and `y` point to
-/// the element of coordinates 0, on the host for the CPU core; they need no more alignment than one element.
-/// They may overlap: the result is as if all of x were read first. With beta = 0, y is never read; with alpha = 1
+/// the element of coordinates 0, on the host for the CPU core, on the device for the CUDA core; they need no more
+/// alignment than one element. They may overlap: the result is as if all of x were read first. With beta = 0, y is never read; with alpha = 1
 /// as well and equal types, every bit is kept. Padding channels of a blocked y are written as zero.
 ///
 /// Conversions round once, to nearest even; integers saturate and take NaN as 0.
@@ -205,7 +198,9 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
 /// off its element's alignment; BAD_PARAM if ranks or dims differ, or y repeats an address through stride 0;
 /// NOT_SUPPORTED for NCHW_VECT_C of a type of one channel, and in strict mode for the pairs that the original
-/// refuses (observed on 9.27.0). A failing call writes nothing.
+/// refuses (observed on 9.27.0). On the CUDA core NOT_SUPPORTED for an overlap unless every element is its own
+/// source, BAD_PARAM for memory that does not serve (with `CUDNN_SHIM_CHECK=1`), and EXECUTION_FAILED_CUDART for what
+/// the driver refuses, or reports of earlier work. A failing call writes nothing.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`,
