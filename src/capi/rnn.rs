@@ -185,6 +185,7 @@ pub extern "C" fn cudnnRNNSetClip_v8(
 /// Sets whether and between which bounds the LSTM cell state is clipped; the NaN rule stays.
 ///
 /// Status: as cudnnRNNSetClip_v8.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnRNNSetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -236,6 +237,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t,
