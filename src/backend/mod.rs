@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::ops::{Fill, Problem, Transform};
 
 pub mod cpu;
+pub mod cuda;
 pub mod reference;
 
 pub use cpu::{Isa, Machine};

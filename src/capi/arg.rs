@@ -1,7 +1,10 @@
 //! Checks of raw pointer arguments: the only place where a C pointer becomes a value or is written to.
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 
+use super::types::{CEnum, raw};
+use crate::desc::Choice;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
 
@@ -18,6 +21,17 @@ pub(crate) fn data(pointer: *const c_void, size: usize, argument: &'static str) 
         return Err(Error::argument(argument, pointer.addr() as i64, rule));
     }
     Ok(())
+}
+
+/// The alternative that an enum argument names.
+///
+/// # Errors
+/// Bad parameter for a number that is not in the list.
+pub(crate) fn choice<C: Choice, E: CEnum>(value: MaybeUninit<E>, argument: &'static str) -> Result<C> {
+    let code = raw(value);
+    C::from_code(code).ok_or_else(|| {
+        Error::argument(argument, code.into(), format!("the choices are 0 to {}", C::ALL.len() - 1))
+    })
 }
 
 /// A required place for one result.
@@ -42,6 +56,21 @@ impl<T> Out<T> {
     }
 }
 
+impl Out<c_int> {
+    /// A required place for an enumerator; any integer may be stored there.
+    ///
+    /// # Errors
+    /// Bad parameter for NULL.
+    ///
+    /// # Safety
+    /// As [`Out::new`].
+    pub(crate) unsafe fn code<E: CEnum>(pointer: *mut E, argument: &'static str) -> Result<Self> {
+        const { assert!(size_of::<E>() == size_of::<c_int>()) };
+        // SAFETY: handed on; enums have the size of an int.
+        unsafe { Out::new(pointer.cast::<c_int>(), argument) }
+    }
+}
+
 /// Stores a result whose place may be NULL.
 ///
 /// # Safety
@@ -51,6 +80,16 @@ pub(crate) unsafe fn set_optional<T>(pointer: *mut T, value: T) {
         // SAFETY: not NULL, and the caller vouches for the rest.
         unsafe { pointer.write_unaligned(value) }
     }
+}
+
+/// Stores an enumerator whose place may be NULL; any integer may be stored there.
+///
+/// # Safety
+/// `pointer` is NULL or valid for one write.
+pub(crate) unsafe fn set_optional_code<E: CEnum>(pointer: *mut E, code: c_int) {
+    const { assert!(size_of::<E>() == size_of::<c_int>()) };
+    // SAFETY: handed on; enums have the size of an int.
+    unsafe { set_optional(pointer.cast::<c_int>(), code) }
 }
 
 /// The first entries of a C array of `int`, at most as many as a descriptor has dimensions.
@@ -70,6 +109,22 @@ pub(crate) unsafe fn ints(array: *const c_int, len: c_int, argument: &'static st
         // SAFETY: not NULL, and the caller vouches for `len` entries.
         *value = i64::from(unsafe { array.add(index).read_unaligned() });
     }
+    Ok(values)
+}
+
+/// A C array of `len` ints, however long.
+///
+/// # Errors
+/// Bad parameter for NULL; host allocation if there is no memory for the copy.
+///
+/// # Safety
+/// `array` is NULL or valid for reads of `len` ints.
+pub(crate) unsafe fn int_list(array: *const c_int, len: usize, argument: &'static str) -> Result<Vec<c_int>> {
+    required(array, argument)?;
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| Error::HostAllocation { bytes: len.saturating_mul(4) })?;
+    // SAFETY: not NULL, and the caller vouches for `len` entries.
+    values.extend((0..len).map(|index| unsafe { array.add(index).read_unaligned() }));
     Ok(values)
 }
 
@@ -105,5 +160,41 @@ pub(crate) unsafe fn store<T>(array: *mut T, values: impl IntoIterator<Item = T>
     for (index, value) in values.into_iter().enumerate() {
         // SAFETY: the caller vouches for this many entries.
         unsafe { array.add(index).write_unaligned(value) }
+    }
+}
+
+/// Copies `values` to a C array of `count` ints whose pointer was checked, zeros behind the last value; nothing if
+/// `count` is negative.
+///
+/// # Safety
+/// `array` is valid for `count` writes.
+pub(crate) unsafe fn store_padded(array: *mut c_int, values: &[i64], count: c_int) {
+    let padded = values.iter().map(|&value| value as c_int).chain(std::iter::repeat(0));
+    // SAFETY: the caller vouches for this many entries.
+    unsafe { store(array, padded.take(usize::try_from(count).unwrap_or(0))) }
+}
+
+/// Copies ints to a C array whose pointer was checked, up to the first that is an error.
+///
+/// # Errors
+/// That error.
+///
+/// # Safety
+/// `array` is valid for as many writes as `values` yields.
+pub(crate) unsafe fn store_until_error(
+    array: *mut c_int,
+    values: impl Iterator<Item = Result<i64>>,
+) -> Result<()> {
+    for (index, value) in values.enumerate() {
+        // SAFETY: the caller vouches for this many entries.
+        unsafe { array.add(index).write_unaligned(value? as c_int) }
+    }
+    Ok(())
+}
+
+/// Stores the first entries of a short array one by one, zeros where it ends.
+pub(crate) fn set_first(places: &[Out<c_int>], values: &[i64]) {
+    for (axis, place) in places.iter().enumerate() {
+        place.set(values.get(axis).copied().unwrap_or(0) as c_int);
     }
 }

@@ -2,4 +2,5 @@
 
 mod context;
 
+pub use crate::backend::cuda::Names;
 pub use context::{Buffers, Context};

@@ -7,6 +7,7 @@ mod header;
 mod install;
 mod matrix;
 mod parts;
+mod ptx;
 mod shell;
 mod tables;
 mod test;
@@ -41,6 +42,7 @@ const TASKS: &[Task] = &[
         about: "removes what install put below --prefix DIR, by its list",
         run: install::uninstall,
     },
+    Task { name: "ptx", about: "compiles the CUDA kernels to PTX; --check only compares", run: ptx::run },
     Task { name: "test", about: "runs every test there is and sums them up", run: test::run },
 ];
 

@@ -16,7 +16,6 @@ mod backend;
 mod batch_norm;
 #[cfg(not(feature = "cudnn8"))]
 mod causal_conv;
-mod convolution;
 mod convolution_backward;
 mod convolution_forward;
 mod ctc;
