@@ -37,12 +37,12 @@ const TASKS: &[Task] = &[
         run: install::run,
     },
     Task { name: "matrix", about: "writes MATRIX.md; --check only compares", run: matrix::run },
+    Task { name: "ptx", about: "compiles the CUDA kernels to PTX; --check only compares", run: ptx::run },
     Task {
         name: "uninstall",
         about: "removes what install put below --prefix DIR, by its list",
         run: install::uninstall,
     },
-    Task { name: "ptx", about: "compiles the CUDA kernels to PTX; --check only compares", run: ptx::run },
     Task { name: "test", about: "runs every test there is and sums them up", run: test::run },
 ];
 
