@@ -97,9 +97,9 @@ fn main() -> ExitCode {
     if let Err(failure) = setting.check_log(&programs) {
         failures.push(format!("log: {failure}"));
     }
-    println!("{ran} runs, {skipped} skipped, {} failed", failures.len());
     failures.iter().for_each(|failure| println!("{failure}"));
-    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    // The check of the log is one run more.
+    common::conclude((ran + 1) - failures.len(), failures.len(), skipped)
 }
 
 /// All programs, in order of their names.
