@@ -222,28 +222,6 @@ typedef enum cudnnStatus_t {
     CUDNN_STATUS_VERSION_MISMATCH CUDNN_DEPRECATED_ENUM = CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
 } cudnnStatus_t;
 
-/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
-typedef enum cudnnErrQueryMode_t {
-    /** Read the stored code as it is. */
-    CUDNN_ERRQUERY_RAWCODE = 0,
-    /** Report what is known without waiting for queued work. */
-    CUDNN_ERRQUERY_NONBLOCKING = 1,
-    /** Wait for queued work, then report. */
-    CUDNN_ERRQUERY_BLOCKING = 2,
-} cudnnErrQueryMode_t;
-
-/** How serious a log message is. */
-typedef enum cudnnSeverity_t {
-    /** The process cannot go on. */
-    CUDNN_SEV_FATAL = 0,
-    /** A call failed. */
-    CUDNN_SEV_ERROR = 1,
-    /** A call went through, but something looks wrong. */
-    CUDNN_SEV_WARNING = 2,
-    /** One line for each call. */
-    CUDNN_SEV_INFO = 3,
-} cudnnSeverity_t;
-
 /** Activation functions. */
 typedef enum cudnnActivationMode_t {
     /** `1 / (1 + exp(-x))` */
@@ -269,6 +247,56 @@ typedef enum cudnnNanPropagation_t {
     /** A NaN stays a NaN. */
     CUDNN_PROPAGATE_NAN CUDNN_DEPRECATED_ENUM = 1,
 } cudnnNanPropagation_t;
+
+/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
+typedef enum cudnnErrQueryMode_t {
+    /** Read the stored code as it is. */
+    CUDNN_ERRQUERY_RAWCODE = 0,
+    /** Report what is known without waiting for queued work. */
+    CUDNN_ERRQUERY_NONBLOCKING = 1,
+    /** Wait for queued work, then report. */
+    CUDNN_ERRQUERY_BLOCKING = 2,
+} cudnnErrQueryMode_t;
+
+/** How serious a log message is. */
+typedef enum cudnnSeverity_t {
+    /** The process cannot go on. */
+    CUDNN_SEV_FATAL = 0,
+    /** A call failed. */
+    CUDNN_SEV_ERROR = 1,
+    /** A call went through, but something looks wrong. */
+    CUDNN_SEV_WARNING = 2,
+    /** One line for each call. */
+    CUDNN_SEV_INFO = 3,
+} cudnnSeverity_t;
+
+/** Which arithmetic units a call may use. */
+typedef enum cudnnMathType_t {
+    /** Whatever keeps the precision of the types. */
+    CUDNN_DEFAULT_MATH = 0,
+    /** Tensor cores are allowed. */
+    CUDNN_TENSOR_OP_MATH = 1,
+    /** Tensor cores are allowed, also by rounding the inputs. */
+    CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2,
+    /** Only fused multiply-add units. */
+    CUDNN_FMA_MATH = 3,
+} cudnnMathType_t;
+
+/** Whether 8-bit filters and biases are reordered before use. */
+typedef enum cudnnReorderType_t {
+    /** Reorder where the kernels want it. */
+    CUDNN_DEFAULT_REORDER = 0,
+    /** The caller has reordered already. */
+    CUDNN_NO_REORDER = 1,
+} cudnnReorderType_t CUDNN_DEPRECATED;
+
+/** Whether the filter is flipped. */
+typedef enum cudnnConvolutionMode_t {
+    /** Convolution in the mathematical sense: the filter is flipped. */
+    CUDNN_CONVOLUTION = 0,
+    /** The filter is applied as it lies. */
+    CUDNN_CROSS_CORRELATION = 1,
+} cudnnConvolutionMode_t;
 
 /** What one element of a tensor is. */
 typedef enum cudnnDataType_t {
@@ -322,6 +350,110 @@ typedef enum cudnnDataType_t {
     CUDNN_DATA_FP8_E5M3 = 23,
 } cudnnDataType_t;
 
+/** Order in which the dimensions of a packed tensor lie in memory, outermost first. */
+typedef enum cudnnTensorFormat_t {
+    /** N, C, then the spatial dimensions. */
+    CUDNN_TENSOR_NCHW = 0,
+    /** N, the spatial dimensions, then C. */
+    CUDNN_TENSOR_NHWC = 1,
+    /** As NCHW, with vectors of 4 or 32 channels as elements. */
+    CUDNN_TENSOR_NCHW_VECT_C = 2,
+} cudnnTensorFormat_t;
+
+/** Over which elements batch normalisation takes its statistics. */
+typedef enum cudnnBatchNormMode_t {
+    /** Over N: one mean for each C, H and W. */
+    CUDNN_BATCHNORM_PER_ACTIVATION = 0,
+    /** Over N, H and W: one mean for each C. */
+    CUDNN_BATCHNORM_SPATIAL = 1,
+    /** As spatial, with kernels that keep data on the chip. */
+    CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2,
+} cudnnBatchNormMode_t CUDNN_DEPRECATED;
+
+/** Over which elements a normalisation takes its statistics. */
+typedef enum cudnnNormMode_t {
+    /** Over N: one mean for each C, H and W. */
+    CUDNN_NORM_PER_ACTIVATION = 0,
+    /** Over N, H and W: one mean for each C. */
+    CUDNN_NORM_PER_CHANNEL = 1,
+} cudnnNormMode_t CUDNN_DEPRECATED;
+
+/** What `cudnnOpTensor` does with each pair of elements. */
+typedef enum cudnnOpTensorOp_t {
+    /** `a + b` */
+    CUDNN_OP_TENSOR_ADD = 0,
+    /** `a * b` */
+    CUDNN_OP_TENSOR_MUL = 1,
+    /** The smaller of a and b. */
+    CUDNN_OP_TENSOR_MIN = 2,
+    /** The larger of a and b. */
+    CUDNN_OP_TENSOR_MAX = 3,
+    /** Square root of a; b is ignored. */
+    CUDNN_OP_TENSOR_SQRT = 4,
+    /** 1 - a; b is ignored. */
+    CUDNN_OP_TENSOR_NOT = 5,
+} cudnnOpTensorOp_t;
+
+/** What a pooling window makes of its elements. */
+typedef enum cudnnPoolingMode_t {
+    /** Maximum. */
+    CUDNN_POOLING_MAX = 0,
+    /** Mean, padding counted as zeros. */
+    CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1,
+    /** Mean of the elements inside the tensor. */
+    CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2,
+    /** Maximum, with a gradient that is the same in every run. */
+    CUDNN_POOLING_MAX_DETERMINISTIC = 3,
+} cudnnPoolingMode_t CUDNN_DEPRECATED;
+
+/** How `cudnnReduceTensor` joins the elements that meet in one output element. */
+typedef enum cudnnReduceTensorOp_t {
+    /** Sum. */
+    CUDNN_REDUCE_TENSOR_ADD = 0,
+    /** Product. */
+    CUDNN_REDUCE_TENSOR_MUL = 1,
+    /** Minimum. */
+    CUDNN_REDUCE_TENSOR_MIN = 2,
+    /** Maximum. */
+    CUDNN_REDUCE_TENSOR_MAX = 3,
+    /** Largest absolute value. */
+    CUDNN_REDUCE_TENSOR_AMAX = 4,
+    /** Arithmetic mean. */
+    CUDNN_REDUCE_TENSOR_AVG = 5,
+    /** Sum of absolute values. */
+    CUDNN_REDUCE_TENSOR_NORM1 = 6,
+    /** Square root of the sum of squares. */
+    CUDNN_REDUCE_TENSOR_NORM2 = 7,
+    /** Product of the elements that are not zero. */
+    CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8,
+} cudnnReduceTensorOp_t;
+
+/** Whether a reduction also tells where its result came from. */
+typedef enum cudnnReduceTensorIndices_t {
+    /** Values only. */
+    CUDNN_REDUCE_TENSOR_NO_INDICES = 0,
+    /** One index per output, counted through all reduced dimensions. */
+    CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1,
+} cudnnReduceTensorIndices_t CUDNN_DEPRECATED;
+
+/** Width of the indices that a reduction writes. */
+typedef enum cudnnIndicesType_t {
+    /** Unsigned, 4 bytes each. */
+    CUDNN_32BIT_INDICES = 0,
+    /** Unsigned, 8 bytes each. */
+    CUDNN_64BIT_INDICES = 1,
+    /** Unsigned, 2 bytes each. */
+    CUDNN_16BIT_INDICES = 2,
+    /** Unsigned, 1 byte each. */
+    CUDNN_8BIT_INDICES = 3,
+} cudnnIndicesType_t CUDNN_DEPRECATED;
+
+/** How a spatial transformer samples between grid points. */
+typedef enum cudnnSamplerType_t {
+    /** Linear in both directions. */
+    CUDNN_SAMPLER_BILINEAR = 0,
+} cudnnSamplerType_t;
+
 /** Dimensions of sequence data. */
 typedef enum cudnnSeqDataAxis_t {
     /** Position in the sequence. */
@@ -333,18 +465,6 @@ typedef enum cudnnSeqDataAxis_t {
     /** Entry of the vector. */
     CUDNN_SEQDATA_VECT_DIM = 3,
 } cudnnSeqDataAxis_t;
-
-/** Which arithmetic units a call may use. */
-typedef enum cudnnMathType_t {
-    /** Whatever keeps the precision of the types. */
-    CUDNN_DEFAULT_MATH = 0,
-    /** Tensor cores are allowed. */
-    CUDNN_TENSOR_OP_MATH = 1,
-    /** Tensor cores are allowed, also by rounding the inputs. */
-    CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2,
-    /** Only fused multiply-add units. */
-    CUDNN_FMA_MATH = 3,
-} cudnnMathType_t;
 
 /** Groups of weights of multi-head attention. */
 typedef enum cudnnMultiHeadAttnWeightKind_t {
@@ -1306,16 +1426,6 @@ typedef enum cudnnBackendAttributeType_t {
     CUDNN_TYPE_OPERATIONGRAPH_MODE = 32,
 } cudnnBackendAttributeType_t;
 
-/** Over which elements batch normalisation takes its statistics. */
-typedef enum cudnnBatchNormMode_t {
-    /** Over N: one mean for each C, H and W. */
-    CUDNN_BATCHNORM_PER_ACTIVATION = 0,
-    /** Over N, H and W: one mean for each C. */
-    CUDNN_BATCHNORM_SPATIAL = 1,
-    /** As spatial, with kernels that keep data on the chip. */
-    CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2,
-} cudnnBatchNormMode_t CUDNN_DEPRECATED;
-
 /** What follows batch normalisation in the same call. */
 typedef enum cudnnBatchNormOps_t {
     /** Nothing. */
@@ -1333,22 +1443,6 @@ typedef enum cudnnCausalConv1dActivation_t {
     /** `x / (1 + exp(-x))` */
     CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1,
 } cudnnCausalConv1dActivation_t;
-
-/** Whether 8-bit filters and biases are reordered before use. */
-typedef enum cudnnReorderType_t {
-    /** Reorder where the kernels want it. */
-    CUDNN_DEFAULT_REORDER = 0,
-    /** The caller has reordered already. */
-    CUDNN_NO_REORDER = 1,
-} cudnnReorderType_t CUDNN_DEPRECATED;
-
-/** Whether the filter is flipped. */
-typedef enum cudnnConvolutionMode_t {
-    /** Convolution in the mathematical sense: the filter is flipped. */
-    CUDNN_CONVOLUTION = 0,
-    /** The filter is applied as it lies. */
-    CUDNN_CROSS_CORRELATION = 1,
-} cudnnConvolutionMode_t;
 
 /** Algorithms of the convolution's data gradient. */
 typedef enum cudnnConvolutionBwdDataAlgo_t {
@@ -1375,16 +1469,6 @@ typedef enum cudnnDeterminism_t {
     /** Every run gives the same bits. */
     CUDNN_DETERMINISTIC = 1,
 } cudnnDeterminism_t;
-
-/** Order in which the dimensions of a packed tensor lie in memory, outermost first. */
-typedef enum cudnnTensorFormat_t {
-    /** N, C, then the spatial dimensions. */
-    CUDNN_TENSOR_NCHW = 0,
-    /** N, the spatial dimensions, then C. */
-    CUDNN_TENSOR_NHWC = 1,
-    /** As NCHW, with vectors of 4 or 32 channels as elements. */
-    CUDNN_TENSOR_NCHW_VECT_C = 2,
-} cudnnTensorFormat_t;
 
 /** Algorithms of the convolution's filter gradient. */
 typedef enum cudnnConvolutionBwdFilterAlgo_t {
@@ -1636,14 +1720,6 @@ typedef enum cudnnDivNormMode_t {
     CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
 } cudnnDivNormMode_t;
 
-/** Over which elements a normalisation takes its statistics. */
-typedef enum cudnnNormMode_t {
-    /** Over N: one mean for each C, H and W. */
-    CUDNN_NORM_PER_ACTIVATION = 0,
-    /** Over N, H and W: one mean for each C. */
-    CUDNN_NORM_PER_CHANNEL = 1,
-} cudnnNormMode_t CUDNN_DEPRECATED;
-
 /** What follows a normalisation in the same call. */
 typedef enum cudnnNormOps_t {
     /** Nothing. */
@@ -1661,76 +1737,6 @@ typedef enum cudnnNormAlgo_t {
     /** Kernels that keep data on the chip. */
     CUDNN_NORM_ALGO_PERSIST = 1,
 } cudnnNormAlgo_t CUDNN_DEPRECATED;
-
-/** What `cudnnOpTensor` does with each pair of elements. */
-typedef enum cudnnOpTensorOp_t {
-    /** `a + b` */
-    CUDNN_OP_TENSOR_ADD = 0,
-    /** `a * b` */
-    CUDNN_OP_TENSOR_MUL = 1,
-    /** The smaller of a and b. */
-    CUDNN_OP_TENSOR_MIN = 2,
-    /** The larger of a and b. */
-    CUDNN_OP_TENSOR_MAX = 3,
-    /** Square root of a; b is ignored. */
-    CUDNN_OP_TENSOR_SQRT = 4,
-    /** 1 - a; b is ignored. */
-    CUDNN_OP_TENSOR_NOT = 5,
-} cudnnOpTensorOp_t;
-
-/** What a pooling window makes of its elements. */
-typedef enum cudnnPoolingMode_t {
-    /** Maximum. */
-    CUDNN_POOLING_MAX = 0,
-    /** Mean, padding counted as zeros. */
-    CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1,
-    /** Mean of the elements inside the tensor. */
-    CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2,
-    /** Maximum, with a gradient that is the same in every run. */
-    CUDNN_POOLING_MAX_DETERMINISTIC = 3,
-} cudnnPoolingMode_t CUDNN_DEPRECATED;
-
-/** How `cudnnReduceTensor` joins the elements that meet in one output element. */
-typedef enum cudnnReduceTensorOp_t {
-    /** Sum. */
-    CUDNN_REDUCE_TENSOR_ADD = 0,
-    /** Product. */
-    CUDNN_REDUCE_TENSOR_MUL = 1,
-    /** Minimum. */
-    CUDNN_REDUCE_TENSOR_MIN = 2,
-    /** Maximum. */
-    CUDNN_REDUCE_TENSOR_MAX = 3,
-    /** Largest absolute value. */
-    CUDNN_REDUCE_TENSOR_AMAX = 4,
-    /** Arithmetic mean. */
-    CUDNN_REDUCE_TENSOR_AVG = 5,
-    /** Sum of absolute values. */
-    CUDNN_REDUCE_TENSOR_NORM1 = 6,
-    /** Square root of the sum of squares. */
-    CUDNN_REDUCE_TENSOR_NORM2 = 7,
-    /** Product of the elements that are not zero. */
-    CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8,
-} cudnnReduceTensorOp_t;
-
-/** Whether a reduction also tells where its result came from. */
-typedef enum cudnnReduceTensorIndices_t {
-    /** Values only. */
-    CUDNN_REDUCE_TENSOR_NO_INDICES = 0,
-    /** One index per output, counted through all reduced dimensions. */
-    CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1,
-} cudnnReduceTensorIndices_t CUDNN_DEPRECATED;
-
-/** Width of the indices that a reduction writes. */
-typedef enum cudnnIndicesType_t {
-    /** Unsigned, 4 bytes each. */
-    CUDNN_32BIT_INDICES = 0,
-    /** Unsigned, 8 bytes each. */
-    CUDNN_64BIT_INDICES = 1,
-    /** Unsigned, 2 bytes each. */
-    CUDNN_16BIT_INDICES = 2,
-    /** Unsigned, 1 byte each. */
-    CUDNN_8BIT_INDICES = 3,
-} cudnnIndicesType_t CUDNN_DEPRECATED;
 
 /** Algorithms of recurrent networks. */
 typedef enum cudnnRNNAlgo_t {
@@ -1829,12 +1835,6 @@ typedef enum cudnnSoftmaxMode_t {
     /** Over C of each N, H and W. */
     CUDNN_SOFTMAX_MODE_CHANNEL = 1,
 } cudnnSoftmaxMode_t;
-
-/** How a spatial transformer samples between grid points. */
-typedef enum cudnnSamplerType_t {
-    /** Linear in both directions. */
-    CUDNN_SAMPLER_BILINEAR = 0,
-} cudnnSamplerType_t;
 
 /** Which way a tensor transform folds. */
 typedef enum cudnnFoldingDirection_t {
@@ -2360,6 +2360,9 @@ typedef struct cudnnTensorStruct cudnnTensorStruct;
 /** The data behind a [`cudnnTensorTransformDescriptor_t`]. */
 typedef struct cudnnTensorTransformStruct cudnnTensorTransformStruct;
 
+/** Mode, NaN rule and coefficient of an activation. */
+typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t CUDNN_DEPRECATED;
+
 /** A library context: the core, the stream and the last error of a caller. */
 typedef struct cudnnContext *cudnnHandle_t;
 
@@ -2398,11 +2401,32 @@ typedef void (*cudnnCallback_t)(cudnnSeverity_t sev,
                                 const cudnnDebug_t *dbg,
                                 const char *msg);
 
-/** Mode, NaN rule and coefficient of an activation. */
-typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t CUDNN_DEPRECATED;
+/** Padding, strides, dilation, mode and types of a convolution. */
+typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t CUDNN_DEPRECATED;
 
 /** Type, dimensions and strides of a tensor. */
 typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
+
+/** Type, format and dimensions of a filter. */
+typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t CUDNN_DEPRECATED;
+
+/** Probability and random state of a dropout. */
+typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
+
+/** Window and coefficients of a local response normalisation. */
+typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
+
+/** Operation, compute type and NaN rule of `cudnnOpTensor`. */
+typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t CUDNN_DEPRECATED;
+
+/** Mode, window, padding and strides of a pooling. */
+typedef struct cudnnPoolingStruct *cudnnPoolingDescriptor_t CUDNN_DEPRECATED;
+
+/** Operation, compute type, NaN rule and indices of `cudnnReduceTensor`. */
+typedef struct cudnnReduceTensorStruct *cudnnReduceTensorDescriptor_t CUDNN_DEPRECATED;
+
+/** Sampler, type and dimensions of a spatial transformer. */
+typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
 
 /** Type, axes and lengths of the sequences of an attention. */
 typedef struct cudnnSeqDataStruct *cudnnSeqDataDescriptor_t CUDNN_DEPRECATED;
@@ -2410,17 +2434,8 @@ typedef struct cudnnSeqDataStruct *cudnnSeqDataDescriptor_t CUDNN_DEPRECATED;
 /** Heads, sizes and types of a multi-head attention. */
 typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t CUDNN_DEPRECATED;
 
-/** Probability and random state of a dropout. */
-typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
-
 /** An object of the graph API, of any kind. */
 typedef void *cudnnBackendDescriptor_t;
-
-/** Padding, strides, dilation, mode and types of a convolution. */
-typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t CUDNN_DEPRECATED;
-
-/** Type, format and dimensions of a filter. */
-typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t CUDNN_DEPRECATED;
 
 /** How one algorithm of the convolution's data gradient did. */
 typedef struct cudnnConvolutionBwdDataAlgoPerfStruct {
@@ -2520,26 +2535,11 @@ typedef struct cudnnGnnCscGraph_t {
     cudnnDataType_t idxType;
 } cudnnGnnCscGraph_t;
 
-/** Window and coefficients of a local response normalisation. */
-typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
-
-/** Operation, compute type and NaN rule of `cudnnOpTensor`. */
-typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t CUDNN_DEPRECATED;
-
-/** Mode, window, padding and strides of a pooling. */
-typedef struct cudnnPoolingStruct *cudnnPoolingDescriptor_t CUDNN_DEPRECATED;
-
-/** Operation, compute type, NaN rule and indices of `cudnnReduceTensor`. */
-typedef struct cudnnReduceTensorStruct *cudnnReduceTensorDescriptor_t CUDNN_DEPRECATED;
-
 /** Cell, sizes, directions and types of a recurrent network. */
 typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
 
 /** Type, layout and lengths of a batch of sequences. */
 typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
-
-/** Sampler, type and dimensions of a spatial transformer. */
-typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
 
 /** A rational number. */
 typedef struct cudnnFractionStruct {
@@ -2555,6 +2555,38 @@ typedef struct cudnnFractionStruct cudnnFraction_t;
 #ifdef __cplusplus
 extern "C" {
 #endif /* __cplusplus */
+
+/** Creates an activation descriptor: sigmoid, and 1 as beta of swish. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *activationDesc);
+
+/** Destroys an activation descriptor; NULL is fine. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t activationDesc);
+
+/** Sets mode, NaN rule and coefficient of an activation. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
+                                           cudnnActivationMode_t mode,
+                                           cudnnNanPropagation_t reluNanOpt,
+                                           double coef);
+
+/** Reads mode, NaN rule and coefficient of an activation. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
+                                           cudnnActivationMode_t *mode,
+                                           cudnnNanPropagation_t *reluNanOpt,
+                                           double *coef);
+
+/** Sets beta of the swish activation to any value. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
+                                                    double swish_beta);
+
+/** Reads beta of the swish activation, 1 before it is set. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
+                                                    double *swish_beta);
 
 /** Creates a handle. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
@@ -2584,40 +2616,365 @@ cudnnStatus_t cudnnSetCallback(unsigned int mask, void *udata, cudnnCallback_t f
 /** The callback as stored. */
 cudnnStatus_t cudnnGetCallback(unsigned int *mask, void **udata, cudnnCallback_t *fptr);
 
+/** Creates a convolution descriptor: no dimensions, 1 group. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *convDesc);
+
+/** Destroys a convolution descriptor; NULL is fine. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t convDesc);
+
+/** Sets which arithmetic units a convolution may use. The value is kept; the CPU core has no choice. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc,
+                                          cudnnMathType_t mathType);
+
+/** Reads which arithmetic units a convolution may use. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc,
+                                          cudnnMathType_t *mathType);
+
+/** Sets the number of channel groups of a convolution. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc,
+                                            int groupCount);
+
+/** Reads the number of channel groups of a convolution, 1 before it is set. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc,
+                                            int *groupCount);
+
+/** Sets whether 8-bit filters are reordered before use. The value is kept; the CPU core never does. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
+                                             cudnnReorderType_t reorderType);
+
+/** Reads whether 8-bit filters are reordered before use. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
+                                             cudnnReorderType_t *reorderType);
+
+/** Sets padding, strides, dilation, mode and compute type of a 2-D convolution. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int pad_h,
+                                              int pad_w,
+                                              int u,
+                                              int v,
+                                              int dilation_h,
+                                              int dilation_w,
+                                              cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t computeType);
+
+/** Sets padding, strides, dilation, mode and compute type of a convolution of 0 to 6 spatial dimensions. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int arrayLength,
+                                              const int *padA,
+                                              const int *filterStrideA,
+                                              const int *dilationA,
+                                              cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t computeType);
+
+/** Reads a convolution's first two paddings, strides and dilations, zeros where there are fewer, mode and compute type. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int *pad_h,
+                                              int *pad_w,
+                                              int *u,
+                                              int *v,
+                                              int *dilation_h,
+                                              int *dilation_w,
+                                              cudnnConvolutionMode_t *mode,
+                                              cudnnDataType_t *computeType);
+
+/** Reads a convolution: exactly `arrayLengthRequested` paddings, strides and dilations, zeros beyond its rank. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
+                                              int arrayLengthRequested,
+                                              int *arrayLength,
+                                              int *padA,
+                                              int *strideA,
+                                              int *dilationA,
+                                              cudnnConvolutionMode_t *mode,
+                                              cudnnDataType_t *computeType);
+
+/** Output dimensions of a 2-D convolution. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
+                                                    cudnnTensorDescriptor_t inputTensorDesc,
+                                                    cudnnFilterDescriptor_t filterDesc,
+                                                    int *n,
+                                                    int *c,
+                                                    int *h,
+                                                    int *w);
+
+/** Output dimensions: `1 + (in + 2 * pad - ((k - 1) * dilation + 1)) / stride` each, after N and K. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
+                                                    cudnnTensorDescriptor_t inputTensorDesc,
+                                                    cudnnFilterDescriptor_t filterDesc,
+                                                    int nbDims,
+                                                    int *tensorOuputDimA);
+
+/** The most results that a search for forward algorithms gives: 10. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithmMaxCount(cudnnHandle_t handle,
+                                                          int *count);
+
+/** The most results that a search for data gradient algorithms gives: 8. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t handle,
+                                                               int *count);
+
+/** The most results that a search for filter gradient algorithms gives: 9. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(cudnnHandle_t handle,
+                                                                 int *count);
+
+/** Creates a dropout descriptor: probability 0, no random state. */
+cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *dropoutDesc);
+
+/** Destroys a dropout descriptor; NULL is fine. The random state stays the caller's. */
+cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc);
+
+/** Bytes of random state that the caller provides for a dropout: 16. */
+cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *sizeInBytes);
+
+/** Bytes that dropout keeps between forward and backward: one bit per element, in words of 4 bytes. */
+cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t xdesc, size_t *sizeInBytes);
+
+/** Sets probability and seed of a dropout, and where its random state lies. */
+cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
+                                        cudnnHandle_t handle,
+                                        float dropout,
+                                        void *states,
+                                        size_t stateSizeInBytes,
+                                        unsigned long long seed);
+
+/** Sets probability and seed of a dropout, and where a random state lies that an earlier dropout has left. */
+cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
+                                            cudnnHandle_t handle,
+                                            float dropout,
+                                            void *states,
+                                            size_t stateSizeInBytes,
+                                            unsigned long long seed);
+
+/** Reads probability, address of the random state, and seed of a dropout. */
+cudnnStatus_t cudnnGetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
+                                        cudnnHandle_t handle,
+                                        float *dropout,
+                                        void **states,
+                                        unsigned long long *seed);
+
+/** Creates a filter descriptor: type float, no dimensions. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filterDesc);
+
+/** Destroys a filter descriptor; NULL is fine. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filterDesc);
+
+/** Sets a packed filter of K x C x H x W. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t dataType,
+                                         cudnnTensorFormat_t format,
+                                         int k,
+                                         int c,
+                                         int h,
+                                         int w);
+
+/** Sets a packed filter of 3 to 8 dimensions: K x C x spatial. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t dataType,
+                                         cudnnTensorFormat_t format,
+                                         int nbDims,
+                                         const int *filterDimA);
+
+/** Reads type, format and the first four dimensions of a filter; zeros where there are fewer. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         cudnnDataType_t *dataType,
+                                         cudnnTensorFormat_t *format,
+                                         int *k,
+                                         int *c,
+                                         int *h,
+                                         int *w);
+
+/** Reads type, format, rank and exactly `nbDimsRequested` dimensions of a filter, zeros beyond its rank. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
+                                         int nbDimsRequested,
+                                         cudnnDataType_t *dataType,
+                                         cudnnTensorFormat_t *format,
+                                         int *nbDims,
+                                         int *filterDimA);
+
+/** Bytes that a filter takes: the product of its stored dims times the element size; 0 before the first setter. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetFilterSizeInBytes(cudnnFilterDescriptor_t filterDesc,
+                                        size_t *size);
+
+/** Creates the descriptor of a local response normalisation: n 5, alpha 1e-4, beta 0.75, k 2. */
+cudnnStatus_t cudnnCreateLRNDescriptor(cudnnLRNDescriptor_t *normDesc);
+
+/** Destroys the descriptor of a local response normalisation; NULL is fine. */
+cudnnStatus_t cudnnDestroyLRNDescriptor(cudnnLRNDescriptor_t lrnDesc);
+
+/** Sets window and coefficients of a local response normalisation. */
+cudnnStatus_t cudnnSetLRNDescriptor(cudnnLRNDescriptor_t normDesc,
+                                    unsigned int lrnN,
+                                    double lrnAlpha,
+                                    double lrnBeta,
+                                    double lrnK);
+
+/** Reads window and coefficients of a local response normalisation. */
+cudnnStatus_t cudnnGetLRNDescriptor(cudnnLRNDescriptor_t normDesc,
+                                    unsigned int *lrnN,
+                                    double *lrnAlpha,
+                                    double *lrnBeta,
+                                    double *lrnK);
+
+/** Sets a descriptor to the tensor of scale, bias, mean or variance of a batch normalisation of x. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derivedBnDesc,
+                                            cudnnTensorDescriptor_t xDesc,
+                                            cudnnBatchNormMode_t mode);
+
+/** Sets two descriptors to the tensor of scale and bias, and of mean and variance, of a normalisation of x. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDeriveNormTensorDescriptor(cudnnTensorDescriptor_t derivedNormScaleBiasDesc,
+                                              cudnnTensorDescriptor_t derivedNormMeanVarDesc,
+                                              cudnnTensorDescriptor_t xDesc,
+                                              cudnnNormMode_t mode,
+                                              int groupCnt);
+
+/** Creates an op tensor descriptor: ADD, computed in float. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreateOpTensorDescriptor(cudnnOpTensorDescriptor_t *opTensorDesc);
+
+/** Destroys an op tensor descriptor; NULL is fine. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc);
+
+/** Sets operation, compute type and NaN rule of cudnnOpTensor. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
+                                         cudnnOpTensorOp_t opTensorOp,
+                                         cudnnDataType_t opTensorCompType,
+                                         cudnnNanPropagation_t opTensorNanOpt);
+
+/** Reads operation, compute type and NaN rule of cudnnOpTensor. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
+                                         cudnnOpTensorOp_t *opTensorOp,
+                                         cudnnDataType_t *opTensorCompType,
+                                         cudnnNanPropagation_t *opTensorNanOpt);
+
+/** Creates a pooling descriptor: maximum, no dimensions. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t *poolingDesc);
+
+/** Destroys a pooling descriptor; NULL is fine. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyPoolingDescriptor(cudnnPoolingDescriptor_t poolingDesc);
+
+/** Sets mode, window, padding and strides of a 2-D pooling. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t poolingDesc,
+                                          cudnnPoolingMode_t mode,
+                                          cudnnNanPropagation_t maxpoolingNanOpt,
+                                          int windowHeight,
+                                          int windowWidth,
+                                          int verticalPadding,
+                                          int horizontalPadding,
+                                          int verticalStride,
+                                          int horizontalStride);
+
+/** Sets mode, window, padding and strides of a pooling of 1 to 6 spatial dimensions. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetPoolingNdDescriptor(cudnnPoolingDescriptor_t poolingDesc,
+                                          cudnnPoolingMode_t mode,
+                                          cudnnNanPropagation_t maxpoolingNanOpt,
+                                          int nbDims,
+                                          const int *windowDimA,
+                                          const int *paddingA,
+                                          const int *strideA);
+
+/** Reads mode, window, padding and strides of a pooling's first two spatial dimensions, zeros where there are fewer. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetPooling2dDescriptor(cudnnPoolingDescriptor_t poolingDesc,
+                                          cudnnPoolingMode_t *mode,
+                                          cudnnNanPropagation_t *maxpoolingNanOpt,
+                                          int *windowHeight,
+                                          int *windowWidth,
+                                          int *verticalPadding,
+                                          int *horizontalPadding,
+                                          int *verticalStride,
+                                          int *horizontalStride);
+
+/** Reads mode, window, padding and strides of a pooling: exactly `nbDimsRequested` entries, zeros beyond its rank. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetPoolingNdDescriptor(cudnnPoolingDescriptor_t poolingDesc,
+                                          int nbDimsRequested,
+                                          cudnnPoolingMode_t *mode,
+                                          cudnnNanPropagation_t *maxpoolingNanOpt,
+                                          int *nbDims,
+                                          int *windowDimA,
+                                          int *paddingA,
+                                          int *strideA);
+
+/** Output dimensions of a 2-D pooling: N and C of the input, then `1 + (in + 2 * pad - window) / stride`. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetPooling2dForwardOutputDim(cudnnPoolingDescriptor_t poolingDesc,
+                                                cudnnTensorDescriptor_t inputTensorDesc,
+                                                int *n,
+                                                int *c,
+                                                int *h,
+                                                int *w);
+
+/** Output dimensions of a pooling: N and C of the input, then `1 + (in + 2 * pad - window) / stride` each. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetPoolingNdForwardOutputDim(cudnnPoolingDescriptor_t poolingDesc,
+                                                cudnnTensorDescriptor_t inputTensorDesc,
+                                                int nbDims,
+                                                int *outputTensorDimA);
+
+/** Creates a reduce tensor descriptor: ADD, computed in float, without indices. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreateReduceTensorDescriptor(cudnnReduceTensorDescriptor_t *reduceTensorDesc);
+
+/** Destroys a reduce tensor descriptor; NULL is fine. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDestroyReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc);
+
+/** Sets operation, compute type, NaN rule and indices of cudnnReduceTensor. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
+                                             cudnnReduceTensorOp_t reduceTensorOp,
+                                             cudnnDataType_t reduceTensorCompType,
+                                             cudnnNanPropagation_t reduceTensorNanOpt,
+                                             cudnnReduceTensorIndices_t reduceTensorIndices,
+                                             cudnnIndicesType_t reduceTensorIndicesType);
+
+/** Reads operation, compute type, NaN rule and indices of cudnnReduceTensor. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
+                                             cudnnReduceTensorOp_t *reduceTensorOp,
+                                             cudnnDataType_t *reduceTensorCompType,
+                                             cudnnNanPropagation_t *reduceTensorNanOpt,
+                                             cudnnReduceTensorIndices_t *reduceTensorIndices,
+                                             cudnnIndicesType_t *reduceTensorIndicesType);
+
+/** Creates a spatial transformer descriptor. */
+cudnnStatus_t cudnnCreateSpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t *stDesc);
+
+/** Destroys a spatial transformer descriptor; NULL is fine. */
+cudnnStatus_t cudnnDestroySpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t stDesc);
+
+/** Sets sampler, type and dimensions of a spatial transformer. */
+cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDescriptor_t stDesc,
+                                                     cudnnSamplerType_t samplerType,
+                                                     cudnnDataType_t dataType,
+                                                     int nbDims,
+                                                     const int *dimA);
+
 /** The enumerator's name of a status, `CUDNN_UNKNOWN_STATUS` for every other integer. The text is static. */
 const char *cudnnGetErrorString(cudnnStatus_t status);
-
-/** Creates an activation descriptor. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *activationDesc);
-
-/** Sets mode, NaN rule and coefficient of an activation. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
-                                           cudnnActivationMode_t mode,
-                                           cudnnNanPropagation_t reluNanOpt,
-                                           double coef);
-
-/** Mode, NaN rule and coefficient of an activation. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetActivationDescriptor(cudnnActivationDescriptor_t activationDesc,
-                                           cudnnActivationMode_t *mode,
-                                           cudnnNanPropagation_t *reluNanOpt,
-                                           double *coef);
-
-/** Sets beta of the swish activation. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
-                                                    double swish_beta);
-
-/** Beta of the swish activation. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
-                                                    double *swish_beta);
-
-/** Destroys an activation descriptor. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t activationDesc);
 
 /** `y = alpha * f(x) + beta * y`. Not built yet. */
 CUDNN_DEPRECATED
@@ -2867,12 +3224,6 @@ cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
                                           cudnnBackendDescriptor_t executionPlan,
                                           cudnnBackendDescriptor_t variantPack,
                                           cudaGraph_t graph);
-
-/** Derives the tensor of scale, bias, mean and variance from that of x. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derivedBnDesc,
-                                            cudnnTensorDescriptor_t xDesc,
-                                            cudnnBatchNormMode_t mode);
 
 /** `y = alpha * (scale * (x - mean) / sqrt(var + epsilon) + bias) + beta * y`. Not built yet. */
 CUDNN_DEPRECATED
@@ -3187,110 +3538,6 @@ cudnnStatus_t cudnnLongFFTCausalConv1dBackward(cudaStream_t stream,
                                                void *reserveSpace,
                                                size_t reserveSpaceSizeInBytes);
 
-/** Creates a convolution descriptor. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *convDesc);
-
-/** Destroys a convolution descriptor. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t convDesc);
-
-/** Sets which arithmetic units a convolution may use. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc,
-                                          cudnnMathType_t mathType);
-
-/** Which arithmetic units a convolution may use. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionMathType(cudnnConvolutionDescriptor_t convDesc,
-                                          cudnnMathType_t *mathType);
-
-/** Sets the number of channel groups of a convolution. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc,
-                                            int groupCount);
-
-/** Number of channel groups of a convolution. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionGroupCount(cudnnConvolutionDescriptor_t convDesc,
-                                            int *groupCount);
-
-/** Sets whether 8-bit filters are reordered before use. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
-                                             cudnnReorderType_t reorderType);
-
-/** Whether 8-bit filters are reordered before use. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionReorderType(cudnnConvolutionDescriptor_t convDesc,
-                                             cudnnReorderType_t *reorderType);
-
-/** Sets padding, strides, dilation, mode and compute type of a 2-D convolution. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
-                                              int pad_h,
-                                              int pad_w,
-                                              int u,
-                                              int v,
-                                              int dilation_h,
-                                              int dilation_w,
-                                              cudnnConvolutionMode_t mode,
-                                              cudnnDataType_t computeType);
-
-/** Padding, strides, dilation, mode and compute type of a 2-D convolution. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
-                                              int *pad_h,
-                                              int *pad_w,
-                                              int *u,
-                                              int *v,
-                                              int *dilation_h,
-                                              int *dilation_w,
-                                              cudnnConvolutionMode_t *mode,
-                                              cudnnDataType_t *computeType);
-
-/** Sets padding, strides, dilation, mode and compute type of a convolution. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
-                                              int arrayLength,
-                                              const int *padA,
-                                              const int *filterStrideA,
-                                              const int *dilationA,
-                                              cudnnConvolutionMode_t mode,
-                                              cudnnDataType_t computeType);
-
-/** Padding, strides, dilation, mode and compute type of a convolution. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convDesc,
-                                              int arrayLengthRequested,
-                                              int *arrayLength,
-                                              int *padA,
-                                              int *strideA,
-                                              int *dilationA,
-                                              cudnnConvolutionMode_t *mode,
-                                              cudnnDataType_t *computeType);
-
-/** Output dimensions of a 2-D convolution. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
-                                                    cudnnTensorDescriptor_t inputTensorDesc,
-                                                    cudnnFilterDescriptor_t filterDesc,
-                                                    int *n,
-                                                    int *c,
-                                                    int *h,
-                                                    int *w);
-
-/** Output dimensions: `1 + (in + 2 * pad - (dilation * (k - 1) + 1)) / stride` each. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(cudnnConvolutionDescriptor_t convDesc,
-                                                    cudnnTensorDescriptor_t inputTensorDesc,
-                                                    cudnnFilterDescriptor_t filterDesc,
-                                                    int nbDims,
-                                                    int *tensorOuputDimA);
-
-/** The most results that a search for data gradient algorithms gives. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t handle,
-                                                               int *count);
-
 /** Data gradient algorithms, ranked by measuring them on own buffers. Not built yet. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
@@ -3372,11 +3619,6 @@ cudnnStatus_t cudnnGetFoldedConvBackwardDataDescriptors(cudnnHandle_t handle,
                                                         cudnnTensorTransformDescriptor_t gradFoldTransDesc,
                                                         cudnnTensorTransformDescriptor_t gradUnfoldTransDesc);
 
-/** The most results that a search for filter gradient algorithms gives. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(cudnnHandle_t handle,
-                                                                 int *count);
-
 /** Filter gradient algorithms, ranked by measuring them on own buffers. Not built yet. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
@@ -3450,11 +3692,6 @@ cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
                                            const void *beta,
                                            cudnnTensorDescriptor_t dbDesc,
                                            void *db);
-
-/** The most results that a search for forward algorithms gives. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithmMaxCount(cudnnHandle_t handle,
-                                                          int *count);
 
 /** Forward algorithms, ranked by rules. Not built yet. */
 CUDNN_DEPRECATED
@@ -3670,41 +3907,6 @@ cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t handle,
                                               cudnnTensorDescriptor_t gradientsDesc,
                                               size_t *sizeInBytes);
 
-/** Creates a dropout descriptor. Not built yet. */
-cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *dropoutDesc);
-
-/** Destroys a dropout descriptor. Not built yet. */
-cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc);
-
-/** Bytes of the random states that dropout takes. Not built yet. */
-cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *sizeInBytes);
-
-/** Bytes that dropout keeps between forward and backward. Not built yet. */
-cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t xdesc, size_t *sizeInBytes);
-
-/** Sets the probability and seeds the random states. Not built yet. */
-cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
-                                        cudnnHandle_t handle,
-                                        float dropout,
-                                        void *states,
-                                        size_t stateSizeInBytes,
-                                        unsigned long long seed);
-
-/** Sets the probability and takes random states that are seeded already. Not built yet. */
-cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
-                                            cudnnHandle_t handle,
-                                            float dropout,
-                                            void *states,
-                                            size_t stateSizeInBytes,
-                                            unsigned long long seed);
-
-/** Probability, random states and seed of a dropout. Not built yet. */
-cudnnStatus_t cudnnGetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
-                                        cudnnHandle_t handle,
-                                        float *dropout,
-                                        void **states,
-                                        unsigned long long *seed);
-
 /** `y = mask * x / (1 - p)` with a random mask that is zero with probability p. Not built yet. */
 cudnnStatus_t cudnnDropoutForward(cudnnHandle_t handle,
                                   cudnnDropoutDescriptor_t dropoutDesc,
@@ -3725,51 +3927,6 @@ cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle,
                                    void *reserveSpace,
                                    size_t reserveSpaceSizeInBytes);
 
-/** Creates a filter descriptor. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filterDesc);
-
-/** Sets a packed filter of K x C x H x W. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
-                                         cudnnDataType_t dataType,
-                                         cudnnTensorFormat_t format,
-                                         int k,
-                                         int c,
-                                         int h,
-                                         int w);
-
-/** Type, format and dimensions of a 4-D filter. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetFilter4dDescriptor(cudnnFilterDescriptor_t filterDesc,
-                                         cudnnDataType_t *dataType,
-                                         cudnnTensorFormat_t *format,
-                                         int *k,
-                                         int *c,
-                                         int *h,
-                                         int *w);
-
-/** Sets a packed filter of any rank. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
-                                         cudnnDataType_t dataType,
-                                         cudnnTensorFormat_t format,
-                                         int nbDims,
-                                         const int *filterDimA);
-
-/** Type, format and dimensions of a filter. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetFilterNdDescriptor(cudnnFilterDescriptor_t filterDesc,
-                                         int nbDimsRequested,
-                                         cudnnDataType_t *dataType,
-                                         cudnnTensorFormat_t *format,
-                                         int *nbDims,
-                                         int *filterDimA);
-
-/** Bytes that a filter takes. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetFilterSizeInBytes(cudnnFilterDescriptor_t filterDesc,
-                                        size_t *size);
-
 /** `dest = alpha * transform(src) + beta * dest` between two filters. Not built yet. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnTransformFilter(cudnnHandle_t handle,
@@ -3780,9 +3937,6 @@ cudnnStatus_t cudnnTransformFilter(cudnnHandle_t handle,
                                    const void *beta,
                                    cudnnFilterDescriptor_t destDesc,
                                    void *destData);
-
-/** Destroys a filter descriptor. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filterDesc);
 
 /** Creates the constant parameters of a fused plan. Not built yet. */
 CUDNN_DEPRECATED
@@ -3876,26 +4030,6 @@ cudnnStatus_t cudnnGnnAggSimpleBackward(cudaStream_t stream,
                                         cudnnDataType_t dataType,
                                         cudnnGnnAggOp_t aggOp);
 
-/** Creates the descriptor of a local response normalisation. Not built yet. */
-cudnnStatus_t cudnnCreateLRNDescriptor(cudnnLRNDescriptor_t *normDesc);
-
-/** Sets window and coefficients of a local response normalisation. Not built yet. */
-cudnnStatus_t cudnnSetLRNDescriptor(cudnnLRNDescriptor_t normDesc,
-                                    unsigned int lrnN,
-                                    double lrnAlpha,
-                                    double lrnBeta,
-                                    double lrnK);
-
-/** Window and coefficients of a local response normalisation. Not built yet. */
-cudnnStatus_t cudnnGetLRNDescriptor(cudnnLRNDescriptor_t normDesc,
-                                    unsigned int *lrnN,
-                                    double *lrnAlpha,
-                                    double *lrnBeta,
-                                    double *lrnK);
-
-/** Destroys the descriptor of a local response normalisation. Not built yet. */
-cudnnStatus_t cudnnDestroyLRNDescriptor(cudnnLRNDescriptor_t lrnDesc);
-
 /** `y = alpha * x / (k + a / n * sum(x^2))^b + beta * y` over n channels. Not built yet. */
 cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle,
                                           cudnnLRNDescriptor_t normDesc,
@@ -3951,14 +4085,6 @@ cudnnStatus_t cudnnDivisiveNormalizationBackward(cudnnHandle_t handle,
                                                  cudnnTensorDescriptor_t dXdMeansDesc,
                                                  void *dx,
                                                  void *dMeans);
-
-/** Derives the tensors of scale and bias, and of mean and variance, from that of x. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnDeriveNormTensorDescriptor(cudnnTensorDescriptor_t derivedNormScaleBiasDesc,
-                                              cudnnTensorDescriptor_t derivedNormMeanVarDesc,
-                                              cudnnTensorDescriptor_t xDesc,
-                                              cudnnNormMode_t mode,
-                                              int groupCnt);
 
 /** Normalises x by given statistics, with a sum and an activation behind it. Not built yet. */
 CUDNN_DEPRECATED
@@ -4104,26 +4230,6 @@ cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle,
                              cudnnTensorDescriptor_t cDesc,
                              void *C);
 
-/** Creates the descriptor of a two-operand operation. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnCreateOpTensorDescriptor(cudnnOpTensorDescriptor_t *opTensorDesc);
-
-/** Sets operation, compute type and NaN rule of `cudnnOpTensor`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
-                                         cudnnOpTensorOp_t opTensorOp,
-                                         cudnnDataType_t opTensorCompType,
-                                         cudnnNanPropagation_t opTensorNanOpt);
-
-/** Operation, compute type and NaN rule of `cudnnOpTensor`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
-                                         cudnnOpTensorOp_t *opTensorOp,
-                                         cudnnDataType_t *opTensorCompType,
-                                         cudnnNanPropagation_t *opTensorNanOpt);
-
-/** Destroys the descriptor of a two-operand operation. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc);
-
 /** `C = op(alpha1 * A, alpha2 * B) + beta * C`. Not built yet. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
@@ -4151,73 +4257,6 @@ cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
                                void *y,
                                const void *alpha);
 
-/** Creates a pooling descriptor. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t *poolingDesc);
-
-/** Sets mode, window, padding and strides of a 2-D pooling. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t poolingDesc,
-                                          cudnnPoolingMode_t mode,
-                                          cudnnNanPropagation_t maxpoolingNanOpt,
-                                          int windowHeight,
-                                          int windowWidth,
-                                          int verticalPadding,
-                                          int horizontalPadding,
-                                          int verticalStride,
-                                          int horizontalStride);
-
-/** Mode, window, padding and strides of a 2-D pooling. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetPooling2dDescriptor(cudnnPoolingDescriptor_t poolingDesc,
-                                          cudnnPoolingMode_t *mode,
-                                          cudnnNanPropagation_t *maxpoolingNanOpt,
-                                          int *windowHeight,
-                                          int *windowWidth,
-                                          int *verticalPadding,
-                                          int *horizontalPadding,
-                                          int *verticalStride,
-                                          int *horizontalStride);
-
-/** Sets mode, window, padding and strides of a pooling. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetPoolingNdDescriptor(cudnnPoolingDescriptor_t poolingDesc,
-                                          cudnnPoolingMode_t mode,
-                                          cudnnNanPropagation_t maxpoolingNanOpt,
-                                          int nbDims,
-                                          const int *windowDimA,
-                                          const int *paddingA,
-                                          const int *strideA);
-
-/** Mode, window, padding and strides of a pooling. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetPoolingNdDescriptor(cudnnPoolingDescriptor_t poolingDesc,
-                                          int nbDimsRequested,
-                                          cudnnPoolingMode_t *mode,
-                                          cudnnNanPropagation_t *maxpoolingNanOpt,
-                                          int *nbDims,
-                                          int *windowDimA,
-                                          int *paddingA,
-                                          int *strideA);
-
-/** Output dimensions of a pooling: `1 + (in + 2 * pad - window) / stride` each. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetPoolingNdForwardOutputDim(cudnnPoolingDescriptor_t poolingDesc,
-                                                cudnnTensorDescriptor_t inputTensorDesc,
-                                                int nbDims,
-                                                int *outputTensorDimA);
-
-/** Output dimensions of a 2-D pooling. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetPooling2dForwardOutputDim(cudnnPoolingDescriptor_t poolingDesc,
-                                                cudnnTensorDescriptor_t inputTensorDesc,
-                                                int *n,
-                                                int *c,
-                                                int *h,
-                                                int *w);
-
-/** Destroys a pooling descriptor. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyPoolingDescriptor(cudnnPoolingDescriptor_t poolingDesc);
-
 /** `y = alpha * pool(x) + beta * y`. Not built yet. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle,
@@ -4243,32 +4282,6 @@ cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle,
                                    const void *beta,
                                    cudnnTensorDescriptor_t dxDesc,
                                    void *dx);
-
-/** Creates the descriptor of a reduction. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnCreateReduceTensorDescriptor(cudnnReduceTensorDescriptor_t *reduceTensorDesc);
-
-/** Sets operation, compute type, NaN rule and indices of a reduction. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
-                                             cudnnReduceTensorOp_t reduceTensorOp,
-                                             cudnnDataType_t reduceTensorCompType,
-                                             cudnnNanPropagation_t reduceTensorNanOpt,
-                                             cudnnReduceTensorIndices_t reduceTensorIndices,
-                                             cudnnIndicesType_t reduceTensorIndicesType);
-
-/** Operation, compute type, NaN rule and indices of a reduction. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
-                                             cudnnReduceTensorOp_t *reduceTensorOp,
-                                             cudnnDataType_t *reduceTensorCompType,
-                                             cudnnNanPropagation_t *reduceTensorNanOpt,
-                                             cudnnReduceTensorIndices_t *reduceTensorIndices,
-                                             cudnnIndicesType_t *reduceTensorIndicesType);
-
-/** Destroys the descriptor of a reduction. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnDestroyReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc);
 
 /** Bytes that the indices of a reduction take. Not built yet. */
 CUDNN_DEPRECATED
@@ -4511,19 +4524,6 @@ cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t handle,
                                    const void *beta,
                                    cudnnTensorDescriptor_t dxDesc,
                                    void *dx);
-
-/** Creates a spatial transformer descriptor. Not built yet. */
-cudnnStatus_t cudnnCreateSpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t *stDesc);
-
-/** Sets sampler, type and dimensions of a spatial transformer. Not built yet. */
-cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDescriptor_t stDesc,
-                                                     cudnnSamplerType_t samplerType,
-                                                     cudnnDataType_t dataType,
-                                                     int nbDims,
-                                                     const int *dimA);
-
-/** Destroys a spatial transformer descriptor. Not built yet. */
-cudnnStatus_t cudnnDestroySpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t stDesc);
 
 /** Sampling grid of an affine map theta. Not built yet. */
 cudnnStatus_t cudnnSpatialTfGridGeneratorForward(cudnnHandle_t handle,

@@ -1,7 +1,10 @@
 //! Checks of raw pointer arguments: the only place where a C pointer becomes a value or is written to.
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 
+use super::types::{CEnum, raw};
+use crate::desc::Choice;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
 
@@ -18,6 +21,17 @@ pub(crate) fn data(pointer: *const c_void, size: usize, argument: &'static str) 
         return Err(Error::argument(argument, pointer.addr() as i64, rule));
     }
     Ok(())
+}
+
+/// The alternative that an enum argument names.
+///
+/// # Errors
+/// Bad parameter for a number that is not in the list.
+pub(crate) fn choice<C: Choice, E: CEnum>(value: MaybeUninit<E>, argument: &'static str) -> Result<C> {
+    let code = raw(value);
+    C::from_code(code).ok_or_else(|| {
+        Error::argument(argument, code.into(), format!("the choices are 0 to {}", C::ALL.len() - 1))
+    })
 }
 
 /// A required place for one result.
@@ -39,6 +53,21 @@ impl<T> Out<T> {
     pub(crate) fn set(self, value: T) {
         // SAFETY: `new` refused NULL, and its caller vouched for the rest.
         unsafe { self.0.write_unaligned(value) }
+    }
+}
+
+impl Out<c_int> {
+    /// A required place for an enumerator; any integer may be stored there.
+    ///
+    /// # Errors
+    /// Bad parameter for NULL.
+    ///
+    /// # Safety
+    /// As [`Out::new`].
+    pub(crate) unsafe fn code<E: CEnum>(pointer: *mut E, argument: &'static str) -> Result<Self> {
+        const { assert!(size_of::<E>() == size_of::<c_int>()) };
+        // SAFETY: handed on; enums have the size of an int.
+        unsafe { Out::new(pointer.cast::<c_int>(), argument) }
     }
 }
 
@@ -105,5 +134,41 @@ pub(crate) unsafe fn store<T>(array: *mut T, values: impl IntoIterator<Item = T>
     for (index, value) in values.into_iter().enumerate() {
         // SAFETY: the caller vouches for this many entries.
         unsafe { array.add(index).write_unaligned(value) }
+    }
+}
+
+/// Copies `values` to a C array of `count` ints whose pointer was checked, zeros behind the last value; nothing if
+/// `count` is negative.
+///
+/// # Safety
+/// `array` is valid for `count` writes.
+pub(crate) unsafe fn store_padded(array: *mut c_int, values: &[i64], count: c_int) {
+    let padded = values.iter().map(|&value| value as c_int).chain(std::iter::repeat(0));
+    // SAFETY: the caller vouches for this many entries.
+    unsafe { store(array, padded.take(usize::try_from(count).unwrap_or(0))) }
+}
+
+/// Copies ints to a C array whose pointer was checked, up to the first that is an error.
+///
+/// # Errors
+/// That error.
+///
+/// # Safety
+/// `array` is valid for as many writes as `values` yields.
+pub(crate) unsafe fn store_until_error(
+    array: *mut c_int,
+    values: impl Iterator<Item = Result<i64>>,
+) -> Result<()> {
+    for (index, value) in values.enumerate() {
+        // SAFETY: the caller vouches for this many entries.
+        unsafe { array.add(index).write_unaligned(value? as c_int) }
+    }
+    Ok(())
+}
+
+/// Stores the first entries of a short array one by one, zeros where it ends.
+pub(crate) fn set_first(places: &[Out<c_int>], values: &[i64]) {
+    for (axis, place) in places.iter().enumerate() {
+        place.set(values.get(axis).copied().unwrap_or(0) as c_int);
     }
 }

@@ -3,11 +3,23 @@
 #![allow(non_snake_case, reason = "argument names are the original's")]
 #![allow(clippy::too_many_arguments, reason = "the argument lists are the original's")]
 
+mod activation;
 mod arg;
 mod context;
+mod convolution;
+mod data_type;
+mod dropout;
+mod filter;
 mod guard;
+mod lifecycle;
 mod log;
+mod lrn;
+mod normalization;
+mod op_tensor;
+mod pooling;
+mod reduce;
 mod slab;
+mod spatial_transformer;
 mod status;
 pub mod stub;
 mod tensor;

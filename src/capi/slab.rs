@@ -29,6 +29,34 @@ pub(crate) enum Kind {
     Tensor = 0xC2,
     /// `cudnnTensorTransformDescriptor_t`
     Transform = 0xC3,
+    /// `cudnnFilterDescriptor_t`
+    Filter = 0xC4,
+    /// `cudnnOpTensorDescriptor_t`
+    OpTensor = 0xC5,
+    /// `cudnnReduceTensorDescriptor_t`
+    ReduceTensor = 0xC6,
+    /// `cudnnActivationDescriptor_t`
+    Activation = 0xC7,
+    /// `cudnnPoolingDescriptor_t`
+    Pooling = 0xC8,
+    /// `cudnnLRNDescriptor_t`
+    Lrn = 0xC9,
+    /// `cudnnDropoutDescriptor_t`
+    Dropout = 0xCA,
+    /// `cudnnSpatialTransformerDescriptor_t`
+    SpatialTransformer = 0xCB,
+    /// `cudnnConvolutionDescriptor_t`
+    Convolution = 0xCC,
+    /// `cudnnCTCLossDescriptor_t`
+    CtcLoss = 0xCD,
+    /// `cudnnRNNDescriptor_t`
+    Rnn = 0xCE,
+    /// `cudnnRNNDataDescriptor_t`
+    RnnData = 0xCF,
+    /// `cudnnSeqDataDescriptor_t`
+    SeqData = 0xD0,
+    /// `cudnnAttnDescriptor_t`
+    Attention = 0xD1,
 }
 
 impl Kind {
@@ -37,6 +65,20 @@ impl Kind {
             Kind::Context => "cudnnHandle_t",
             Kind::Tensor => "tensor descriptor",
             Kind::Transform => "tensor transform descriptor",
+            Kind::Filter => "filter descriptor",
+            Kind::OpTensor => "op tensor descriptor",
+            Kind::ReduceTensor => "reduce tensor descriptor",
+            Kind::Activation => "activation descriptor",
+            Kind::Pooling => "pooling descriptor",
+            Kind::Lrn => "LRN descriptor",
+            Kind::Dropout => "dropout descriptor",
+            Kind::SpatialTransformer => "spatial transformer descriptor",
+            Kind::Convolution => "convolution descriptor",
+            Kind::CtcLoss => "CTC loss descriptor",
+            Kind::Rnn => "RNN descriptor",
+            Kind::RnnData => "RNN data descriptor",
+            Kind::SeqData => "sequence data descriptor",
+            Kind::Attention => "attention descriptor",
         }
     }
 }
@@ -179,6 +221,22 @@ impl<T> Table<T> {
             Some(value) if is_current(slot, handle) => body(value),
             _ => Err(self.refuse(argument, "already destroyed")),
         }
+    }
+
+    /// Replaces the object by what `make` yields; keeps it if `make` fails. A bad handle is found first.
+    ///
+    /// # Errors
+    /// As [`Table::with`].
+    pub(crate) fn replace(
+        &self,
+        handle: usize,
+        argument: &'static str,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<()> {
+        self.with_mut(handle, argument, |value| {
+            *value = make()?;
+            Ok(())
+        })
     }
 
     /// Takes the object out; the handle is dead from here on.

@@ -9,8 +9,8 @@ use super::arg::{self, Out};
 use super::guard::entry;
 use super::slab::{Kind, Table};
 use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnTensorFormat_t, raw};
+use super::{data_type, lifecycle};
 use crate::desc::{Format, TensorDescriptor};
-use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
 
@@ -33,64 +33,7 @@ pub(crate) fn put(
     argument: &'static str,
     value: TensorDescriptor,
 ) -> Result<()> {
-    TENSORS.with_mut(desc.addr(), argument, |place| {
-        *place = value;
-        Ok(())
-    })
-}
-
-/// Replaces what a descriptor holds by what `make` yields; keeps the old content if `make` fails.
-fn set(desc: cudnnTensorDescriptor_t, make: impl FnOnce() -> Result<TensorDescriptor>) -> Result<()> {
-    TENSORS.with_mut(desc.addr(), "tensorDesc", |place| {
-        *place = make()?;
-        Ok(())
-    })
-}
-
-/// The element type that a C caller's integer names.
-fn data_type(code: MaybeUninit<cudnnDataType_t>, mode: Mode) -> Result<DataType> {
-    Ok(match (raw(code), mode) {
-        (0, _) => DataType::Float,
-        (1, _) => DataType::Double,
-        (2, _) => DataType::Half,
-        (3, _) => DataType::Int8,
-        (4, _) => DataType::Int32,
-        (5, _) => DataType::Int8x4,
-        (6, _) => DataType::Uint8,
-        (7, _) => DataType::Uint8x4,
-        (8, _) => DataType::Int8x32,
-        (9, _) => DataType::Bfloat16,
-        (10, Mode::Extended) => DataType::Int64,
-        (11, Mode::Extended) => DataType::Boolean,
-        (12, Mode::Extended) => DataType::Fp8E4m3,
-        (13, Mode::Extended) => DataType::Fp8E5m2,
-        (other, Mode::Extended) => {
-            return Err(Error::argument("dataType", other.into(), "a tensor holds types 0 to 13"));
-        }
-        (other, Mode::Strict) => {
-            return Err(Error::argument("dataType", other.into(), "strict mode knows types 0 to 9"));
-        }
-    })
-}
-
-/// The number by which C programs know an element type.
-pub(crate) fn data_type_code(data_type: DataType) -> cudnnDataType_t {
-    match data_type {
-        DataType::Float => cudnnDataType_t::CUDNN_DATA_FLOAT,
-        DataType::Double => cudnnDataType_t::CUDNN_DATA_DOUBLE,
-        DataType::Half => cudnnDataType_t::CUDNN_DATA_HALF,
-        DataType::Int8 => cudnnDataType_t::CUDNN_DATA_INT8,
-        DataType::Int32 => cudnnDataType_t::CUDNN_DATA_INT32,
-        DataType::Int8x4 => cudnnDataType_t::CUDNN_DATA_INT8x4,
-        DataType::Uint8 => cudnnDataType_t::CUDNN_DATA_UINT8,
-        DataType::Uint8x4 => cudnnDataType_t::CUDNN_DATA_UINT8x4,
-        DataType::Int8x32 => cudnnDataType_t::CUDNN_DATA_INT8x32,
-        DataType::Bfloat16 => cudnnDataType_t::CUDNN_DATA_BFLOAT16,
-        DataType::Int64 => cudnnDataType_t::CUDNN_DATA_INT64,
-        DataType::Boolean => cudnnDataType_t::CUDNN_DATA_BOOLEAN,
-        DataType::Fp8E4m3 => cudnnDataType_t::CUDNN_DATA_FP8_E4M3,
-        DataType::Fp8E5m2 => cudnnDataType_t::CUDNN_DATA_FP8_E5M2,
-    }
+    TENSORS.replace(desc.addr(), argument, || Ok(value))
 }
 
 fn format(code: MaybeUninit<cudnnTensorFormat_t>, mode: Mode) -> Result<Format> {
@@ -109,12 +52,8 @@ fn format(code: MaybeUninit<cudnnTensorFormat_t>, mode: Mode) -> Result<Format> 
 pub unsafe extern "C" fn cudnnCreateTensorDescriptor(
     tensorDesc: *mut cudnnTensorDescriptor_t,
 ) -> cudnnStatus_t {
-    entry("cudnnCreateTensorDescriptor", format_args!("tensorDesc={tensorDesc:p}"), || {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(tensorDesc, "tensorDesc") }?;
-        out.set(std::ptr::without_provenance_mut(TENSORS.insert(TensorDescriptor::default())?));
-        Ok(())
-    })
+    // SAFETY: as the caller promises.
+    unsafe { lifecycle::create("cudnnCreateTensorDescriptor", &TENSORS, tensorDesc, "tensorDesc") }
 }
 
 /// Destroys a tensor descriptor; NULL is fine.
@@ -122,12 +61,7 @@ pub unsafe extern "C" fn cudnnCreateTensorDescriptor(
 /// Status: BAD_PARAM for a descriptor that is not alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyTensorDescriptor(tensorDesc: cudnnTensorDescriptor_t) -> cudnnStatus_t {
-    entry("cudnnDestroyTensorDescriptor", format_args!("tensorDesc={tensorDesc:p}"), || {
-        if tensorDesc.is_null() {
-            return Ok(());
-        }
-        TENSORS.remove(tensorDesc.addr(), "tensorDesc").map(drop)
-    })
+    lifecycle::destroy("cudnnDestroyTensorDescriptor", &TENSORS, tensorDesc, "tensorDesc")
 }
 
 /// Sets a 4-D tensor whose strides follow from `format`.
@@ -154,9 +88,9 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
         raw(dataType)
     );
     entry("cudnnSetTensor4dDescriptor", arguments, || {
-        set(tensorDesc, || {
+        TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
             let mode = Mode::current();
-            let data_type = data_type(dataType, mode)?;
+            let data_type = data_type::decode(dataType, mode)?;
             let format = self::format(format, mode)?;
             if format == Format::NchwVectC && data_type.lanes() == 1 {
                 return Err(Error::argument(
@@ -196,11 +130,11 @@ pub extern "C" fn cudnnSetTensor4dDescriptorEx(
         raw(dataType)
     );
     entry("cudnnSetTensor4dDescriptorEx", arguments, || {
-        set(tensorDesc, || {
+        TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
             let mode = Mode::current();
             let dims = [n, c, h, w].map(i64::from);
             let strides = [nStride, cStride, hStride, wStride].map(i64::from);
-            TensorDescriptor::with_strides(data_type(dataType, mode)?, 4, &dims, &strides, mode)
+            TensorDescriptor::with_strides(data_type::decode(dataType, mode)?, 4, &dims, &strides, mode)
         })
     })
 }
@@ -226,9 +160,9 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
         raw(dataType)
     );
     entry("cudnnSetTensorNdDescriptor", arguments, || {
-        set(tensorDesc, || {
+        TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
             let mode = Mode::current();
-            let data_type = data_type(dataType, mode)?;
+            let data_type = data_type::decode(dataType, mode)?;
             // SAFETY: as the caller promises, for both arrays.
             let (dims, strides) =
                 unsafe { (arg::ints(dimA, nbDims, "dimA")?, arg::ints(strideA, nbDims, "strideA")?) };
@@ -261,9 +195,9 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
         raw(dataType)
     );
     entry("cudnnSetTensorNdDescriptorEx", arguments, || {
-        set(tensorDesc, || {
+        TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
             let mode = Mode::current();
-            let data_type = data_type(dataType, mode)?;
+            let data_type = data_type::decode(dataType, mode)?;
             let format = self::format(format, mode)?;
             // SAFETY: as the caller promises.
             let dims = unsafe { arg::ints(dimA, nbDims, "dimA") }?;
@@ -307,7 +241,7 @@ pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
                 ],
             )
         };
-        data_type.set(data_type_code(tensor.data_type()));
+        data_type.set(data_type::encode(tensor.data_type()));
         if tensor.has_foreign_vector() {
             // The original has written type and n when it notices.
             dims[0].set(tensor.dims()[0] as c_int);
@@ -348,7 +282,7 @@ pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
             arg::required(dimA, "dimA")?;
             arg::required(strideA, "strideA")?;
         }
-        data_type.set(data_type_code(tensor.data_type()));
+        data_type.set(data_type::encode(tensor.data_type()));
         rank.set(tensor.rank() as c_int);
         // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
         unsafe {

@@ -10,7 +10,7 @@ use super::types::{
     cudnnFoldingDirection_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnTensorFormat_t,
     cudnnTensorTransformDescriptor_t, raw,
 };
-use super::{context, log, tensor};
+use super::{context, lifecycle, log, tensor};
 use crate::desc::transform::MAX_FOLDS;
 use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
 use crate::dtype::DataType;
@@ -33,12 +33,9 @@ static TRANSFORMS: Table<TransformDescriptor> = Table::new(Kind::Transform);
 pub unsafe extern "C" fn cudnnCreateTensorTransformDescriptor(
     transformDesc: *mut cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    entry("cudnnCreateTensorTransformDescriptor", format_args!("transformDesc={transformDesc:p}"), || {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(transformDesc, "transformDesc") }?;
-        out.set(std::ptr::without_provenance_mut(TRANSFORMS.insert(TransformDescriptor::default())?));
-        Ok(())
-    })
+    let name = "cudnnCreateTensorTransformDescriptor";
+    // SAFETY: as the caller promises.
+    unsafe { lifecycle::create(name, &TRANSFORMS, transformDesc, "transformDesc") }
 }
 
 /// Destroys a tensor transform descriptor; NULL is fine.
@@ -49,12 +46,8 @@ pub unsafe extern "C" fn cudnnCreateTensorTransformDescriptor(
 pub extern "C" fn cudnnDestroyTensorTransformDescriptor(
     transformDesc: cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    entry("cudnnDestroyTensorTransformDescriptor", format_args!("transformDesc={transformDesc:p}"), || {
-        if transformDesc.is_null() {
-            return Ok(());
-        }
-        TRANSFORMS.remove(transformDesc.addr(), "transformDesc").map(drop)
-    })
+    let name = "cudnnDestroyTensorTransformDescriptor";
+    lifecycle::destroy(name, &TRANSFORMS, transformDesc, "transformDesc")
 }
 
 /// Sets destination format, padding, fold factors and direction of a transform.

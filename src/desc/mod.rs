@@ -1,8 +1,31 @@
 //! Plain data behind the opaque handles: what was set, checked, and what it means as a layout.
 #![forbid(unsafe_code)]
 
+pub mod activation;
+mod choice;
+pub mod convolution;
+pub mod ctc;
+pub mod dropout;
+pub mod filter;
+pub mod lrn;
+pub mod normalization;
+pub mod op_tensor;
+pub mod pooling;
+pub mod reduce;
+pub mod spatial_transformer;
 pub mod tensor;
 pub mod transform;
 
+pub use activation::{ActivationDescriptor, ActivationMode};
+pub use choice::{Choice, MathType, NanPropagation};
+pub use convolution::{ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode, Reorder};
+pub use ctc::CtcLossDescriptor;
+pub use dropout::DropoutDescriptor;
+pub use filter::FilterDescriptor;
+pub use lrn::LrnDescriptor;
+pub use op_tensor::{OpTensorDescriptor, OpTensorOp};
+pub use pooling::{PoolingDescriptor, PoolingMode};
+pub use reduce::{IndexType, ReduceDescriptor, ReduceIndices, ReduceOp};
+pub use spatial_transformer::SpatialTransformerDescriptor;
 pub use tensor::{Format, TensorDescriptor};
 pub use transform::{Folding, TransformDescriptor};

@@ -30,6 +30,17 @@ impl Format {
     /// The lowest code of the extension formats: `BLOCKED + x` is NC/xHWx (`cudnn_shim.h`).
     pub const BLOCKED: i32 = 0x4358_0000;
 
+    /// The number that C programs know the format by.
+    pub fn code(self) -> i32 {
+        match self {
+            Format::Nchw => 0,
+            Format::Nhwc => 1,
+            Format::NchwVectC => 2,
+            // `from_code` admits 16 bits.
+            Format::Blocked(block) => Format::BLOCKED + block as i32,
+        }
+    }
+
     /// The format that a C caller's integer names; extension formats only outside strict mode.
     pub fn from_code(code: i32, mode: Mode) -> Option<Format> {
         match code {
@@ -113,7 +124,7 @@ impl TensorDescriptor {
             ));
         }
         check_rank(rank)?;
-        check_extents(dims)?;
+        check_extents(dims, "dimA")?;
         if matches!(packing, Packing::Blocked(_)) && data_type.lanes() > 1 {
             return Err(Error::unsupported("a blocked format of a type that already holds several channels"));
         }
@@ -146,7 +157,7 @@ impl TensorDescriptor {
         mode: Mode,
     ) -> Result<Self> {
         check_rank(rank)?;
-        check_extents(dims)?;
+        check_extents(dims, "dimA")?;
         let zero = dims.iter().zip(strides).position(|(&d, &s)| d > 1 && s == 0);
         if let (Some(index), true) = (zero, mode.is_strict()) {
             return Err(Error::element("strideA", index, 0, format!("0 on an extent of {}", dims[index])));
@@ -303,9 +314,10 @@ fn check_rank(rank: i64) -> Result<()> {
     Ok(())
 }
 
-fn check_extents(dims: &[i64]) -> Result<()> {
+/// Refuses extents below 1.
+pub(super) fn check_extents(dims: &[i64], argument: &'static str) -> Result<()> {
     match dims.iter().position(|&d| d < 1) {
-        Some(index) => Err(Error::element("dimA", index, dims[index], "an extent is at least 1")),
+        Some(index) => Err(Error::element(argument, index, dims[index], "an extent is at least 1")),
         None => Ok(()),
     }
 }

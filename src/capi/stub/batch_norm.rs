@@ -1,26 +1,12 @@
 //! Batch normalisation.
 
-use super::{unsupported, unsupported_on};
+use super::unsupported_on;
 use crate::capi::types::{
     cudnnActivationDescriptor_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-
-/// Derives the tensor of scale, bias, mean and variance from that of x. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnDeriveBNTensorDescriptor(
-    derivedBnDesc: cudnnTensorDescriptor_t,
-    xDesc: cudnnTensorDescriptor_t,
-    mode: MaybeUninit<cudnnBatchNormMode_t>,
-) -> cudnnStatus_t {
-    unsupported("cudnnDeriveBNTensorDescriptor")
-}
 
 /// `y = alpha * (scale * (x - mean) / sqrt(var + epsilon) + bias) + beta * y`. Not built yet.
 ///

@@ -10,19 +10,6 @@ use crate::capi::types::{
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-/// The most results that a search for data gradient algorithms gives. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    unsupported_on("cudnnGetConvolutionBackwardDataAlgorithmMaxCount", handle)
-}
-
 /// Data gradient algorithms, ranked by measuring them on own buffers. Not built yet.
 ///
 /// # Safety
@@ -150,19 +137,6 @@ pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
     gradUnfoldTransDesc: cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
     unsupported_on("cudnnGetFoldedConvBackwardDataDescriptors", handle)
-}
-
-/// The most results that a search for filter gradient algorithms gives. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    unsupported_on("cudnnGetConvolutionBackwardFilterAlgorithmMaxCount", handle)
 }
 
 /// Filter gradient algorithms, ranked by measuring them on own buffers. Not built yet.

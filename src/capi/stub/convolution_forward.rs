@@ -9,19 +9,6 @@ use crate::capi::types::{
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-/// The most results that a search for forward algorithms gives. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    unsupported_on("cudnnGetConvolutionForwardAlgorithmMaxCount", handle)
-}
-
 /// Forward algorithms, ranked by rules. Not built yet.
 ///
 /// # Safety

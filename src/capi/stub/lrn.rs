@@ -1,60 +1,12 @@
 //! Local response and divisive normalisation.
 
-use super::{unsupported, unsupported_on};
+use super::unsupported_on;
 use crate::capi::types::{
     cudnnDivNormMode_t, cudnnHandle_t, cudnnLRNDescriptor_t, cudnnLRNMode_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
-
-/// Creates the descriptor of a local response normalisation. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnCreateLRNDescriptor(normDesc: *mut cudnnLRNDescriptor_t) -> cudnnStatus_t {
-    unsupported("cudnnCreateLRNDescriptor")
-}
-
-/// Sets window and coefficients of a local response normalisation. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetLRNDescriptor(
-    normDesc: cudnnLRNDescriptor_t,
-    lrnN: c_uint,
-    lrnAlpha: f64,
-    lrnBeta: f64,
-    lrnK: f64,
-) -> cudnnStatus_t {
-    unsupported("cudnnSetLRNDescriptor")
-}
-
-/// Window and coefficients of a local response normalisation. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetLRNDescriptor(
-    normDesc: cudnnLRNDescriptor_t,
-    lrnN: *mut c_uint,
-    lrnAlpha: *mut f64,
-    lrnBeta: *mut f64,
-    lrnK: *mut f64,
-) -> cudnnStatus_t {
-    unsupported("cudnnGetLRNDescriptor")
-}
-
-/// Destroys the descriptor of a local response normalisation. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDestroyLRNDescriptor(lrnDesc: cudnnLRNDescriptor_t) -> cudnnStatus_t {
-    unsupported("cudnnDestroyLRNDescriptor")
-}
 
 /// `y = alpha * x / (k + a / n * sum(x^2))^b + beta * y` over n channels. Not built yet.
 ///

@@ -15,7 +15,6 @@ mod attention;
 mod backend;
 mod batch_norm;
 mod causal_conv;
-mod convolution;
 mod convolution_backward;
 mod convolution_forward;
 mod ctc;

@@ -1,28 +1,12 @@
 //! Normalisation with a choice of algorithm.
 
-use super::{unsupported, unsupported_on};
+use super::unsupported_on;
 use crate::capi::types::{
     cudnnActivationDescriptor_t, cudnnHandle_t, cudnnNormAlgo_t, cudnnNormMode_t, cudnnNormOps_t,
     cudnnStatus_t, cudnnTensorDescriptor_t,
 };
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-
-/// Derives the tensors of scale and bias, and of mean and variance, from that of x. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnDeriveNormTensorDescriptor(
-    derivedNormScaleBiasDesc: cudnnTensorDescriptor_t,
-    derivedNormMeanVarDesc: cudnnTensorDescriptor_t,
-    xDesc: cudnnTensorDescriptor_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    groupCnt: c_int,
-) -> cudnnStatus_t {
-    unsupported("cudnnDeriveNormTensorDescriptor")
-}
 
 /// Normalises x by given statistics, with a sum and an activation behind it. Not built yet.
 ///

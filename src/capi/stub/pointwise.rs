@@ -1,12 +1,8 @@
 //! Element-wise calls: add, set, scale and the two-operand operations.
 
-use super::{unsupported, unsupported_on};
-use crate::capi::types::{
-    cudnnDataType_t, cudnnHandle_t, cudnnNanPropagation_t, cudnnOpTensorDescriptor_t, cudnnOpTensorOp_t,
-    cudnnStatus_t, cudnnTensorDescriptor_t,
-};
+use super::unsupported_on;
+use crate::capi::types::{cudnnHandle_t, cudnnOpTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 
 /// `C = alpha * A + beta * C`; dimensions of A are those of C or 1. Not built yet.
 ///
@@ -24,60 +20,6 @@ pub unsafe extern "C" fn cudnnAddTensor(
     C: *mut c_void,
 ) -> cudnnStatus_t {
     unsupported_on("cudnnAddTensor", handle)
-}
-
-/// Creates the descriptor of a two-operand operation. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnCreateOpTensorDescriptor(
-    opTensorDesc: *mut cudnnOpTensorDescriptor_t,
-) -> cudnnStatus_t {
-    unsupported("cudnnCreateOpTensorDescriptor")
-}
-
-/// Sets operation, compute type and NaN rule of `cudnnOpTensor`. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnSetOpTensorDescriptor(
-    opTensorDesc: cudnnOpTensorDescriptor_t,
-    opTensorOp: MaybeUninit<cudnnOpTensorOp_t>,
-    opTensorCompType: MaybeUninit<cudnnDataType_t>,
-    opTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
-) -> cudnnStatus_t {
-    unsupported("cudnnSetOpTensorDescriptor")
-}
-
-/// Operation, compute type and NaN rule of `cudnnOpTensor`. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetOpTensorDescriptor(
-    opTensorDesc: cudnnOpTensorDescriptor_t,
-    opTensorOp: *mut cudnnOpTensorOp_t,
-    opTensorCompType: *mut cudnnDataType_t,
-    opTensorNanOpt: *mut cudnnNanPropagation_t,
-) -> cudnnStatus_t {
-    unsupported("cudnnGetOpTensorDescriptor")
-}
-
-/// Destroys the descriptor of a two-operand operation. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnDestroyOpTensorDescriptor(
-    opTensorDesc: cudnnOpTensorDescriptor_t,
-) -> cudnnStatus_t {
-    unsupported("cudnnDestroyOpTensorDescriptor")
 }
 
 /// `C = op(alpha1 * A, alpha2 * B) + beta * C`. Not built yet.

@@ -1,70 +1,10 @@
 //! Reductions.
 
-use super::{unsupported, unsupported_on};
+use super::unsupported_on;
 use crate::capi::types::{
-    cudnnDataType_t, cudnnHandle_t, cudnnIndicesType_t, cudnnNanPropagation_t, cudnnReduceTensorDescriptor_t,
-    cudnnReduceTensorIndices_t, cudnnReduceTensorOp_t, cudnnStatus_t, cudnnTensorDescriptor_t,
+    cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
-
-/// Creates the descriptor of a reduction. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnCreateReduceTensorDescriptor(
-    reduceTensorDesc: *mut cudnnReduceTensorDescriptor_t,
-) -> cudnnStatus_t {
-    unsupported("cudnnCreateReduceTensorDescriptor")
-}
-
-/// Sets operation, compute type, NaN rule and indices of a reduction. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnSetReduceTensorDescriptor(
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-    reduceTensorOp: MaybeUninit<cudnnReduceTensorOp_t>,
-    reduceTensorCompType: MaybeUninit<cudnnDataType_t>,
-    reduceTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
-    reduceTensorIndices: MaybeUninit<cudnnReduceTensorIndices_t>,
-    reduceTensorIndicesType: MaybeUninit<cudnnIndicesType_t>,
-) -> cudnnStatus_t {
-    unsupported("cudnnSetReduceTensorDescriptor")
-}
-
-/// Operation, compute type, NaN rule and indices of a reduction. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetReduceTensorDescriptor(
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-    reduceTensorOp: *mut cudnnReduceTensorOp_t,
-    reduceTensorCompType: *mut cudnnDataType_t,
-    reduceTensorNanOpt: *mut cudnnNanPropagation_t,
-    reduceTensorIndices: *mut cudnnReduceTensorIndices_t,
-    reduceTensorIndicesType: *mut cudnnIndicesType_t,
-) -> cudnnStatus_t {
-    unsupported("cudnnGetReduceTensorDescriptor")
-}
-
-/// Destroys the descriptor of a reduction. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnDestroyReduceTensorDescriptor(
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-) -> cudnnStatus_t {
-    unsupported("cudnnDestroyReduceTensorDescriptor")
-}
 
 /// Bytes that the indices of a reduction take. Not built yet.
 ///

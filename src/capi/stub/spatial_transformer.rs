@@ -1,49 +1,10 @@
 //! Spatial transformers.
 
-use super::{unsupported, unsupported_on};
+use super::unsupported_on;
 use crate::capi::types::{
-    cudnnDataType_t, cudnnHandle_t, cudnnSamplerType_t, cudnnSpatialTransformerDescriptor_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t,
+    cudnnHandle_t, cudnnSpatialTransformerDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
-use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
-
-/// Creates a spatial transformer descriptor. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnCreateSpatialTransformerDescriptor(
-    stDesc: *mut cudnnSpatialTransformerDescriptor_t,
-) -> cudnnStatus_t {
-    unsupported("cudnnCreateSpatialTransformerDescriptor")
-}
-
-/// Sets sampler, type and dimensions of a spatial transformer. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnSetSpatialTransformerNdDescriptor(
-    stDesc: cudnnSpatialTransformerDescriptor_t,
-    samplerType: MaybeUninit<cudnnSamplerType_t>,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    nbDims: c_int,
-    dimA: *const c_int,
-) -> cudnnStatus_t {
-    unsupported("cudnnSetSpatialTransformerNdDescriptor")
-}
-
-/// Destroys a spatial transformer descriptor. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnDestroySpatialTransformerDescriptor(
-    stDesc: cudnnSpatialTransformerDescriptor_t,
-) -> cudnnStatus_t {
-    unsupported("cudnnDestroySpatialTransformerDescriptor")
-}
+use std::ffi::c_void;
 
 /// Sampling grid of an affine map theta. Not built yet.
 ///

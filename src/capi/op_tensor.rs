@@ -1,0 +1,104 @@
+//! Op tensor descriptors: create, set, get, destroy.
+
+use std::mem::MaybeUninit;
+
+use super::arg::{self, Out};
+use super::guard::entry;
+use super::slab::{Kind, Table};
+use super::types::{
+    cudnnDataType_t, cudnnNanPropagation_t, cudnnOpTensorDescriptor_t, cudnnOpTensorOp_t, cudnnStatus_t, raw,
+};
+use super::{data_type, lifecycle};
+use crate::desc::{Choice, OpTensorDescriptor};
+
+static OP_TENSORS: Table<OpTensorDescriptor> = Table::new(Kind::OpTensor);
+
+/// Creates an op tensor descriptor: ADD, computed in float.
+///
+/// Status: BAD_PARAM if `opTensorDesc` is NULL.
+///
+/// # Safety
+/// `opTensorDesc` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnCreateOpTensorDescriptor(
+    opTensorDesc: *mut cudnnOpTensorDescriptor_t,
+) -> cudnnStatus_t {
+    // SAFETY: as the caller promises.
+    unsafe { lifecycle::create("cudnnCreateOpTensorDescriptor", &OP_TENSORS, opTensorDesc, "opTensorDesc") }
+}
+
+/// Destroys an op tensor descriptor; NULL is fine.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnDestroyOpTensorDescriptor(opTensorDesc: cudnnOpTensorDescriptor_t) -> cudnnStatus_t {
+    lifecycle::destroy("cudnnDestroyOpTensorDescriptor", &OP_TENSORS, opTensorDesc, "opTensorDesc")
+}
+
+/// Sets operation, compute type and NaN rule of cudnnOpTensor.
+///
+/// A failing call changes nothing.
+///
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown operation or NaN rule, or
+/// a compute type other than FLOAT, DOUBLE, HALF and BFLOAT16.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnSetOpTensorDescriptor(
+    opTensorDesc: cudnnOpTensorDescriptor_t,
+    opTensorOp: MaybeUninit<cudnnOpTensorOp_t>,
+    opTensorCompType: MaybeUninit<cudnnDataType_t>,
+    opTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "opTensorDesc={opTensorDesc:p}, opTensorOp={}, opTensorCompType={}, opTensorNanOpt={}",
+        raw(opTensorOp),
+        raw(opTensorCompType),
+        raw(opTensorNanOpt)
+    );
+    entry("cudnnSetOpTensorDescriptor", arguments, || {
+        OP_TENSORS.replace(opTensorDesc.addr(), "opTensorDesc", || {
+            Ok(OpTensorDescriptor {
+                op: arg::choice(opTensorOp, "opTensorOp")?,
+                compute_type: data_type::one_of(
+                    OpTensorDescriptor::COMPUTE_TYPES,
+                    opTensorCompType,
+                    "opTensorCompType",
+                )?,
+                nan: arg::choice(opTensorNanOpt, "opTensorNanOpt")?,
+            })
+        })
+    })
+}
+
+/// Reads operation, compute type and NaN rule of cudnnOpTensor.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive or if any pointer is NULL (nothing is written then).
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetOpTensorDescriptor(
+    opTensorDesc: cudnnOpTensorDescriptor_t,
+    opTensorOp: *mut cudnnOpTensorOp_t,
+    opTensorCompType: *mut cudnnDataType_t,
+    opTensorNanOpt: *mut cudnnNanPropagation_t,
+) -> cudnnStatus_t {
+    entry("cudnnGetOpTensorDescriptor", format_args!("opTensorDesc={opTensorDesc:p}"), || {
+        let desc = OP_TENSORS.get(opTensorDesc.addr(), "opTensorDesc")?;
+        // SAFETY: as the caller promises, for all of them.
+        let (op, compute_type, nan) = unsafe {
+            (
+                Out::code(opTensorOp, "opTensorOp")?,
+                Out::new(opTensorCompType, "opTensorCompType")?,
+                Out::code(opTensorNanOpt, "opTensorNanOpt")?,
+            )
+        };
+        op.set(desc.op.code());
+        compute_type.set(data_type::encode(desc.compute_type));
+        nan.set(desc.nan.code());
+        Ok(())
+    })
+}
