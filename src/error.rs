@@ -65,6 +65,18 @@ pub enum Error {
     /// The core could not run the work.
     #[error("{0}")]
     Execution(Cow<'static, str>),
+    /// The CUDA driver refused a call, or reports what earlier work did.
+    #[error("{call} returned {name} ({code}){}{detail}", if detail.is_empty() { "" } else { ": " })]
+    Driver {
+        /// The driver's entry point.
+        call: &'static str,
+        /// The code it returned.
+        code: i32,
+        /// The driver's name of the code.
+        name: String,
+        /// What else is known; may be empty.
+        detail: String,
+    },
     /// A defect of this library.
     #[error("internal error: {0}")]
     Internal(Cow<'static, str>),
@@ -83,6 +95,8 @@ pub enum Class {
     HostAllocation,
     /// The core failed.
     Execution,
+    /// The CUDA driver failed.
+    Driver,
     /// A defect of this library.
     Internal,
 }
@@ -100,6 +114,7 @@ impl Error {
             Error::NotInitialized(_) => Class::NotInitialized,
             Error::HostAllocation { .. } => Class::HostAllocation,
             Error::Execution(_) => Class::Execution,
+            Error::Driver { .. } => Class::Driver,
             Error::Internal(_) => Class::Internal,
         }
     }

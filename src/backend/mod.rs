@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::ops::{Fill, Pointwise, Problem, Reduce, Set, Transform};
 
 pub mod cpu;
+pub mod cuda;
 mod function;
 pub mod reference;
 

@@ -14,6 +14,7 @@ pub(crate) fn of(error: &Error) -> cudnnStatus_t {
         Class::NotInitialized => cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED,
         Class::HostAllocation => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
         Class::Execution => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
+        Class::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED_CUDART,
         Class::Internal => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR,
     }
 }

@@ -1,16 +1,22 @@
 //! Choosing a core when a handle is created, and running plans on it.
 
-use std::ops::Range;
-
+use super::staging::{self, Staged};
+use crate::backend::cuda::plan::Pointers;
+use crate::backend::cuda::{Cuda, Driver, Names, Unavailable};
 use crate::backend::{self, Operands};
 use crate::error::{Error, Result};
 use crate::ops::TransformPlan;
 
 /// The core that a handle is bound to for its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Core {
     /// Embedded, on host pointers; calls finish before they return.
-    Cpu,
+    Cpu {
+        /// Why it is not the CUDA core, where that was looked for.
+        instead_of_cuda: Option<&'static Unavailable>,
+    },
+    /// On device pointers; calls queue their work on the handle's stream.
+    Cuda(Cuda),
 }
 
 /// What a `cudnnHandle_t` stands for.
@@ -28,34 +34,64 @@ pub struct Buffers {
     pub src: *const u8,
     /// The destination.
     pub dst: *mut u8,
+    /// What the C call names them.
+    pub names: Names,
 }
 
 impl Context {
     /// Binds a new context to the core that `CUDNN_SHIM_BACKEND` asks for: `cpu`, `cuda`, or `auto` (also when
-    /// unset), which takes the CPU core.
+    /// unset), which takes the CUDA core if a driver and a device answer, else the CPU core.
     ///
     /// # Errors
-    /// Not initialized if the core asked for is not available or unknown.
+    /// Not initialized if the core asked for is not available, fails or is unknown.
     pub fn create() -> Result<Self> {
         let choice = std::env::var_os("CUDNN_SHIM_BACKEND").unwrap_or_default();
-        match choice.to_str() {
-            Some("" | "auto" | "cpu") => Ok(Context { core: Core::Cpu, stream: 0 }),
-            Some("cuda") => Err(Error::NotInitialized(
-                "CUDNN_SHIM_BACKEND=cuda, but this build of the library has no CUDA core".into(),
-            )),
-            _ => Err(Error::NotInitialized(
-                format!("CUDNN_SHIM_BACKEND={choice:?}: the choices are auto, cpu and cuda").into(),
-            )),
-        }
+        let cuda = |driver| {
+            // Whatever the driver says, what it means for the caller is that there is no handle.
+            Cuda::create(driver)
+                .map(Core::Cuda)
+                .map_err(|error| Error::NotInitialized(error.to_string().into()))
+        };
+        let core = match choice.to_str() {
+            Some("cpu") => Core::Cpu { instead_of_cuda: None },
+            Some("" | "auto") => match Driver::get() {
+                Ok(driver) => cuda(driver)?,
+                Err(reason) => Core::Cpu { instead_of_cuda: Some(reason) },
+            },
+            Some("cuda") => match Driver::get() {
+                Ok(driver) => cuda(driver)?,
+                Err(reason) => {
+                    return Err(Error::NotInitialized(
+                        format!("CUDNN_SHIM_BACKEND=cuda, but there is no CUDA core: {reason}").into(),
+                    ));
+                }
+            },
+            _ => {
+                return Err(Error::NotInitialized(
+                    format!("CUDNN_SHIM_BACKEND={choice:?}: the choices are auto, cpu and cuda").into(),
+                ));
+            }
+        };
+        Ok(Context { core, stream: 0 })
     }
 
-    /// The core's name for the log, with what it uses of the machine.
+    /// A new context on the CPU core, whatever the environment asks for.
+    pub fn cpu() -> Self {
+        Context { core: Core::Cpu { instead_of_cuda: None }, stream: 0 }
+    }
+
+    /// The core's name for the log, with what it uses of the machine, and why it is not the CUDA core.
     pub fn core_name(&self) -> String {
-        match self.core {
-            Core::Cpu => {
+        match &self.core {
+            Core::Cpu { instead_of_cuda } => {
                 let machine = backend::Machine::host();
-                format!("cpu ({}, threads: {})", machine.isa.name(), machine.threads)
+                let cpu = format!("cpu ({}, threads: {})", machine.isa.name(), machine.threads);
+                match instead_of_cuda {
+                    Some(reason) => format!("{cpu}; not cuda: {reason}"),
+                    None => cpu,
+                }
             }
+            Core::Cuda(cuda) => format!("cuda ({})", cuda.device_name()),
         }
     }
 
@@ -69,20 +105,46 @@ impl Context {
         self.stream = stream;
     }
 
-    /// Runs a plan: `dst = alpha * transform(src) + beta * dst`, as if all of the source were read first.
+    /// Refuses what the CUDA core does not do yet.
     ///
     /// # Errors
-    /// Host allocation if source and destination overlap in a way that needs a copy of the source and there is no
-    /// memory for it (nothing is written then); execution if a worker died.
+    /// Not supported, unless this is the CPU core.
+    pub(super) fn require_cpu(&self, what: &str) -> Result<()> {
+        match &self.core {
+            Core::Cpu { .. } => Ok(()),
+            Core::Cuda(_) => Err(Error::unsupported(format!("{what} is not built for the CUDA core yet"))),
+        }
+    }
+
+    /// Runs a plan: `dst = alpha * transform(src) + beta * dst`, as if all of the source were read first. The CUDA
+    /// core queues it on the stream and returns.
+    ///
+    /// # Errors
+    /// On the CPU core: host allocation if source and destination overlap in a way that needs a copy of the source
+    /// and there is no memory for it (nothing is written then); execution if a worker died. On the CUDA core: not
+    /// supported for such an overlap; driver errors; bad parameter if `CUDNN_SHIM_CHECK` finds memory that does
+    /// not serve.
     ///
     /// # Safety
     /// Every byte of the plan's spans around `buffers.src` is readable, and every destination element writable,
-    /// and readable if beta is not 0. Both pointers are aligned to their scalar type. No other thread writes
-    /// either meanwhile.
+    /// and readable if beta is not 0, by the core's device. Both pointers are aligned to their scalar type. Nobody
+    /// else writes either until the work is done. The stream is alive.
     pub unsafe fn transform(&self, plan: &TransformPlan, buffers: Buffers) -> Result<()> {
-        match self.core {
+        match &self.core {
             // SAFETY: handed on.
-            Core::Cpu => unsafe { transform_on_cpu(plan, buffers) },
+            Core::Cpu { .. } => unsafe { transform_on_cpu(plan, buffers) },
+            Core::Cuda(cuda) => {
+                if needs_copy_of_source(plan, buffers)? {
+                    return Err(Error::unsupported(format!(
+                        "{} and {} overlap: the CUDA core does that only where every element is its own source, \
+                         for it allocates no memory to keep a copy of the source",
+                        buffers.names.src, buffers.names.dst
+                    )));
+                }
+                let at = Pointers { dst: buffers.dst.addr() as u64, src: buffers.src.addr() as u64 };
+                // SAFETY: handed on; the overlap was judged just above.
+                unsafe { cuda.transform(plan, at, buffers.names, self.stream) }
+            }
         }
     }
 }
@@ -90,23 +152,12 @@ impl Context {
 /// # Safety
 /// As [`Context::transform`].
 unsafe fn transform_on_cpu(plan: &TransformPlan, mut buffers: Buffers) -> Result<()> {
-    let [src, dst] = plan.byte_spans();
-    let src_bytes = addresses(buffers.src.addr(), src)?;
-    let dst_bytes = addresses(buffers.dst.addr(), dst)?;
-    let shared = src_bytes.start < dst_bytes.end && dst_bytes.start < src_bytes.end;
     // Lives until the plan has run.
-    let mut staged: Vec<u64> = Vec::new();
-    if shared && !(buffers.src.addr() == buffers.dst.addr() && plan.works_in_place()) {
-        // Writes would reach elements that are still to be read.
-        let len = src_bytes.len();
-        staged.try_reserve_exact(len.div_ceil(8)).map_err(|_| Error::HostAllocation { bytes: len })?;
-        // SAFETY: the span is readable by the caller's promise, and `staged` has room for it. Its 8-byte
-        // alignment serves every scalar: the span starts at a multiple of the scalar's size from `src`.
-        unsafe {
-            let low = buffers.src.wrapping_offset(src.0 as isize);
-            staged.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(low, len);
-        }
-        buffers.src = staged.as_ptr().cast::<u8>().wrapping_offset(-(src.0 as isize));
+    let staged;
+    if needs_copy_of_source(plan, buffers)? {
+        // SAFETY: the span is readable by the caller's promise.
+        staged = unsafe { Staged::copy(buffers.src, plan.byte_spans()[0]) }?;
+        buffers.src = staged.base();
     }
     let operands = Operands { dst: buffers.dst, src: buffers.src };
     let ordered = plan.is_ordered();
@@ -121,16 +172,12 @@ unsafe fn transform_on_cpu(plan: &TransformPlan, mut buffers: Buffers) -> Result
     })
 }
 
-/// The addresses that a byte span around a pointer covers.
+/// Whether source and destination share memory in such a way that writes reach elements that are still to be read.
 ///
 /// # Errors
-/// A mismatch if the span does not fit the address space, so that the pointer cannot belong to such a tensor.
-fn addresses(base: usize, (low, high): (i64, i64)) -> Result<Range<usize>> {
-    let end = |offset: i64| isize::try_from(offset).ok().and_then(|offset| base.checked_add_signed(offset));
-    match (end(low), end(high)) {
-        (Some(low), Some(high)) => Ok(low..high),
-        _ => Err(Error::mismatch(format!(
-            "a tensor of {low}..{high} bytes around {base:#x} does not fit the address space"
-        ))),
-    }
+/// As [`staging::addresses`].
+fn needs_copy_of_source(plan: &TransformPlan, buffers: Buffers) -> Result<bool> {
+    let [src, dst] = plan.byte_spans();
+    let in_place = buffers.src.addr() == buffers.dst.addr() && plan.works_in_place();
+    Ok(staging::overlap((buffers.src, src), (buffers.dst, dst))? && !in_place)
 }

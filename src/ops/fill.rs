@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::agree::{self, Named};
-use super::{ByteSpan, Fill};
+use super::{ByteSpan, Fill, Number};
 use crate::desc::TensorDescriptor;
+use crate::dtype::convert::{Element, with_element};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, LoopNest};
@@ -50,12 +51,12 @@ pub struct FillPlan {
 }
 
 impl FillPlan {
-    /// Plans `cudnnSetTensor`. `cell` holds the bits of the value in the tensor's own scalar type.
+    /// Plans `cudnnSetTensor`: every element becomes `value`, rounded once to the tensor's type.
     ///
     /// # Errors
-    /// Not supported, in strict mode: other ranks than 4 and 5, NCHW_VECT_C, integer types but INT8. Bad parameter:
-    /// the tensor was never set (not supported in strict mode) or repeats an address through stride 0.
-    pub fn set(y: &TensorDescriptor, cell: u64, mode: Mode) -> Result<Self> {
+    /// Not supported: the tensor was never set; in strict mode other ranks than 4 and 5, NCHW_VECT_C, integer types
+    /// but INT8. Bad parameter: it repeats an address through stride 0.
+    pub fn set(y: &TensorDescriptor, value: Number, mode: Mode) -> Result<Self> {
         let named = Named { name: "yDesc", tensor: y };
         if mode.is_strict() {
             agree::strict_form(named)?;
@@ -66,19 +67,27 @@ impl FillPlan {
         if !y.is_set() {
             return Err(Error::unsupported("yDesc was never set"));
         }
+        let cell = with_element!(y.data_type().scalar(), D => match value {
+            Number::Real(x) => Element::to_bits(<D as Element>::from_f64(x)),
+            Number::Integer(x) => Element::to_bits(<D as Element>::from_i64(x)),
+        });
         FillPlan::of(agree::destination(named)?, y.data_type(), Value::Cell(cell))
     }
 
-    /// Plans `cudnnScaleTensor`.
+    /// Plans `cudnnScaleTensor`; products are computed as every scaling is, in `double` for INT32 and INT64.
     ///
     /// # Errors
     /// Not supported, in strict mode: integer types but INT8. Bad parameter: the tensor was never set or repeats
     /// an address through stride 0.
-    pub fn scale(y: &TensorDescriptor, factor: f64, mode: Mode) -> Result<Self> {
+    pub fn scale(y: &TensorDescriptor, factor: Number, mode: Mode) -> Result<Self> {
         if mode.is_strict() && y.is_set() && !agree::strict_type(y.data_type()) {
             return Err(Error::unsupported(format!("strict mode does not scale {:?}", y.data_type())));
         }
         let layout = agree::destination(Named { name: "yDesc", tensor: y })?;
+        let factor = match factor {
+            Number::Real(x) => x,
+            Number::Integer(x) => x as f64,
+        };
         FillPlan::of(layout, y.data_type(), Value::Times(factor))
     }
 

@@ -10,11 +10,12 @@ pub mod transform;
 
 use std::fmt;
 
+use crate::desc::NanPropagation;
 use crate::dtype::Scalar;
 use crate::layout::LoopNest;
 
 pub use fill::{FillPlan, Set};
-pub use op::{OpPlan, Operation, Pointwise};
+pub use op::{OpPlan, Pointwise};
 pub use reduce::{Indices, Reduce, ReducePlan, Reduction};
 pub use transform::TransformPlan;
 
@@ -44,6 +45,24 @@ pub enum NanRule {
     Ignore,
     /// It wins against every number.
     Propagate,
+}
+
+impl From<NanPropagation> for NanRule {
+    fn from(choice: NanPropagation) -> Self {
+        match choice {
+            NanPropagation::Drop => NanRule::Ignore,
+            NanPropagation::Keep => NanRule::Propagate,
+        }
+    }
+}
+
+/// A number as a caller hands it over: in `float` or `double`, or in the tensor's own integer type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Of a floating tensor.
+    Real(f64),
+    /// Of an integer tensor.
+    Integer(i64),
 }
 
 /// Lowest and highest offset of an operand, in bytes from its data pointer, the upper one exclusive.

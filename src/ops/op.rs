@@ -4,28 +4,11 @@ use std::fmt;
 
 use super::agree::{self, Named};
 use super::{ByteSpan, Compute, Fill, NanRule};
-use crate::desc::TensorDescriptor;
+use crate::desc::{OpTensorDescriptor, OpTensorOp, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout, LoopNest};
 use crate::mode::Mode;
-
-/// What a caller asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// `x + y`
-    Add,
-    /// `x * y`
-    Mul,
-    /// The smaller one.
-    Min,
-    /// The larger one.
-    Max,
-    /// `sqrt(x)`; B is not read.
-    Sqrt,
-    /// `1 - x`; B is not read.
-    Not,
-}
 
 /// What a core computes of `x = alpha1 * a` and `y = alpha2 * b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,17 +40,6 @@ impl Function {
             Function::Nothing => 0,
         }
     }
-}
-
-/// Operation, computation type and NaN rule: what an op-tensor descriptor holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// The operation.
-    pub operation: Operation,
-    /// The computation type as the caller named it.
-    pub computation: DataType,
-    /// For minimum and maximum.
-    pub nan: NanRule,
 }
 
 /// `alpha1`, `alpha2` and `beta`.
@@ -121,6 +93,7 @@ pub struct OpPlan {
     factors: Factors,
     spans: [ByteSpan; 3],
     ordered: bool,
+    swapped: bool,
 }
 
 impl OpPlan {
@@ -134,7 +107,7 @@ impl OpPlan {
     /// NCHW_VECT_C, other types, factors of 0 that leave nothing of the operation. Bad parameter: C repeats an
     /// address through stride 0.
     pub fn new(
-        rule: Rule,
+        rule: &OpTensorDescriptor,
         [a, b, c]: [&TensorDescriptor; 3],
         factors: Factors,
         b_is_c: bool,
@@ -149,13 +122,13 @@ impl OpPlan {
                 b.tensor.data_type()
             )));
         }
-        let answer = recorded_types(rule.computation, a.tensor.data_type(), c.tensor.data_type());
+        let answer = recorded_types(rule.compute_type, a.tensor.data_type(), c.tensor.data_type());
         let types = || {
             format!(
                 "types {:?} -> {:?}, computed in {:?}",
                 a.tensor.data_type(),
                 c.tensor.data_type(),
-                rule.computation
+                rule.compute_type
             )
         };
         if answer == Answer::BadParam {
@@ -181,7 +154,7 @@ impl OpPlan {
             if answer != Answer::Done {
                 return Err(Error::unsupported(types()));
             }
-            strict_factors(rule.operation, factors)?;
+            strict_factors(rule.op, factors)?;
         }
         let dst = agree::destination(c)?;
         let mut layouts = [dst, agree::broadcast(a, c, &dst.dims)?, agree::broadcast(b, c, &dst.dims)?];
@@ -189,18 +162,24 @@ impl OpPlan {
         for (span, (layout, tensor)) in spans.iter_mut().zip(layouts.iter().zip([c, a, b])) {
             *span = agree::byte_span(layout, tensor.tensor.data_type())?;
         }
-        let (function, factors) = simplified(rule, factors, &mut layouts, &mut spans);
+        let swapped = rule.op == OpTensorOp::Add && factors.alpha[0] == 0.0 && factors.alpha[1] != 0.0;
+        if swapped {
+            layouts.swap(1, 2);
+            spans.swap(1, 2);
+        }
+        let (function, factors) = simplified(rule, factors);
         for unread in 1 + function.arity()..3 {
             layouts[unread].strides.fill(0);
             layouts[unread].split = None;
             spans[unread] = (0, 0);
         }
-        let compute = match rule.computation {
+        let compute = match rule.compute_type {
             DataType::Double => Compute::Double,
             _ => Compute::Single,
         };
         let (src, dst) = (a.tensor.data_type().scalar(), c.tensor.data_type().scalar());
-        Ok(OpPlan { layouts, src, dst, compute, function, factors, spans, ordered: layouts[0].overlaps() })
+        let ordered = layouts[0].overlaps();
+        Ok(OpPlan { layouts, src, dst, compute, function, factors, spans, ordered, swapped })
     }
 
     /// What is computed, after operands with factor 0 were dropped.
@@ -208,9 +187,9 @@ impl OpPlan {
         self.function
     }
 
-    /// Whether A and B have changed places, because only B is read.
-    pub fn is_swapped(&self, rule: Rule, factors: Factors) -> bool {
-        rule.operation == Operation::Add && factors.alpha[0] == 0.0 && factors.alpha[1] != 0.0
+    /// Whether the first operand to read is B, because A is not read.
+    pub fn is_swapped(&self) -> bool {
+        self.swapped
     }
 
     /// The bytes that C and the operands reach; empty for an operand that is not read.
@@ -271,41 +250,34 @@ impl fmt::Display for OpPlan {
 
 /// Drops terms of a sum whose factor is 0, so that their operands are not read. If only B is left it takes the
 /// place of A.
-fn simplified(
-    rule: Rule,
-    factors: Factors,
-    layouts: &mut [Layout; 3],
-    spans: &mut [ByteSpan; 3],
-) -> (Function, Factors) {
-    let function = match rule.operation {
-        Operation::Add => match factors.alpha.map(|alpha| alpha != 0.0) {
+fn simplified(rule: &OpTensorDescriptor, factors: Factors) -> (Function, Factors) {
+    let function = match rule.op {
+        OpTensorOp::Add => match factors.alpha.map(|alpha| alpha != 0.0) {
             [true, true] => Function::Add,
             [true, false] => Function::First,
             [false, true] => {
-                layouts.swap(1, 2);
-                spans.swap(1, 2);
                 let alpha = [factors.alpha[1], 0.0];
                 return (Function::First, Factors { alpha, ..factors });
             }
             [false, false] => Function::Nothing,
         },
-        Operation::Mul => Function::Mul,
-        Operation::Min => Function::Min(rule.nan),
-        Operation::Max => Function::Max(rule.nan),
-        Operation::Sqrt => Function::Sqrt,
-        Operation::Not => Function::Not,
+        OpTensorOp::Mul => Function::Mul,
+        OpTensorOp::Min => Function::Min(rule.nan.into()),
+        OpTensorOp::Max => Function::Max(rule.nan.into()),
+        OpTensorOp::Sqrt => Function::Sqrt,
+        OpTensorOp::Not => Function::Not,
     };
     (function, factors)
 }
 
 /// Refuses factors of 0 as the original does (observed on 9.27.0).
-fn strict_factors(operation: Operation, Factors { alpha, .. }: Factors) -> Result<()> {
+fn strict_factors(operation: OpTensorOp, Factors { alpha, .. }: Factors) -> Result<()> {
     let zero = alpha.map(|alpha| alpha == 0.0);
     let refused = match operation {
-        Operation::Add | Operation::Min | Operation::Max => zero == [true, true],
-        Operation::Mul => zero != [false, false],
-        Operation::Sqrt => zero[0],
-        Operation::Not => false,
+        OpTensorOp::Add | OpTensorOp::Min | OpTensorOp::Max => zero == [true, true],
+        OpTensorOp::Mul => zero != [false, false],
+        OpTensorOp::Sqrt => zero[0],
+        OpTensorOp::Not => false,
     };
     if refused {
         return Err(Error::unsupported(format!("strict mode: {operation:?} with factors {alpha:?}")));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::agree::{self, Named};
 use super::{ByteSpan, Compute, Fill, NanRule, Scaling};
-use crate::desc::TensorDescriptor;
+use crate::desc::{IndexType, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{self, Dims, Layout, LoopNest};
@@ -65,15 +65,43 @@ impl Indices {
     }
 }
 
-/// What a reduce-tensor descriptor holds.
+/// What a reduce-tensor descriptor asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// How elements become one.
-    pub reduction: Reduction,
+struct Rule {
+    reduction: Reduction,
     /// The computation type as the caller named it.
-    pub computation: DataType,
-    /// The type of indices, if they are wanted. Only reductions that [select](Reduction::selects) write them.
-    pub indices: Option<Indices>,
+    computation: DataType,
+    /// The type of indices, if they are wanted.
+    indices: Option<Indices>,
+}
+
+impl From<&ReduceDescriptor> for Rule {
+    fn from(desc: &ReduceDescriptor) -> Self {
+        let nan = desc.nan.into();
+        Rule {
+            reduction: match desc.op {
+                ReduceOp::Add => Reduction::Add,
+                ReduceOp::Mul => Reduction::Mul,
+                ReduceOp::Min => Reduction::Min(nan),
+                ReduceOp::Max => Reduction::Max(nan),
+                ReduceOp::Amax => Reduction::Amax(nan),
+                ReduceOp::Avg => Reduction::Avg,
+                ReduceOp::Norm1 => Reduction::Norm1,
+                ReduceOp::Norm2 => Reduction::Norm2,
+                ReduceOp::MulNoZeros => Reduction::MulNoZeros,
+            },
+            computation: desc.compute_type,
+            indices: match desc.indices {
+                ReduceIndices::None => None,
+                ReduceIndices::Flattened => Some(match desc.index_type {
+                    IndexType::Bits32 => Indices::Bits32,
+                    IndexType::Bits64 => Indices::Bits64,
+                    IndexType::Bits16 => Indices::Bits16,
+                    IndexType::Bits8 => Indices::Bits8,
+                }),
+            },
+        }
+    }
 }
 
 /// What one output reduces: the elements of a list of nests, one nest after the other, each as its loops turn.
@@ -173,12 +201,13 @@ impl ReducePlan {
     /// in strict mode nothing is reduced; a pair of types that the original refuses so. Not supported: in strict mode
     /// other types; indices that do not fit their type. Bad parameter: C repeats an address through stride 0.
     pub fn new(
-        rule: Rule,
+        desc: &ReduceDescriptor,
         a: &TensorDescriptor,
         c: &TensorDescriptor,
         scaling: Scaling,
         mode: Mode,
     ) -> Result<Self> {
+        let mut rule = Rule::from(desc);
         let (source, dest) = (Named { name: "aDesc", tensor: a }, Named { name: "cDesc", tensor: c });
         agree::check_rank(dest, source)?;
         if mode.is_strict() && a.rank() < 3 {
@@ -195,6 +224,12 @@ impl ReducePlan {
         if (0..c_layout.dims.rank()).any(|k| c_layout.dims[k] != a_layout.dims[k] && c_layout.dims[k] != 1) {
             return Err(Error::unsupported(format!("reducing elements of {:?} lane by lane", a.data_type())));
         }
+        if !rule.reduction.selects() {
+            rule.indices = None;
+        } else if mode.is_strict() && rule.indices.is_some() {
+            // The original asks for 4 bytes per index whatever their type, so more must not be written.
+            rule.indices = Some(Indices::Bits32);
+        }
         let spans =
             [agree::byte_span(&c_layout, c.data_type())?, agree::byte_span(&a_layout, a.data_type())?];
         let mut plan = ReducePlan {
@@ -209,9 +244,6 @@ impl ReducePlan {
             spans,
             ordered: c_layout.overlaps(),
         };
-        if !rule.reduction.selects() {
-            plan.rule.indices = None;
-        }
         let count: i64 = plan.reduced_dims().iter().product();
         if let Some(indices) = plan.rule.indices
             && indices.size() < 8
@@ -353,6 +385,10 @@ fn row_major(dims: &Dims) -> Dims {
     strides
 }
 
+/// Bytes of workspace that the size query reports. None is used; a size of 0 would leave a driver-level allocation
+/// nothing to allocate.
+pub const WORKSPACE_BYTES: usize = 16;
+
 /// Bytes of indices that the size query reports.
 ///
 /// The original asks for 4 bytes per output whatever the type (observed on 9.27.0); we ask for 8 where they are
@@ -360,10 +396,15 @@ fn row_major(dims: &Dims) -> Dims {
 ///
 /// # Errors
 /// Bad parameter: ranks differ or the shape of C is no reduction of that of A.
-pub fn indices_size(rule: Rule, a: &TensorDescriptor, c: &TensorDescriptor, mode: Mode) -> Result<usize> {
+pub fn indices_size(
+    desc: &ReduceDescriptor,
+    a: &TensorDescriptor,
+    c: &TensorDescriptor,
+    mode: Mode,
+) -> Result<usize> {
     let (source, dest) = (Named { name: "aDesc", tensor: a }, Named { name: "cDesc", tensor: c });
     agree::check_broadcast(dest, source)?;
-    let Some(indices) = rule.indices else { return Ok(0) };
+    let Some(indices) = Rule::from(desc).indices else { return Ok(0) };
     let width = if mode.is_strict() { 4 } else { indices.size().max(4) };
     let outputs = c.layout()?.dims.product().and_then(|n| usize::try_from(n).ok());
     outputs

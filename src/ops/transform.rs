@@ -41,16 +41,16 @@ struct Types {
 
 /// Padding and folding in scalars, the transform descriptor's units resolved.
 #[derive(Clone, Copy, Debug)]
-struct Map {
-    direction: Folding,
+pub(crate) struct Map {
+    pub(crate) direction: Folding,
     /// Padding in front of each dimension; negative crops.
-    before: Dims,
+    pub(crate) before: Dims,
     /// Padding behind each dimension; negative crops.
-    after: Dims,
+    pub(crate) after: Dims,
     /// Fold factor of each dimension, 1 where there is none.
-    factors: Dims,
+    pub(crate) factors: Dims,
     /// Channels of one group: fold writes group `q` at `q * group`, unfold reads it there.
-    group: i64,
+    pub(crate) group: i64,
 }
 
 impl TransformPlan {
@@ -187,6 +187,21 @@ impl TransformPlan {
         (self.types.src, self.types.dst)
     }
 
+    /// Layouts of source and destination, in scalars.
+    pub(crate) fn layouts(&self) -> (&Layout, &Layout) {
+        (&self.src, &self.dst)
+    }
+
+    /// Alpha and beta.
+    pub(crate) fn scaling(&self) -> Scaling {
+        self.scaling
+    }
+
+    /// Padding and folding; `None` for a plain transform.
+    pub(crate) fn map(&self) -> Option<&Map> {
+        self.map.as_ref()
+    }
+
     /// Lowest and highest offset of the source and of the destination, in bytes from their data pointers, the
     /// upper one exclusive.
     pub fn byte_spans(&self) -> [(i64, i64); 2] {
@@ -227,6 +242,12 @@ impl TransformPlan {
 }
 
 impl Map {
+    /// The map of a plain transform to a destination of these dims: no padding, one group.
+    pub(crate) fn identity(dst: &Dims) -> Self {
+        let (none, one) = (Dims::filled(dst.rank(), 0), Dims::filled(dst.rank(), 1));
+        Map { direction: Folding::Fold, before: none, after: none, factors: one, group: dst[CHANNEL] }
+    }
+
     fn new(transform: &TransformDescriptor, src: &Dims, unit: i64) -> Self {
         let rank = src.rank();
         let mut map = Map {

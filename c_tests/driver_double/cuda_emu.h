@@ -1,0 +1,130 @@
+// The device language of CUDA C++ for a host compiler, so that the kernels' own sources run in the driver double.
+//
+// Force-included in front of the sources. Every access of theirs to memory is reported to access.cpp, because they are
+// compiled with the instrumentation of the thread sanitizer; what stands here is not (UNCHECKED).
+#pragma once
+#define CPU_EMU 1
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+// One block runs at a time, so that a static object is as good as one per block.
+#define __shared__ static
+#define __constant__ static const
+#define DYNAMIC_SHARED(T, name) T *name = reinterpret_cast<T *>(emu::running.dynamic_shared)
+#define UNCHECKED __attribute__((no_sanitize("thread"), noinline))
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+namespace emu {
+
+struct Thread {
+    uint3 index;
+    unsigned lane, warp;
+};
+
+// Largest block there is.
+enum { MAX_THREADS = 1024 };
+
+// What the kernels' built-in variables show.
+struct Running {
+    Thread *thread;
+    uint3 block_index, block_dim, grid_dim;
+    char *dynamic_shared;
+    Thread threads[MAX_THREADS];
+};
+extern Running running;
+
+void sync_block(const char *file, int line);
+void sync_warp(unsigned mask);
+// What lane `source` passed as `value` among the lanes of `mask`, its own value if that lane does not take part.
+uint64_t shuffle(unsigned mask, uint64_t value, unsigned source);
+// One bit per lane of `mask`: whether its predicate is true.
+unsigned ballot(unsigned mask, bool predicate);
+// How many threads of the block have a true predicate.
+int count_block(const char *file, int line, bool predicate);
+
+// A kernel of the sources: how to call it, and the size of its one parameter.
+struct Kernel {
+    const char *name;
+    void (*call)(const void *parameter);
+    unsigned size;
+    const Kernel *next;
+};
+extern const Kernel *kernels;
+
+template <auto F> struct Caller;
+template <class P, void (*F)(P)> struct Caller<F> {
+    typedef std::remove_cv_t<std::remove_reference_t<P>> Parameter;
+    UNCHECKED static void call(const void *parameter) { F(*static_cast<const Parameter *>(parameter)); }
+};
+
+template <auto F> struct Registration {
+    Kernel kernel;
+    explicit Registration(const char *name)
+        : kernel{name, Caller<F>::call, sizeof(typename Caller<F>::Parameter), kernels} {
+        kernels = &kernel;
+    }
+};
+
+template <class T> inline uint64_t widen(T value) {
+    static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
+    uint64_t wide = 0;
+    memcpy(&wide, &value, sizeof value);
+    return wide;
+}
+template <class T> inline T narrow(uint64_t wide) {
+    T value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+} // namespace emu
+
+#define EMU_REGISTER(name) static emu::Registration<&name> emu_registration_##name(#name);
+
+#define threadIdx (emu::running.thread->index)
+#define blockIdx (emu::running.block_index)
+#define blockDim (emu::running.block_dim)
+#define gridDim (emu::running.grid_dim)
+#define warpSize 32
+
+#define __syncthreads() emu::sync_block(__FILE__, __LINE__)
+#define __syncthreads_count(predicate) emu::count_block(__FILE__, __LINE__, (predicate) != 0)
+#define __syncthreads_or(predicate) (emu::count_block(__FILE__, __LINE__, (predicate) != 0) != 0)
+#define __ballot_sync(mask, predicate) emu::ballot(mask, (predicate) != 0)
+#define __any_sync(mask, predicate) (emu::ballot(mask, (predicate) != 0) != 0)
+
+inline void __syncwarp(unsigned mask = ~0u) { emu::sync_warp(mask); }
+template <class T> inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+    const unsigned lane = emu::running.thread->lane, first = lane & ~unsigned(width - 1);
+    return emu::narrow<T>(emu::shuffle(mask, emu::widen(value), first + (unsigned(source) & unsigned(width - 1))));
+}
+template <class T> inline T __shfl_xor_sync(unsigned mask, T value, int flip, int width = 32) {
+    const unsigned lane = emu::running.thread->lane, source = lane ^ unsigned(flip);
+    const bool same = (lane & ~unsigned(width - 1)) == (source & ~unsigned(width - 1));
+    return emu::narrow<T>(emu::shuffle(mask, emu::widen(value), same ? source : lane));
+}
+template <class T> inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+    const unsigned lane = emu::running.thread->lane;
+    const bool inside = (lane & unsigned(width - 1)) + delta < unsigned(width);
+    return emu::narrow<T>(emu::shuffle(mask, emu::widen(value), inside ? lane + delta : lane));
+}
+template <class T> inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+    const unsigned lane = emu::running.thread->lane;
+    const bool inside = (lane & unsigned(width - 1)) >= delta;
+    return emu::narrow<T>(emu::shuffle(mask, emu::widen(value), inside ? lane - delta : lane));
+}
+template <class T> inline T __ldg(const T *address) { return *address; }

@@ -1,0 +1,93 @@
+// What the parts of the driver double share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "cuda_emu.h"
+
+namespace driver_double {
+
+// The driver's error codes that the double returns.
+enum Code {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    DEINITIALIZED = 4,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    INVALID_PTX = 218,
+    INVALID_HANDLE = 400,
+    NOT_FOUND = 500,
+    ILLEGAL_ADDRESS = 700,
+    CONTEXT_IS_DESTROYED = 709,
+    LAUNCH_FAILED = 719,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901,
+    CAPTURE_IMPLICIT = 906
+};
+
+// state.cpp -----------------------------------------------------------------------------------------------------------
+
+// Records something that a program must not do; the process then ends with status 97, whatever it thinks of itself.
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Counts a call of `entry` and tells what it has to return at once: an injected fault, or SUCCESS to go on.
+int enter(const char *entry);
+
+// memory.cpp ----------------------------------------------------------------------------------------------------------
+
+struct Allocation {
+    uintptr_t start;
+    size_t size;
+    int device;
+};
+
+// Device memory. It cannot be touched but between open_memory and close_memory, and its neighbourhood never.
+Allocation *allocate(size_t size, int device);
+bool release(uintptr_t start);
+void release_all(int device);
+// The allocation that holds `address`, or NULL.
+const Allocation *find(uintptr_t address);
+// The allocation that is nearest to `address` for a message, or NULL if none is near.
+const Allocation *nearest(uintptr_t address);
+bool holds(uintptr_t address, size_t size);
+void open_memory();
+void close_memory();
+
+// grid.cpp ------------------------------------------------------------------------------------------------------------
+
+struct Grid {
+    const emu::Kernel *kernel;
+    uint3 blocks, threads;
+    unsigned shared;
+    std::string parameter;
+};
+
+// Runs every thread of a grid: SUCCESS, ILLEGAL_ADDRESS or LAUNCH_FAILED.
+int run_grid(const Grid &grid);
+// Leaves the running kernel with that error. Only from a kernel.
+[[noreturn]] void leave_kernel(int code);
+// The kernel that is running, NULL between kernels.
+const emu::Kernel *running_kernel();
+// Counts barriers: two accesses are ordered if a barrier lies between them.
+struct Moment {
+    unsigned block, warp;
+};
+Moment now(const emu::Thread *thread);
+// Whether the address lies on a stack of the kernels.
+bool on_kernel_stack(uintptr_t address);
+// Where dynamic shared memory lies and how much of it the running kernel asked for.
+enum { MAX_DYNAMIC_SHARED = 48 << 10 };
+extern char dynamic_shared[MAX_DYNAMIC_SHARED];
+unsigned dynamic_shared_size();
+
+// access.cpp ----------------------------------------------------------------------------------------------------------
+
+// Forgets who touched shared memory: at the start of each block.
+void forget_accesses();
+
+} // namespace driver_double

@@ -1,0 +1,40 @@
+// What the two halves of the driver's entry points share.
+#pragma once
+
+#include <mutex>
+
+#include "double.h"
+
+namespace driver_double {
+
+struct Context {
+    int device;
+    uint64_t id;
+    bool alive;
+    // What a kernel did stays: every later call returns it.
+    int error;
+};
+
+extern std::recursive_mutex driver_mutex;
+// Contexts that this thread has pushed and not popped: the library is inside a call.
+extern thread_local unsigned pushed;
+
+Context *current_context();
+int need_initialised();
+int need_context();
+// Complains if the library is inside a call.
+void not_inside_a_call(const char *entry);
+// Complains, and ends the capture, if this thread captures a stream in a mode that forbids `entry`.
+int not_while_capturing(const char *entry);
+// Runs everything that is queued; what goes wrong stays in its context.
+int settle();
+
+} // namespace driver_double
+
+#define ENTRY(name, ...) extern "C" __attribute__((visibility("default"))) int name(__VA_ARGS__)
+// One call at a time, and an injected fault in its place.
+#define START(name)                                                                                                    \
+    const std::lock_guard<std::recursive_mutex> guard(driver_double::driver_mutex);                                    \
+    if (const int code = driver_double::enter(#name)) return code
+#define NEED(condition)                                                                                                \
+    if (const int code = (condition)) return code

@@ -1,0 +1,344 @@
+// Runs a grid on the calling thread: every CUDA thread is a fiber, so that barriers and shuffles can wait.
+//
+// A fiber that comes to its kernel's end takes the next CUDA thread of the block: a kernel without barriers needs one
+// fiber for a whole block.
+#include "double.h"
+
+#include <cstdlib>
+#include <sys/mman.h>
+#include <vector>
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+namespace emu {
+Running running;
+const Kernel *kernels;
+} // namespace emu
+
+namespace driver_double {
+
+char dynamic_shared[MAX_DYNAMIC_SHARED] __attribute__((aligned(16)));
+
+namespace {
+
+constexpr size_t STACK = size_t(64) << 10;
+
+struct Fiber {
+#if defined(__x86_64__)
+    void *stack_pointer;
+#else
+    ucontext_t context;
+#endif
+    emu::Thread *thread;
+};
+
+#if defined(__x86_64__)
+// Saves what the System V interface lets a callee keep, and goes on where `to` stopped.
+extern "C" void driver_double_switch(void **from, void *to);
+asm(R"(
+.text
+.type driver_double_switch,@function
+driver_double_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size driver_double_switch,.-driver_double_switch
+)");
+#endif
+
+struct Warp {
+    unsigned alive;    // lanes that have not come to the end
+    unsigned arrived;  // lanes at the warp's barrier
+    unsigned barriers; // passed in this block
+    unsigned members;  // lanes that passed the last one
+    uint64_t slots[2][32];
+    std::vector<Fiber *> waiting;
+};
+
+struct Barrier {
+    std::vector<Fiber *> waiting;
+    const char *file;
+    int line;
+    unsigned passed;
+};
+
+const Grid *grid;
+unsigned count, started, finished;
+bool backwards;
+int outcome;
+Warp warps[emu::MAX_THREADS / 32];
+Barrier barrier;
+int votes, voted;
+bool parity[emu::MAX_THREADS];
+
+char *stacks;
+Fiber fibers[emu::MAX_THREADS];
+unsigned fibers_used;
+std::vector<Fiber *> ready, idle;
+Fiber root, *current = &root;
+
+void run_threads();
+
+unsigned number(const emu::Thread *thread) { return unsigned(thread - emu::running.threads); }
+
+void go(Fiber *to) {
+    Fiber *from = current;
+    if (from == to) return;
+    current = to;
+    emu::running.thread = to->thread;
+#if defined(__x86_64__)
+    driver_double_switch(&from->stack_pointer, to->stack_pointer);
+#else
+    swapcontext(&from->context, &to->context);
+#endif
+}
+
+void fiber_main() {
+    run_threads();
+    abort(); // root never comes back to a fiber without threads
+}
+
+Fiber *new_fiber() {
+    if (!idle.empty()) {
+        Fiber *fiber = idle.back();
+        idle.pop_back();
+        return fiber;
+    }
+    Fiber *fiber = &fibers[fibers_used];
+    char *stack = stacks + STACK * fibers_used++;
+#if defined(__x86_64__)
+    // Six registers and the address to return to. That lies on a multiple of 16, for a function expects its stack
+    // eight bytes above one, where the call has put the caller's address.
+    void **top = reinterpret_cast<void **>(stack + STACK - 16);
+    *top = reinterpret_cast<void *>(fiber_main);
+    for (int i = 0; i < 6; ++i) *--top = NULL;
+    fiber->stack_pointer = top;
+#else
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = stack;
+    fiber->context.uc_stack.ss_size = STACK;
+    fiber->context.uc_link = NULL;
+    makecontext(&fiber->context, fiber_main, 0);
+#endif
+    return fiber;
+}
+
+// Who runs next: somebody who waited, a thread that has not begun, or the caller of the grid.
+Fiber *next_fiber() {
+    if (!ready.empty()) {
+        Fiber *fiber = ready.back();
+        ready.pop_back();
+        return fiber;
+    }
+    return started < count ? new_fiber() : &root;
+}
+
+void wait_in(std::vector<Fiber *> &queue) {
+    current->thread = emu::running.thread;
+    queue.push_back(current);
+    go(next_fiber());
+}
+
+void release(std::vector<Fiber *> &queue) {
+    if (backwards) {
+        ready.insert(ready.end(), queue.begin(), queue.end());
+    } else {
+        ready.insert(ready.end(), queue.rbegin(), queue.rend());
+    }
+    queue.clear();
+}
+
+void pass_warp(Warp &warp) {
+    warp.members = warp.arrived;
+    warp.arrived = 0;
+    ++warp.barriers;
+    release(warp.waiting);
+}
+
+void finish(emu::Thread *thread) {
+    ++finished;
+    if (!barrier.waiting.empty()) {
+        complain("%s: thread %u ends while others wait at the barrier of line %d", grid->kernel->name, number(thread),
+                 barrier.line);
+        leave_kernel(LAUNCH_FAILED);
+    }
+    Warp &warp = warps[thread->warp];
+    warp.alive &= ~(1u << thread->lane);
+    if (!warp.waiting.empty() && (warp.arrived & warp.alive) == warp.alive) pass_warp(warp);
+}
+
+void run_threads() {
+    for (;;) {
+        while (started < count) {
+            const unsigned i = backwards ? count - 1 - started : started;
+            ++started;
+            emu::Thread *thread = &emu::running.threads[i];
+            current->thread = emu::running.thread = thread;
+            grid->kernel->call(grid->parameter.data());
+            finish(thread);
+        }
+        idle.push_back(current);
+        go(next_fiber());
+    }
+}
+
+void run_block() {
+    forget_accesses();
+    memset(dynamic_shared, 0xA5, grid->shared);
+    started = finished = 0;
+    votes = 0;
+    barrier.waiting.clear();
+    barrier.passed = 0;
+    ready.clear();
+    for (unsigned w = 0; w * 32 < count; ++w) {
+        const unsigned lanes = count - w * 32;
+        warps[w].alive = lanes >= 32 ? ~0u : (1u << lanes) - 1;
+        warps[w].arrived = warps[w].barriers = 0;
+        warps[w].waiting.clear();
+    }
+    while (finished < count && outcome == SUCCESS) {
+        Fiber *fiber = next_fiber();
+        if (fiber == &root) {
+            complain("%s: threads wait for each other", grid->kernel->name);
+            outcome = LAUNCH_FAILED;
+        } else {
+            go(fiber);
+        }
+    }
+}
+
+} // namespace
+
+void leave_kernel(int code) {
+    outcome = code;
+    go(&root);
+    abort(); // the fibers of a grid that was left are never resumed
+}
+
+const emu::Kernel *running_kernel() { return grid == NULL ? NULL : grid->kernel; }
+Moment now(const emu::Thread *thread) { return {barrier.passed, warps[thread->warp].barriers}; }
+unsigned dynamic_shared_size() { return grid->shared; }
+bool on_kernel_stack(uintptr_t address) {
+    return address - reinterpret_cast<uintptr_t>(stacks) < STACK * emu::MAX_THREADS;
+}
+
+int run_grid(const Grid &what) {
+    if (stacks == NULL) {
+        void *map = mmap(NULL, STACK * emu::MAX_THREADS, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (map == MAP_FAILED) return OUT_OF_MEMORY;
+        stacks = static_cast<char *>(map);
+        const char *order = getenv("DRIVER_DOUBLE_ORDER");
+        backwards = order != NULL && strcmp(order, "reverse") == 0;
+    }
+    const uint3 b = what.threads, g = what.blocks;
+    grid = &what;
+    outcome = SUCCESS;
+    count = b.x * b.y * b.z;
+    fibers_used = 0;
+    idle.clear();
+    emu::running.block_dim = b;
+    emu::running.grid_dim = g;
+    emu::running.dynamic_shared = dynamic_shared;
+    for (unsigned i = 0; i < count; ++i) {
+        emu::running.threads[i] = {{i % b.x, i / b.x % b.y, i / b.x / b.y}, i % 32, i / 32};
+        parity[i] = false;
+    }
+    const uint64_t blocks = uint64_t(g.x) * g.y * g.z;
+    open_memory();
+    for (uint64_t i = 0; i < blocks && outcome == SUCCESS; ++i) {
+        const uint64_t block = backwards ? blocks - 1 - i : i;
+        emu::running.block_index = {unsigned(block % g.x), unsigned(block / g.x % g.y), unsigned(block / g.x / g.y)};
+        run_block();
+    }
+    close_memory();
+    current = &root;
+    grid = NULL;
+    return outcome;
+}
+
+} // namespace driver_double
+
+using namespace driver_double;
+
+void emu::sync_block(const char *file, int line) {
+    if (barrier.waiting.empty()) {
+        barrier.file = file;
+        barrier.line = line;
+    }
+    if (barrier.line != line || strcmp(barrier.file, file) != 0) {
+        complain("%s: thread %u is at the barrier of line %d while others wait at that of line %d", grid->kernel->name,
+                 number(running.thread), line, barrier.line);
+        leave_kernel(LAUNCH_FAILED);
+    }
+    if (finished > 0) {
+        complain("%s: thread %u waits at the barrier of line %d, but others have ended", grid->kernel->name,
+                 number(running.thread), line);
+        leave_kernel(LAUNCH_FAILED);
+    }
+    if (barrier.waiting.size() + 1 < count) return wait_in(barrier.waiting);
+    voted = votes;
+    votes = 0;
+    ++barrier.passed;
+    for (unsigned w = 0; w * 32 < count; ++w) ++warps[w].barriers;
+    release(barrier.waiting);
+}
+
+int emu::count_block(const char *file, int line, bool predicate) {
+    votes += predicate;
+    sync_block(file, line);
+    const int result = voted;
+    // Nobody may vote again before all have read.
+    sync_block(file, line);
+    return result;
+}
+
+void emu::sync_warp(unsigned mask) {
+    Warp &warp = warps[running.thread->warp];
+    warp.arrived |= 1u << running.thread->lane;
+    const unsigned needed = mask & warp.alive;
+    if ((warp.arrived & needed) == needed) {
+        pass_warp(warp);
+    } else {
+        wait_in(warp.waiting);
+    }
+}
+
+uint64_t emu::shuffle(unsigned mask, uint64_t value, unsigned source) {
+    const Thread *me = running.thread;
+    // Lanes that are ahead by one exchange use the other row.
+    const bool row = parity[number(me)];
+    parity[number(me)] = !row;
+    uint64_t *slots = warps[me->warp].slots[row];
+    slots[me->lane] = value;
+    sync_warp(mask);
+    return (mask >> (source & 31) & 1) != 0 ? slots[source & 31] : value;
+}
+
+unsigned emu::ballot(unsigned mask, bool predicate) {
+    unsigned result = 0;
+    const Thread *me = running.thread;
+    const bool row = parity[number(me)];
+    parity[number(me)] = !row;
+    uint64_t *slots = warps[me->warp].slots[row];
+    slots[me->lane] = predicate;
+    sync_warp(mask);
+    for (unsigned lane = 0; lane < 32; ++lane) {
+        if ((mask & warps[me->warp].members) >> lane & 1) result |= unsigned(slots[lane] & 1) << lane;
+    }
+    return result;
+}

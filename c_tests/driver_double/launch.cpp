@@ -1,0 +1,309 @@
+// The entry points of libcuda.so.1 for modules, launches, streams and graphs.
+#include "driver.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <vector>
+
+namespace driver_double {
+namespace {
+
+struct Module;
+
+struct Function {
+    const emu::Kernel *kernel;
+    Module *module;
+    unsigned max_threads;
+};
+
+struct Module {
+    Context *context;
+    uint64_t context_id;
+    bool loaded;
+    std::map<std::string, Function> functions;
+};
+
+struct Work {
+    Context *context;
+    Grid grid;
+};
+
+struct Graph {
+    std::vector<Work> works;
+};
+
+struct Stream {
+    Context *context;
+    bool alive;
+    // What is being captured, NULL if nothing is.
+    Graph *capturing;
+    unsigned capture_mode;
+    bool invalidated;
+};
+
+enum CaptureMode { GLOBAL = 0, THREAD_LOCAL = 1, RELAXED = 2 };
+
+std::deque<Work> queue;
+std::vector<Stream *> captures;
+thread_local unsigned capture_mode = GLOBAL;
+
+// The legacy default stream may be named by 0 and 1, that of the thread by 2.
+bool is_default(const Stream *stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
+
+int check_stream(Stream *stream) {
+    if (is_default(stream) || (stream->alive && stream->context == current_context())) return SUCCESS;
+    complain("a stream is used that %s", stream->alive ? "belongs to another context" : "was destroyed");
+    return INVALID_HANDLE;
+}
+
+// Bytes of a type like .u32 or .f64.
+size_t size_of_type(const std::string &type) {
+    const size_t digits = type.find_first_of("0123456789");
+    return digits == std::string::npos ? 0 : size_t(atoi(type.c_str() + digits) / 8);
+}
+
+// Sizes of the parameters that the text between the parentheses declares.
+std::vector<size_t> parameter_sizes(const std::string &text) {
+    std::vector<size_t> sizes;
+    for (size_t at = 0; (at = text.find(".param", at)) != std::string::npos;) {
+        at += 6;
+        const size_t end = std::min(text.find(',', at), text.size());
+        const std::string one = text.substr(at, end - at);
+        const size_t bracket = one.find('[');
+        const size_t type = one.rfind('.');
+        sizes.push_back(bracket != std::string::npos ? size_t(atol(one.c_str() + bracket + 1))
+                                                     : size_of_type(one.substr(type)));
+    }
+    return sizes;
+}
+
+const emu::Kernel *host_build(const std::string &name) {
+    const emu::Kernel *kernel = emu::kernels;
+    while (kernel != NULL && name != kernel->name) kernel = kernel->next;
+    return kernel;
+}
+
+// Reads the entries of a PTX text and finds their host builds; false if the two do not fit.
+bool read_ptx(const std::string &text, Module *module) {
+    static const std::string mark = ".entry ";
+    for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos;) {
+        at += mark.size();
+        const size_t open = text.find('(', at), close = text.find(')', open), body = text.find('{', close);
+        if (body == std::string::npos) return false;
+        std::string name = text.substr(at, open - at);
+        name.erase(name.find_last_not_of(" \n\t") + 1);
+        const emu::Kernel *kernel = host_build(name);
+        if (kernel == NULL) {
+            complain("the PTX has a kernel %s that the sources do not have", name.c_str());
+            return false;
+        }
+        const std::vector<size_t> sizes = parameter_sizes(text.substr(open, close - open));
+        if (sizes.size() != 1 || sizes[0] != kernel->size) {
+            complain("the PTX of %s is stale: its parameter has not the %u bytes of the sources'", name.c_str(),
+                     kernel->size);
+            return false;
+        }
+        Function function = {kernel, module, emu::MAX_THREADS};
+        const std::string directives = text.substr(close, body - close);
+        const size_t limit = directives.find(".maxntid");
+        if (limit != std::string::npos) {
+            unsigned x = 1, y = 1, z = 1;
+            sscanf(directives.c_str() + limit, ".maxntid %u, %u, %u", &x, &y, &z);
+            function.max_threads = x * y * z;
+        }
+        module->functions[name] = function;
+        at = body;
+    }
+    for (const emu::Kernel *kernel = emu::kernels; kernel != NULL; kernel = kernel->next) {
+        if (module->functions.count(kernel->name) == 0) {
+            complain("the PTX is stale: it lacks the sources' kernel %s", kernel->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+int check_grid(const Function *function, uint3 blocks, uint3 threads, unsigned shared) {
+    const uint64_t all = uint64_t(threads.x) * threads.y * threads.z;
+    const bool good = blocks.x >= 1 && blocks.y >= 1 && blocks.z >= 1 && blocks.x <= 2147483647u && blocks.y <= 65535 &&
+                      blocks.z <= 65535 && all >= 1 && threads.x <= 1024 && threads.y <= 1024 && threads.z <= 64 &&
+                      all <= function->max_threads && shared <= MAX_DYNAMIC_SHARED;
+    if (good) return SUCCESS;
+    complain("%s: a grid of %u x %u x %u blocks of %u x %u x %u threads with %u bytes of shared memory",
+             function->kernel->name, blocks.x, blocks.y, blocks.z, threads.x, threads.y, threads.z, shared);
+    return INVALID_VALUE;
+}
+
+void invalidate_captures() {
+    for (Stream *stream : captures) stream->invalidated = true;
+}
+
+} // namespace
+
+int settle() {
+    Context *context = current_context();
+    while (!queue.empty()) {
+        const Work work = queue.front();
+        queue.pop_front();
+        if (!work.context->alive || work.context->error != SUCCESS) continue;
+        work.context->error = run_grid(work.grid);
+    }
+    return context == NULL ? SUCCESS : context->error;
+}
+
+int not_while_capturing(const char *entry) {
+    if (captures.empty() || capture_mode == RELAXED) return SUCCESS;
+    complain("%s is forbidden while a stream is captured", entry);
+    invalidate_captures();
+    return CAPTURE_UNSUPPORTED;
+}
+
+} // namespace driver_double
+
+using namespace driver_double;
+
+// Modules -------------------------------------------------------------------------------------------------------------
+
+ENTRY(cuModuleLoadDataEx, Module **module, const char *image, unsigned count, const unsigned *options, void **values) {
+    START(cuModuleLoadDataEx);
+    NEED(need_context());
+    NEED(not_while_capturing("cuModuleLoadDataEx"));
+    char *log = NULL;
+    size_t size = 0;
+    for (unsigned i = 0; i < count; ++i) {
+        if (options[i] == 5) log = static_cast<char *>(values[i]);
+        if (options[i] == 6) size = reinterpret_cast<uintptr_t>(values[i]);
+    }
+    const std::string text = image;
+    Module *loaded = new Module{current_context(), current_context()->id, true, {}};
+    const bool is_ptx = text.find(".version") != std::string::npos && text.find(".target") != std::string::npos;
+    if (is_ptx && read_ptx(text, loaded)) {
+        *module = loaded;
+        return SUCCESS;
+    }
+    if (log != NULL) snprintf(log, size, "the double's assembler does not take this text");
+    delete loaded;
+    return is_ptx ? INVALID_PTX : INVALID_IMAGE;
+}
+ENTRY(cuModuleUnload, Module *module) {
+    START(cuModuleUnload);
+    NEED(need_context());
+    module->loaded = false;
+    return SUCCESS;
+}
+ENTRY(cuModuleGetFunction, Function **function, Module *module, const char *name) {
+    START(cuModuleGetFunction);
+    NEED(need_context());
+    NEED(not_while_capturing("cuModuleGetFunction"));
+    if (!module->loaded || module->context_id != current_context()->id) {
+        complain("a module is used that does not belong to the current context any more");
+        return INVALID_HANDLE;
+    }
+    const auto found = module->functions.find(name);
+    if (found == module->functions.end()) return NOT_FOUND;
+    *function = &found->second;
+    return SUCCESS;
+}
+ENTRY(cuLaunchKernel, const Function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+      unsigned bz, unsigned shared, Stream *stream, void **parameters, void **extra) {
+    START(cuLaunchKernel);
+    NEED(need_context());
+    Context *context = current_context();
+    if (function->module->context_id != context->id) {
+        complain("%s is launched in a context it was not loaded into", function->kernel->name);
+        return INVALID_HANDLE;
+    }
+    NEED(check_stream(stream));
+    if (extra != NULL || parameters == NULL) return INVALID_VALUE;
+    const uint3 blocks = {gx, gy, gz}, threads = {bx, by, bz};
+    NEED(check_grid(function, blocks, threads, shared));
+    const std::string parameter(static_cast<const char *>(parameters[0]), function->kernel->size);
+    const Work work = {context, {function->kernel, blocks, threads, shared, parameter}};
+    if (is_default(stream)) {
+        if (!captures.empty()) {
+            invalidate_captures();
+            return CAPTURE_IMPLICIT;
+        }
+    } else if (stream->capturing != NULL) {
+        if (stream->invalidated) return CAPTURE_INVALIDATED;
+        stream->capturing->works.push_back(work);
+        return SUCCESS;
+    }
+    queue.push_back(work);
+    return SUCCESS;
+}
+
+// Streams and graphs --------------------------------------------------------------------------------------------------
+
+ENTRY(cuStreamCreate, Stream **stream, unsigned) {
+    START(cuStreamCreate);
+    not_inside_a_call("cuStreamCreate");
+    NEED(need_context());
+    *stream = new Stream{current_context(), true, NULL, GLOBAL, false};
+    return SUCCESS;
+}
+// The object stays, so that a later use can be told.
+ENTRY(cuStreamDestroy_v2, Stream *stream) {
+    START(cuStreamDestroy_v2);
+    NEED(check_stream(stream));
+    stream->alive = false;
+    return SUCCESS;
+}
+ENTRY(cuStreamSynchronize, Stream *stream) {
+    START(cuStreamSynchronize);
+    not_inside_a_call("cuStreamSynchronize");
+    NEED(need_context());
+    NEED(check_stream(stream));
+    NEED(not_while_capturing("cuStreamSynchronize"));
+    return settle();
+}
+ENTRY(cuThreadExchangeStreamCaptureMode, unsigned *mode) {
+    START(cuThreadExchangeStreamCaptureMode);
+    NEED(need_initialised());
+    if (*mode > RELAXED) return INVALID_VALUE;
+    std::swap(*mode, capture_mode);
+    return SUCCESS;
+}
+ENTRY(cuStreamBeginCapture_v2, Stream *stream, unsigned mode) {
+    START(cuStreamBeginCapture_v2);
+    NEED(need_context());
+    NEED(check_stream(stream));
+    if (is_default(stream)) return CAPTURE_IMPLICIT;
+    stream->capturing = new Graph();
+    stream->capture_mode = mode;
+    stream->invalidated = false;
+    captures.push_back(stream);
+    return SUCCESS;
+}
+ENTRY(cuStreamEndCapture, Stream *stream, Graph **graph) {
+    START(cuStreamEndCapture);
+    NEED(need_context());
+    NEED(check_stream(stream));
+    *graph = stream->invalidated ? NULL : stream->capturing;
+    stream->capturing = NULL;
+    for (size_t i = captures.size(); i-- > 0;) {
+        if (captures[i] == stream) captures.erase(captures.begin() + ssize_t(i));
+    }
+    return stream->invalidated ? CAPTURE_INVALIDATED : SUCCESS;
+}
+// A graph is ready to run as it is.
+ENTRY(cuGraphInstantiateWithFlags, Graph **instance, Graph *graph, uint64_t) {
+    START(cuGraphInstantiateWithFlags);
+    NEED(need_context());
+    *instance = new Graph(*graph);
+    return SUCCESS;
+}
+ENTRY(cuGraphLaunch, Graph *instance, Stream *stream) {
+    START(cuGraphLaunch);
+    NEED(need_context());
+    NEED(check_stream(stream));
+    queue.insert(queue.end(), instance->works.begin(), instance->works.end());
+    return SUCCESS;
+}
+
+// What earlier work left behind: from now on the current context returns `code`.
+extern "C" __attribute__((visibility("default"))) void driver_double_poison(int code) {
+    if (current_context() != NULL) current_context()->error = code;
+}

@@ -1,0 +1,519 @@
+//! The CUDA driver: a table of the entry points that the core calls, filled when the first handle is created.
+//!
+//! The only file that names cudarc, and of it only the types and codes: its own calls panic without a driver or a
+//! symbol, look for development stubs before the driver, and cannot hold an unknown error code. Here all of that
+//! ends in an [`Unavailable`] or an [`Error::Driver`].
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fmt;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys;
+
+use crate::error::{Error, Result};
+
+/// The driver library of every Linux installation. `libcuda.so` without the number may be a stub for linking.
+const LIBRARY: &CStr = c"libcuda.so.1";
+
+/// Oldest driver that serves: 12.0 (525), the first with context ids and with the PTX version that is embedded.
+const MIN_VERSION: c_int = 12_000;
+
+/// `CUDA_SUCCESS`.
+const SUCCESS: c_int = 0;
+
+/// Declares the table: field, symbol and parameters of every entry point. All return an error code.
+macro_rules! entry_points {
+    ($($field:ident = $symbol:literal ($($parameter:ty),*);)*) => {
+        /// The entry points of a loaded driver.
+        struct Table {
+            $($field: unsafe extern "C" fn($($parameter),*) -> c_int,)*
+        }
+
+        impl Table {
+            /// The symbols, in the order in which they are looked up.
+            const SYMBOLS: &'static [&'static str] = &[$($symbol),*];
+
+            /// Fills the table from `library`.
+            ///
+            /// # Errors
+            /// The first symbol that is missing.
+            ///
+            /// # Safety
+            /// `library` is an open handle of the CUDA driver, which is never closed.
+            unsafe fn load(library: *mut c_void) -> Result<Table, Unavailable> {
+                Ok(Table {
+                    $($field: {
+                        // SAFETY: the handle is open, and the name is a C string.
+                        let symbol = unsafe { libc::dlsym(library, concat!($symbol, "\0").as_ptr().cast()) };
+                        if symbol.is_null() {
+                            return Err(Unavailable::MissingSymbol($symbol));
+                        }
+                        // SAFETY: the driver's interface gives the symbol this type; see its documentation.
+                        unsafe {
+                            std::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($parameter),*) -> c_int,
+                            >(symbol)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+entry_points! {
+    init = "cuInit" (c_uint);
+    driver_get_version = "cuDriverGetVersion" (*mut c_int);
+    get_error_name = "cuGetErrorName" (c_int, *mut *const c_char);
+    device_get_count = "cuDeviceGetCount" (*mut c_int);
+    device_get = "cuDeviceGet" (*mut sys::CUdevice, c_int);
+    device_get_name = "cuDeviceGetName" (*mut c_char, c_int, sys::CUdevice);
+    primary_ctx_retain = "cuDevicePrimaryCtxRetain" (*mut sys::CUcontext, sys::CUdevice);
+    primary_ctx_release = "cuDevicePrimaryCtxRelease_v2" (sys::CUdevice);
+    ctx_get_current = "cuCtxGetCurrent" (*mut sys::CUcontext);
+    ctx_get_device = "cuCtxGetDevice" (*mut sys::CUdevice);
+    ctx_get_id = "cuCtxGetId" (sys::CUcontext, *mut u64);
+    ctx_push = "cuCtxPushCurrent_v2" (sys::CUcontext);
+    ctx_pop = "cuCtxPopCurrent_v2" (*mut sys::CUcontext);
+    thread_exchange_capture_mode = "cuThreadExchangeStreamCaptureMode" (*mut c_uint);
+    module_load_data_ex = "cuModuleLoadDataEx"
+        (*mut sys::CUmodule, *const c_void, c_uint, *mut c_uint, *mut *mut c_void);
+    module_unload = "cuModuleUnload" (sys::CUmodule);
+    module_get_function = "cuModuleGetFunction" (*mut sys::CUfunction, sys::CUmodule, *const c_char);
+    launch_kernel = "cuLaunchKernel" (
+        sys::CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, sys::CUstream,
+        *mut *mut c_void, *mut *mut c_void
+    );
+    pointer_get_attributes = "cuPointerGetAttributes"
+        (c_uint, *mut c_uint, *mut *mut c_void, sys::CUdeviceptr);
+}
+
+/// The driver's symbols that this library uses, as tests of incomplete drivers need them.
+pub fn symbols() -> &'static [&'static str] {
+    Table::SYMBOLS
+}
+
+/// Why there is no CUDA core in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// The loader found no driver; its own words.
+    NoLibrary(String),
+    /// The driver lacks a symbol that this library needs.
+    MissingSymbol(&'static str),
+    /// The driver is older than [`MIN_VERSION`].
+    TooOld(i32),
+    /// The driver could not be started.
+    Failed(Error),
+    /// The driver sees no device.
+    NoDevice,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unavailable::NoLibrary(reason) => write!(f, "no CUDA driver ({reason})"),
+            Unavailable::MissingSymbol(symbol) => write!(f, "the CUDA driver has no {symbol}"),
+            Unavailable::TooOld(version) => write!(
+                f,
+                "the CUDA driver serves CUDA {}.{}, at least {}.0 is needed",
+                version / 1000,
+                version % 1000 / 10,
+                MIN_VERSION / 1000
+            ),
+            Unavailable::Failed(error) => write!(f, "{error}"),
+            Unavailable::NoDevice => f.write_str("the CUDA driver sees no device"),
+        }
+    }
+}
+
+/// Declares a handle that the driver gave out: an address that only the driver reads.
+macro_rules! driver_handle {
+    ($(#[$doc:meta])* $name:ident($raw:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name($raw);
+
+        // SAFETY: the driver's handles may be used from every thread, and are never dereferenced here.
+        unsafe impl Send for $name {}
+        // SAFETY: as above.
+        unsafe impl Sync for $name {}
+    };
+}
+
+driver_handle!(
+    /// A context: a device's memory and modules as one process sees them.
+    DriverContext(sys::CUcontext)
+);
+driver_handle!(
+    /// A loaded module.
+    DriverModule(sys::CUmodule)
+);
+driver_handle!(
+    /// A kernel of a loaded module.
+    Function(sys::CUfunction)
+);
+
+/// One launch as the driver wants it.
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchShape {
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+}
+
+/// What the driver knows of an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Residency {
+    /// Memory type: 0 unknown to the driver, 1 page-locked host memory, 2 device memory.
+    pub memory_type: u32,
+    /// Whether the memory migrates between host and devices.
+    pub managed: bool,
+    /// Device that the memory belongs to; negative for none.
+    pub device: i32,
+    /// Address under which the current context reaches it, 0 if it does not.
+    pub device_address: u64,
+    /// First address of the allocation.
+    pub start: u64,
+    /// Bytes of the allocation.
+    pub size: u64,
+}
+
+/// A started driver that sees at least one device.
+pub struct Driver {
+    table: Table,
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// The driver of this process, loaded and started by the first call; every later call repeats its verdict.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn get() -> Result<&'static Driver, &'static Unavailable> {
+        static DRIVER: OnceLock<Result<Driver, Unavailable>> = OnceLock::new();
+        DRIVER.get_or_init(Driver::start).as_ref()
+    }
+
+    fn start() -> Result<Driver, Unavailable> {
+        // SAFETY: runs the initialisers of the driver, as every program that uses it does.
+        let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if library.is_null() {
+            return Err(Unavailable::NoLibrary(loader_error()));
+        }
+        // SAFETY: opened just above; nothing closes it.
+        let driver = Driver { table: unsafe { Table::load(library) }? };
+        // SAFETY: the table holds the driver's entry points; 0 is the only flag there is.
+        driver.check("cuInit", unsafe { (driver.table.init)(0) }).map_err(Unavailable::Failed)?;
+        let number = |call: &'static str, entry: unsafe extern "C" fn(*mut c_int) -> c_int| {
+            let mut value = 0;
+            // SAFETY: writes one int.
+            driver.check(call, unsafe { entry(&mut value) }).map(|()| value).map_err(Unavailable::Failed)
+        };
+        let version = number("cuDriverGetVersion", driver.table.driver_get_version)?;
+        if version < MIN_VERSION {
+            return Err(Unavailable::TooOld(version));
+        }
+        if number("cuDeviceGetCount", driver.table.device_get_count)? < 1 {
+            return Err(Unavailable::NoDevice);
+        }
+        Ok(driver)
+    }
+
+    /// Turns an error code into an error that names it.
+    fn check(&self, call: &'static str, code: c_int) -> Result<()> {
+        if code == SUCCESS { Ok(()) } else { Err(self.failure(call, code, String::new())) }
+    }
+
+    #[cold]
+    fn failure(&self, call: &'static str, code: c_int, detail: String) -> Error {
+        let mut name = std::ptr::null();
+        // SAFETY: writes one pointer; a code that the driver does not know leaves NULL or is refused.
+        let known = unsafe { (self.table.get_error_name)(code, &mut name) } == SUCCESS && !name.is_null();
+        let name = if known {
+            // SAFETY: the driver's names are static C strings.
+            unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+        } else {
+            "an unknown error".to_owned()
+        };
+        Error::Driver { call, code, name, detail }
+    }
+
+    /// The context that is current in this thread.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn current_context(&self) -> Result<Option<DriverContext>> {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: writes one handle.
+        self.check("cuCtxGetCurrent", unsafe { (self.table.ctx_get_current)(&mut context) })?;
+        Ok((!context.is_null()).then_some(DriverContext(context)))
+    }
+
+    /// The device of the context that is current in this thread.
+    ///
+    /// # Errors
+    /// Driver errors, among them that no context is current.
+    pub fn current_device(&self) -> Result<i32> {
+        let mut device = 0;
+        // SAFETY: writes one int.
+        self.check("cuCtxGetDevice", unsafe { (self.table.ctx_get_device)(&mut device) })?;
+        Ok(device)
+    }
+
+    /// The device with number `ordinal`.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn device(&self, ordinal: i32) -> Result<i32> {
+        let mut device = 0;
+        // SAFETY: writes one int.
+        self.check("cuDeviceGet", unsafe { (self.table.device_get)(&mut device, ordinal) })?;
+        Ok(device)
+    }
+
+    /// The name of a device.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn device_name(&self, device: i32) -> Result<String> {
+        let mut name = [0u8; 256];
+        let len = name.len() as c_int - 1;
+        // SAFETY: writes at most `len` bytes; the array ends in a zero byte whatever happens.
+        let code = unsafe { (self.table.device_get_name)(name.as_mut_ptr().cast(), len, device) };
+        self.check("cuDeviceGetName", code)?;
+        let text = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// Keeps the primary context of `device` alive, creating it if need be; give it back with
+    /// [`release_primary`](Self::release_primary).
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn retain_primary(&self, device: i32) -> Result<DriverContext> {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: writes one handle.
+        let code = unsafe { (self.table.primary_ctx_retain)(&mut context, device) };
+        self.check("cuDevicePrimaryCtxRetain", code)?;
+        Ok(DriverContext(context))
+    }
+
+    /// Gives a primary context back. A driver that is shutting down refuses, which changes nothing.
+    pub fn release_primary(&self, device: i32) {
+        // SAFETY: takes a device number and checks it.
+        let _ = unsafe { (self.table.primary_ctx_release)(device) };
+    }
+
+    /// A number that no other context of this process ever has, also if it gets the same address.
+    ///
+    /// # Errors
+    /// Driver errors, among them that the context was destroyed.
+    pub fn context_id(&self, context: DriverContext) -> Result<u64> {
+        let mut id = 0;
+        // SAFETY: writes one number; the driver checks the context.
+        self.check("cuCtxGetId", unsafe { (self.table.ctx_get_id)(context.0, &mut id) })?;
+        Ok(id)
+    }
+
+    /// Runs `body` with `context` current, and makes current again what was before.
+    ///
+    /// # Errors
+    /// Those of `body`, else those of the driver.
+    pub fn within<R>(&self, context: DriverContext, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        struct Pop<'a>(&'a Driver);
+        impl Pop<'_> {
+            fn pop(&self) -> c_int {
+                let mut popped = std::ptr::null_mut();
+                // SAFETY: writes one handle.
+                unsafe { (self.0.table.ctx_pop)(&mut popped) }
+            }
+        }
+        impl Drop for Pop<'_> {
+            fn drop(&mut self) {
+                // Reached by a panic in `body` only, which is reported in the place of this code.
+                let _ = self.pop();
+            }
+        }
+        // SAFETY: the driver checks the context.
+        self.check("cuCtxPushCurrent", unsafe { (self.table.ctx_push)(context.0) })?;
+        let pushed = Pop(self);
+        let outcome = body();
+        let code = pushed.pop();
+        std::mem::forget(pushed);
+        let popped = self.check("cuCtxPopCurrent", code);
+        outcome.and_then(|result| popped.map(|()| result))
+    }
+
+    /// Runs `body` in a way that lets a stream capture of this thread go on around it.
+    ///
+    /// Loading a module is forbidden to a thread that captures in the default mode; relaxing the mode for the time
+    /// of the load is what the driver offers for work that has nothing to do with the captured stream.
+    fn outside_capture<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_uint;
+        let mut exchange = || {
+            // SAFETY: swaps one number with this thread's own mode.
+            let code = unsafe { (self.table.thread_exchange_capture_mode)(&mut mode) };
+            self.check("cuThreadExchangeStreamCaptureMode", code)
+        };
+        exchange()?;
+        let outcome = body();
+        let restored = exchange();
+        outcome.and_then(|result| restored.map(|()| result))
+    }
+
+    /// Loads PTX text into the current context.
+    ///
+    /// # Errors
+    /// Driver errors, with what its assembler says.
+    pub fn load_module(&self, ptx: &CStr) -> Result<DriverModule> {
+        let mut log = vec![0u8; 4096];
+        let mut options = [
+            sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER as c_uint,
+            sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES as c_uint,
+        ];
+        // The driver reads the second value as a number.
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len() - 1)];
+        let mut module = std::ptr::null_mut();
+        let code = self.outside_capture(|| {
+            // SAFETY: the text ends in a zero byte, and both arrays hold two entries.
+            Ok(unsafe {
+                (self.table.module_load_data_ex)(
+                    &mut module,
+                    ptx.as_ptr().cast(),
+                    2,
+                    options.as_mut_ptr(),
+                    values.as_mut_ptr(),
+                )
+            })
+        });
+        match code {
+            Ok(SUCCESS) => Ok(DriverModule(module)),
+            Ok(code) => {
+                let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
+                Err(self.failure("cuModuleLoadDataEx", code, String::from_utf8_lossy(text).trim().to_owned()))
+            }
+            Err(error) => {
+                if !module.is_null() {
+                    self.unload(DriverModule(module));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Unloads a module of the current context.
+    fn unload(&self, module: DriverModule) {
+        // SAFETY: loaded by this driver and known to nobody else. A failure leaves it loaded, which is harmless.
+        let _ = unsafe { (self.table.module_unload)(module.0) };
+    }
+
+    /// The kernel called `name` of a module of the current context.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn function(&self, module: DriverModule, name: &CStr) -> Result<Function> {
+        let mut function = std::ptr::null_mut();
+        let code = self.outside_capture(|| {
+            // SAFETY: the name is a C string; the module was loaded into the current context.
+            Ok(unsafe { (self.table.module_get_function)(&mut function, module.0, name.as_ptr()) })
+        })?;
+        match code {
+            SUCCESS => Ok(Function(function)),
+            code => Err(self.failure("cuModuleGetFunction", code, name.to_string_lossy().into_owned())),
+        }
+    }
+
+    /// Queues a kernel with one by-value parameter on `stream` (0: the legacy default stream).
+    ///
+    /// # Errors
+    /// Driver errors, among them those that earlier work left in the context.
+    ///
+    /// # Safety
+    /// `function` belongs to the current context, `stream` is alive, and `params` points to the kernel's parameter.
+    /// What the kernel does with the addresses in it is sound.
+    pub unsafe fn launch(
+        &self,
+        function: Function,
+        shape: LaunchShape,
+        stream: usize,
+        params: *const c_void,
+    ) -> Result<()> {
+        let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
+        let stream = std::ptr::without_provenance_mut(stream);
+        let mut params = [params.cast_mut()];
+        // SAFETY: as the caller promises; the driver only reads the parameters, before it returns.
+        let code = unsafe {
+            (self.table.launch_kernel)(
+                function.0,
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
+                shape.shared,
+                stream,
+                params.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        self.check("cuLaunchKernel", code)
+    }
+
+    /// What the driver knows of `address`, seen from the current context.
+    ///
+    /// # Errors
+    /// Driver errors; an address that it does not know is none.
+    pub fn residency(&self, address: u64) -> Result<Residency> {
+        use sys::CUpointer_attribute as Attribute;
+        let (mut memory_type, mut managed, mut device) = (0u32, 0u32, -1i32);
+        let (mut device_address, mut start, mut size) = (0u64, 0u64, 0usize);
+        let mut attributes = [
+            Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as c_uint,
+            Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED as c_uint,
+            Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as c_uint,
+            Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER as c_uint,
+            Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR as c_uint,
+            Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as c_uint,
+        ];
+        let mut places: [*mut c_void; 6] = [
+            (&raw mut memory_type).cast(),
+            (&raw mut managed).cast(),
+            (&raw mut device).cast(),
+            (&raw mut device_address).cast(),
+            (&raw mut start).cast(),
+            (&raw mut size).cast(),
+        ];
+        // SAFETY: six attributes, and six places of the sizes that the driver's documentation gives them.
+        let code = unsafe {
+            (self.table.pointer_get_attributes)(
+                attributes.len() as c_uint,
+                attributes.as_mut_ptr(),
+                places.as_mut_ptr(),
+                address,
+            )
+        };
+        self.check("cuPointerGetAttributes", code)?;
+        Ok(Residency { memory_type, managed: managed != 0, device, device_address, start, size: size as u64 })
+    }
+}
+
+/// What the dynamic loader says of its last failure.
+fn loader_error() -> String {
+    // SAFETY: returns NULL or a C string that lives until this thread's next call of the loader.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return format!("{} cannot be loaded", LIBRARY.to_string_lossy());
+    }
+    // SAFETY: not NULL.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,187 @@
+//! Launches of the kernels that take every problem (`kernels/general.cuh`).
+
+use super::bytes::ByteNest;
+use super::params::{Divisor, Index, Mapped, MappedAxis, MappedTurn, Operation, Params, Strided, Turn};
+use super::plan::{Launch, Pointers, grid};
+use crate::desc::Folding;
+use crate::desc::tensor::CHANNEL;
+use crate::error::Result;
+use crate::layout::{Axis, Layout, LoopNest, MAX_RANK};
+use crate::ops::transform::Map;
+use crate::ops::{Fill, Problem, Transform, TransformPlan};
+
+/// Threads of a block of these kernels.
+pub(super) const THREADS: u32 = 256;
+/// Elements that a block of these kernels computes.
+const PER_BLOCK: u64 = 1024;
+
+/// The narrowest index that counts `count` elements and reaches `spans` (bytes, from the start of each operand).
+pub(super) fn index_for(count: u64, spans: &[(i64, i64)]) -> Index {
+    let near = |offset: i64| i32::try_from(offset).is_ok();
+    // Threads of the last block count a little beyond.
+    let few = count <= (1 << 31) - PER_BLOCK;
+    if few && spans.iter().all(|&(low, high)| near(low) && near(high)) { Index::I32 } else { Index::I64 }
+}
+
+/// The loops as a kernel of this index type walks them, innermost first.
+pub(super) fn turns<const N: usize>(nest: &LoopNest<2>, index: Index) -> [Turn; N] {
+    let mut turns = [Turn::ONCE; N];
+    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
+        let [dst, src] = axis.strides;
+        *turn = Turn { extent: Divisor::new(axis.extent, index), dst, src };
+    }
+    turns
+}
+
+/// The walk over a nest whose strides count bytes.
+fn walk(bytes: &ByteNest, operation: Operation, index: Index) -> Strided {
+    Strided {
+        at: bytes.at,
+        count: bytes.nest.len() as u64,
+        operation,
+        // A single element has one loop that turns once.
+        rank: bytes.nest.axes().len().max(1) as u32,
+        fills: 0,
+        turns: turns(&bytes.nest, index),
+    }
+}
+
+/// A launch of one element a thread, four times.
+fn launch(kernel: &'static str, count: u64, params: Params) -> Result<Launch> {
+    Ok(Launch { kernel, grid: grid(count.div_ceil(PER_BLOCK))?, block: [THREADS, 1, 1], shared: 0, params })
+}
+
+/// One nest of a move, element by element.
+pub(super) fn strided_move(bytes: &ByteNest) -> Result<Launch> {
+    let index = index_for(bytes.nest.len() as u64, &bytes.reach());
+    let kernel = match (bytes.width, index) {
+        (1, Index::I32) => "strided_w1_i32",
+        (2, Index::I32) => "strided_w2_i32",
+        (4, Index::I32) => "strided_w4_i32",
+        (8, Index::I32) => "strided_w8_i32",
+        (16, Index::I32) => "strided_w16_i32",
+        (_, Index::I32) => "strided_w32_i32",
+        (1, Index::I64) => "strided_w1_i64",
+        (2, Index::I64) => "strided_w2_i64",
+        (4, Index::I64) => "strided_w4_i64",
+        (8, Index::I64) => "strided_w8_i64",
+        (16, Index::I64) => "strided_w16_i64",
+        (_, Index::I64) => "strided_w32_i64",
+    };
+    let params = walk(bytes, Operation::MOVE, index);
+    launch(kernel, params.count, Params::Strided(params))
+}
+
+/// One nest of a conversion, element by element.
+pub(super) fn strided(transform: &Transform, at: Pointers) -> Result<Launch> {
+    let bytes = ByteNest::new(&transform.nest, [transform.dst.size(), transform.src.size()], at);
+    let index = index_for(bytes.nest.len() as u64, &bytes.reach());
+    let params = walk(&bytes, Operation::new(transform.src, transform.dst, transform.scaling), index);
+    let kernel = match index {
+        Index::I32 => "convert_strided_i32",
+        Index::I64 => "convert_strided_i64",
+    };
+    launch(kernel, params.count, Params::Strided(params))
+}
+
+/// One problem, by one thread, in the order of its loops.
+pub(super) fn ordered(problem: &Problem, at: Pointers) -> Launch {
+    let params = match problem {
+        Problem::Transform(Transform { nest, dst, src, scaling }) => {
+            let bytes = ByteNest::new(nest, [dst.size(), src.size()], at);
+            walk(&bytes, Operation::new(*src, *dst, *scaling), Index::I64)
+        }
+        Problem::Fill(Fill { nest: filled, dst, beta }) => {
+            let mut nest = LoopNest::new(&[], [filled.offsets[0], 0]);
+            for axis in filled.axes() {
+                nest.push(Axis { extent: axis.extent, strides: [axis.strides[0], 0] });
+            }
+            let bytes = ByteNest::new(&nest, [dst.size(), 0], at);
+            Strided { fills: 1, ..walk(&bytes, Operation::fill(*dst, *beta), Index::I64) }
+        }
+    };
+    let params = Params::Strided(params);
+    Launch { kernel: "ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params }
+}
+
+/// One loop over the destination, as the kernel is to see it.
+#[derive(Clone, Copy)]
+struct Loop {
+    extent: i64,
+    /// Bytes per turn.
+    stride: i64,
+    axis: usize,
+    /// Coordinates per turn.
+    step: i64,
+}
+
+/// The loops over a destination, padding of the last group included, innermost first: neighbouring threads write
+/// neighbouring elements. A blocked dimension has two loops.
+fn loops(dst: &Layout, size: i64) -> Vec<Loop> {
+    let mut loops = Vec::with_capacity(MAX_RANK + 1);
+    for axis in 0..dst.dims.rank() {
+        let block = dst.block(axis);
+        let stride = dst.strides[axis] * size;
+        loops.push(Loop { extent: (dst.dims[axis] + block - 1) / block, stride, axis, step: block });
+        if block > 1 {
+            loops.push(Loop { extent: block, stride: size, axis, step: 1 });
+        }
+    }
+    loops.sort_by_key(|this| this.stride.unsigned_abs());
+    loops
+}
+
+/// A whole plan, padding included, in one launch. Pre: no dim is 0.
+pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
+    let (src, dst) = plan.layouts();
+    let (from, to) = plan.scalars();
+    let identity = Map::identity(&dst.dims);
+    let map = plan.map().unwrap_or(&identity);
+    let unfolds = map.direction == Folding::Unfold;
+    let loops = loops(dst, to.size() as i64);
+    let count = loops.iter().map(|this| this.extent as u64).product::<u64>();
+
+    // Every coordinate that the kernel computes, and then some.
+    let mut largest = (src.dims[CHANNEL]).saturating_add(map.group.saturating_mul(2)).max(count as i64);
+    for axis in 0..dst.dims.rank() {
+        let extent = dst.dims[axis].max(src.dims[axis]) + 1;
+        let scaled = extent.saturating_mul(map.factors[axis]);
+        largest = largest.max(scaled.saturating_add(map.before[axis].saturating_abs()));
+    }
+    let index = index_for(largest as u64, &[]);
+
+    let mut params = Mapped {
+        at,
+        count,
+        operation: Operation::new(from, to, plan.scaling()),
+        fill: Operation::fill(to, plan.scaling().beta),
+        group: Divisor::new(map.group, index),
+        rank: dst.dims.rank() as u32,
+        loops: loops.len() as u32,
+        unfolds: u32::from(unfolds),
+        src_size: from.size() as u32,
+        turns: Mapped::TURNS,
+        axes: Mapped::AXES,
+    };
+    for (turn, this) in params.turns.iter_mut().zip(&loops) {
+        let extent = Divisor::new(this.extent, index);
+        *turn = MappedTurn { extent, dst: this.stride, axis: this.axis as u32, step: this.step as u32 };
+    }
+    for axis in 0..dst.dims.rank() {
+        // A crop behind ends a fold's source early; an unfold's destination is cropped, not its source.
+        let cropped = if unfolds { 0 } else { map.after[axis].min(0) };
+        params.axes[axis] = MappedAxis {
+            dst_extent: dst.dims[axis],
+            src_extent: src.dims[axis] + cropped,
+            before: map.before[axis],
+            src: src.strides[axis] * from.size() as i64,
+            factor: Divisor::new(map.factors[axis], index),
+            block: Divisor::new(src.block(axis), index),
+        };
+    }
+    let kernel = match index {
+        Index::I32 => "map_i32",
+        Index::I64 => "map_i64",
+    };
+    launch(kernel, count, Params::Mapped(params))
+}

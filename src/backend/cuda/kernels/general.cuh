@@ -1,0 +1,199 @@
+// The kernels that take every problem, one element at a time: strided, mapped and ordered.
+#pragma once
+
+#include "element.cuh"
+
+// Elements per thread. A block computes 1024; `general.rs` counts blocks by the same number.
+enum { PER_THREAD = 4 };
+
+// Where both operands of one element lie, in bytes.
+template <typename Signed>
+struct Offsets {
+    Signed dst, src;
+};
+
+template <typename Signed, typename Index>
+__device__ __forceinline__ Offsets<Signed> offsets_of(Index index, const Strided &p) {
+    Offsets<Signed> offsets = {0, 0};
+    Index rest = index;
+#pragma unroll 1
+    for (u32 i = 0; i + 1 < p.rank; ++i) {
+        const Turn &turn = p.turns[i];
+        const Index outer = quotient(rest, turn.extent);
+        const Signed here = Signed(rest - outer * Index(turn.extent.divisor));
+        offsets.dst += here * Signed(turn.dst);
+        offsets.src += here * Signed(turn.src);
+        rest = outer;
+    }
+    // What is left belongs to the outermost loop.
+    offsets.dst += Signed(rest) * Signed(p.turns[p.rank - 1].dst);
+    offsets.src += Signed(rest) * Signed(p.turns[p.rank - 1].src);
+    return offsets;
+}
+
+template <typename Signed, typename Index, u32 BYTES>
+__device__ __forceinline__ void strided_move(const Strided &p) {
+    typedef typename Unit<BYTES>::Type Type;
+    const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
+    // All loads before all stores, so that their latencies overlap. Operands never share memory unless every
+    // element is its own source.
+    Type held[PER_THREAD];
+    Signed dst[PER_THREAD];
+#pragma unroll
+    for (u32 i = 0; i < PER_THREAD; ++i) {
+        const Index index = first + i * THREADS;
+        if (index < Index(p.count)) {
+            const Offsets<Signed> offsets = offsets_of<Signed, Index>(index, p);
+            held[i] = at<Type>(p.at.src + offsets.src);
+            dst[i] = offsets.dst;
+        }
+    }
+#pragma unroll
+    for (u32 i = 0; i < PER_THREAD; ++i) {
+        if (first + i * THREADS < Index(p.count)) put<Type>(p.at.dst + dst[i], held[i]);
+    }
+}
+
+template <typename Signed, typename Index>
+__device__ __forceinline__ void strided_convert(const Strided &p) {
+    const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
+#pragma unroll 1
+    for (u32 i = 0; i < PER_THREAD; ++i) {
+        const Index index = first + i * THREADS;
+        if (index >= Index(p.count)) return;
+        const Offsets<Signed> offsets = offsets_of<Signed, Index>(index, p);
+        compute(p.operation, p.at.dst + offsets.dst, p.at.src + offsets.src);
+    }
+}
+
+// One thread walks in the order of the loops: where destination addresses repeat, the last write wins.
+__device__ __forceinline__ void walk_in_order(const Strided &p) {
+    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+    for (u64 index = 0; index < p.count; ++index) {
+        const Offsets<i64> offsets = offsets_of<i64, u64>(index, p);
+        if (p.fills) {
+            fill(p.operation, p.at.dst + offsets.dst);
+        } else {
+            compute(p.operation, p.at.dst + offsets.dst, p.at.src + offsets.src);
+        }
+    }
+}
+
+enum { CHANNEL = 1 };
+
+// Byte offset of the source of the element at these destination coordinates; false if it has none.
+template <typename Signed, typename Index>
+__device__ __forceinline__ bool source_of(const Mapped &p, const Signed *coordinate, i64 &offset) {
+    Signed group = 0;    // channels in front of this element's group
+    Index position = 0;  // inside the fold block, row-major
+    Signed channel = coordinate[CHANNEL];
+    offset = 0;
+    if (p.unfolds) {
+        // Undo the folding of every dimension first: together they name the group of channels.
+        Signed source[8];
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) {
+            if (k >= p.rank) break;
+            const MappedAxis &axis = p.axes[k];
+            const Signed inside = coordinate[k] - Signed(axis.before);
+            const Index limit =
+                k == CHANNEL ? Index(p.group.divisor) : Index(axis.src_extent) * Index(axis.factor.divisor);
+            if (inside < 0 || Index(inside) >= limit) return false;
+            const Index block = quotient(Index(inside), axis.factor);
+            position = position * Index(axis.factor.divisor) + (Index(inside) - block * Index(axis.factor.divisor));
+            source[k] = Signed(block);
+        }
+        source[CHANNEL] += Signed(position * Index(p.group.divisor));
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) {
+            if (k >= p.rank) break;
+            const MappedAxis &axis = p.axes[k];
+            if (source[k] >= Signed(axis.src_extent)) return false;
+            const Index block = quotient(Index(source[k]), axis.block);
+            offset += i64(block) * axis.src + i64(Index(source[k]) - block * Index(axis.block.divisor)) * p.src_size;
+        }
+        return true;
+    }
+    position = quotient(Index(channel), p.group);
+    group = Signed(position * Index(p.group.divisor));
+#pragma unroll
+    for (u32 k = 8; k-- > 0;) {
+        if (k >= p.rank) continue;
+        const MappedAxis &axis = p.axes[k];
+        const Index outer = quotient(position, axis.factor);
+        const Signed place = Signed(position - outer * Index(axis.factor.divisor));
+        position = outer;
+        const Signed target = k == CHANNEL ? channel - group : coordinate[k];
+        const Signed source = target * Signed(axis.factor.divisor) + place - Signed(axis.before);
+        if (source < 0 || source >= Signed(axis.src_extent)) return false;
+        const Index block = quotient(Index(source), axis.block);
+        offset += i64(block) * axis.src + i64(Index(source) - block * Index(axis.block.divisor)) * p.src_size;
+    }
+    return true;
+}
+
+template <typename Signed, typename Index>
+__device__ __forceinline__ void map(const Mapped &p) {
+    const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
+#pragma unroll 1
+    for (u32 i = 0; i < PER_THREAD; ++i) {
+        Index rest = first + i * THREADS;
+        if (rest >= Index(p.count)) return;
+        // Kept in registers: every loop over it is unrolled, and no index is computed.
+        Signed coordinate[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        i64 dst = 0;
+#pragma unroll 1
+        for (u32 t = 0; t < p.loops; ++t) {
+            const MappedTurn &turn = p.turns[t];
+            const Index outer = quotient(rest, turn.extent);
+            const Signed here = Signed(rest - outer * Index(turn.extent.divisor));
+            rest = outer;
+            dst += i64(here) * turn.dst;
+#pragma unroll
+            for (u32 k = 0; k < 8; ++k) coordinate[k] += k == turn.axis ? here * Signed(turn.step) : 0;
+        }
+        bool tail = false;
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) tail = tail || (k < p.rank && coordinate[k] >= Signed(p.axes[k].dst_extent));
+        i64 src;
+        char *y = p.at.dst + dst;
+        if (tail) {
+            Operation zero = p.fill;
+            zero.steps = 0;
+            fill(zero, y);
+        } else if (source_of<Signed, Index>(p, coordinate, src)) {
+            compute(p.operation, y, p.at.src + src);
+        } else {
+            fill(p.fill, y);
+        }
+    }
+}
+
+#define STRIDED(BYTES)                                                                              \
+    extern "C" __global__ void __launch_bounds__(THREADS) strided_w##BYTES##_i32(const Strided p) { \
+        strided_move<i32, u32, BYTES>(p);                                                           \
+    }                                                                                               \
+    extern "C" __global__ void __launch_bounds__(THREADS) strided_w##BYTES##_i64(const Strided p) { \
+        strided_move<i64, u64, BYTES>(p);                                                           \
+    }
+STRIDED(1)
+STRIDED(2)
+STRIDED(4)
+STRIDED(8)
+STRIDED(16)
+STRIDED(32)
+#undef STRIDED
+
+extern "C" __global__ void __launch_bounds__(THREADS) convert_strided_i32(const Strided p) {
+    strided_convert<i32, u32>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) convert_strided_i64(const Strided p) {
+    strided_convert<i64, u64>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(32) ordered(const Strided p) { walk_in_order(p); }
+
+extern "C" __global__ void __launch_bounds__(THREADS) map_i32(const Mapped p) { map<i32, u32>(p); }
+
+extern "C" __global__ void __launch_bounds__(THREADS) map_i64(const Mapped p) { map<i64, u64>(p); }

@@ -1,0 +1,278 @@
+// Two axes that trade places, a tile at a time through shared memory: transposes by width, and with conversion.
+#pragma once
+
+#include "linear.cuh"
+
+// Where a block works: the first a and b of its tile, and the data pointers of its batch.
+struct Place {
+    u64 a, b;
+    char *dst;
+    const char *src;
+};
+
+__device__ __forceinline__ Place place_of(const Tiled &p, u32 tile_a, u32 tile_b) {
+    Place place = {0, 0, p.at.dst, p.at.src};
+    u32 rest = blockIdx.x;
+    u32 outer = quotient(rest, p.tiles_b);
+    place.b = u64(rest - outer * u32(p.tiles_b.divisor)) * tile_b;
+    rest = outer;
+    outer = quotient(rest, p.tiles_a);
+    place.a = u64(rest - outer * u32(p.tiles_a.divisor)) * tile_a;
+    rest = outer;
+#pragma unroll 1
+    for (u32 i = 0; i < p.rank; ++i) {
+        const Turn &turn = p.turns[i];
+        outer = quotient(rest, turn.extent);
+        const i64 here = i64(rest - outer * u32(turn.extent.divisor));
+        place.dst += here * turn.dst;
+        place.src += here * turn.src;
+        rest = outer;
+    }
+    return place;
+}
+
+// A tile is WIDTH squares of 128 bytes by 128 bytes / WIDTH rows: 16 KiB whatever the width. Shared memory holds each
+// row of a (128 bytes, contiguous in b) as 8 chunks of 16 bytes, chunk c of row r at position c ^ key(r). With that:
+// - loading, 8 threads write the 8 chunks of one row: all banks once;
+// - storing, 8 threads along a read one column of 8 groups of rows whose keys are 0 to 7: all banks once.
+template <u32 WIDTH>
+struct Square {
+    enum {
+        SIDE = 128 / WIDTH,                  // elements
+        BYTES = SIDE * 128,                  // of shared memory
+        COLUMN = WIDTH < 4 ? 4 : WIDTH,      // bytes of b that a thread reads per row when it stores
+        COLUMNS = 128 / COLUMN,              // per row
+        ROWS = WIDTH < 16 ? 16 / WIDTH : 1,  // of a in one vector of the destination
+        VECTORS = COLUMN / WIDTH,            // of the destination that a thread stores at a time
+    };
+
+    static __device__ __forceinline__ u32 key(u32 row) { return (row * WIDTH >> 4) & 7; }
+
+    // Offset of byte `byte` of row `row`.
+    static __device__ __forceinline__ u32 offset(u32 row, u32 byte) {
+        return row * 128 + ((((byte >> 4) ^ key(row)) << 4) | (byte & 15));
+    }
+};
+
+// Turns ROWS columns into VECTORS vectors: the transpose inside registers.
+template <u32 WIDTH>
+struct Turned;
+
+template <>
+struct Turned<1> {
+    static __device__ __forceinline__ void into(Vector *out, const u32 *in) {
+#pragma unroll
+        for (u32 q = 0; q < 4; ++q) {
+            const u32 *w = in + 4 * q;
+            const u32 low01 = permuted(w[0], w[1], 0x5140), low23 = permuted(w[2], w[3], 0x5140);
+            const u32 high01 = permuted(w[0], w[1], 0x7362), high23 = permuted(w[2], w[3], 0x7362);
+            out[0].word[q] = permuted(low01, low23, 0x5410);
+            out[1].word[q] = permuted(low01, low23, 0x7632);
+            out[2].word[q] = permuted(high01, high23, 0x5410);
+            out[3].word[q] = permuted(high01, high23, 0x7632);
+        }
+    }
+};
+
+template <>
+struct Turned<2> {
+    static __device__ __forceinline__ void into(Vector *out, const u32 *in) {
+#pragma unroll
+        for (u32 q = 0; q < 4; ++q) {
+            out[0].word[q] = permuted(in[2 * q], in[2 * q + 1], 0x5410);
+            out[1].word[q] = permuted(in[2 * q], in[2 * q + 1], 0x7632);
+        }
+    }
+};
+
+// Copies what exists of 16 bytes, element by element.
+template <u32 WIDTH>
+__device__ __forceinline__ void copy_part(char *to, const char *from, u64 bytes) {
+    typedef typename Unit<(WIDTH < 16 ? WIDTH : 16)>::Type Type;
+#pragma unroll
+    for (u32 i = 0; i < 16; i += sizeof(Type)) {
+        if (i < bytes) put<Type>(to + i, at<Type>(from + i));
+    }
+}
+
+// Reads the tile, 16 bytes a thread.
+template <u32 WIDTH>
+__device__ __forceinline__ void load_vectors(const Tiled &p, const Place &place, char *tile) {
+    typedef Square<WIDTH> S;
+    const u32 mask_b = (1u << p.squares_b) - 1;
+#pragma unroll
+    for (u32 u = 0; u < 4; ++u) {
+        const u32 x = u * THREADS + threadIdx.x;
+        const u32 chunk = x & 7, row = (x >> 3) % S::SIDE, square = (x >> 3) / S::SIDE;
+        const u64 a = place.a + (square >> p.squares_b) * S::SIDE + row;
+        const u64 b = (place.b + (square & mask_b) * S::SIDE) * WIDTH + chunk * 16;
+        const u64 end = p.extent_b * WIDTH;
+        if (a >= p.extent_a || b >= end) continue;
+        const char *from = place.src + i64(a) * p.src_a + b;
+        char *to = tile + square * S::BYTES + S::offset(row, chunk * 16);
+        if (b + 16 <= end) {
+            put<Vector>(to, at<Vector>(from));
+        } else {
+            copy_part<WIDTH>(to, from, end - b);
+        }
+    }
+}
+
+// Reads the tile, one element a thread: rows that do not start on 16 bytes.
+template <u32 WIDTH>
+__device__ __forceinline__ void load_elements(const Tiled &p, const Place &place, char *tile) {
+    typedef Square<WIDTH> S;
+    typedef typename Unit<WIDTH>::Type Type;
+    const u32 mask_b = (1u << p.squares_b) - 1;
+#pragma unroll 4
+    for (u32 u = 0; u < 64 / WIDTH; ++u) {
+        const u32 x = u * THREADS + threadIdx.x;
+        const u32 column = x % S::SIDE, row = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
+        const u64 a = place.a + (square >> p.squares_b) * S::SIDE + row;
+        const u64 b = place.b + (square & mask_b) * S::SIDE + column;
+        if (a >= p.extent_a || b >= p.extent_b) continue;
+        put<Type>(tile + square * S::BYTES + S::offset(row, column * WIDTH),
+                  at<Type>(place.src + i64(a) * p.src_a + i64(b) * WIDTH));
+    }
+}
+
+// Writes the tile, 16 bytes a thread.
+template <u32 WIDTH>
+__device__ __forceinline__ void store_vectors(const Tiled &p, const Place &place, const char *tile) {
+    typedef Square<WIDTH> S;
+    const u32 mask_b = (1u << p.squares_b) - 1;
+#pragma unroll 1
+    for (u32 u = 0; u < 4 / S::VECTORS; ++u) {
+        const u32 x = u * THREADS + threadIdx.x;
+        const u32 group = x & 7, column = (x >> 3) % S::COLUMNS, square = (x >> 3) / S::COLUMNS;
+        const char *from = tile + square * S::BYTES;
+        const u64 a = (place.a + (square >> p.squares_b) * S::SIDE) * WIDTH + group * 16;
+        const u64 b = place.b + (square & mask_b) * S::SIDE + column * S::VECTORS;
+        const u64 end = p.extent_a * WIDTH;
+        if (a >= end) continue;
+        Vector out[S::VECTORS];
+        if constexpr (WIDTH < 4) {
+            u32 in[S::ROWS];
+#pragma unroll
+            for (u32 v = 0; v < S::ROWS; ++v) in[v] = at<u32>(from + S::offset(group * S::ROWS + v, column * 4));
+            Turned<WIDTH>::into(out, in);
+        } else if constexpr (WIDTH < 16) {
+            typedef typename Unit<WIDTH>::Type Type;
+#pragma unroll
+            for (u32 v = 0; v < S::ROWS; ++v) {
+                const Type element = at<Type>(from + S::offset(group * S::ROWS + v, column * WIDTH));
+                memcpy(reinterpret_cast<char *>(out) + v * WIDTH, &element, WIDTH);
+            }
+        } else {
+            // A vector of the destination is an element or half of one.
+            const u32 byte = group * 16;
+            out[0] = at<Vector>(from + S::offset(byte / WIDTH, column * WIDTH + byte % WIDTH));
+        }
+#pragma unroll
+        for (u32 k = 0; k < S::VECTORS; ++k) {
+            if (b + k >= p.extent_b) break;
+            char *to = place.dst + i64(b + k) * p.dst_b + a;
+            if (a + 16 <= end) {
+                put<Vector>(to, out[k]);
+            } else {
+                copy_part<WIDTH>(to, reinterpret_cast<const char *>(&out[k]), end - a);
+            }
+        }
+    }
+}
+
+// Writes the tile, one element a thread.
+template <u32 WIDTH>
+__device__ __forceinline__ void store_elements(const Tiled &p, const Place &place, const char *tile) {
+    typedef Square<WIDTH> S;
+    typedef typename Unit<WIDTH>::Type Type;
+    const u32 mask_b = (1u << p.squares_b) - 1;
+#pragma unroll 4
+    for (u32 u = 0; u < 64 / WIDTH; ++u) {
+        const u32 x = u * THREADS + threadIdx.x;
+        const u32 row = x % S::SIDE, column = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
+        const u64 a = place.a + (square >> p.squares_b) * S::SIDE + row;
+        const u64 b = place.b + (square & mask_b) * S::SIDE + column;
+        if (a >= p.extent_a || b >= p.extent_b) continue;
+        put<Type>(place.dst + i64(b) * p.dst_b + i64(a) * WIDTH,
+                  at<Type>(tile + square * S::BYTES + S::offset(row, column * WIDTH)));
+    }
+}
+
+template <u32 WIDTH>
+__device__ __forceinline__ void transpose(const Tiled &p) {
+    typedef Square<WIDTH> S;
+    __shared__ Vector tile[1024];
+    char *bytes = reinterpret_cast<char *>(tile);
+    const Place place = place_of(p, (WIDTH >> p.squares_b) * S::SIDE, S::SIDE << p.squares_b);
+    // Elements of 16 bytes and more are moved by width only where everything lies on 16 bytes.
+    if (WIDTH >= 16 || p.vector_src) {
+        load_vectors<WIDTH>(p, place, bytes);
+    } else {
+        load_elements<WIDTH>(p, place, bytes);
+    }
+    __syncthreads();
+    if (WIDTH >= 16 || p.vector_dst) {
+        store_vectors<WIDTH>(p, place, bytes);
+    } else {
+        store_elements<WIDTH>(p, place, bytes);
+    }
+}
+
+#define TRANSPOSE(WIDTH) \
+    extern "C" __global__ void __launch_bounds__(THREADS) transpose_w##WIDTH(const Tiled p) { transpose<WIDTH>(p); }
+TRANSPOSE(1)
+TRANSPOSE(2)
+TRANSPOSE(4)
+TRANSPOSE(8)
+TRANSPOSE(16)
+TRANSPOSE(32)
+#undef TRANSPOSE
+
+// A tile of 32 by 32 elements, held as wide values: `Held` is u32 for binary32 and u64 for everything.
+enum { CONVERT_SIDE = 32 };
+
+template <typename Held>
+__device__ __forceinline__ void transpose_convert(const Tiled &p, const Operation &operation) {
+    // One spare column: neighbours along a lie in different banks.
+    __shared__ Held tile[CONVERT_SIDE][CONVERT_SIDE + 1];
+    const u32 from = size_of(operation.src), to = size_of(operation.dst);
+    const Place place = place_of(p, CONVERT_SIDE, CONVERT_SIDE);
+    const u32 lane = threadIdx.x % CONVERT_SIDE, first = threadIdx.x / CONVERT_SIDE;
+    const u32 step = THREADS / CONVERT_SIDE;
+#pragma unroll 1
+    for (u32 row = first; row < CONVERT_SIDE; row += step) {
+        const u64 a = place.a + row, b = place.b + lane;
+        if (a < p.extent_a && b < p.extent_b) {
+            tile[row][lane] = Held(read_element(operation, place.src + i64(a) * p.src_a + i64(b) * from));
+        }
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (u32 row = first; row < CONVERT_SIDE; row += step) {
+        const u64 a = place.a + lane, b = place.b + row;
+        if (a < p.extent_a && b < p.extent_b) {
+            write_element(operation, place.dst + i64(b) * p.dst_b + i64(a) * to, tile[lane][row]);
+        }
+    }
+}
+
+template <u32 SRC, u32 DST>
+__device__ __forceinline__ void transpose_pair(const Tiled &p) {
+    Operation operation = p.operation;
+    operation.src = SRC;
+    operation.dst = DST;
+    operation.path = VIA_F32;
+    transpose_convert<u32>(p, operation);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) transpose_convert_any(const Tiled p) {
+    transpose_convert<u64>(p, p.operation);
+}
+
+#define CONVERT(NAME, SRC, DST)                                                                     \
+    extern "C" __global__ void __launch_bounds__(THREADS) transpose_convert_##NAME(const Tiled p) { \
+        transpose_pair<SRC, DST>(p);                                                                \
+    }
+COMMON_PAIRS(CONVERT)
+#undef CONVERT

@@ -1,0 +1,97 @@
+//! Launches for one run of elements that are neighbours in both operands (`kernels/linear.cuh`).
+
+use super::params::{Linear, Operation, Params};
+use super::plan::{Launch, Pointers, grid};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::Transform;
+
+/// Threads of a block.
+const THREADS: u64 = 256;
+/// Vectors that a thread of a copy moves.
+const COPY_VECTORS: u64 = 4;
+/// Groups of elements that a thread of a conversion computes; one group is 16 bytes of the wider type.
+const GROUPS: u64 = 2;
+/// The alignment of a vector.
+pub(super) const VECTOR: u64 = 16;
+
+/// Where the run of a contiguous nest starts.
+fn start(transform: &Transform, at: Pointers) -> Pointers {
+    let [dst, src] = transform.nest.offsets;
+    at.offset(dst * transform.dst.size() as i64, src * transform.src.size() as i64)
+}
+
+/// A copy. Vectors are as wide as the distance between the operands allows; the bytes in front of the first aligned
+/// one and behind the last are moved one by one. Pre: a move of a contiguous nest.
+pub(super) fn copy(transform: &Transform, at: Pointers) -> Result<Launch> {
+    let at = start(transform, at);
+    let bytes = transform.nest.len() as u64 * transform.dst.size() as u64;
+    let width = 1 << ((at.dst ^ at.src) | VECTOR).trailing_zeros();
+    let head = (at.dst.wrapping_neg() % width).min(bytes);
+    let count = (bytes - head) / width;
+    let params = Linear {
+        at: at.offset(head as i64, head as i64),
+        count,
+        operation: Operation::MOVE,
+        head: head as u32,
+        tail: ((bytes - head) % width) as u32,
+        vectored: 1,
+        unused: 0,
+    };
+    let kernel = match width {
+        1 => "copy_w1",
+        2 => "copy_w2",
+        4 => "copy_w4",
+        8 => "copy_w8",
+        _ => "copy_w16",
+    };
+    // Without a single vector there still are bytes.
+    launch(kernel, count.div_ceil(THREADS * COPY_VECTORS).max(1), params)
+}
+
+fn launch(kernel: &'static str, blocks: u64, params: Linear) -> Result<Launch> {
+    let params = Params::Linear(params);
+    Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS as u32, 1, 1], shared: 0, params })
+}
+
+/// The pairs with kernels of their own (`COMMON_PAIRS` in `kernels/linear.cuh`): source, destination, the kernel for a
+/// run and the one for a transpose.
+pub(super) const COMMON_PAIRS: [(Scalar, Scalar, &str, &str); 13] = [
+    (Scalar::F32, Scalar::F32, "convert_f32_f32", "transpose_convert_f32_f32"),
+    (Scalar::F32, Scalar::F16, "convert_f32_f16", "transpose_convert_f32_f16"),
+    (Scalar::F32, Scalar::Bf16, "convert_f32_bf16", "transpose_convert_f32_bf16"),
+    (Scalar::F32, Scalar::I8, "convert_f32_s8", "transpose_convert_f32_s8"),
+    (Scalar::F32, Scalar::U8, "convert_f32_u8", "transpose_convert_f32_u8"),
+    (Scalar::F16, Scalar::F32, "convert_f16_f32", "transpose_convert_f16_f32"),
+    (Scalar::F16, Scalar::F16, "convert_f16_f16", "transpose_convert_f16_f16"),
+    (Scalar::F16, Scalar::Bf16, "convert_f16_bf16", "transpose_convert_f16_bf16"),
+    (Scalar::Bf16, Scalar::F32, "convert_bf16_f32", "transpose_convert_bf16_f32"),
+    (Scalar::Bf16, Scalar::F16, "convert_bf16_f16", "transpose_convert_bf16_f16"),
+    (Scalar::Bf16, Scalar::Bf16, "convert_bf16_bf16", "transpose_convert_bf16_bf16"),
+    (Scalar::I8, Scalar::F32, "convert_s8_f32", "transpose_convert_s8_f32"),
+    (Scalar::U8, Scalar::F32, "convert_u8_f32", "transpose_convert_u8_f32"),
+];
+
+/// The kernel for a run of this pair of types, if it has one of its own.
+pub(super) fn conversion(transform: &Transform) -> Option<&'static str> {
+    let pair = (transform.src, transform.dst);
+    COMMON_PAIRS.iter().find(|&&(src, dst, ..)| (src, dst) == pair).map(|&(_, _, kernel, _)| kernel)
+}
+
+/// A conversion by `kernel`. Pre: the kernel is that of the pair; the nest is contiguous.
+pub(super) fn convert(transform: &Transform, at: Pointers, kernel: &'static str) -> Result<Launch> {
+    let at = start(transform, at);
+    let Transform { nest, dst, src, scaling } = transform;
+    let count = nest.len() as u64;
+    let lanes = VECTOR / dst.size().max(src.size()) as u64;
+    let params = Linear {
+        at,
+        count,
+        operation: Operation::new(*src, *dst, *scaling),
+        head: 0,
+        tail: 0,
+        vectored: u32::from((at.dst | at.src).is_multiple_of(VECTOR)),
+        unused: 0,
+    };
+    launch(kernel, count.div_ceil(THREADS * lanes * GROUPS), params)
+}

@@ -1,0 +1,151 @@
+//! The CUDA core: kernels shipped as PTX text, loaded through the driver and queued on the caller's stream.
+//!
+//! ```text
+//!  driver.rs   the driver's entry points, found at run time     module.rs     the kernels in each context
+//!  plan.rs     which kernels run a transform, with what grid    residency.rs  CUDNN_SHIM_CHECK
+//!  params.rs   what kernels are given                           bytes.rs      nests in bytes
+//!  linear.rs tiled.rs general.rs    the launches of each family of kernels
+//! ```
+//! A call pushes its context, queues kernels and pops; it allocates no device memory and waits for nothing, so it
+//! can be captured into a graph.
+
+mod bytes;
+mod driver;
+mod general;
+mod linear;
+mod module;
+pub mod params;
+pub mod plan;
+mod residency;
+mod tiled;
+
+use std::sync::{Mutex, PoisonError};
+
+pub use driver::{Driver, Unavailable, symbols};
+
+use crate::error::Result;
+use crate::ops::TransformPlan;
+use driver::{DriverContext, LaunchShape};
+use plan::Pointers;
+
+/// Where the work of one handle goes.
+#[derive(Debug)]
+pub struct Cuda {
+    driver: &'static Driver,
+    /// Set by the first of: creation, if a context is current then; the first call that works.
+    binding: Mutex<Option<Binding>>,
+}
+
+/// The context that a handle works in for its life.
+#[derive(Clone, Copy, Debug)]
+struct Binding {
+    context: DriverContext,
+    device: i32,
+    /// Whether this is a primary context that has to be given back.
+    retained: bool,
+}
+
+/// One operand of a call for the checks of `CUDNN_SHIM_CHECK`.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    /// Name of the source's C parameter.
+    pub src: &'static str,
+    /// Name of the destination's C parameter.
+    pub dst: &'static str,
+}
+
+impl Cuda {
+    /// A core on the device that is current in this thread. Takes no device memory.
+    ///
+    /// A program that has not touched its device yet has no current context, and creating one here would take its
+    /// memory; then the first call that works decides.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn create(driver: &'static Driver) -> Result<Cuda> {
+        let binding = current(driver)?;
+        Ok(Cuda { driver, binding: Mutex::new(binding) })
+    }
+
+    /// Name and number of the device, for the log.
+    pub fn device_name(&self) -> String {
+        let binding = *self.binding.lock().unwrap_or_else(PoisonError::into_inner);
+        match binding {
+            None => "the device current at the first call".to_owned(),
+            Some(Binding { device, .. }) => match self.driver.device_name(device) {
+                Ok(name) => format!("device {device}: {name}"),
+                Err(_) => format!("device {device}"),
+            },
+        }
+    }
+
+    /// The context of this handle: what was current at creation, else what is current now, else the primary
+    /// context of device 0.
+    fn bind(&self) -> Result<Binding> {
+        let mut binding = self.binding.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(binding) = *binding {
+            return Ok(binding);
+        }
+        let bound = match current(self.driver)? {
+            Some(bound) => bound,
+            None => {
+                let device = self.driver.device(0)?;
+                Binding { context: self.driver.retain_primary(device)?, device, retained: true }
+            }
+        };
+        Ok(*binding.insert(bound))
+    }
+
+    /// Queues a plan on `stream` (0: the legacy default stream).
+    ///
+    /// # Errors
+    /// Driver errors, among them those that earlier work left in the context; with `CUDNN_SHIM_CHECK=1` bad
+    /// parameter for memory that does not serve.
+    ///
+    /// # Safety
+    /// `stream` is alive. Every byte of the plan's spans around `at` is memory that the device may read or write,
+    /// until the work is done; the spans do not overlap unless the plan works in place.
+    pub unsafe fn transform(
+        &self,
+        plan: &TransformPlan,
+        at: Pointers,
+        names: Names,
+        stream: usize,
+    ) -> Result<()> {
+        let Binding { context, device, .. } = self.bind()?;
+        let driver = self.driver;
+        driver.within(context, || {
+            if residency::is_asked_for() {
+                let [src, dst] = plan.byte_spans();
+                residency::check(driver, device, names.src, at.src, src)?;
+                residency::check(driver, device, names.dst, at.dst, dst)?;
+            }
+            let id = driver.context_id(context)?;
+            plan::launches(plan, at, &mut |launch| {
+                let function = module::function(driver, id, launch.kernel)?;
+                let shape = LaunchShape { grid: launch.grid, block: launch.block, shared: launch.shared };
+                // SAFETY: the kernel was looked up in this context, the caller vouches for the stream and the
+                // memory, and the parameters are those that the plan made for this kernel.
+                unsafe { driver.launch(function, shape, stream, launch.params.as_ptr()) }
+            })
+        })
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        if let Some(Binding { device, retained: true, .. }) =
+            *self.binding.get_mut().unwrap_or_else(PoisonError::into_inner)
+        {
+            self.driver.release_primary(device);
+        }
+    }
+}
+
+/// The context that is current in this thread, as a binding.
+fn current(driver: &Driver) -> Result<Option<Binding>> {
+    match driver.current_context()? {
+        None => Ok(None),
+        Some(context) => Ok(Some(Binding { context, device: driver.current_device()?, retained: false })),
+    }
+}

@@ -1,0 +1,112 @@
+//! From a [`TransformPlan`] to kernel launches. Pure: nothing here talks to a driver.
+//!
+//! A plan of one problem goes to the first kernel that fits its canonical nest; padding, folding and blocked tails are
+//! one launch of a kernel that finds every destination element's source; a destination that repeats addresses is
+//! walked by one thread, in order.
+
+use super::bytes::ByteNest;
+use super::params::{Operation, Params};
+use super::{general, linear, tiled};
+use crate::error::{Error, Result};
+use crate::layout::Class;
+use crate::ops::{Problem, Transform, TransformPlan};
+
+/// The kernels as PTX, NUL-terminated for the driver: `cargo xtask ptx` generates it from `kernels/`.
+pub static PTX: &str = concat!(include_str!("ptx/transform.ptx"), "\0");
+
+/// One kernel launch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Launch {
+    /// The kernel's name in [`PTX`].
+    pub kernel: &'static str,
+    /// Blocks; only x exceeds 65535 and is below 2^31.
+    pub grid: [u32; 3],
+    /// Threads per block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// The kernel's one parameter, by value.
+    pub params: Params,
+}
+
+/// Device addresses of the data pointers, aligned to their scalars; null is never followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Pointers {
+    /// The destination.
+    pub dst: u64,
+    /// The source.
+    pub src: u64,
+}
+
+impl Pointers {
+    /// Both moved on by these many bytes.
+    pub(super) fn offset(self, dst: i64, src: i64) -> Pointers {
+        Pointers { dst: self.dst.wrapping_add_signed(dst), src: self.src.wrapping_add_signed(src) }
+    }
+}
+
+/// Receives launches, in the order in which the stream must run them.
+pub type Emit<'a> = &'a mut dyn FnMut(&Launch) -> Result<()>;
+
+/// Hands the launches of a plan to `emit`. The memory may be shared only where the plan
+/// [works in place](TransformPlan::works_in_place).
+///
+/// # Errors
+/// The first of `emit`, which ends the plan; [`Error::Unsupported`] for more elements than one grid can hold, which
+/// no device has memory for.
+pub fn launches(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
+    if plan.is_ordered() {
+        return plan.for_each(&mut |problem| emit(&general::ordered(problem, at)));
+    }
+    let mut first = None;
+    let mut count = 0_usize;
+    plan.for_each(&mut |problem| {
+        count += 1;
+        if let Problem::Transform(transform) = problem {
+            first.get_or_insert(*transform);
+        }
+        Ok(())
+    })?;
+    match (count, first) {
+        (0, _) => Ok(()),
+        (1, Some(transform)) if transform.nest.is_empty() => Ok(()),
+        (1, Some(transform)) => emit(&single(&transform, at)?),
+        _ => emit(&general::mapped(plan, at)?),
+    }
+}
+
+/// The launch for one canonical nest: the first kernel that fits.
+fn single(transform: &Transform, at: Pointers) -> Result<Launch> {
+    let moves = Operation::new(transform.src, transform.dst, transform.scaling).is_move();
+    match transform.nest.class() {
+        Class::Contiguous if moves => return linear::copy(transform, at),
+        Class::Contiguous => {
+            if let Some(kernel) = linear::conversion(transform) {
+                return linear::convert(transform, at, kernel);
+            }
+        }
+        _ if moves => {
+            let grid = ByteNest::widened(transform, at);
+            return match tiled::transpose(&grid)? {
+                Some(launch) => Ok(launch),
+                None => general::strided_move(&grid),
+            };
+        }
+        Class::Transpose { .. } => {
+            if let Some(launch) = tiled::transpose_convert(transform, at)? {
+                return Ok(launch);
+            }
+        }
+        _ => {}
+    }
+    general::strided(transform, at)
+}
+
+/// The number of blocks as the x extent of a grid.
+pub(super) fn grid(blocks: u64) -> Result<[u32; 3]> {
+    match u32::try_from(blocks) {
+        Ok(x) if x < 1 << 31 => Ok([x, 1, 1]),
+        _ => Err(Error::unsupported(format!("{blocks} blocks are more than one CUDA grid holds"))),
+    }
+}

@@ -1,0 +1,169 @@
+//! The driver double, seen as a program sees a driver, and what steers it.
+
+use std::env;
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::{child, common};
+
+/// The directory with the double's libraries, built by the first test that asks.
+pub fn libraries() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("driver_double");
+            if !child::is_one() {
+                let script = common::project_root().join("c_tests/driver_double/build.sh");
+                let status = Command::new("sh").arg(script).arg(&dir).status().expect("a shell");
+                assert!(status.success(), "the driver double was not built; it needs g++");
+            }
+            dir
+        })
+        .clone()
+}
+
+/// Runs `body` in a child process that finds the double as its driver.
+pub fn run(variables: &[(&str, &str)], body: impl FnOnce()) {
+    child::run(&libraries(), variables, body);
+}
+
+/// Declares functions of the double: name and parameters, all of them returning an error code or nothing.
+macro_rules! functions {
+    ($($(#[$doc:meta])* fn $name:ident($($parameter:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $($(#[$doc])*
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's spelling and interface")]
+        pub unsafe fn $name($($parameter: $type),*) $(-> $result)? {
+            type F = unsafe extern "C" fn($($type),*) $(-> $result)?;
+            // SAFETY: the double defines the symbol with this type; the caller answers for the arguments.
+            unsafe { std::mem::transmute::<*mut c_void, F>(symbol(stringify!($name)))($($parameter),*) }
+        })*
+    };
+}
+
+/// An object of the driver.
+pub type Object = *mut c_void;
+
+functions! {
+    fn cuInit(flags: c_uint) -> c_int;
+    fn cuDevicePrimaryCtxRetain(context: *mut Object, device: c_int) -> c_int;
+    fn cuDevicePrimaryCtxReset_v2(device: c_int) -> c_int;
+    fn cuCtxCreate_v2(context: *mut Object, flags: c_uint, device: c_int) -> c_int;
+    fn cuCtxDestroy_v2(context: Object) -> c_int;
+    fn cuCtxGetCurrent(context: *mut Object) -> c_int;
+    fn cuCtxSetCurrent(context: Object) -> c_int;
+    fn cuCtxPushCurrent_v2(context: Object) -> c_int;
+    fn cuCtxPopCurrent_v2(context: *mut Object) -> c_int;
+    fn cuCtxSynchronize() -> c_int;
+    fn cuMemAlloc_v2(address: *mut u64, size: usize) -> c_int;
+    fn cuMemFree_v2(address: u64) -> c_int;
+    fn cuMemcpyHtoD_v2(dst: u64, src: *const c_void, size: usize) -> c_int;
+    fn cuMemcpyDtoH_v2(dst: *mut c_void, src: u64, size: usize) -> c_int;
+    fn cuStreamCreate(stream: *mut Object, flags: c_uint) -> c_int;
+    fn cuStreamDestroy_v2(stream: Object) -> c_int;
+    fn cuStreamSynchronize(stream: Object) -> c_int;
+    fn cuStreamBeginCapture_v2(stream: Object, mode: c_uint) -> c_int;
+    fn cuStreamEndCapture(stream: Object, graph: *mut Object) -> c_int;
+    fn cuGraphInstantiateWithFlags(instance: *mut Object, graph: Object, flags: u64) -> c_int;
+    fn cuGraphLaunch(instance: Object, stream: Object) -> c_int;
+    fn cuModuleLoadDataEx(
+        module: *mut Object,
+        image: *const c_char,
+        count: c_uint,
+        options: *mut c_uint,
+        values: *mut *mut c_void
+    ) -> c_int;
+    fn cuModuleGetFunction(function: *mut Object, module: Object, name: *const c_char) -> c_int;
+    fn cuLaunchKernel(
+        function: Object, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint,
+        shared: c_uint, stream: Object, parameters: *mut *mut c_void, extra: *mut *mut c_void
+    ) -> c_int;
+    fn driver_double_fail(entry: *const c_char, nth: c_uint, code: c_int);
+    fn driver_double_withdraw_faults() -> c_uint;
+    fn driver_double_count(entry: *const c_char) -> c_uint;
+    fn driver_double_shut_down();
+    fn driver_double_poison(code: c_int);
+}
+
+/// The address of one of the double's functions.
+fn symbol(name: &str) -> *mut c_void {
+    let name = CString::new(name).expect("a name");
+    // SAFETY: both arguments are C strings; the library stays open.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        assert!(!library.is_null(), "the double is in the loader's path");
+        let symbol = libc::dlsym(library, name.as_ptr());
+        assert!(!symbol.is_null(), "the double has {name:?}");
+        symbol
+    }
+}
+
+/// Makes the primary context of a device current in this thread, as the CUDA runtime does.
+pub fn use_device(device: c_int) {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: plain calls of the driver with places for their results.
+    unsafe {
+        assert_eq!(cuInit(0), 0);
+        assert_eq!(cuDevicePrimaryCtxRetain(&mut context, device), 0);
+        assert_eq!(cuCtxSetCurrent(context), 0);
+    }
+}
+
+/// How often `entry` was called.
+pub fn count(entry: &str) -> u32 {
+    let entry = CString::new(entry).expect("a name");
+    // SAFETY: a C string.
+    unsafe { driver_double_count(entry.as_ptr()) }
+}
+
+/// Lets the `nth` call from now of `entry`, counted from 0, fail with `code`.
+pub fn fail(entry: &str, nth: u32, code: c_int) {
+    let entry = CString::new(entry).expect("a name");
+    // SAFETY: a C string.
+    unsafe { driver_double_fail(entry.as_ptr(), nth, code) }
+}
+
+/// Withdraws the faults that did not happen, and tells how many these are.
+pub fn withdraw_faults() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { driver_double_withdraw_faults() }
+}
+
+/// Device memory with the bytes of a slice.
+pub struct Memory {
+    pub address: u64,
+    pub size: usize,
+}
+
+impl Memory {
+    pub fn new(bytes: &[u8]) -> Memory {
+        let mut address = 0;
+        // SAFETY: a place for the result, and as many bytes as the slice has.
+        unsafe {
+            assert_eq!(cuMemAlloc_v2(&mut address, bytes.len().max(1)), 0);
+            assert_eq!(cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()), 0);
+        }
+        Memory { address, size: bytes.len() }
+    }
+
+    /// The bytes, once all work is done.
+    pub fn read(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.size];
+        // SAFETY: the vector has room for this many bytes.
+        let code = unsafe { cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), self.address, self.size) };
+        assert_eq!(code, 0, "copy from the device");
+        bytes
+    }
+
+    pub fn pointer(&self) -> *mut c_void {
+        std::ptr::without_provenance_mut(self.address as usize)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new`. The context may be gone or in error by now.
+        unsafe { cuMemFree_v2(self.address) };
+    }
+}

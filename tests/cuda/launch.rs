@@ -1,0 +1,323 @@
+//! Launching: where work goes, what a call leaves behind, and what it must not do.
+
+use std::ffi::{c_int, c_void};
+use std::{ptr, thread};
+
+use crate::api::{self, BAD_PARAM, EXECUTION_FAILED_CUDART, NOT_SUPPORTED, Opaque, SUCCESS};
+use crate::double::{self, Memory, Object, count};
+
+/// A transpose of a FLOAT matrix: descriptors and expected bytes.
+pub struct Transpose {
+    x_desc: Opaque,
+    y_desc: Opaque,
+    pub x: Vec<u8>,
+    pub want: Vec<u8>,
+}
+
+impl Transpose {
+    pub fn new() -> Transpose {
+        let (rows, columns) = (7, 5);
+        let x: Vec<f32> = (0..rows * columns).map(|i| i as f32 - 3.5).collect();
+        let want = (0..columns).flat_map(|c| (0..rows).map(move |r| (r, c)));
+        let want: Vec<f32> = want.map(|(r, c)| x[r * columns + c]).collect();
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let (r, c) = (rows as c_int, columns as c_int);
+        Transpose {
+            x_desc: api::describe(0, &[1, 1, r, c], &[r * c, r * c, c, 1]),
+            y_desc: api::describe(0, &[1, 1, r, c], &[r * c, r * c, 1, r]),
+            x: bytes(&x),
+            want: bytes(&want),
+        }
+    }
+
+    /// The call's status.
+    pub fn call(&self, handle: Opaque, x: *const c_void, y: *mut c_void) -> c_int {
+        let (alpha, beta) = (1.0f32, 0.0f32);
+        let (alpha, beta) = ((&raw const alpha).cast(), (&raw const beta).cast());
+        // SAFETY: factors and descriptors are what the call wants; the tests answer for the data pointers, which
+        // nothing on the host follows.
+        unsafe { api::cudnnTransformTensor(handle, alpha, self.x_desc, x, beta, self.y_desc, y) }
+    }
+
+    /// Whether the whole of it works, with memory of its own.
+    pub fn works(&self, handle: Opaque) -> bool {
+        let (x, y) = (Memory::new(&self.x), Memory::new(&vec![0xEE; self.want.len()]));
+        let status = self.call(handle, x.pointer(), y.pointer());
+        assert_eq!(status, SUCCESS, "{}", api::last_error());
+        y.read() == self.want
+    }
+}
+
+fn destroy(handle: Opaque) {
+    // SAFETY: a handle of `api::create`.
+    unsafe { assert_eq!(api::cudnnDestroy(handle), SUCCESS, "{}", api::last_error()) };
+}
+
+fn current() -> Object {
+    let mut context = ptr::null_mut();
+    // SAFETY: a place for the result.
+    unsafe { assert_eq!(double::cuCtxGetCurrent(&mut context), 0) };
+    context
+}
+
+#[test]
+fn auto_takes_the_cuda_core_where_a_device_answers() {
+    double::run(&[], || {
+        double::use_device(0);
+        let before = current();
+        let handle = api::create().expect("a handle");
+        assert_eq!(
+            count("cuMemAlloc_v2") + count("cuModuleLoadDataEx"),
+            0,
+            "creation takes no device memory"
+        );
+        let transpose = Transpose::new();
+        for _ in 0..3 {
+            assert!(transpose.works(handle));
+        }
+        assert_eq!(count("cuModuleLoadDataEx"), 1, "modules are loaded once per context");
+        assert_eq!(count("cuLaunchKernel"), 3);
+        assert_eq!(current(), before);
+        destroy(handle);
+    });
+}
+
+#[test]
+fn a_call_queues_and_returns() {
+    double::run(&[], || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle");
+        let transpose = Transpose::new();
+        let (x, y) = (Memory::new(&transpose.x), Memory::new(&vec![0xEE; transpose.want.len()]));
+        let waits = || count("cuStreamSynchronize") + count("cuCtxSynchronize") + count("cuMemcpyDtoH_v2");
+        let before = waits();
+        assert_eq!(transpose.call(handle, x.pointer(), y.pointer()), SUCCESS);
+        assert_eq!(waits(), before);
+        destroy(handle);
+        assert!(y.read() == transpose.want, "work goes on without its handle");
+    });
+}
+
+#[test]
+fn a_handle_without_context_takes_that_of_its_first_call() {
+    double::run(&[], || {
+        let handle = api::create().expect("a handle");
+        assert_eq!(count("cuDevicePrimaryCtxRetain"), 0, "creation makes no context");
+        double::use_device(1);
+        assert!(Transpose::new().works(handle));
+        destroy(handle);
+    });
+}
+
+#[test]
+fn a_program_without_any_context_gets_the_primary_one() {
+    double::run(&[], || {
+        let handle = api::create().expect("a handle");
+        let transpose = Transpose::new();
+        let null = ptr::without_provenance_mut(0x1000);
+        // Queued only: nothing may wait for it, for the addresses are none.
+        assert_eq!(transpose.call(handle, null, ptr::without_provenance_mut(0x2000)), SUCCESS);
+        assert_eq!(count("cuDevicePrimaryCtxRetain"), 1);
+        assert!(current().is_null(), "the context is not left current");
+        destroy(handle);
+        assert_eq!(count("cuDevicePrimaryCtxRelease_v2"), 1);
+    });
+}
+
+#[test]
+fn handles_stay_on_their_devices_from_any_thread() {
+    double::run(&[], || {
+        double::use_device(0);
+        let first = api::create().expect("a handle").expose_provenance();
+        double::use_device(1);
+        let second = api::create().expect("a handle").expose_provenance();
+        let threads: Vec<_> = (0..8)
+            .map(|i| {
+                thread::spawn(move || {
+                    let device = i % 2;
+                    double::use_device(device);
+                    let memory_before = current();
+                    let handle = ptr::with_exposed_provenance_mut(if device == 0 { first } else { second });
+                    let transpose = Transpose::new();
+                    for _ in 0..10 {
+                        assert!(transpose.works(handle));
+                    }
+                    // With the other device current, the handle still works on its own.
+                    let (x, y) = (Memory::new(&transpose.x), Memory::new(&transpose.want));
+                    double::use_device(1 - device);
+                    assert_eq!(transpose.call(handle, x.pointer(), y.pointer()), SUCCESS);
+                    double::use_device(device);
+                    assert!(y.read() == transpose.want);
+                    assert_eq!(current(), memory_before);
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("no thread fails");
+        }
+        assert_eq!(count("cuModuleLoadDataEx"), 2, "one module per context");
+        destroy(ptr::with_exposed_provenance_mut(first));
+        destroy(ptr::with_exposed_provenance_mut(second));
+    });
+}
+
+#[test]
+fn work_goes_to_the_stream_and_can_be_captured() {
+    double::run(&[], || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle");
+        let transpose = Transpose::new();
+        let (x, y) = (Memory::new(&transpose.x), Memory::new(&vec![0xEE; transpose.want.len()]));
+        let (mut stream, mut graph, mut instance) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        // SAFETY: plain calls of the driver with places for their results; the stream lives until it is destroyed.
+        unsafe {
+            assert_eq!(double::cuStreamCreate(&mut stream, 0), 0);
+            assert_eq!(api::cudnnSetStream(handle, stream), SUCCESS);
+            // The very first call, which loads the module, happens inside a capture of the strictest mode.
+            assert_eq!(double::cuStreamBeginCapture_v2(stream, 0), 0);
+            let status = transpose.call(handle, x.pointer(), y.pointer());
+            assert_eq!(status, SUCCESS, "{}", api::last_error());
+            assert_eq!(double::cuStreamEndCapture(stream, &mut graph), 0);
+            assert!(y.read().iter().all(|byte| *byte == 0xEE), "captured work does not run");
+            assert_eq!(double::cuGraphInstantiateWithFlags(&mut instance, graph, 0), 0);
+            assert_eq!(double::cuGraphLaunch(instance, stream), 0);
+            assert_eq!(double::cuStreamSynchronize(stream), 0);
+            assert!(y.read() == transpose.want);
+            // A call on the default stream would break a capture: it says so, and the next ones work.
+            assert_eq!(api::cudnnSetStream(handle, ptr::null_mut()), SUCCESS);
+            assert_eq!(double::cuStreamBeginCapture_v2(stream, 0), 0);
+            assert_eq!(transpose.call(handle, x.pointer(), y.pointer()), EXECUTION_FAILED_CUDART);
+            assert!(api::last_error().contains("(906)"));
+            assert_eq!(double::cuStreamEndCapture(stream, &mut graph), 901);
+            assert!(transpose.works(handle));
+            assert_eq!(double::cuStreamDestroy_v2(stream), 0);
+        }
+        destroy(handle);
+    });
+}
+
+#[test]
+fn overlap_is_refused_with_a_sentence() {
+    double::run(&[], || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle");
+        let transpose = Transpose::new();
+        let memory = Memory::new(&transpose.x);
+        assert_eq!(transpose.call(handle, memory.pointer(), memory.pointer()), NOT_SUPPORTED);
+        let text = api::last_error();
+        assert!(text.contains("x and y overlap"), "{text}");
+        assert!(memory.read() == transpose.x, "nothing is written");
+        destroy(handle);
+    });
+}
+
+#[test]
+fn a_reset_device_gets_its_kernels_again() {
+    double::run(&[], || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle");
+        let transpose = Transpose::new();
+        assert!(transpose.works(handle));
+        // SAFETY: plain calls of the driver.
+        unsafe { assert_eq!(double::cuDevicePrimaryCtxReset_v2(0), 0) };
+        assert!(transpose.works(handle), "the context is another one at the same address");
+        assert_eq!(count("cuModuleLoadDataEx"), 2);
+        destroy(handle);
+    });
+}
+
+#[test]
+fn a_destroyed_context_is_reported_and_survived() {
+    double::run(&[], || {
+        let mut context = ptr::null_mut();
+        // SAFETY: plain calls of the driver with places for their results.
+        unsafe {
+            assert_eq!(double::cuInit(0), 0);
+            assert_eq!(double::cuCtxCreate_v2(&mut context, 0, 0), 0);
+        }
+        let handle = api::create().expect("a handle");
+        let transpose = Transpose::new();
+        assert!(transpose.works(handle));
+        // SAFETY: as above.
+        unsafe { assert_eq!(double::cuCtxDestroy_v2(context), 0) };
+        let address = ptr::without_provenance_mut(0x1000);
+        assert_eq!(
+            transpose.call(handle, address, ptr::without_provenance_mut(0x2000)),
+            EXECUTION_FAILED_CUDART
+        );
+        let text = api::last_error();
+        assert!(text.contains("CUDA_ERROR_CONTEXT_IS_DESTROYED (709)"), "{text}");
+        destroy(handle);
+    });
+}
+
+#[test]
+fn what_earlier_work_left_is_reported() {
+    double::run(&[], || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle");
+        let transpose = Transpose::new();
+        assert!(transpose.works(handle));
+        // SAFETY: a call of the double without arguments that could be wrong.
+        unsafe { double::driver_double_poison(700) };
+        let address = ptr::without_provenance_mut(0x1000);
+        for _ in 0..2 {
+            let status = transpose.call(handle, address, ptr::without_provenance_mut(0x2000));
+            assert_eq!(status, EXECUTION_FAILED_CUDART);
+            let text = api::last_error();
+            assert!(text.contains("cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)"), "{text}");
+        }
+        destroy(handle);
+    });
+}
+
+#[test]
+fn a_driver_that_shuts_down_is_survived() {
+    double::run(&[], || {
+        let bound = api::create().expect("a handle");
+        let address = ptr::without_provenance_mut(0x1000);
+        // Holds a primary context that it will not be able to give back.
+        let transpose = Transpose::new();
+        assert_eq!(transpose.call(bound, address, ptr::without_provenance_mut(0x2000)), SUCCESS);
+        // SAFETY: no arguments.
+        unsafe { double::driver_double_shut_down() };
+        assert_eq!(
+            transpose.call(bound, address, ptr::without_provenance_mut(0x2000)),
+            EXECUTION_FAILED_CUDART
+        );
+        let text = api::last_error();
+        assert!(text.contains("(4)"), "{text}");
+        destroy(bound);
+    });
+}
+
+#[test]
+fn check_names_the_argument_whose_memory_does_not_serve() {
+    double::run(&[("CUDNN_SHIM_CHECK", "1")], || {
+        double::use_device(1);
+        let elsewhere = Memory::new(&[0; 140]);
+        double::use_device(0);
+        let handle = api::create().expect("a handle");
+        let transpose = Transpose::new();
+        let (x, y) = (Memory::new(&transpose.x), Memory::new(&transpose.want));
+        let short = Memory::new(&transpose.x[4..]);
+        let mut host = transpose.x.clone();
+        let host = host.as_mut_ptr().cast::<c_void>();
+        let refusals = [
+            (host.cast_const(), y.pointer(), "x = ", "host pointer"),
+            (x.pointer().cast_const(), host, "y = ", "host pointer"),
+            (short.pointer().cast_const(), y.pointer(), "x = ", "bytes 0 to 136"),
+            (x.pointer().cast_const(), short.pointer(), "y = ", "bytes 0 to 140"),
+            (x.pointer().cast_const(), y.pointer().wrapping_byte_add(4), "y = ", "bytes -4 to 136"),
+            (elsewhere.pointer().cast_const(), y.pointer(), "x = ", "device 1"),
+        ];
+        for (x, y, argument, reason) in refusals {
+            assert_eq!(transpose.call(handle, x, y), BAD_PARAM);
+            let text = api::last_error();
+            assert!(text.contains(argument) && text.contains(reason), "{text}");
+        }
+        assert_eq!(count("cuLaunchKernel"), 0);
+        assert!(transpose.works(handle));
+        destroy(handle);
+    });
+}

@@ -1,0 +1,16 @@
+//! The CUDA core without a GPU: which core a process gets, and everything the core does, on a driver double.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod api;
+mod child;
+mod complaints;
+mod double;
+mod faults;
+mod launch;
+mod programs;
+mod verdict;
+
+// The C functions in `api` come from here.
+use cudnn as _;

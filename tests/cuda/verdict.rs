@@ -1,0 +1,157 @@
+//! A missing, old, broken or incomplete driver ends in a CPU handle and one line in the log.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use crate::api::{self, NOT_INITIALIZED, SUCCESS};
+use crate::{child, common};
+
+/// The error codes that a healthy driver knows; everything else is unknown to it.
+const NAMES: &str = "int cuGetErrorName(int code, const char **name) {\n\
+    *name = code == 100 ? \"CUDA_ERROR_NO_DEVICE\" : 0;\n    return *name == 0;\n}\n";
+
+/// A driver of a few lines of C, built into a directory of its own.
+fn fake_driver(name: &str, source: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_verdict").join(name);
+    if child::is_one() {
+        return dir;
+    }
+    let dir = common::scratch_dir(&format!("cuda_verdict/{name}"));
+    let file = dir.join("driver.c");
+    fs::write(&file, source).expect("source of the driver");
+    let cc = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let status = Command::new(cc)
+        .args(["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", "-o"])
+        .args([&dir.join("libcuda.so.1"), &file])
+        .status()
+        .expect("a C compiler is needed: apt-get install gcc");
+    assert!(status.success(), "the driver {name} was not built");
+    dir
+}
+
+/// A driver with all symbols that the library asks for, less `missing`; all return 0 and do nothing, but those
+/// that `source` defines.
+fn complete_driver(name: &str, source: &str, missing: &str) -> PathBuf {
+    let mut text = source.to_owned();
+    for symbol in cudnn::backend::cuda::symbols() {
+        if *symbol != missing && !source.contains(&format!("int {symbol}(")) {
+            writeln!(text, "int {symbol}() {{ return 0; }}").expect("a string grows");
+        }
+    }
+    fake_driver(name, &text)
+}
+
+/// Expects a CPU handle with `reason` in the log exactly once, however many handles are made, and the same
+/// reason where the CUDA core is asked for.
+fn expect_no_cuda(libraries: &Path, reason: &str) {
+    let log = [("CUDNN_LOGLEVEL_DBG", "3"), ("CUDNN_LOGDEST_DBG", "stderr")];
+    let output = child::start(libraries, &log, || {
+        let handle = api::create().expect("a CPU handle");
+        // SAFETY: the handle is alive, and only one thread runs here.
+        unsafe {
+            assert_eq!(api::cudnnDestroy(handle), SUCCESS);
+            env::set_var("CUDNN_SHIM_BACKEND", "cuda");
+        }
+        let (status, text) = api::create().expect_err("there is no CUDA core");
+        assert_eq!(status, NOT_INITIALIZED, "{text}");
+        println!("refusal: {text}");
+    });
+    let Some(output) = output else { return };
+    let text = child::text(&output);
+    assert!(output.status.success(), "{text}");
+    let cores: Vec<&str> = text.lines().filter(|line| line.contains("cudnnCreate: core: ")).collect();
+    assert_eq!(cores.len(), 1, "{text}");
+    assert!(cores[0].contains("core: cpu") && cores[0].contains(reason), "{}", cores[0]);
+    let refusal = text.lines().find(|line| line.contains("refusal: ")).expect("the refusal");
+    assert!(refusal.contains(reason), "{refusal}");
+}
+
+#[test]
+fn no_driver() {
+    expect_no_cuda(&fake_driver_of_another_name(), "no CUDA driver (libcuda.so.1");
+}
+
+/// A directory without `libcuda.so.1`, but with a `libcuda.so` for linking, which must not be taken for one.
+fn fake_driver_of_another_name() -> PathBuf {
+    let dir = complete_driver("stub", "int cuInit(unsigned f) { return 34; }\n", "");
+    // In the child it is gone already.
+    let _ = fs::rename(dir.join("libcuda.so.1"), dir.join("libcuda.so"));
+    dir
+}
+
+#[test]
+fn driver_with_cu_init_only() {
+    let dir = fake_driver("cu_init_only", "int cuInit(unsigned f) { return 0; }\n");
+    expect_no_cuda(&dir, "has no cuDriverGetVersion");
+}
+
+#[test]
+fn driver_without_device() {
+    let source = format!("{NAMES}int cuInit(unsigned f) {{ return 100; }}\n");
+    let dir = complete_driver("no_device", &source, "");
+    expect_no_cuda(&dir, "cuInit returned CUDA_ERROR_NO_DEVICE (100)");
+}
+
+#[test]
+fn driver_that_counts_no_device() {
+    let source = format!(
+        "{NAMES}int cuDriverGetVersion(int *v) {{ *v = 12000; return 0; }}\n\
+         int cuDeviceGetCount(int *n) {{ *n = 0; return 0; }}\n"
+    );
+    expect_no_cuda(&complete_driver("zero_devices", &source, ""), "sees no device");
+}
+
+#[test]
+fn driver_with_unknown_error_code() {
+    let source = format!("{NAMES}int cuInit(unsigned f) {{ return 987654; }}\n");
+    let dir = complete_driver("unknown_code", &source, "");
+    expect_no_cuda(&dir, "cuInit returned an unknown error (987654)");
+}
+
+#[test]
+fn driver_too_old() {
+    let source = "int cuDriverGetVersion(int *v) { *v = 11080; return 0; }\n";
+    let dir = complete_driver("old", source, "");
+    expect_no_cuda(&dir, "the CUDA driver serves CUDA 11.8, at least 12.0 is needed");
+}
+
+#[test]
+fn driver_that_lacks_any_one_symbol() {
+    // In a child the variable says which; the parent makes one child for each.
+    if child::is_one() {
+        return expect_no_cuda(Path::new(""), "");
+    }
+    for symbol in cudnn::backend::cuda::symbols() {
+        let dir = complete_driver(&format!("without_{symbol}"), "", symbol);
+        expect_no_cuda(&dir, &format!("the CUDA driver has no {symbol}"));
+    }
+}
+
+#[test]
+fn the_cpu_core_does_not_look_for_a_driver() {
+    let source = "#include <stdlib.h>\n__attribute__((constructor)) static void init(void) { abort(); }\n";
+    let dir = complete_driver("aborting", source, "");
+    child::run(&dir, &[("CUDNN_SHIM_BACKEND", "cpu")], || {
+        let handle = api::create().expect("a CPU handle");
+        // SAFETY: the handle is alive.
+        unsafe { assert_eq!(api::cudnnDestroy(handle), SUCCESS) };
+    });
+}
+
+#[test]
+fn the_library_links_nothing_of_cuda() {
+    let output = Command::new("readelf").arg("-d").arg(common::library()).output();
+    let Ok(output) = output else {
+        println!("skipped: no readelf; install it: apt-get install binutils");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let known = ["libc.so", "libm.so", "libpthread.so", "libdl.so", "libgcc_s.so", "ld-linux"];
+    let needed: Vec<&str> = text.lines().filter(|line| line.contains("(NEEDED)")).collect();
+    assert!(!needed.is_empty(), "{text}");
+    for line in needed {
+        assert!(known.iter().any(|name| line.contains(name)), "{line}");
+    }
+}
