@@ -22,11 +22,9 @@ pub(super) trait Real:
     /// The number whose bits are set in both.
     fn intersection(self, other: Self) -> Self;
 
-    /// The one NaN of the type for every NaN, everything else as it is.
-    #[inline(always)]
-    fn canonical(self) -> Self {
-        if self.is_nan() { Self::NAN } else { self }
-    }
+    /// The one NaN of the type for every NaN, everything else as it is. Decided on the bits: which NaN a root is, is
+    /// left open, and compilers have taken that as leave to drop a comparison of numbers.
+    fn canonical(self) -> Self;
 
     #[inline(always)]
     #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
@@ -41,6 +39,11 @@ macro_rules! real {
             const ONE: Self = 1.0;
             const INFINITY: Self = <$T>::INFINITY;
             const NAN: Self = <$T>::from_bits(!0 >> 1);
+            #[inline(always)]
+            fn canonical(self) -> Self {
+                let magnitude = <$T>::to_bits(self) & (!0 >> 1);
+                if magnitude > <$T>::to_bits(<$T>::INFINITY) { Self::NAN } else { self }
+            }
             #[inline(always)]
             fn root(self) -> Self {
                 self.sqrt()

@@ -193,11 +193,11 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         let mut finished: Vec<Workspace<T>> = Vec::new();
         for tile in 0..tiles {
             let mut work = self.workspace();
-            work.subtrees.clear();
+            let mut subtrees = Subtrees::new(self.width);
             for slot in &joined[tile * chunks..][..chunks] {
-                work.subtrees.push(&lock(slot).0, &self.kernels);
+                subtrees.push(&lock(slot).0, &self.kernels);
             }
-            work.values.copy_from_slice(work.subtrees.root(&self.kernels));
+            work.values.copy_from_slice(subtrees.root(&self.kernels));
             finished.push(work);
         }
         if self.problem.indices.is_some() {
