@@ -42,7 +42,7 @@ macro_rules! real {
             #[inline(always)]
             fn canonical(self) -> Self {
                 let magnitude = <$T>::to_bits(self) & (!0 >> 1);
-                if magnitude > <$T>::to_bits(<$T>::INFINITY) { Self::NAN } else { self }
+                if magnitude > <$T>::to_bits(<$T>::INFINITY) { <Self as Real>::NAN } else { self }
             }
             #[inline(always)]
             fn root(self) -> Self {

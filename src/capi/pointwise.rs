@@ -63,7 +63,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
                 AddPlan::Scale(plan) => {
                     log::information(format_args!("cudnnAddTensor: {plan}"));
                     // SAFETY: as above.
-                    unsafe { context.fill(&plan, C.cast()) }
+                    unsafe { context.fill(&plan, C.cast(), "C") }
                 }
             }
         })
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn cudnnSetTensor(
             let plan = FillPlan::set(&tensor, value, Mode::current())?;
             log::information(format_args!("cudnnSetTensor: {plan}"));
             // SAFETY: the pointer is aligned, and the caller vouches for the span of the descriptor, which is the plan's.
-            unsafe { context.fill(&plan, y.cast()) }
+            unsafe { context.fill(&plan, y.cast(), "y") }
         })
     })
 }
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn cudnnScaleTensor(
             let plan = FillPlan::scale(&tensor, factor, Mode::current())?;
             log::information(format_args!("cudnnScaleTensor: {plan}"));
             // SAFETY: as in cudnnSetTensor.
-            unsafe { context.fill(&plan, y.cast()) }
+            unsafe { context.fill(&plan, y.cast(), "y") }
         })
     })
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::exec::ReduceBuffers;
 use crate::mode::Mode;
 use crate::ops::ReducePlan;
-use crate::ops::reduce::{WORKSPACE_BYTES, indices_size};
+use crate::ops::reduce::{indices_size, workspace_size};
 
 /// Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices.
 ///
@@ -46,10 +46,11 @@ pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
     })
 }
 
-/// Bytes of workspace to hand to cudnnReduceTensor: 16.
+/// Bytes of workspace to hand to cudnnReduceTensor, at least 16; the same for every core, and found without a GPU.
 ///
-/// The reduction works without; the size is not 0 because a driver-level allocation of 0 bytes fails. Outside
-/// strict mode cudnnReduceTensor takes NULL and 0 as well.
+/// The reduction works without, to the same bits: few, long outputs are reduced faster on the CUDA core if there is
+/// room to join parts of them first, at most 2 MB. The size is never 0, because a driver-level allocation of 0 bytes
+/// fails. Outside strict mode cudnnReduceTensor takes NULL and 0 as well.
 ///
 /// Status: BAD_PARAM for a handle or descriptor that is not alive or if `sizeInBytes` is NULL.
 ///
@@ -70,12 +71,11 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
     );
     entry("cudnnGetReductionWorkspaceSize", arguments, || {
         context::check(handle)?;
-        reduce::get(reduceTensorDesc, "reduceTensorDesc")?;
-        tensor::get(aDesc, "aDesc")?;
-        tensor::get(cDesc, "cDesc")?;
+        let desc = reduce::get(reduceTensorDesc, "reduceTensorDesc")?;
+        let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        out.set(WORKSPACE_BYTES);
+        out.set(workspace_size(&desc, &a, &c, Mode::current()));
         Ok(())
     })
 }
@@ -94,8 +94,10 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
 ///
 /// If the descriptor asks for indices, MIN, MAX and AMAX write for every element of C, in row-major order of its
 /// dimensions, the position of the result among the reduced elements, row-major over the reduced dimensions, the
-/// first one of equals. Other operations write none; without them `indices` and `indicesSizeInBytes` are ignored. The
-/// workspace is not used.
+/// first one of equals. Other operations write none; without them `indices` and `indicesSizeInBytes` are ignored. On
+/// the CUDA core `indices` and `workspace` are device memory; a workspace below the queried size, also NULL, only costs
+/// time. The CPU core does not touch it. The CUDA core refuses A and C that overlap, unless nothing is reduced and each
+/// element lies in its own place, with NOT_SUPPORTED.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer off
 /// its element's alignment; BAD_PARAM if ranks differ, a dimension of C is neither that of A nor 1, or the types are a
@@ -106,8 +108,8 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `A` is NULL or valid for reads of the whole span of `aDesc`,
-/// `C` for reads and writes of that of `cDesc`, `indices` for writes of `indicesSizeInBytes`; no other thread writes any
-/// of them meanwhile.
+/// `C` for reads and writes of that of `cDesc`, `indices` for writes of `indicesSizeInBytes`, `workspace` for reads and
+/// writes of `workspaceSizeInBytes`; no other thread writes any of them meanwhile.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnReduceTensor(
@@ -141,7 +143,11 @@ pub unsafe extern "C" fn cudnnReduceTensor(
             let mode = Mode::current();
             let plan = ReducePlan::new(&desc, &a, &c, scaling, mode)?;
             if mode.is_strict() {
-                check_size("workspaceSizeInBytes", workspaceSizeInBytes, WORKSPACE_BYTES)?;
+                check_size(
+                    "workspaceSizeInBytes",
+                    workspaceSizeInBytes,
+                    workspace_size(&desc, &a, &c, mode),
+                )?;
                 check_size("indicesSizeInBytes", indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?)?;
             }
             if plan.indices_bytes() > 0 {
@@ -149,7 +155,9 @@ pub unsafe extern "C" fn cudnnReduceTensor(
                 arg::required(indices, "indices")?;
             }
             log::information(format_args!("cudnnReduceTensor: {plan}"));
-            let buffers = ReduceBuffers { a: A.cast(), c: C.cast(), indices: indices.cast() };
+            let room = if workspace.is_null() { 0 } else { workspaceSizeInBytes };
+            let workspace = (workspace.addr(), room);
+            let buffers = ReduceBuffers { a: A.cast(), c: C.cast(), indices: indices.cast(), workspace };
             // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
             // the plan's; the indices are large enough.
             unsafe { context.reduce(&plan, buffers) }

@@ -105,14 +105,11 @@ impl Context {
         self.stream = stream;
     }
 
-    /// Refuses what the CUDA core does not do yet.
-    ///
-    /// # Errors
-    /// Not supported, unless this is the CPU core.
-    pub(super) fn require_cpu(&self, what: &str) -> Result<()> {
+    /// The CUDA core, unless this is the CPU core.
+    pub(super) fn cuda(&self) -> Option<&Cuda> {
         match &self.core {
-            Core::Cpu { .. } => Ok(()),
-            Core::Cuda(_) => Err(Error::unsupported(format!("{what} is not built for the CUDA core yet"))),
+            Core::Cpu { .. } => None,
+            Core::Cuda(cuda) => Some(cuda),
         }
     }
 
@@ -135,11 +132,7 @@ impl Context {
             Core::Cpu { .. } => unsafe { transform_on_cpu(plan, buffers) },
             Core::Cuda(cuda) => {
                 if needs_copy_of_source(plan, buffers)? {
-                    return Err(Error::unsupported(format!(
-                        "{} and {} overlap: the CUDA core does that only where every element is its own source, \
-                         for it allocates no memory to keep a copy of the source",
-                        buffers.names.src, buffers.names.dst
-                    )));
+                    return Err(staging::refusal(buffers.names.src, buffers.names.dst));
                 }
                 let at = Pointers { dst: buffers.dst.addr() as u64, src: buffers.src.addr() as u64 };
                 // SAFETY: handed on; the overlap was judged just above.

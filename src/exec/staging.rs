@@ -48,6 +48,14 @@ pub(super) fn overlap(a: (*const u8, ByteSpan), b: (*mut u8, ByteSpan)) -> Resul
     Ok(a.start < b.end && b.start < a.end)
 }
 
+/// What the CUDA core answers where the CPU core would keep a copy.
+pub(super) fn refusal(src: &str, dst: &str) -> Error {
+    Error::unsupported(format!(
+        "{src} and {dst} overlap: the CUDA core does that only where every element is its own source, for it \
+         allocates no memory to keep a copy of the source"
+    ))
+}
+
 /// The addresses that a byte span around a pointer covers.
 ///
 /// # Errors

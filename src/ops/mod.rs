@@ -3,6 +3,7 @@
 
 pub mod add;
 mod agree;
+mod chunks;
 pub mod fill;
 pub mod op;
 pub mod reduce;

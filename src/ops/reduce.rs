@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::agree::{self, Named};
+pub use super::chunks::{Partition, Schedule};
 use super::{ByteSpan, Compute, Fill, NanRule, Scaling};
 use crate::desc::{IndexType, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
@@ -385,9 +386,32 @@ fn row_major(dims: &Dims) -> Dims {
     strides
 }
 
-/// Bytes of workspace that the size query reports. None is used; a size of 0 would leave a driver-level allocation
-/// nothing to allocate.
+/// Bytes of workspace that the size query reports at least: a size of 0 would leave a driver-level allocation nothing
+/// to allocate.
 pub const WORKSPACE_BYTES: usize = 16;
+
+/// Bytes of workspace that the size query reports, whatever the core: room for the chunks of few, long outputs. With
+/// less, the CUDA core computes the same bits by fewer threads; the CPU core uses none.
+pub fn workspace_size(
+    desc: &ReduceDescriptor,
+    a: &TensorDescriptor,
+    c: &TensorDescriptor,
+    mode: Mode,
+) -> usize {
+    let mut size = WORKSPACE_BYTES;
+    // What cannot be planned will be refused by the call itself.
+    if let Ok(plan) = ReducePlan::new(desc, a, c, Scaling::MOVE, mode)
+        && !plan.is_ordered()
+    {
+        let _ = plan.for_each(&mut |problem| {
+            if !problem.outputs.is_empty() {
+                size = size.max(problem.workspace_bytes(problem.partition(problem.schedule())));
+            }
+            Ok(())
+        });
+    }
+    size
+}
 
 /// Bytes of indices that the size query reports.
 ///

@@ -8,11 +8,12 @@ use cudnn::exec::{Buffers, Context, Names};
 use cudnn::mode::Mode;
 use cudnn::ops::{Scaling, TransformPlan};
 
+use crate::arithmetic;
 use crate::double::{self, Memory};
 use crate::tensors::{Rng, Tensor, Words, format, packed, strided};
 
 /// The types of one channel, one for each scalar.
-const PLAIN: [DataType; 11] = [
+pub const PLAIN: [DataType; 11] = [
     DataType::Float,
     DataType::Double,
     DataType::Half,
@@ -27,16 +28,16 @@ const PLAIN: [DataType; 11] = [
 ];
 
 /// One type of each size.
-const SIZES: [DataType; 4] = [DataType::Int8, DataType::Half, DataType::Float, DataType::Double];
+pub const SIZES: [DataType; 4] = [DataType::Int8, DataType::Half, DataType::Float, DataType::Double];
 
 const SCALINGS: [(f64, f64); 5] = [(1.0, 0.0), (-0.75, 0.0), (0.0, 0.0), (1.0, 1.0), (2.5, -0.5)];
 
 /// Both cores of this process, and how many problems they have solved.
-struct Cores {
-    cpu: Context,
-    cuda: Context,
-    rng: Rng,
-    solved: usize,
+pub struct Cores {
+    pub cpu: Context,
+    pub cuda: Context,
+    pub rng: Rng,
+    pub solved: usize,
 }
 
 impl Cores {
@@ -333,7 +334,7 @@ fn rows(cores: &mut Cores) {
 }
 
 /// A stride that leaves 31 bits when it is taken twice, and keeps every alignment.
-const FAR: i64 = 0x5000_0000;
+pub const FAR: i64 = 0x5000_0000;
 
 /// Offsets beyond 32 bits: few elements, far apart.
 fn far_offsets(cores: &mut Cores) {
@@ -358,7 +359,7 @@ fn far_offsets(cores: &mut Cores) {
     }
 }
 
-fn plain(x: Tensor, y: Tensor) -> TransformPlan {
+pub fn plain(x: Tensor, y: Tensor) -> TransformPlan {
     TransformPlan::new(&x.desc, &y.desc, Scaling::MOVE, Mode::Extended).expect("a plan")
 }
 
@@ -376,6 +377,7 @@ fn all(cores: &mut Cores) {
     rows(cores);
     far_offsets(cores);
     far_coordinates(cores);
+    arithmetic::all(cores);
     let entries = cudnn::backend::cuda::plan::PTX.split(".entry ").skip(1);
     let kernels = entries.map(|rest| rest.split('(').next().expect("a name").trim());
     let missed: Vec<&str> = kernels.filter(|name| double::count(name) == 0).collect();

@@ -4,6 +4,7 @@
 mod common;
 
 mod api;
+mod arithmetic;
 mod child;
 mod complaints;
 mod cores;

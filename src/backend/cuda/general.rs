@@ -45,7 +45,7 @@ fn walk(bytes: &ByteNest, operation: Operation, index: Index) -> Strided {
 }
 
 /// A launch of one element a thread, four times.
-fn launch(kernel: &'static str, count: u64, params: Params) -> Result<Launch> {
+pub(super) fn launch(kernel: &'static str, count: u64, params: Params) -> Result<Launch> {
     Ok(Launch { kernel, grid: grid(count.div_ceil(PER_BLOCK))?, block: [THREADS, 1, 1], shared: 0, params })
 }
 

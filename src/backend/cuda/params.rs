@@ -39,7 +39,7 @@ impl Divisor {
         Divisor { divisor, multiplier: multiplier as u64, shift, unused: 0 }
     }
 
-    const ONE: Divisor = Divisor { divisor: 1, multiplier: 1, shift: 0, unused: 0 };
+    pub(super) const ONE: Divisor = Divisor { divisor: 1, multiplier: 1, shift: 0, unused: 0 };
 }
 
 /// The integers a kernel computes offsets with.
@@ -291,6 +291,131 @@ impl Mapped {
     pub const AXES: [MappedAxis; MAX_RANK] = [MappedAxis::NONE; MAX_RANK];
 }
 
+/// One loop over three operands, the first of which is the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct OperandTurn {
+    /// How often it turns.
+    pub extent: Divisor,
+    /// Bytes that each operand moves per turn; of a reduction's third one, places among the indices.
+    pub step: [i64; 3],
+}
+
+impl OperandTurn {
+    /// A loop that turns once.
+    pub const ONCE: OperandTurn = OperandTurn { extent: Divisor::ONE, step: [0; 3] };
+}
+
+/// A function of two operands, element by element: `op_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Pointwise {
+    /// Where C, A and B start.
+    pub at: [u64; 3],
+    /// Number of elements, or of vectors of them.
+    pub count: u64,
+    /// Factors of A and B.
+    pub alpha: [f64; 2],
+    /// Factor of the old C.
+    pub beta: f64,
+    /// Scalar type of C.
+    pub dst: u32,
+    /// Scalar type of A and B.
+    pub src: u32,
+    /// The function's number in `kernels/params.cuh`.
+    pub function: u32,
+    /// How many of A and B are read.
+    pub arity: u32,
+    /// 1 if C is read.
+    pub blends: u32,
+    /// Number of loops.
+    pub rank: u32,
+    /// Bit k: operand k has one element along the innermost loop of vectors.
+    pub splats: u32,
+    /// 1 if `op_ordered` computes in binary64.
+    pub wide: u32,
+    /// The loops, innermost first.
+    pub turns: [OperandTurn; MAX_AXES],
+}
+
+/// One value in every cell: `set_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Set {
+    /// Where the cells start; of a run, its first vector.
+    pub at: u64,
+    /// Number of cells, or of vectors of a run.
+    pub count: u64,
+    /// The cell, repeated to 8 bytes.
+    pub cell: u64,
+    /// Bytes of a run in front of its first vector.
+    pub head: u32,
+    /// Bytes of a run behind its last vector.
+    pub tail: u32,
+    /// Number of loops.
+    pub rank: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+    /// The loops, innermost first.
+    pub turns: [Turn; MAX_AXES],
+}
+
+/// A part of the elements that each output reduces.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Piece {
+    /// Bytes from the start of the output's sequence to the first element.
+    pub src: i64,
+    /// Index of the first element.
+    pub index: i64,
+    /// Number of elements.
+    pub count: u64,
+    /// Number of loops.
+    pub rank: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+    /// The loops, innermost first, with the index in the place of a destination.
+    pub turns: [Turn; MAX_AXES],
+}
+
+/// Many elements joined to one, for each output: `reduce_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Reduce {
+    /// Where the outputs start.
+    pub dst: u64,
+    /// Where the elements start.
+    pub src: u64,
+    /// Where the indices start.
+    pub indices: u64,
+    /// Room for what each chunk of each output is joined to, unless every output is one chunk.
+    pub partials: u64,
+    /// Number of outputs.
+    pub outputs: u64,
+    /// Elements of each output.
+    pub length: u64,
+    /// Chunks of each output.
+    pub chunks: Divisor,
+    /// From the computation type to the destination.
+    pub operation: Operation,
+    /// Scalar type of the source.
+    pub scalar: u32,
+    /// The number of the reduction in `kernels/params.cuh`.
+    pub fold: u32,
+    /// What is done with the joined number.
+    pub finish: u32,
+    /// Bytes of an index.
+    pub index_bytes: u32,
+    /// log2 of the blocks of the tree that are one chunk.
+    pub level: u32,
+    /// Number of loops over outputs.
+    pub rank: u32,
+    /// The loops over outputs, innermost first: destination, source, place among the indices.
+    pub outer: [OperandTurn; MAX_AXES],
+    /// What each output reduces.
+    pub pieces: [Piece; 2],
+}
+
 /// The parameter struct of one launch. It lives on the stack for the length of a launch: boxing would cost more than
 /// the spare bytes.
 #[allow(clippy::large_enum_variant)]
@@ -304,6 +429,12 @@ pub enum Params {
     Linear(Linear),
     /// For `transpose_*`, `interleave_*` and `separate_*`.
     Tiled(Tiled),
+    /// For `op_*`.
+    Pointwise(Pointwise),
+    /// For `set_*`.
+    Set(Set),
+    /// For `reduce_*`.
+    Reduce(Reduce),
 }
 
 impl Params {
@@ -314,6 +445,9 @@ impl Params {
             Params::Mapped(params) => (&raw const *params).cast(),
             Params::Linear(params) => (&raw const *params).cast(),
             Params::Tiled(params) => (&raw const *params).cast(),
+            Params::Pointwise(params) => (&raw const *params).cast(),
+            Params::Set(params) => (&raw const *params).cast(),
+            Params::Reduce(params) => (&raw const *params).cast(),
         }
     }
 
@@ -324,6 +458,9 @@ impl Params {
             Params::Mapped(_) => size_of::<Mapped>(),
             Params::Linear(_) => size_of::<Linear>(),
             Params::Tiled(_) => size_of::<Tiled>(),
+            Params::Pointwise(_) => size_of::<Pointwise>(),
+            Params::Set(_) => size_of::<Set>(),
+            Params::Reduce(_) => size_of::<Reduce>(),
         }
     }
 }
@@ -335,3 +472,7 @@ const _: () = assert!(size_of::<Strided>() == 64 + 40 * MAX_AXES);
 const _: () = assert!(size_of::<Mapped>() == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80 * 8);
 const _: () = assert!(size_of::<Linear>() == 16 + 8 + 32 + 16);
 const _: () = assert!(size_of::<Tiled>() == 16 + 32 + 32 + 48 + 16 + 40 * (MAX_AXES - 2));
+const _: () = assert!(size_of::<Pointwise>() == 24 + 8 + 24 + 32 + 48 * MAX_AXES);
+const _: () = assert!(size_of::<Set>() == 24 + 16 + 40 * MAX_AXES);
+const _: () =
+    assert!(size_of::<Reduce>() == 32 + 16 + 24 + 32 + 24 + 48 * MAX_AXES + 2 * (32 + 40 * MAX_AXES));

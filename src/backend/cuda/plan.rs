@@ -6,7 +6,7 @@
 
 use super::bytes::ByteNest;
 use super::params::{Operation, Params};
-use super::{general, linear, tiled};
+use super::{general, linear, pointwise, tiled};
 use crate::error::{Error, Result};
 use crate::layout::Class;
 use crate::ops::{Problem, Transform, TransformPlan};
@@ -71,13 +71,20 @@ pub fn launches(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()
     match (count, first) {
         (0, _) => Ok(()),
         (1, Some(transform)) if transform.nest.is_empty() => Ok(()),
-        (1, Some(transform)) => emit(&single(&transform, at)?),
+        (1, Some(transform)) => single(&transform, at, emit),
         _ => emit(&general::mapped(plan, at)?),
     }
 }
 
-/// The launch for one canonical nest: the first kernel that fits.
-fn single(transform: &Transform, at: Pointers) -> Result<Launch> {
+/// The launches for one canonical nest: the first kernel that fits, and what it leaves.
+pub(super) fn single(transform: &Transform, at: Pointers, emit: Emit<'_>) -> Result<()> {
+    if pointwise::blend(transform, at, emit)? {
+        return Ok(());
+    }
+    emit(&kernel(transform, at)?)
+}
+
+fn kernel(transform: &Transform, at: Pointers) -> Result<Launch> {
     let moves = Operation::new(transform.src, transform.dst, transform.scaling).is_move();
     match transform.nest.class() {
         Class::Contiguous if moves => return linear::copy(transform, at),

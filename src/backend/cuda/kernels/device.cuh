@@ -82,6 +82,10 @@ inline f64 sum(f64 a, f64 b) {
     volatile f64 r = a + b;
     return r;
 }
+inline f32 ratio(f32 a, f32 b) { return a / b; }
+inline f64 ratio(f64 a, f64 b) { return a / b; }
+inline f32 root(f32 x) { return __builtin_sqrtf(x); }
+inline f64 root(f64 x) { return __builtin_sqrt(x); }
 inline f32 round_to_even(f32 x) { return __builtin_rintf(x); }
 inline f64 round_to_even(f64 x) { return __builtin_rint(x); }
 
@@ -102,6 +106,10 @@ __device__ __forceinline__ f32 product(f32 a, f32 b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ f64 product(f64 a, f64 b) { return __dmul_rn(a, b); }
 __device__ __forceinline__ f32 sum(f32 a, f32 b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ f64 sum(f64 a, f64 b) { return __dadd_rn(a, b); }
+__device__ __forceinline__ f32 ratio(f32 a, f32 b) { return __fdiv_rn(a, b); }
+__device__ __forceinline__ f64 ratio(f64 a, f64 b) { return __ddiv_rn(a, b); }
+__device__ __forceinline__ f32 root(f32 x) { return __fsqrt_rn(x); }
+__device__ __forceinline__ f64 root(f64 x) { return __dsqrt_rn(x); }
 __device__ __forceinline__ f32 round_to_even(f32 x) { return rintf(x); }
 __device__ __forceinline__ f64 round_to_even(f64 x) { return rint(x); }
 // Four bytes of the eight in `b:a`, picked by the nibbles of `selector`.

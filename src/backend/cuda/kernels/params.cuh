@@ -118,9 +118,107 @@ struct Tiled {
     Turn turns[18];  // of the batch, innermost first
 };
 
+// One loop over three operands, of which the destination is the first.
+struct OperandTurn {
+    Divisor extent;
+    i64 step[3];
+};
+
+// What OpTensor computes of two numbers; the order of `function` in `pointwise.rs`.
+enum Function : u32 {
+    ADD,
+    MUL,
+    MIN_NUMBER,
+    MIN_OR_NAN,
+    MAX_NUMBER,
+    MAX_OR_NAN,
+    SQRT,
+    NOT,
+    FIRST,
+    NOTHING,
+};
+
+struct Pointwise {
+    char *at[3];  // C, A, B
+    u64 count;    // elements, or vectors of them
+    f64 alpha[2];
+    f64 beta;
+    u32 dst;       // Scalar
+    u32 src;       // Scalar
+    u32 function;  // Function
+    u32 arity;     // how many of A and B are read
+    u32 blends;    // whether C is read
+    u32 rank;
+    u32 splats;  // bit k: operand k has one element along the innermost loop
+    u32 wide;    // whether `op_ordered` computes in binary64
+    OperandTurn turns[20];  // innermost first
+};
+
+// One value in every cell.
+struct Set {
+    char *at;
+    u64 count;  // cells, or vectors of a run
+    u64 cell;   // repeated to 8 bytes
+    u32 head;   // bytes of a run in front of its first vector
+    u32 tail;   // bytes of a run behind its last vector
+    u32 rank;
+    u32 unused;
+    Turn turns[20];  // innermost first
+};
+
+// How ReduceTensor joins numbers; the order of `fold` in `reduce.rs`.
+enum Fold : u32 {
+    SUM,
+    ABS_SUM,
+    SQUARE_SUM,
+    PRODUCT,
+    PRODUCT_NO_ZEROS,
+    LEAST_NUMBER,
+    LEAST_OR_NAN,
+    GREATEST_NUMBER,
+    GREATEST_OR_NAN,
+    ABS_GREATEST_NUMBER,
+    ABS_GREATEST_OR_NAN,
+};
+
+// What becomes of the joined number.
+enum Finish : u32 { AS_IT_IS, MEAN, ROOT };
+
+// A part of what an output reduces. The turns move the index in the place of a destination.
+struct Piece {
+    i64 src;    // bytes from the start of the output's sequence
+    i64 index;  // of its first element
+    u64 count;
+    u32 rank;
+    u32 unused;
+    Turn turns[20];  // innermost first
+};
+
+struct Reduce {
+    char *dst;
+    const char *src;
+    char *indices;
+    char *partials;  // one number (and index) for each chunk of each output; not used with one chunk
+    u64 outputs;
+    u64 length;           // elements of an output
+    Divisor chunks;       // chunks of an output
+    Operation operation;  // from the computation type to the destination
+    u32 scalar;           // of the source
+    u32 fold;             // Fold
+    u32 finish;           // Finish
+    u32 index_bytes;
+    u32 level;  // log2 of the blocks of the tree that are a chunk
+    u32 rank;
+    OperandTurn outer[20];  // over outputs, innermost first: destination, source, place among the indices
+    Piece pieces[2];
+};
+
 static_assert(sizeof(Divisor) == 24, "params.rs has another Divisor");
 static_assert(sizeof(Operation) == 32, "params.rs has another Operation");
 static_assert(sizeof(Strided) == 64 + 40 * 20, "params.rs has another Strided");
 static_assert(sizeof(Mapped) == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80 * 8, "params.rs has another Mapped");
 static_assert(sizeof(Linear) == 16 + 8 + 32 + 16, "params.rs has another Linear");
 static_assert(sizeof(Tiled) == 16 + 32 + 32 + 48 + 16 + 40 * 18, "params.rs has another Tiled");
+static_assert(sizeof(Pointwise) == 24 + 8 + 24 + 32 + 48 * 20, "params.rs has another Pointwise");
+static_assert(sizeof(Set) == 24 + 16 + 40 * 20, "params.rs has another Set");
+static_assert(sizeof(Reduce) == 32 + 16 + 24 + 32 + 24 + 48 * 20 + 2 * (32 + 40 * 20), "params.rs has another Reduce");

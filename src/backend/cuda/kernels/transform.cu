@@ -1,5 +1,8 @@
-// Every kernel of TransformTensor and TransformTensorEx: the one translation unit that becomes `ptx/transform.ptx`.
+// Every kernel of the library: the one translation unit that becomes `ptx/transform.ptx`.
 #include "channels.cuh"
 #include "general.cuh"
 #include "linear.cuh"
+#include "pointwise.cuh"
+#include "reduce.cuh"
+#include "set.cuh"
 #include "tiled.cuh"

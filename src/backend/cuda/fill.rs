@@ -1,0 +1,119 @@
+//! Launches of SetTensor and ScaleTensor, and of the zeros of padding (`kernels/set.cuh`).
+
+use super::general::{self, index_for, launch};
+use super::params::{Divisor, Index, Params, Set as Parameters, Turn};
+use super::plan::{Emit, Launch, Pointers, grid, single};
+use crate::error::Result;
+use crate::layout::{Axis, LoopNest, MAX_AXES};
+use crate::ops::{Fill, FillPlan, Problem, Scaling, Set, Transform, fill::Part};
+
+/// Threads of a block.
+const THREADS: u64 = 256;
+/// Vectors that a thread of a run stores.
+const VECTORS: u64 = 4;
+/// Bytes of a vector.
+const VECTOR: u64 = 16;
+
+/// Hands the launches of a plan to `emit`.
+///
+/// # Errors
+/// As for [`super::plan::launches`].
+pub fn launches(plan: &FillPlan, at: u64, emit: Emit<'_>) -> Result<()> {
+    plan.for_each(&mut |part| match part {
+        Part::Set(part) => set(part, at, emit),
+        Part::Fill(part) => fill(part, at, plan.is_ordered(), emit),
+    })
+}
+
+/// `beta * dst` in every cell, in the order of the loops if addresses repeat.
+pub(super) fn fill(fill: &Fill, at: u64, ordered: bool, emit: Emit<'_>) -> Result<()> {
+    let Fill { nest, dst, beta } = *fill;
+    if beta == 1.0 || nest.is_empty() {
+        return Ok(());
+    }
+    if beta == 0.0 {
+        return set(&Set { nest, dst, cell: 0 }, at, emit);
+    }
+    let at = Pointers { dst: at, src: at };
+    if ordered {
+        return emit(&general::ordered(&Problem::Fill(*fill), at));
+    }
+    // In place, a transform whose source is its destination.
+    let mut both = LoopNest::new(&[], [nest.offsets[0]; 2]);
+    for axis in nest.axes() {
+        both.push(Axis { extent: axis.extent, strides: [axis.strides[0]; 2] });
+    }
+    let scaling = Scaling { alpha: beta, beta: 0.0 };
+    single(&Transform { nest: both, dst, src: dst, scaling }, at, emit)
+}
+
+/// One value in every cell.
+fn set(set: &Set, at: u64, emit: Emit<'_>) -> Result<()> {
+    if set.nest.is_empty() {
+        return Ok(());
+    }
+    let size = set.dst.size() as u64;
+    let at = at.wrapping_add_signed(set.nest.offsets[0] * size as i64);
+    let cell = (0..8 / size).fold(0, |all, k| all | set.cell << (8 * size * k));
+    let mut nest = LoopNest::new(&[], [0]);
+    for axis in set.nest.axes() {
+        nest.push(Axis { extent: axis.extent, strides: [axis.strides[0] * size as i64] });
+    }
+    if set.nest.is_contiguous() {
+        return emit(&run(at, set.nest.len() as u64 * size, cell)?);
+    }
+    let (nest, width) = widened(&nest, at, size);
+    let index = index_for(nest.len() as u64, &[nest.span(0).unwrap_or((i64::MIN, i64::MAX))]);
+    let kernel = match (width, index) {
+        (1, Index::I32) => "set_w1_i32",
+        (2, Index::I32) => "set_w2_i32",
+        (4, Index::I32) => "set_w4_i32",
+        (8, Index::I32) => "set_w8_i32",
+        (_, Index::I32) => "set_w16_i32",
+        (1, Index::I64) => "set_w1_i64",
+        (2, Index::I64) => "set_w2_i64",
+        (4, Index::I64) => "set_w4_i64",
+        (8, Index::I64) => "set_w8_i64",
+        (_, Index::I64) => "set_w16_i64",
+    };
+    let mut turns = [Turn::ONCE; MAX_AXES];
+    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
+        *turn = Turn { extent: Divisor::new(axis.extent, index), dst: axis.strides[0], src: 0 };
+    }
+    let (count, rank) = (nest.len() as u64, nest.axes().len() as u32);
+    let params = Parameters { at, count, cell, head: 0, tail: 0, rank, unused: 0, turns };
+    emit(&launch(kernel, count, Params::Set(params))?)
+}
+
+/// These many bytes from `at` on: vectors, and the bytes around them.
+fn run(at: u64, bytes: u64, cell: u64) -> Result<Launch> {
+    let head = (at.wrapping_neg() % VECTOR).min(bytes);
+    let count = (bytes - head) / VECTOR;
+    let params = Params::Set(Parameters {
+        at: at + head,
+        count,
+        cell,
+        head: head as u32,
+        tail: ((bytes - head) % VECTOR) as u32,
+        rank: 0,
+        unused: 0,
+        turns: [Turn::ONCE; MAX_AXES],
+    });
+    // Without a single vector there still are bytes.
+    let grid = grid(count.div_ceil(THREADS * VECTORS).max(1))?;
+    Ok(Launch { kernel: "set_run", grid, block: [THREADS as u32, 1, 1], shared: 0, params })
+}
+
+/// The loops with neighbouring cells taken as one, as wide as alignment and the innermost run allow.
+fn widened(nest: &LoopNest<1>, at: u64, size: u64) -> (LoopNest<1>, u64) {
+    let Some((inner, outer)) = nest.axes().split_last() else { return (*nest, size) };
+    if inner.strides != [size as i64] {
+        return (*nest, size);
+    }
+    let bytes = inner.extent as u64 * size;
+    let strides = outer.iter().fold(at | bytes, |all, axis| all | axis.strides[0].unsigned_abs());
+    let width = 1 << (strides | VECTOR).trailing_zeros();
+    let mut wide = LoopNest::new(outer, [0]);
+    wide.push(Axis { extent: (bytes / width) as i64, strides: [width as i64] });
+    (wide, width)
+}

@@ -1,0 +1,135 @@
+// OpTensor, and AddTensor where A is broadcast: element by element over three operands, or 16 bytes at a time.
+#pragma once
+
+#include "function.cuh"
+#include "general.cuh"
+#include "linear.cuh"
+
+// The offsets of all three operands, in bytes.
+struct OperandOffsets {
+    i64 of[3];
+};
+
+template <typename Index>
+__device__ __forceinline__ OperandOffsets operand_offsets(Index index, const OperandTurn *turns, u32 rank) {
+    OperandOffsets offsets = {{0, 0, 0}};
+    Index rest = index;
+#pragma unroll 1
+    for (u32 i = 0; i < rank; ++i) {
+        const OperandTurn &turn = turns[i];
+        // What is left belongs to the outermost loop.
+        const Index outer = i + 1 < rank ? quotient(rest, turn.extent) : Index(0);
+        const i64 here = i64(rest - outer * Index(turn.extent.divisor));
+        rest = outer;
+#pragma unroll
+        for (u32 k = 0; k < 3; ++k) offsets.of[k] += here * turn.step[k];
+    }
+    return offsets;
+}
+
+// function(alpha1 * a, alpha2 * b) + beta * old
+template <typename T>
+__device__ __forceinline__ T computed(const Pointwise &p, u32 function, T a, T b, T old) {
+    const T r = applied(function, product(T(p.alpha[0]), a), product(T(p.alpha[1]), b));
+    const T blended = sum(r, product(T(p.beta), old));
+    return p.blends ? blended : function == NOTHING ? T(0) : r;
+}
+
+template <typename T, typename Index>
+__device__ __forceinline__ void op_element(const Pointwise &p, Index index) {
+    const OperandOffsets offsets = operand_offsets(index, p.turns, p.rank);
+    char *c = p.at[0] + offsets.of[0];
+    const T a = p.arity > 0 ? Real<T>::load(p.src, p.at[1] + offsets.of[1]) : T(0);
+    const T b = p.arity > 1 ? Real<T>::load(p.src, p.at[2] + offsets.of[2]) : T(0);
+    const T old = p.blends ? Real<T>::load(p.dst, c) : T(0);
+    Real<T>::store(p.dst, c, computed(p, p.function, a, b, old));
+}
+
+template <typename T, typename Index>
+__device__ __forceinline__ void op(const Pointwise &p) {
+    const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
+#pragma unroll 1
+    for (u32 i = 0; i < PER_THREAD; ++i) {
+        const Index index = first + i * THREADS;
+        if (index >= Index(p.count)) return;
+        op_element<T, Index>(p, index);
+    }
+}
+
+// One thread walks in the order of the loops: where addresses of C repeat, the last write wins.
+__device__ __forceinline__ void op_in_order(const Pointwise &p) {
+    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+#pragma unroll 1
+    for (u64 index = 0; index < p.count; ++index) {
+        if (p.wide) {
+            op_element<f64, u64>(p, index);
+        } else {
+            op_element<f32, u64>(p, index);
+        }
+    }
+}
+
+// Sixteen bytes of operand `k`: where they lie, or one element of it repeated.
+template <u32 BYTES>
+__device__ __forceinline__ Vector operand_vector(const Pointwise &p, u32 k, i64 offset) {
+    const char *from = p.at[k] + offset;
+    if (!(p.splats >> k & 1)) return at<Vector>(from);
+    const u32 cell = at<typename Unit<BYTES>::Type>(from);
+    const u32 word = BYTES == 2 ? cell | cell << 16 : cell;
+    return Vector{{word, word, word, word}};
+}
+
+// All operands of one type, in vectors of 16 bytes along the innermost loop. ARITY: how many of A and B are read.
+template <u32 SCALAR, u32 ARITY, typename F>
+__device__ __forceinline__ void op_vectors(const Pointwise &p, F function) {
+    constexpr u32 BYTES = width_of(SCALAR), LANES_OF_VECTOR = 16 / BYTES;
+    const u32 index = blockIdx.x * THREADS + threadIdx.x;
+    if (index >= u32(p.count)) return;
+    const OperandOffsets offsets = operand_offsets(index, p.turns, p.rank);
+    char *to = p.at[0] + offsets.of[0];
+    Vector a = operand_vector<BYTES>(p, 1, offsets.of[1]), b, c = {{0, 0, 0, 0}};
+    if (ARITY > 1) b = operand_vector<BYTES>(p, 2, offsets.of[2]);
+    if (p.blends) c = at<Vector>(to);
+    const auto lane = [](const Vector &v, u32 j) {
+        return load_f32(SCALAR, reinterpret_cast<const char *>(&v) + j * BYTES);
+    };
+    Vector result;
+#pragma unroll
+    for (u32 j = 0; j < LANES_OF_VECTOR; ++j) {
+        const f32 x = product(f32(p.alpha[0]), lane(a, j));
+        const f32 y = ARITY > 1 ? product(f32(p.alpha[1]), lane(b, j)) : 0;
+        const f32 r = function(x, y);
+        const f32 blended = sum(r, product(f32(p.beta), lane(c, j)));
+        store_f32(SCALAR, reinterpret_cast<char *>(&result) + j * BYTES, p.blends ? blended : r);
+    }
+    put<Vector>(to, result);
+}
+
+// The functions that take time enough to be worth it; `pointwise.rs` sends no other here.
+template <u32 SCALAR>
+__device__ __forceinline__ void op_run(const Pointwise &p) {
+    const bool propagate = p.function == MIN_OR_NAN || p.function == MAX_OR_NAN;
+    switch (p.function) {
+    case ADD: return op_vectors<SCALAR, 2>(p, [](f32 x, f32 y) { return sum(x, y); });
+    case MUL: return op_vectors<SCALAR, 2>(p, [](f32 x, f32 y) { return product(x, y); });
+    case MIN_NUMBER:
+    case MIN_OR_NAN: return op_vectors<SCALAR, 2>(p, [=](f32 x, f32 y) { return minimum(x, y, propagate); });
+    case MAX_NUMBER:
+    case MAX_OR_NAN: return op_vectors<SCALAR, 2>(p, [=](f32 x, f32 y) { return maximum(x, y, propagate); });
+    default: return op_vectors<SCALAR, 1>(p, [](f32 x, f32) { return x; });  // FIRST
+    }
+}
+
+#define OP(NAME, T, INDEX) \
+    extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Pointwise p) { op<T, INDEX>(p); }
+OP(op_f32_i32, f32, u32)
+OP(op_f32_i64, f32, u64)
+OP(op_f64_i32, f64, u32)
+OP(op_f64_i64, f64, u64)
+#undef OP
+
+extern "C" __global__ void __launch_bounds__(32) op_ordered(const Pointwise p) { op_in_order(p); }
+
+extern "C" __global__ void __launch_bounds__(THREADS) op_run_f32(const Pointwise p) { op_run<F32>(p); }
+extern "C" __global__ void __launch_bounds__(THREADS) op_run_f16(const Pointwise p) { op_run<F16>(p); }
+extern "C" __global__ void __launch_bounds__(THREADS) op_run_bf16(const Pointwise p) { op_run<BF16>(p); }

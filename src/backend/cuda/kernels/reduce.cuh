@@ -1,0 +1,363 @@
+// ReduceTensor, by the tree that `ops/reduce.rs` describes: blocks of 1024 elements in 32 lanes, joined in halves;
+// then blocks in pairs. Whoever joins what, the shape of the tree is the same, and so are the bits.
+//
+// Missing elements and blocks are the identity, which changes nothing, so that every tree is a full one.
+#pragma once
+
+#include "function.cuh"
+#include "linear.cuh"
+#include "pointwise.cuh"
+
+enum { BLOCK = 1024, LANES = 32 };
+
+// What elements were joined to. INDEXED: and the lowest index of those that equal it.
+template <typename T, bool INDEXED>
+struct Node {
+    T value;
+};
+template <typename T>
+struct Node<T, true> {
+    T value;
+    i64 first;
+};
+
+__device__ __forceinline__ i64 no_index() { return i64(~u64(0) >> 1); }
+
+template <typename T, bool INDEXED>
+__device__ __forceinline__ Node<T, INDEXED> identity_node(u32 fold) {
+    Node<T, INDEXED> node;
+    node.value = identity_of<T>(fold);
+    if constexpr (INDEXED) node.first = no_index();
+    return node;
+}
+
+// No element of a part equals the result unless the part's own result does.
+template <typename T, bool INDEXED>
+__device__ __forceinline__ Node<T, INDEXED> join(u32 fold, const Node<T, INDEXED> &a, const Node<T, INDEXED> &b) {
+    Node<T, INDEXED> node;
+    node.value = joined(fold, a.value, b.value);
+    if constexpr (INDEXED) {
+        const auto first = [&](const Node<T, true> &part) {
+            const bool selected = part.value == node.value || (part.value != part.value && node.value != node.value);
+            return selected ? part.first : no_index();
+        };
+        const i64 left = first(a), right = first(b);
+        node.first = left < right ? left : right;
+    }
+    return node;
+}
+
+// What is no constant to the compiler.
+enum : u32 { ANY = ~0u };
+
+// The element at a position of an output's sequence, as a node. SCALAR: its type, or ANY.
+template <typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index>
+__device__ __forceinline__ Node<T, INDEXED> element(const Reduce &p, const char *sequence, Index position) {
+    const bool second = position >= Index(p.pieces[0].count);
+    const Piece &piece = p.pieces[second ? 1 : 0];
+    Index rest = second ? position - Index(p.pieces[0].count) : position;
+    i64 offset = piece.src, index = piece.index;
+#pragma unroll 1
+    for (u32 k = 0; k < piece.rank; ++k) {
+        const Turn &turn = piece.turns[k];
+        const Index outer = k + 1 < piece.rank ? quotient(rest, turn.extent) : Index(0);
+        const i64 here = i64(rest - outer * Index(turn.extent.divisor));
+        rest = outer;
+        offset += here * turn.src;
+        if constexpr (INDEXED) index += here * turn.dst;
+    }
+    Node<T, INDEXED> node;
+    const T x = Real<T>::load(SCALAR == ANY ? p.scalar : SCALAR, sequence + offset);
+    if (FOLD == SUM) {
+        node.value = p.fold == SQUARE_SUM ? product(x, x) : p.fold == ABS_SUM ? magnitude(x) : x;
+    } else {
+        node.value = mapped(p.fold, x);
+    }
+    if constexpr (INDEXED) node.first = index;
+    return node;
+}
+
+// Subtrees of equal size as they come: a binary counter, whose digits wait in shared memory, `step` nodes apart.
+template <typename T, bool INDEXED>
+struct Subtrees {
+    typedef Node<T, INDEXED> N;
+    N *waiting;
+    u32 step, depth;
+    u64 count;
+
+    __device__ __forceinline__ void push(u32 fold, N node) {
+#pragma unroll 1
+        for (u64 ones = count; ones & 1; ones >>= 1) node = join(fold, waiting[--depth * step], node);
+        waiting[depth++ * step] = node;
+        ++count;
+    }
+
+    __device__ __forceinline__ N root(u32 fold) {
+        if (depth == 0) return identity_node<T, INDEXED>(fold);
+        N node = waiting[--depth * step];
+#pragma unroll 1
+        while (depth > 0) node = join(fold, waiting[--depth * step], node);
+        return node;
+    }
+};
+
+// From the root of an output's tree to its element, and its index.
+template <typename T, bool INDEXED>
+__device__ __forceinline__ void finish(const Reduce &p, u64 output, const Node<T, INDEXED> &node) {
+    const OperandOffsets offsets = operand_offsets(output, p.outer, p.rank);
+    T r = node.value;
+    if (p.finish == MEAN) r = ratio(r, T(i64(p.length)));
+    if (p.finish == ROOT) r = root(r);
+    if constexpr (INDEXED) {
+        char *index = p.indices + u64(offsets.of[2]) * p.index_bytes;
+#pragma unroll 1
+        for (u32 i = 0; i < p.index_bytes; ++i) put<u8>(index + i, u8(u64(node.first) >> (8 * i)));
+    }
+    // As a conversion from the computation type, which never goes by integers.
+    char *y = p.dst + offsets.of[0];
+    const Operation &operation = p.operation;
+    if (sizeof(T) == 8 || operation.path == VIA_F64) {
+        f64 x = f64(r);
+        if (operation.steps & SCALED) x = product(operation.alpha, x);
+        if (operation.steps & BLENDED) x = sum(x, product(operation.beta, load_f64(operation.dst, y)));
+        return store_f64(operation.dst, y, x);
+    }
+    f32 x = f32(r);
+    if (operation.steps & SCALED) x = product(f32(operation.alpha), x);
+    if (operation.steps & BLENDED) x = sum(x, product(f32(operation.beta), load_f32(operation.dst, y)));
+    store_f32(operation.dst, y, x);
+}
+
+// A finished chunk goes to its output, or to the workspace if the output has others.
+template <typename T, bool INDEXED>
+__device__ __forceinline__ void deliver(const Reduce &p, u64 output, u64 chunk, const Node<T, INDEXED> &node) {
+    if (p.chunks.divisor == 1) return finish(p, output, node);
+    reinterpret_cast<Node<T, INDEXED> *>(p.partials)[output * p.chunks.divisor + chunk] = node;
+}
+
+// Blocks -----------------------------------------------------------------------------------------------------------
+
+enum { WARPS = THREADS / 32, MAX_DEPTH = 40 };
+
+template <typename T, bool INDEXED>
+struct BlockMemory {
+    Node<T, INDEXED> waiting[WARPS * MAX_DEPTH];
+    Node<T, INDEXED> roots[WARPS];
+};
+
+// Sums of every kind are joined as SUM, if that is FOLD. Whether a longer loop over elements is worth its length:
+__device__ constexpr bool is_usual(u32 scalar, u32 fold) { return scalar != ANY && fold != ANY; }
+
+// The blocks of a range, of which this warp has lane `threadIdx.x % 32` in each thread.
+template <typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index>
+__device__ __forceinline__ Node<T, INDEXED> join_range(const Reduce &p, const char *sequence, u64 first, u64 end,
+                                                       Node<T, INDEXED> *waiting) {
+    typedef Node<T, INDEXED> N;
+    const u32 fold = FOLD == SUM ? u32(SUM) : p.fold;
+    const u32 lane = threadIdx.x % 32;
+    Subtrees<T, INDEXED> subtrees = {waiting, 1, 0, 0};
+#pragma unroll 1
+    for (u64 start = first; start < end; start += BLOCK) {
+        N node = identity_node<T, INDEXED>(fold);
+        u32 i = lane;
+        if constexpr (is_usual(SCALAR, FOLD)) {
+            // Eight elements at a time, so that their latencies overlap.
+            if (start + BLOCK <= end) {
+#pragma unroll 1
+                for (; i < BLOCK; i += 8 * LANES) {
+                    N next[8];
+#pragma unroll
+                    for (u32 k = 0; k < 8; ++k) {
+                        next[k] = element<T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i + k * LANES));
+                    }
+#pragma unroll
+                    for (u32 k = 0; k < 8; ++k) node = join(fold, node, next[k]);
+                }
+            }
+        }
+#pragma unroll 1
+        for (; i < BLOCK && start + i < end; i += LANES) {
+            node = join(fold, node, element<T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i)));
+        }
+#pragma unroll 1
+        for (u32 half = LANES / 2; half > 0; half /= 2) {
+            N other;
+            other.value = __shfl_down_sync(~0u, node.value, half);
+            if constexpr (INDEXED) other.first = __shfl_down_sync(~0u, node.first, half);
+            node = join(fold, node, other);
+        }
+        if (lane == 0) subtrees.push(fold, node);
+    }
+    return lane == 0 ? subtrees.root(fold) : identity_node<T, INDEXED>(fold);
+}
+
+// A block of threads for a chunk of an output, in which each warp has an equal share of the blocks of the tree. Where
+// outputs must be computed in order, there is one block of threads.
+template <typename T, bool INDEXED, u32 SCALAR, typename Index>
+__device__ __forceinline__ void reduce_blocks(const Reduce &p, BlockMemory<T, INDEXED> &memory) {
+    const u32 warp = threadIdx.x / 32;
+    const u64 share = u64(BLOCK) << (p.level - 3);
+    const u64 units = p.outputs * p.chunks.divisor;
+#pragma unroll 1
+    for (u64 unit = blockIdx.x; unit < units; unit += gridDim.x) {
+        const u64 output = quotient(unit, p.chunks), chunk = unit - output * p.chunks.divisor;
+        const char *sequence = p.src + operand_offsets(output, p.outer, p.rank).of[1];
+        const u64 first = (chunk * WARPS + warp) * share;
+        const u64 end = first + share < p.length ? first + share : p.length;
+        Node<T, INDEXED> *waiting = memory.waiting + warp * MAX_DEPTH, node;
+        if (SCALAR != ANY && p.fold <= SQUARE_SUM) {
+            node = join_range<T, INDEXED, SCALAR, SUM, Index>(p, sequence, first, end, waiting);
+        } else {
+            node = join_range<T, INDEXED, SCALAR, ANY, Index>(p, sequence, first, end, waiting);
+        }
+        if (threadIdx.x % 32 == 0) memory.roots[warp] = node;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+#pragma unroll 1
+            for (u32 half = 1; half < WARPS; half *= 2) {
+#pragma unroll 1
+                for (u32 w = 0; w < WARPS; w += 2 * half) {
+                    memory.roots[w] = join(p.fold, memory.roots[w], memory.roots[w + half]);
+                }
+            }
+            deliver(p, output, chunk, memory.roots[0]);
+        }
+        __syncthreads();
+    }
+}
+
+// Rows -------------------------------------------------------------------------------------------------------------
+
+// Threads of a block, and subtrees that wait at most: sequences are shorter than 2^24 elements.
+enum { ROW_THREADS = 64, ROW_DEPTH = 15 };
+
+template <typename T, bool INDEXED>
+struct RowMemory {
+    Node<T, INDEXED> lanes[LANES * ROW_THREADS];
+    Node<T, INDEXED> waiting[ROW_DEPTH * ROW_THREADS];
+};
+
+// The elements of a range, one after the other. LANES and waiting nodes are ROW_THREADS apart.
+template <typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index>
+__device__ __forceinline__ Node<T, INDEXED> join_column(const Reduce &p, const char *sequence, u64 first, u64 end,
+                                                        Node<T, INDEXED> *lanes, Node<T, INDEXED> *waiting) {
+    typedef Node<T, INDEXED> N;
+    const u32 fold = FOLD == SUM ? u32(SUM) : p.fold;
+    Subtrees<T, INDEXED> subtrees = {waiting, ROW_THREADS, 0, 0};
+#pragma unroll 1
+    for (u64 start = first; start < end; start += BLOCK) {
+        const u32 count = end - start < BLOCK ? u32(end - start) : u32(BLOCK);
+        u32 i = 0;
+        if constexpr (is_usual(SCALAR, FOLD)) {
+#pragma unroll 1
+            for (; i + 8 <= count; i += 8) {
+                N next[8];
+#pragma unroll
+                for (u32 k = 0; k < 8; ++k) {
+                    next[k] = element<T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i + k));
+                }
+#pragma unroll
+                for (u32 k = 0; k < 8; ++k) {
+                    N &lane = lanes[(i + k) % LANES * ROW_THREADS];
+                    lane = i < LANES ? next[k] : join(fold, lane, next[k]);
+                }
+            }
+        }
+#pragma unroll 1
+        for (; i < count; ++i) {
+            const N next = element<T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i));
+            N &lane = lanes[i % LANES * ROW_THREADS];
+            lane = i < LANES ? next : join(fold, lane, next);
+        }
+        // Lanes that were not used would be the identity.
+        u32 used = count < LANES ? count : u32(LANES);
+#pragma unroll 1
+        for (u32 half = LANES / 2; half > 0; half /= 2) {
+#pragma unroll 1
+            for (u32 j = half; j < used; ++j) {
+                N &left = lanes[(j - half) * ROW_THREADS];
+                left = join(fold, left, lanes[j * ROW_THREADS]);
+            }
+            used = used < half ? used : half;
+        }
+        subtrees.push(fold, lanes[0]);
+    }
+    return subtrees.root(fold);
+}
+
+// A thread for a chunk of an output; neighbouring threads have neighbouring outputs.
+template <typename T, bool INDEXED, u32 SCALAR, typename Index>
+__device__ __forceinline__ void reduce_rows(const Reduce &p, RowMemory<T, INDEXED> &memory) {
+    const u64 group = quotient(u64(blockIdx.x), p.chunks), chunk = blockIdx.x - group * p.chunks.divisor;
+    const u64 output = group * ROW_THREADS + threadIdx.x;
+    if (output >= p.outputs) return;
+    const char *sequence = p.src + operand_offsets(output, p.outer, p.rank).of[1];
+    const u64 first = (chunk << p.level) * BLOCK;
+    const u64 limit = first + (u64(BLOCK) << p.level);
+    const u64 end = limit < p.length ? limit : p.length;
+    Node<T, INDEXED> *lanes = memory.lanes + threadIdx.x, *waiting = memory.waiting + threadIdx.x, node;
+    if (SCALAR != ANY && p.fold <= SQUARE_SUM) {
+        node = join_column<T, INDEXED, SCALAR, SUM, Index>(p, sequence, first, end, lanes, waiting);
+    } else {
+        node = join_column<T, INDEXED, SCALAR, ANY, Index>(p, sequence, first, end, lanes, waiting);
+    }
+    deliver(p, output, chunk, node);
+}
+
+// Chunks -----------------------------------------------------------------------------------------------------------
+
+// The chunks that an output has at most.
+enum { MAX_CHUNKS = 1024 };
+
+// A block of threads joins the chunks of an output.
+template <typename T, bool INDEXED>
+__device__ __forceinline__ void reduce_chunks(const Reduce &p, Node<T, INDEXED> *nodes) {
+    const u32 chunks = u32(p.chunks.divisor);
+    const u64 output = blockIdx.x;
+    const Node<T, INDEXED> *partials = reinterpret_cast<const Node<T, INDEXED> *>(p.partials) + output * chunks;
+    for (u32 i = threadIdx.x; i < MAX_CHUNKS; i += THREADS) {
+        nodes[i] = i < chunks ? partials[i] : identity_node<T, INDEXED>(p.fold);
+    }
+    for (u32 half = 1; half < chunks; half *= 2) {
+        __syncthreads();
+        for (u32 i = threadIdx.x * 2 * half; i < chunks; i += THREADS * 2 * half) {
+            nodes[i] = join(p.fold, nodes[i], nodes[i + half]);
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) finish(p, output, nodes[0]);
+}
+
+#define REDUCE(NAME, T, INDEXED)                                                                          \
+    extern "C" __global__ void __launch_bounds__(THREADS) reduce_blocks_##NAME(const Reduce p) {          \
+        __shared__ BlockMemory<T, INDEXED> memory;                                                        \
+        reduce_blocks<T, INDEXED, ANY, u64>(p, memory);                                           \
+    }                                                                                                     \
+    extern "C" __global__ void __launch_bounds__(ROW_THREADS) reduce_rows_##NAME(const Reduce p) {        \
+        __shared__ RowMemory<T, INDEXED> memory;                                                          \
+        reduce_rows<T, INDEXED, ANY, u64>(p, memory);                                             \
+    }                                                                                                     \
+    extern "C" __global__ void __launch_bounds__(THREADS) reduce_chunks_##NAME(const Reduce p) {          \
+        __shared__ Node<T, INDEXED> nodes[MAX_CHUNKS];                                                    \
+        reduce_chunks<T, INDEXED>(p, nodes);                                                              \
+    }
+REDUCE(f32, f32, false)
+REDUCE(f64, f64, false)
+REDUCE(indexed_f32, f32, true)
+REDUCE(indexed_f64, f64, true)
+#undef REDUCE
+
+// The usual types, in the usual reductions constants to the compiler.
+#define REDUCE_OF(NAME, SCALAR)                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS) reduce_blocks_of_##NAME(const Reduce p) {   \
+        __shared__ BlockMemory<f32, false> memory;                                                    \
+        reduce_blocks<f32, false, SCALAR, u32>(p, memory);                                            \
+    }                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(ROW_THREADS) reduce_rows_of_##NAME(const Reduce p) { \
+        __shared__ RowMemory<f32, false> memory;                                                      \
+        reduce_rows<f32, false, SCALAR, u32>(p, memory);                                              \
+    }
+REDUCE_OF(f32, F32)
+REDUCE_OF(f16, F16)
+REDUCE_OF(bf16, BF16)
+#undef REDUCE_OF

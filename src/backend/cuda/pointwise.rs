@@ -1,0 +1,189 @@
+//! Launches of OpTensor, and of AddTensor with a broadcast source (`kernels/pointwise.cuh`).
+
+use super::general::{index_for, launch};
+use super::params::{Divisor, Index, OperandTurn, Params, Pointwise as Parameters};
+use super::plan::{Emit, Launch, Pointers, grid};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::layout::{Axis, LoopNest};
+use crate::ops::op::{Factors, Function};
+use crate::ops::{Compute, NanRule, OpPlan, Pointwise, Transform};
+
+/// Threads of a block, each with one vector.
+const THREADS: u64 = 256;
+/// Bytes of a vector.
+const VECTOR: u64 = 16;
+
+/// Hands the launches of a plan to `emit`, less its tail; `at` are the addresses of C and of the operands to read.
+///
+/// # Errors
+/// As for [`super::plan::launches`].
+pub fn launches(plan: &OpPlan, at: [u64; 3], emit: Emit<'_>) -> Result<()> {
+    plan.for_each(&mut |problem| {
+        if problem.nest.is_empty() {
+            return Ok(());
+        }
+        if plan.is_ordered() {
+            return emit(&ordered(problem, at));
+        }
+        if vectored(problem, at, emit)? {
+            return Ok(());
+        }
+        emit(&strided(problem, at)?)
+    })
+}
+
+/// `alpha * src + beta * dst` of a source that repeats along some loop, if it is one that vectors serve: whether
+/// everything was emitted. The bits are those of a conversion.
+pub(super) fn blend(transform: &Transform, at: Pointers, emit: Emit<'_>) -> Result<bool> {
+    let Transform { nest, dst, src, scaling } = transform;
+    if dst != src || scaling.is_move() || nest.axes().iter().all(|axis| axis.strides[1] != 0) {
+        return Ok(false);
+    }
+    let mut operands = LoopNest::new(&[], [nest.offsets[0], nest.offsets[1], 0]);
+    for axis in nest.axes() {
+        operands.push(Axis { extent: axis.extent, strides: [axis.strides[0], axis.strides[1], 0] });
+    }
+    let problem = Pointwise {
+        nest: operands,
+        dst: *dst,
+        src: *src,
+        compute: Compute::Single,
+        function: Function::First,
+        factors: Factors { alpha: [scaling.alpha, 0.0], beta: scaling.beta },
+    };
+    vectored(&problem, [at.dst, at.src, 0], emit)
+}
+
+/// The number of a function in `kernels/params.cuh`.
+fn number(function: Function) -> u32 {
+    match function {
+        Function::Add => 0,
+        Function::Mul => 1,
+        Function::Min(NanRule::Ignore) => 2,
+        Function::Min(NanRule::Propagate) => 3,
+        Function::Max(NanRule::Ignore) => 4,
+        Function::Max(NanRule::Propagate) => 5,
+        Function::Sqrt => 6,
+        Function::Not => 7,
+        Function::First => 8,
+        Function::Nothing => 9,
+    }
+}
+
+/// The same loops over bytes, starting at zero, and where the operands start.
+fn bytes(problem: &Pointwise, at: [u64; 3]) -> (LoopNest<3>, [u64; 3]) {
+    let sizes = [problem.dst, problem.src, problem.src].map(|scalar| scalar.size() as i64);
+    let mut nest = LoopNest::new(&[], [0; 3]);
+    for axis in problem.nest.axes() {
+        nest.push(Axis { extent: axis.extent, strides: std::array::from_fn(|k| axis.strides[k] * sizes[k]) });
+    }
+    let start = std::array::from_fn(|k| at[k].wrapping_add_signed(problem.nest.offsets[k] * sizes[k]));
+    (nest, start)
+}
+
+/// What a kernel of this index type is given for these loops over bytes.
+fn parameters(problem: &Pointwise, nest: &LoopNest<3>, at: [u64; 3], index: Index) -> Parameters {
+    let Pointwise { dst, src, compute, function, factors: Factors { alpha, beta }, .. } = *problem;
+    Parameters {
+        at,
+        count: nest.len() as u64,
+        alpha,
+        beta,
+        dst: dst as u32,
+        src: src as u32,
+        function: number(function),
+        arity: function.arity() as u32,
+        blends: u32::from(beta != 0.0),
+        rank: nest.axes().len() as u32,
+        splats: 0,
+        wide: u32::from(compute == Compute::Double),
+        turns: operand_turns(nest, index),
+    }
+}
+
+/// Loops over three operands as a kernel of this index type walks them, innermost first.
+pub(super) fn operand_turns<const N: usize>(nest: &LoopNest<3>, index: Index) -> [OperandTurn; N] {
+    let mut turns = [OperandTurn::ONCE; N];
+    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
+        *turn = OperandTurn { extent: Divisor::new(axis.extent, index), step: axis.strides };
+    }
+    turns
+}
+
+/// Any problem, element by element.
+fn strided(problem: &Pointwise, at: [u64; 3]) -> Result<Launch> {
+    let (nest, at) = bytes(problem, at);
+    let reach = [0, 1, 2].map(|k| nest.span(k).unwrap_or((i64::MIN, i64::MAX)));
+    let index = index_for(nest.len() as u64, &reach);
+    let kernel = match (problem.compute, index) {
+        (Compute::Single, Index::I32) => "op_f32_i32",
+        (Compute::Single, Index::I64) => "op_f32_i64",
+        (Compute::Double, Index::I32) => "op_f64_i32",
+        (Compute::Double, Index::I64) => "op_f64_i64",
+    };
+    let params = parameters(problem, &nest, at, index);
+    launch(kernel, params.count, Params::Pointwise(params))
+}
+
+/// Any problem, by one thread, in the order of its loops.
+fn ordered(problem: &Pointwise, at: [u64; 3]) -> Launch {
+    let (nest, at) = bytes(problem, at);
+    let params = Params::Pointwise(parameters(problem, &nest, at, Index::I64));
+    Launch { kernel: "op_ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params }
+}
+
+/// Sixteen bytes at a time along the innermost loop, and what is left of a single loop element by element; whether
+/// the problem is of this kind, and everything was emitted.
+fn vectored(problem: &Pointwise, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
+    let kernel = match problem.dst {
+        Scalar::F32 => "op_run_f32",
+        Scalar::F16 => "op_run_f16",
+        Scalar::Bf16 => "op_run_bf16",
+        _ => return Ok(false),
+    };
+    let served = matches!(
+        problem.function,
+        Function::Add | Function::Mul | Function::Min(_) | Function::Max(_) | Function::First
+    );
+    if problem.src != problem.dst || problem.compute != Compute::Single || !served {
+        return Ok(false);
+    }
+    let (nest, start) = bytes(problem, at);
+    let Some((inner, outer)) = nest.axes().split_last() else { return Ok(false) };
+    let size = problem.dst.size() as i64;
+    let lanes = VECTOR as i64 / size;
+    let whole = inner.extent / lanes;
+    if whole == 0 || (inner.extent % lanes != 0 && !outer.is_empty()) {
+        return Ok(false);
+    }
+    let mut splats = 0;
+    for k in 0..=problem.function.arity() {
+        let strides = outer.iter().fold(start[k], |all, axis| all | axis.strides[k].unsigned_abs());
+        match inner.strides[k] {
+            0 if k > 0 => splats |= 1 << k,
+            step if step == size && strides.is_multiple_of(VECTOR) => {}
+            _ => return Ok(false),
+        }
+    }
+    let mut vectors = LoopNest::new(outer, [0; 3]);
+    let step = |k: usize| if inner.strides[k] == 0 { 0 } else { VECTOR as i64 };
+    vectors.push(Axis { extent: whole, strides: [step(0), step(1), step(2)] });
+    let count = vectors.len() as u64;
+    if count > (1 << 31) - THREADS {
+        return Ok(false);
+    }
+    let params = Parameters { splats, ..parameters(problem, &vectors, start, Index::I32) };
+    let params = Params::Pointwise(params);
+    let grid = grid(count.div_ceil(THREADS))?;
+    emit(&Launch { kernel, grid, block: [THREADS as u32, 1, 1], shared: 0, params })?;
+    let rest = inner.extent % lanes;
+    if rest > 0 {
+        let mut tail = *problem;
+        let axis = problem.nest.axes()[0];
+        tail.nest = LoopNest::new(&[Axis { extent: rest, ..axis }], problem.nest.offsets);
+        (0..3).for_each(|k| tail.nest.offsets[k] += (inner.extent - rest) * axis.strides[k]);
+        emit(&strided(&tail, at)?)?;
+    }
+    Ok(true)
+}

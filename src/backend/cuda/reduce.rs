@@ -1,0 +1,222 @@
+//! Launches of ReduceTensor (`kernels/reduce.cuh`).
+//!
+//! Where neighbours in memory belong to one output, a block of threads has the blocks of its tree; where they belong
+//! to neighbouring outputs, a thread has an output. Few outputs are cut into chunks, which are whole subtrees, if there
+//! is a workspace for what they are joined to. The bits are the same in every case.
+
+use super::fill;
+use super::general::turns;
+use super::params::{Divisor, Index, Operation, Params, Piece, Reduce as Parameters};
+use super::plan::{Emit, Launch, grid};
+use super::pointwise::operand_turns;
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::layout::{Axis, LoopNest};
+use crate::ops::reduce::{Partition, Schedule};
+use crate::ops::{Compute, NanRule, Reduce, ReducePlan, Reduction};
+
+/// Threads of a block of `reduce_blocks_*` and `reduce_chunks_*`.
+const THREADS: u32 = 256;
+/// Threads of a block of `reduce_rows_*`, each with an output.
+const ROW_THREADS: u32 = 64;
+
+/// Device addresses of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The destination.
+    pub c: u64,
+    /// The source.
+    pub a: u64,
+    /// Where indices go, if the plan writes some.
+    pub indices: u64,
+    /// The workspace and its bytes; 0 and 0 for none.
+    pub workspace: (u64, usize),
+}
+
+/// Hands the launches of a plan to `emit`, its tail included.
+///
+/// # Errors
+/// As for [`super::plan::launches`].
+pub fn launches(plan: &ReducePlan, at: Places, emit: Emit<'_>) -> Result<()> {
+    plan.for_each(&mut |problem| {
+        if problem.outputs.is_empty() {
+            return Ok(());
+        }
+        problem_launches(problem, plan.is_ordered(), at, emit)
+    })?;
+    plan.tail().map_or(Ok(()), |tail| fill::fill(&tail, at.c, plan.is_ordered(), emit))
+}
+
+fn problem_launches(problem: &Reduce, ordered: bool, at: Places, emit: Emit<'_>) -> Result<()> {
+    // In order, one block of threads does one output after the other.
+    let schedule = if ordered { Schedule::Blocks } else { problem.schedule() };
+    let mut partition = if ordered { problem.whole(schedule) } else { problem.partition(schedule) };
+    // Partial results are aligned to 16 bytes.
+    let partials = at.workspace.0.next_multiple_of(16);
+    if partition.chunks > 1 && problem.workspace_bytes(partition) > at.workspace.1 {
+        partition = problem.whole(schedule);
+    }
+    let params = parameters(problem, schedule, partition, at, partials);
+    let family = Family::of(problem);
+    let outputs = problem.outputs.len() as u64;
+    let launch = |kernel, blocks, threads| -> Result<Launch> {
+        Ok(Launch { kernel, grid: blocks, block: [threads, 1, 1], shared: 0, params: Params::Reduce(params) })
+    };
+    let [blocks, rows, chunks] = family.kernels();
+    emit(&match schedule {
+        Schedule::Blocks if ordered => launch(blocks, [1, 1, 1], THREADS)?,
+        Schedule::Blocks => {
+            // Blocks of threads take more than one chunk where one grid does not hold them all.
+            let units = (outputs * partition.chunks).min((1 << 31) - 1);
+            launch(blocks, grid(units)?, THREADS)?
+        }
+        Schedule::Rows => {
+            let groups = outputs.div_ceil(ROW_THREADS.into());
+            launch(rows, grid(groups * partition.chunks)?, ROW_THREADS)?
+        }
+    })?;
+    if partition.chunks > 1 {
+        emit(&launch(chunks, grid(outputs)?, THREADS)?)?;
+    }
+    Ok(())
+}
+
+fn parameters(
+    problem: &Reduce,
+    schedule: Schedule,
+    partition: Partition,
+    at: Places,
+    partials: u64,
+) -> Parameters {
+    let Reduce { outputs, sequence, dst, src, compute, reduction, scaling, indices } = problem;
+    let sizes = [dst.size() as i64, src.size() as i64, 1];
+    let mut axes: Vec<Axis<3>> = Vec::with_capacity(outputs.axes().len());
+    for axis in outputs.axes() {
+        axes.push(Axis { extent: axis.extent, strides: std::array::from_fn(|k| axis.strides[k] * sizes[k]) });
+    }
+    if schedule == Schedule::Rows {
+        // Neighbouring threads read neighbours, whatever the order in which they write.
+        axes.sort_by_key(|axis| std::cmp::Reverse(axis.strides[1].unsigned_abs().wrapping_sub(1)));
+    }
+    let outer = LoopNest::new(&axes, [0; 3]);
+    let empty = Piece {
+        src: 0,
+        index: 0,
+        count: 0,
+        rank: 0,
+        unused: 0,
+        turns: turns(&LoopNest::new(&[], [0; 2]), Index::I64),
+    };
+    // The kernels of constant types count in 32 bits.
+    let index = if Family::of(problem).is_usual() { Index::I32 } else { Index::I64 };
+    let mut pieces = [empty; 2];
+    for (to, piece) in pieces.iter_mut().zip(sequence.pieces()) {
+        let mut nest = LoopNest::new(&[], [0; 2]);
+        for axis in piece.axes() {
+            nest.push(Axis { extent: axis.extent, strides: [axis.strides[1], axis.strides[0] * sizes[1]] });
+        }
+        *to = Piece {
+            src: piece.offsets[0] * sizes[1],
+            index: piece.offsets[1],
+            count: piece.len() as u64,
+            rank: nest.axes().len() as u32,
+            unused: 0,
+            turns: turns(&nest, index),
+        };
+    }
+    let start = |address: u64, k: usize| address.wrapping_add_signed(outputs.offsets[k] * sizes[k]);
+    let index_bytes = indices.map_or(0, |indices| indices.size());
+    Parameters {
+        dst: start(at.c, 0),
+        src: start(at.a, 1),
+        indices: at.indices.wrapping_add_signed(outputs.offsets[2] * index_bytes as i64),
+        partials,
+        outputs: outputs.len() as u64,
+        length: sequence.len() as u64,
+        chunks: Divisor::new(partition.chunks as i64, Index::I64),
+        operation: Operation::new(compute.scalar(), *dst, *scaling),
+        scalar: *src as u32,
+        fold: fold(*reduction),
+        finish: finish(*reduction),
+        index_bytes: index_bytes as u32,
+        level: partition.level,
+        rank: outer.axes().len() as u32,
+        outer: operand_turns(&outer, Index::I64),
+        pieces,
+    }
+}
+
+/// The number of a reduction in `kernels/params.cuh`.
+fn fold(reduction: Reduction) -> u32 {
+    match reduction {
+        Reduction::Add | Reduction::Avg => 0,
+        Reduction::Norm1 => 1,
+        Reduction::Norm2 => 2,
+        Reduction::Mul => 3,
+        Reduction::MulNoZeros => 4,
+        Reduction::Min(NanRule::Ignore) => 5,
+        Reduction::Min(NanRule::Propagate) => 6,
+        Reduction::Max(NanRule::Ignore) => 7,
+        Reduction::Max(NanRule::Propagate) => 8,
+        Reduction::Amax(NanRule::Ignore) => 9,
+        Reduction::Amax(NanRule::Propagate) => 10,
+    }
+}
+
+/// The number of what is done last in `kernels/params.cuh`.
+fn finish(reduction: Reduction) -> u32 {
+    match reduction {
+        Reduction::Avg => 1,
+        Reduction::Norm2 => 2,
+        _ => 0,
+    }
+}
+
+/// The kernels that serve a problem.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Single,
+    Double,
+    IndexedSingle,
+    IndexedDouble,
+    /// Of a constant type.
+    Usual(Scalar),
+}
+
+impl Family {
+    fn of(problem: &Reduce) -> Family {
+        let few = problem.sequence.len() < 1 << 31;
+        match (problem.compute, problem.indices, problem.src) {
+            (Compute::Single, Some(_), _) => Family::IndexedSingle,
+            (Compute::Double, Some(_), _) => Family::IndexedDouble,
+            (Compute::Single, None, scalar @ (Scalar::F32 | Scalar::F16 | Scalar::Bf16)) if few => {
+                Family::Usual(scalar)
+            }
+            (Compute::Single, None, _) => Family::Single,
+            (Compute::Double, None, _) => Family::Double,
+        }
+    }
+
+    fn is_usual(self) -> bool {
+        matches!(self, Family::Usual(_))
+    }
+
+    /// For blocks, for rows and for chunks.
+    fn kernels(self) -> [&'static str; 3] {
+        match self {
+            Family::Single => ["reduce_blocks_f32", "reduce_rows_f32", "reduce_chunks_f32"],
+            Family::Double => ["reduce_blocks_f64", "reduce_rows_f64", "reduce_chunks_f64"],
+            Family::IndexedSingle => {
+                ["reduce_blocks_indexed_f32", "reduce_rows_indexed_f32", "reduce_chunks_indexed_f32"]
+            }
+            Family::IndexedDouble => {
+                ["reduce_blocks_indexed_f64", "reduce_rows_indexed_f64", "reduce_chunks_indexed_f64"]
+            }
+            Family::Usual(Scalar::F16) => ["reduce_blocks_of_f16", "reduce_rows_of_f16", "reduce_chunks_f32"],
+            Family::Usual(Scalar::Bf16) => {
+                ["reduce_blocks_of_bf16", "reduce_rows_of_bf16", "reduce_chunks_f32"]
+            }
+            Family::Usual(_) => ["reduce_blocks_of_f32", "reduce_rows_of_f32", "reduce_chunks_f32"],
+        }
+    }
+}
