@@ -9,12 +9,14 @@ import argparse
 import ctypes
 import itertools
 import math
+import os
 import sys
 from ctypes import byref, c_double, c_float, c_int, c_size_t, c_void_p
 
 import numpy as np
 
 import cudnn
+import device
 from arithmetic_reference import INDEX_TYPES, OPS, REDUCTIONS, added, operated, reduced, reduction_bound, value_kind
 from reference import INTEGERS, TYPES, convert, scaled, transformed
 from tensors import INPUT_LAYOUTS, LAYOUTS, contents, make, poison
@@ -50,11 +52,22 @@ def own_pointer(value, code):
     return np.array([value]).astype(np.uint8 if kind is np.bool_ else kind)
 
 
+class Bytes:
+    """An array that a call works on, for the core's memory."""
+
+    def __init__(self, raw):
+        self.raw = raw
+
+    @property
+    def address(self):
+        return self.raw.ctypes.data
+
+
 class Bench:
     """The library, a random generator, and the tally."""
 
     def __init__(self, options):
-        self.lib = cudnn.Library(options.library)
+        self.lib = cudnn.Library(options.library, device.Cuda() if options.core == "cuda" else device.Host())
         self.options = options
         self.passed = self.failed = 0
         self.op_desc = self.lib.create("OpTensorDescriptor")
@@ -136,8 +149,9 @@ class Bench:
         result = added(a.read(bits=moves), c.read(bits=True), kind, alpha, beta)
         want, a_before = c.raw.copy(), a.raw.copy()
         c.write(want, result)
-        self.lib.call("cudnnAddTensor", self.lib.handle, pointer(alpha, code), a.desc, c_void_p(a.address),
-                      pointer(beta, code), c.desc, c_void_p(c.address))  # fmt: skip
+        with self.lib.memory.placed(a, c) as (a_at, c_at):
+            self.lib.call("cudnnAddTensor", self.lib.handle, pointer(alpha, code), a.desc, c_void_p(a_at),
+                          pointer(beta, code), c.desc, c_void_p(c_at))  # fmt: skip
         if not in_place and not np.array_equal(a.raw, a_before):
             return "the source was written"
         return self.compare(rng, c, want)
@@ -171,9 +185,10 @@ class Bench:
         want = c.raw.copy()
         c.write(want, convert(result, TYPES[c_code][1]).astype(c.memory_kind))
         double = computation == cudnn.DOUBLE
-        self.lib.call("cudnnOpTensor", self.lib.handle, self.op_desc, pointer(alphas[0], double), a.desc, c_void_p(a.address),
-                      pointer(alphas[1], double), b.desc, c_void_p(b.address), pointer(beta, double), c.desc,
-                      c_void_p(c.address))  # fmt: skip
+        with self.lib.memory.placed(a, b, c) as (a_at, b_at, c_at):
+            self.lib.call("cudnnOpTensor", self.lib.handle, self.op_desc, pointer(alphas[0], double), a.desc, c_void_p(a_at),
+                          pointer(alphas[1], double), b.desc, c_void_p(b_at), pointer(beta, double), c.desc,
+                          c_void_p(c_at))  # fmt: skip
         wrong = self.compare(rng, c, want)
         return wrong and f"{OPS[op]} computed in {computation} nan {nan} alphas {alphas} beta {beta}: {wrong}"
 
@@ -218,9 +233,13 @@ class Bench:
         assert need.value == (outputs * max(4, np.dtype(index_kind).itemsize) if indexed else 0), need.value
         indices = np.full(outputs * np.dtype(index_kind).itemsize + 16, 0xA5, np.uint8)
         given = outputs * np.dtype(index_kind).itemsize if indexed else 0
-        self.lib.call("cudnnReduceTensor", self.lib.handle, self.reduce_desc, c_void_p(indices.ctypes.data if indexed else 0),
-                      c_size_t(given), None, c_size_t(0), pointer(alpha, c_code), a.desc, c_void_p(a.address),
-                      pointer(beta, c_code), c.desc, c_void_p(c.address))  # fmt: skip
+        # Without a workspace every other time: the bits are the same.
+        workspace = np.zeros(got_size.value, np.uint8)
+        room = int(rng.integers(2)) * got_size.value
+        with self.lib.memory.placed(a, c, Bytes(indices), Bytes(workspace)) as (a_at, c_at, indices_at, workspace_at):
+            self.lib.call("cudnnReduceTensor", self.lib.handle, self.reduce_desc, c_void_p(indices_at if indexed else 0),
+                          c_size_t(given), c_void_p(workspace_at if room else 0), c_size_t(room), pointer(alpha, c_code), a.desc,
+                          c_void_p(a_at), pointer(beta, c_code), c.desc, c_void_p(c_at))  # fmt: skip
         expected = np.full(len(indices), 0xA5, np.uint8)
         if indexed and selected is not None:
             expected[:given] = np.ascontiguousarray(selected.astype(index_kind)).view(np.uint8).ravel()
@@ -247,7 +266,8 @@ class Bench:
             result = np.broadcast_to(convert(host.astype(value_kind(kind)), kind), old.shape)
         y.write(want, result.astype(y.memory_kind))
         name = "cudnnScaleTensor" if scale else "cudnnSetTensor"
-        self.lib.call(name, self.lib.handle, y.desc, c_void_p(y.address), c_void_p(host.ctypes.data))
+        with self.lib.memory.placed(y) as (y_at,):
+            self.lib.call(name, self.lib.handle, y.desc, c_void_p(y_at), c_void_p(host.ctypes.data))
         wrong = self.compare(rng, y, want)
         return wrong and f"{value}: {wrong}"
 
@@ -274,8 +294,9 @@ class Bench:
         result = scaled(moved, np.zeros(y_dims).astype(y_kind), y_kind, present, alpha, 0.0)
         want = raw.copy()
         want[: result.size] = result.transpose(orders[1]).ravel()
-        self.lib.call("cudnnTransformFilter", self.lib.handle, transform, pointer(alpha, y_code), descs[0],
-                      c_void_p(memory.ctypes.data), pointer(0.0, y_code), descs[1], c_void_p(raw.ctypes.data))  # fmt: skip
+        with self.lib.memory.placed(Bytes(memory), Bytes(raw)) as (x_at, y_at):
+            self.lib.call("cudnnTransformFilter", self.lib.handle, transform, pointer(alpha, y_code), descs[0],
+                          c_void_p(x_at), pointer(0.0, y_code), descs[1], c_void_p(y_at))  # fmt: skip
         for desc in descs:
             self.lib.destroy("FilterDescriptor", desc)
         self.lib.destroy("TensorTransformDescriptor", transform)
@@ -443,7 +464,11 @@ def main():
     parser.add_argument("--slow", action="store_true")
     parser.add_argument("--negative-control", action="store_true")
     parser.add_argument("--part", choices=["broadcasts", "reductions", "types", "extents"], help="only this part")
+    parser.add_argument("--core", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
+    os.environ["CUDNN_SHIM_BACKEND"] = options.core
+    if options.slow and options.core == "cuda":
+        parser.error("the slow problems are for the CPU core")
     np.seterr(all="ignore")  # overflow and NaN are part of the data
     bench = Bench(options)
     parts = {"broadcasts": broadcasts, "reductions": reductions, "types": types, "extents": extents}

@@ -20,10 +20,10 @@ const COMPUTING: &[(&str, &str, &str)] = &[
     ("cudnnTransformTensorEx", "CPU, CUDA", "every pair of the 14 element types"),
     ("cudnnTransformFilter", "CPU, CUDA", "every pair of the 14 element types"),
     ("cudnnAddTensor", "CPU, CUDA", "the 14 element types"),
-    ("cudnnOpTensor", "CPU", "the 14 element types; pairs of A and C as in its documentation"),
-    ("cudnnReduceTensor", "CPU", "the 14 element types; pairs of A and C as in its documentation"),
-    ("cudnnSetTensor", "CPU", "the 14 element types"),
-    ("cudnnScaleTensor", "CPU", "the 14 element types"),
+    ("cudnnOpTensor", "CPU, CUDA", "the 14 element types; pairs of A and C as in its documentation"),
+    ("cudnnReduceTensor", "CPU, CUDA", "the 14 element types; pairs of A and C as in its documentation"),
+    ("cudnnSetTensor", "CPU, CUDA", "the 14 element types"),
+    ("cudnnScaleTensor", "CPU, CUDA", "the 14 element types"),
 ];
 
 pub fn run(arguments: &[String]) -> Result<()> {
