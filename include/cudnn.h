@@ -248,56 +248,6 @@ typedef enum cudnnNanPropagation_t {
     CUDNN_PROPAGATE_NAN CUDNN_DEPRECATED_ENUM = 1,
 } cudnnNanPropagation_t;
 
-/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
-typedef enum cudnnErrQueryMode_t {
-    /** Read the stored code as it is. */
-    CUDNN_ERRQUERY_RAWCODE = 0,
-    /** Report what is known without waiting for queued work. */
-    CUDNN_ERRQUERY_NONBLOCKING = 1,
-    /** Wait for queued work, then report. */
-    CUDNN_ERRQUERY_BLOCKING = 2,
-} cudnnErrQueryMode_t;
-
-/** How serious a log message is. */
-typedef enum cudnnSeverity_t {
-    /** The process cannot go on. */
-    CUDNN_SEV_FATAL = 0,
-    /** A call failed. */
-    CUDNN_SEV_ERROR = 1,
-    /** A call went through, but something looks wrong. */
-    CUDNN_SEV_WARNING = 2,
-    /** One line for each call. */
-    CUDNN_SEV_INFO = 3,
-} cudnnSeverity_t;
-
-/** Which arithmetic units a call may use. */
-typedef enum cudnnMathType_t {
-    /** Whatever keeps the precision of the types. */
-    CUDNN_DEFAULT_MATH = 0,
-    /** Tensor cores are allowed. */
-    CUDNN_TENSOR_OP_MATH = 1,
-    /** Tensor cores are allowed, also by rounding the inputs. */
-    CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2,
-    /** Only fused multiply-add units. */
-    CUDNN_FMA_MATH = 3,
-} cudnnMathType_t;
-
-/** Whether 8-bit filters and biases are reordered before use. */
-typedef enum cudnnReorderType_t {
-    /** Reorder where the kernels want it. */
-    CUDNN_DEFAULT_REORDER = 0,
-    /** The caller has reordered already. */
-    CUDNN_NO_REORDER = 1,
-} cudnnReorderType_t CUDNN_DEPRECATED;
-
-/** Whether the filter is flipped. */
-typedef enum cudnnConvolutionMode_t {
-    /** Convolution in the mathematical sense: the filter is flipped. */
-    CUDNN_CONVOLUTION = 0,
-    /** The filter is applied as it lies. */
-    CUDNN_CROSS_CORRELATION = 1,
-} cudnnConvolutionMode_t;
-
 /** What one element of a tensor is. */
 typedef enum cudnnDataType_t {
     /** 32-bit IEEE float. */
@@ -349,6 +299,72 @@ typedef enum cudnnDataType_t {
     /** 8-bit unsigned float, 5 exponent and 3 mantissa bits. */
     CUDNN_DATA_FP8_E5M3 = 23,
 } cudnnDataType_t;
+
+/** Which arithmetic units a call may use. */
+typedef enum cudnnMathType_t {
+    /** Whatever keeps the precision of the types. */
+    CUDNN_DEFAULT_MATH = 0,
+    /** Tensor cores are allowed. */
+    CUDNN_TENSOR_OP_MATH = 1,
+    /** Tensor cores are allowed, also by rounding the inputs. */
+    CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2,
+    /** Only fused multiply-add units. */
+    CUDNN_FMA_MATH = 3,
+} cudnnMathType_t;
+
+/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
+typedef enum cudnnErrQueryMode_t {
+    /** Read the stored code as it is. */
+    CUDNN_ERRQUERY_RAWCODE = 0,
+    /** Report what is known without waiting for queued work. */
+    CUDNN_ERRQUERY_NONBLOCKING = 1,
+    /** Wait for queued work, then report. */
+    CUDNN_ERRQUERY_BLOCKING = 2,
+} cudnnErrQueryMode_t;
+
+/** How serious a log message is. */
+typedef enum cudnnSeverity_t {
+    /** The process cannot go on. */
+    CUDNN_SEV_FATAL = 0,
+    /** A call failed. */
+    CUDNN_SEV_ERROR = 1,
+    /** A call went through, but something looks wrong. */
+    CUDNN_SEV_WARNING = 2,
+    /** One line for each call. */
+    CUDNN_SEV_INFO = 3,
+} cudnnSeverity_t;
+
+/** Whether 8-bit filters and biases are reordered before use. */
+typedef enum cudnnReorderType_t {
+    /** Reorder where the kernels want it. */
+    CUDNN_DEFAULT_REORDER = 0,
+    /** The caller has reordered already. */
+    CUDNN_NO_REORDER = 1,
+} cudnnReorderType_t CUDNN_DEPRECATED;
+
+/** Whether the filter is flipped. */
+typedef enum cudnnConvolutionMode_t {
+    /** Convolution in the mathematical sense: the filter is flipped. */
+    CUDNN_CONVOLUTION = 0,
+    /** The filter is applied as it lies. */
+    CUDNN_CROSS_CORRELATION = 1,
+} cudnnConvolutionMode_t;
+
+/** What CTC loss does with its input first. */
+typedef enum cudnnLossNormalizationMode_t {
+    /** Nothing: the input holds probabilities. */
+    CUDNN_LOSS_NORMALIZATION_NONE = 0,
+    /** Softmax: the input holds unscaled scores. */
+    CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1,
+} cudnnLossNormalizationMode_t;
+
+/** What CTC loss does with gradients of samples outside the valid lengths. */
+typedef enum cudnnCTCGradMode_t {
+    /** Write zeros. */
+    CUDNN_CTC_ZERO_OOB_GRADIENTS = 0,
+    /** Leave them as they are. */
+    CUDNN_CTC_SKIP_OOB_GRADIENTS = 1,
+} cudnnCTCGradMode_t;
 
 /** Order in which the dimensions of a packed tensor lie in memory, outermost first. */
 typedef enum cudnnTensorFormat_t {
@@ -448,11 +464,77 @@ typedef enum cudnnIndicesType_t {
     CUDNN_8BIT_INDICES = 3,
 } cudnnIndicesType_t CUDNN_DEPRECATED;
 
-/** How a spatial transformer samples between grid points. */
-typedef enum cudnnSamplerType_t {
-    /** Linear in both directions. */
-    CUDNN_SAMPLER_BILINEAR = 0,
-} cudnnSamplerType_t;
+/** Algorithms of recurrent networks. */
+typedef enum cudnnRNNAlgo_t {
+    /** One operation after the other. */
+    CUDNN_RNN_ALGO_STANDARD = 0,
+    /** Weights stay on the chip, kernels built ahead. */
+    CUDNN_RNN_ALGO_PERSIST_STATIC = 1,
+    /** Weights stay on the chip, kernels built at run time. */
+    CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2,
+    /** Weights stay on the chip, for small hidden sizes. */
+    CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3,
+    /** Number of algorithms. */
+    CUDNN_RNN_ALGO_COUNT = 4,
+} cudnnRNNAlgo_t;
+
+/** The cell of a recurrent network. */
+typedef enum cudnnRNNMode_t {
+    /** One gate with max(x, 0). */
+    CUDNN_RNN_RELU = 0,
+    /** One gate with tanh(x). */
+    CUDNN_RNN_TANH = 1,
+    /** Long short-term memory, four gates. */
+    CUDNN_LSTM = 2,
+    /** Gated recurrent unit, three gates. */
+    CUDNN_GRU = 3,
+} cudnnRNNMode_t;
+
+/** How many bias vectors a recurrent cell has. */
+typedef enum cudnnRNNBiasMode_t {
+    /** None. */
+    CUDNN_RNN_NO_BIAS = 0,
+    /** One, with the input product. */
+    CUDNN_RNN_SINGLE_INP_BIAS = 1,
+    /** Two, one with each product. */
+    CUDNN_RNN_DOUBLE_BIAS = 2,
+    /** One, with the recurrent product. */
+    CUDNN_RNN_SINGLE_REC_BIAS = 3,
+} cudnnRNNBiasMode_t;
+
+/** In which directions a recurrent network reads its sequence. */
+typedef enum cudnnDirectionMode_t {
+    /** From first to last. */
+    CUDNN_UNIDIRECTIONAL = 0,
+    /** Both ways, results side by side. */
+    CUDNN_BIDIRECTIONAL = 1,
+} cudnnDirectionMode_t;
+
+/** What the first recurrent layer does with its input. */
+typedef enum cudnnRNNInputMode_t {
+    /** Multiply it with a weight matrix. */
+    CUDNN_LINEAR_INPUT = 0,
+    /** Use it as it is. */
+    CUDNN_SKIP_INPUT = 1,
+} cudnnRNNInputMode_t;
+
+/** Whether the LSTM cell state is clipped. */
+typedef enum cudnnRNNClipMode_t {
+    /** No clipping. */
+    CUDNN_RNN_CLIP_NONE = 0,
+    /** Clip into the given interval. */
+    CUDNN_RNN_CLIP_MINMAX = 1,
+} cudnnRNNClipMode_t;
+
+/** How sequences of a batch lie in memory. */
+typedef enum cudnnRNNDataLayout_t {
+    /** Time step by time step, with padding. */
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
+    /** Time step by time step, without padding. */
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
+    /** Sequence by sequence, with padding. */
+    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
+} cudnnRNNDataLayout_t;
 
 /** Dimensions of sequence data. */
 typedef enum cudnnSeqDataAxis_t {
@@ -465,6 +547,12 @@ typedef enum cudnnSeqDataAxis_t {
     /** Entry of the vector. */
     CUDNN_SEQDATA_VECT_DIM = 3,
 } cudnnSeqDataAxis_t;
+
+/** How a spatial transformer samples between grid points. */
+typedef enum cudnnSamplerType_t {
+    /** Linear in both directions. */
+    CUDNN_SAMPLER_BILINEAR = 0,
+} cudnnSamplerType_t;
 
 /** Groups of weights of multi-head attention. */
 typedef enum cudnnMultiHeadAttnWeightKind_t {
@@ -1512,22 +1600,6 @@ typedef enum cudnnConvolutionFwdAlgo_t {
     CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8,
 } cudnnConvolutionFwdAlgo_t;
 
-/** What CTC loss does with its input first. */
-typedef enum cudnnLossNormalizationMode_t {
-    /** Nothing: the input holds probabilities. */
-    CUDNN_LOSS_NORMALIZATION_NONE = 0,
-    /** Softmax: the input holds unscaled scores. */
-    CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1,
-} cudnnLossNormalizationMode_t;
-
-/** What CTC loss does with gradients of samples outside the valid lengths. */
-typedef enum cudnnCTCGradMode_t {
-    /** Write zeros. */
-    CUDNN_CTC_ZERO_OOB_GRADIENTS = 0,
-    /** Leave them as they are. */
-    CUDNN_CTC_SKIP_OOB_GRADIENTS = 1,
-} cudnnCTCGradMode_t;
-
 /** Algorithms of CTC loss. */
 typedef enum cudnnCTCLossAlgo_t {
     /** Every run gives the same bits. */
@@ -1738,68 +1810,6 @@ typedef enum cudnnNormAlgo_t {
     CUDNN_NORM_ALGO_PERSIST = 1,
 } cudnnNormAlgo_t CUDNN_DEPRECATED;
 
-/** Algorithms of recurrent networks. */
-typedef enum cudnnRNNAlgo_t {
-    /** One operation after the other. */
-    CUDNN_RNN_ALGO_STANDARD = 0,
-    /** Weights stay on the chip, kernels built ahead. */
-    CUDNN_RNN_ALGO_PERSIST_STATIC = 1,
-    /** Weights stay on the chip, kernels built at run time. */
-    CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2,
-    /** Weights stay on the chip, for small hidden sizes. */
-    CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3,
-    /** Number of algorithms. */
-    CUDNN_RNN_ALGO_COUNT = 4,
-} cudnnRNNAlgo_t;
-
-/** The cell of a recurrent network. */
-typedef enum cudnnRNNMode_t {
-    /** One gate with max(x, 0). */
-    CUDNN_RNN_RELU = 0,
-    /** One gate with tanh(x). */
-    CUDNN_RNN_TANH = 1,
-    /** Long short-term memory, four gates. */
-    CUDNN_LSTM = 2,
-    /** Gated recurrent unit, three gates. */
-    CUDNN_GRU = 3,
-} cudnnRNNMode_t;
-
-/** How many bias vectors a recurrent cell has. */
-typedef enum cudnnRNNBiasMode_t {
-    /** None. */
-    CUDNN_RNN_NO_BIAS = 0,
-    /** One, with the input product. */
-    CUDNN_RNN_SINGLE_INP_BIAS = 1,
-    /** Two, one with each product. */
-    CUDNN_RNN_DOUBLE_BIAS = 2,
-    /** One, with the recurrent product. */
-    CUDNN_RNN_SINGLE_REC_BIAS = 3,
-} cudnnRNNBiasMode_t;
-
-/** In which directions a recurrent network reads its sequence. */
-typedef enum cudnnDirectionMode_t {
-    /** From first to last. */
-    CUDNN_UNIDIRECTIONAL = 0,
-    /** Both ways, results side by side. */
-    CUDNN_BIDIRECTIONAL = 1,
-} cudnnDirectionMode_t;
-
-/** What the first recurrent layer does with its input. */
-typedef enum cudnnRNNInputMode_t {
-    /** Multiply it with a weight matrix. */
-    CUDNN_LINEAR_INPUT = 0,
-    /** Use it as it is. */
-    CUDNN_SKIP_INPUT = 1,
-} cudnnRNNInputMode_t;
-
-/** Whether the LSTM cell state is clipped. */
-typedef enum cudnnRNNClipMode_t {
-    /** No clipping. */
-    CUDNN_RNN_CLIP_NONE = 0,
-    /** Clip into the given interval. */
-    CUDNN_RNN_CLIP_MINMAX = 1,
-} cudnnRNNClipMode_t;
-
 /** What a forward pass is for. */
 typedef enum cudnnForwardMode_t {
     /** Results only. */
@@ -1807,16 +1817,6 @@ typedef enum cudnnForwardMode_t {
     /** A backward pass will follow. */
     CUDNN_FWD_MODE_TRAINING = 1,
 } cudnnForwardMode_t;
-
-/** How sequences of a batch lie in memory. */
-typedef enum cudnnRNNDataLayout_t {
-    /** Time step by time step, with padding. */
-    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
-    /** Time step by time step, without padding. */
-    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
-    /** Sequence by sequence, with padding. */
-    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
-} cudnnRNNDataLayout_t;
 
 /** How softmax guards against overflow. */
 typedef enum cudnnSoftmaxAlgorithm_t {
@@ -2363,6 +2363,12 @@ typedef struct cudnnTensorTransformStruct cudnnTensorTransformStruct;
 /** Mode, NaN rule and coefficient of an activation. */
 typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t CUDNN_DEPRECATED;
 
+/** Heads, sizes and types of a multi-head attention. */
+typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t CUDNN_DEPRECATED;
+
+/** Probability and random state of a dropout. */
+typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
+
 /** A library context: the core, the stream and the last error of a caller. */
 typedef struct cudnnContext *cudnnHandle_t;
 
@@ -2410,8 +2416,8 @@ typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
 /** Type, format and dimensions of a filter. */
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t CUDNN_DEPRECATED;
 
-/** Probability and random state of a dropout. */
-typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
+/** Type, normalisation and gradient rule of a CTC loss. */
+typedef struct cudnnCTCLossStruct *cudnnCTCLossDescriptor_t;
 
 /** Window and coefficients of a local response normalisation. */
 typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
@@ -2425,14 +2431,17 @@ typedef struct cudnnPoolingStruct *cudnnPoolingDescriptor_t CUDNN_DEPRECATED;
 /** Operation, compute type, NaN rule and indices of `cudnnReduceTensor`. */
 typedef struct cudnnReduceTensorStruct *cudnnReduceTensorDescriptor_t CUDNN_DEPRECATED;
 
-/** Sampler, type and dimensions of a spatial transformer. */
-typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
+/** Cell, sizes, directions and types of a recurrent network. */
+typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
+
+/** Type, layout and lengths of a batch of sequences. */
+typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
 
 /** Type, axes and lengths of the sequences of an attention. */
 typedef struct cudnnSeqDataStruct *cudnnSeqDataDescriptor_t CUDNN_DEPRECATED;
 
-/** Heads, sizes and types of a multi-head attention. */
-typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t CUDNN_DEPRECATED;
+/** Sampler, type and dimensions of a spatial transformer. */
+typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
 
 /** An object of the graph API, of any kind. */
 typedef void *cudnnBackendDescriptor_t;
@@ -2503,9 +2512,6 @@ typedef struct cudnnConvolutionFwdAlgoPerfStruct {
 /** How one algorithm of the forward convolution did. */
 typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t CUDNN_DEPRECATED;
 
-/** Type, normalisation and gradient rule of a CTC loss. */
-typedef struct cudnnCTCLossStruct *cudnnCTCLossDescriptor_t;
-
 /** Constant parameters of a fused plan. */
 typedef struct cudnnFusedOpsConstParamStruct *cudnnFusedOpsConstParamPack_t CUDNN_DEPRECATED;
 
@@ -2534,12 +2540,6 @@ typedef struct cudnnGnnCscGraph_t {
     /** Type of all indices: 32-bit or 64-bit integers. */
     cudnnDataType_t idxType;
 } cudnnGnnCscGraph_t;
-
-/** Cell, sizes, directions and types of a recurrent network. */
-typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
-
-/** Type, layout and lengths of a batch of sequences. */
-typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
 
 /** A rational number. */
 typedef struct cudnnFractionStruct {
@@ -2587,6 +2587,58 @@ cudnnStatus_t cudnnSetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t 
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
                                                     double *swish_beta);
+
+/** Creates the descriptor of a multi-head attention: zeros. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreateAttnDescriptor(cudnnAttnDescriptor_t *attnDesc);
+
+/** Destroys the descriptor of a multi-head attention; NULL is fine. Dropout descriptors stay the caller's. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyAttnDescriptor(cudnnAttnDescriptor_t attnDesc);
+
+/** Sets heads, sizes and types of a multi-head attention. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
+                                     unsigned int attnMode,
+                                     int nHeads,
+                                     double smScaler,
+                                     cudnnDataType_t dataType,
+                                     cudnnDataType_t computePrec,
+                                     cudnnMathType_t mathType,
+                                     cudnnDropoutDescriptor_t attnDropoutDesc,
+                                     cudnnDropoutDescriptor_t postDropoutDesc,
+                                     int qSize,
+                                     int kSize,
+                                     int vSize,
+                                     int qProjSize,
+                                     int kProjSize,
+                                     int vProjSize,
+                                     int oProjSize,
+                                     int qoMaxSeqLength,
+                                     int kvMaxSeqLength,
+                                     int maxBatchSize,
+                                     int maxBeamSize);
+
+/** Reads heads, sizes and types of a multi-head attention; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
+                                     unsigned int *attnMode,
+                                     int *nHeads,
+                                     double *smScaler,
+                                     cudnnDataType_t *dataType,
+                                     cudnnDataType_t *computePrec,
+                                     cudnnMathType_t *mathType,
+                                     cudnnDropoutDescriptor_t *attnDropoutDesc,
+                                     cudnnDropoutDescriptor_t *postDropoutDesc,
+                                     int *qSize,
+                                     int *kSize,
+                                     int *vSize,
+                                     int *qProjSize,
+                                     int *kProjSize,
+                                     int *vProjSize,
+                                     int *oProjSize,
+                                     int *qoMaxSeqLength,
+                                     int *kvMaxSeqLength,
+                                     int *maxBatchSize,
+                                     int *maxBeamSize);
 
 /** Creates a handle. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
@@ -2729,6 +2781,66 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t han
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(cudnnHandle_t handle,
                                                                  int *count);
+
+/** Creates the descriptor of a CTC loss: computed in float, zeros elsewhere. */
+cudnnStatus_t cudnnCreateCTCLossDescriptor(cudnnCTCLossDescriptor_t *ctcLossDesc);
+
+/** Destroys the descriptor of a CTC loss; NULL is fine. */
+cudnnStatus_t cudnnDestroyCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc);
+
+/** Sets the compute type of a CTC loss, everything else to 0. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                        cudnnDataType_t compType);
+
+/** Sets compute type, normalisation and NaN rule of a CTC loss, the longest label to 0. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                          cudnnDataType_t compType,
+                                          cudnnLossNormalizationMode_t normMode,
+                                          cudnnNanPropagation_t gradMode);
+
+/** Sets compute type, normalisation, NaN rule and longest label of a CTC loss. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           cudnnDataType_t compType,
+                                           cudnnLossNormalizationMode_t normMode,
+                                           cudnnNanPropagation_t gradMode,
+                                           int maxLabelLength);
+
+/** Sets compute type, normalisation, gradient rule and longest label of a CTC loss. */
+cudnnStatus_t cudnnSetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           cudnnDataType_t compType,
+                                           cudnnLossNormalizationMode_t normMode,
+                                           cudnnCTCGradMode_t ctcGradMode,
+                                           int maxLabelLength);
+
+/** Reads the compute type of a CTC loss; a NULL output is left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                        cudnnDataType_t *compType);
+
+/** Reads compute type, normalisation and NaN rule of a CTC loss; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                          cudnnDataType_t *compType,
+                                          cudnnLossNormalizationMode_t *normMode,
+                                          cudnnNanPropagation_t *gradMode);
+
+/** Reads compute type, normalisation, NaN rule and longest label of a CTC loss; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           cudnnDataType_t *compType,
+                                           cudnnLossNormalizationMode_t *normMode,
+                                           cudnnNanPropagation_t *gradMode,
+                                           int *maxLabelLength);
+
+/** Reads compute type, normalisation, gradient rule and longest label of a CTC loss; NULL outputs are left out. */
+cudnnStatus_t cudnnGetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           cudnnDataType_t *compType,
+                                           cudnnLossNormalizationMode_t *normMode,
+                                           cudnnCTCGradMode_t *ctcGradMode,
+                                           int *maxLabelLength);
 
 /** Creates a dropout descriptor: probability 0, no random state. */
 cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *dropoutDesc);
@@ -2960,6 +3072,131 @@ cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduc
                                              cudnnReduceTensorIndices_t *reduceTensorIndices,
                                              cudnnIndicesType_t *reduceTensorIndicesType);
 
+/** Creates the descriptor of a recurrent network: no network, no clipping. */
+cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
+
+/** Destroys the descriptor of a recurrent network; NULL is fine. The dropout descriptor stays the caller's. */
+cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
+
+/** Sets cell, sizes, directions and types of a recurrent network, and resets its clipping to none. */
+cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
+                                       cudnnRNNAlgo_t algo,
+                                       cudnnRNNMode_t cellMode,
+                                       cudnnRNNBiasMode_t biasMode,
+                                       cudnnDirectionMode_t dirMode,
+                                       cudnnRNNInputMode_t inputMode,
+                                       cudnnDataType_t dataType,
+                                       cudnnDataType_t mathPrec,
+                                       cudnnMathType_t mathType,
+                                       int32_t inputSize,
+                                       int32_t hiddenSize,
+                                       int32_t projSize,
+                                       int32_t numLayers,
+                                       cudnnDropoutDescriptor_t dropoutDesc,
+                                       uint32_t auxFlags);
+
+/** Reads cell, sizes, directions and types of a recurrent network; NULL outputs are left out. */
+cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
+                                       cudnnRNNAlgo_t *algo,
+                                       cudnnRNNMode_t *cellMode,
+                                       cudnnRNNBiasMode_t *biasMode,
+                                       cudnnDirectionMode_t *dirMode,
+                                       cudnnRNNInputMode_t *inputMode,
+                                       cudnnDataType_t *dataType,
+                                       cudnnDataType_t *mathPrec,
+                                       cudnnMathType_t *mathType,
+                                       int32_t *inputSize,
+                                       int32_t *hiddenSize,
+                                       int32_t *projSize,
+                                       int32_t *numLayers,
+                                       cudnnDropoutDescriptor_t *dropoutDesc,
+                                       uint32_t *auxFlags);
+
+/** Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t clipMode,
+                                 cudnnNanPropagation_t clipNanOpt,
+                                 double lclip,
+                                 double rclip);
+
+/** Sets whether and between which bounds the LSTM cell state is clipped; a NaN stays a NaN. */
+cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t clipMode,
+                                 double lclip,
+                                 double rclip);
+
+/** Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t *clipMode,
+                                 cudnnNanPropagation_t *clipNanOpt,
+                                 double *lclip,
+                                 double *rclip);
+
+/** Reads mode and bounds of the clipping; NULL outputs are left out. */
+cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t *clipMode,
+                                 double *lclip,
+                                 double *rclip);
+
+/** Creates an RNN data descriptor: type float, no sequences. */
+cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
+
+/** Destroys an RNN data descriptor; NULL is fine. */
+cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc);
+
+/** Sets type, layout, sizes and lengths of a batch of sequences of vectors. */
+cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
+                                        cudnnDataType_t dataType,
+                                        cudnnRNNDataLayout_t layout,
+                                        int maxSeqLength,
+                                        int batchSize,
+                                        int vectorSize,
+                                        const int *seqLengthArray,
+                                        void *paddingFill);
+
+/** Reads type, layout and sizes of a batch of sequences, and exactly `arrayLengthRequested` lengths, zeros beyond. */
+cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
+                                        cudnnDataType_t *dataType,
+                                        cudnnRNNDataLayout_t *layout,
+                                        int *maxSeqLength,
+                                        int *batchSize,
+                                        int *vectorSize,
+                                        int arrayLengthRequested,
+                                        int *seqLengthArray,
+                                        void *paddingFill);
+
+/** Creates a sequence data descriptor: type float, zeros. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreateSeqDataDescriptor(cudnnSeqDataDescriptor_t *seqDataDesc);
+
+/** Destroys a sequence data descriptor; NULL is fine. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroySeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc);
+
+/** Sets type, sizes, order and lengths of the sequences of an attention. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
+                                        cudnnDataType_t dataType,
+                                        int nbDims,
+                                        const int *dimA,
+                                        const cudnnSeqDataAxis_t *axes,
+                                        size_t seqLengthArraySize,
+                                        const int *seqLengthArray,
+                                        void *paddingFill);
+
+/** Reads type, sizes, order and lengths of the sequences of an attention; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
+                                        cudnnDataType_t *dataType,
+                                        int *nbDims,
+                                        int nbDimsRequested,
+                                        int *dimA,
+                                        cudnnSeqDataAxis_t *axes,
+                                        size_t *seqLengthArraySize,
+                                        size_t seqLengthSizeRequested,
+                                        int *seqLengthArray,
+                                        void *paddingFill);
+
 /** Creates a spatial transformer descriptor. */
 cudnnStatus_t cudnnCreateSpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t *stDesc);
 
@@ -3001,88 +3238,6 @@ cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
                                       const void *beta,
                                       cudnnTensorDescriptor_t dxDesc,
                                       void *dx);
-
-/** Creates the descriptor of sequence data. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnCreateSeqDataDescriptor(cudnnSeqDataDescriptor_t *seqDataDesc);
-
-/** Destroys the descriptor of sequence data. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnDestroySeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc);
-
-/** Sets type, axes and lengths of sequence data. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
-                                        cudnnDataType_t dataType,
-                                        int nbDims,
-                                        const int *dimA,
-                                        const cudnnSeqDataAxis_t *axes,
-                                        size_t seqLengthArraySize,
-                                        const int *seqLengthArray,
-                                        void *paddingFill);
-
-/** Type, axes and lengths of sequence data. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
-                                        cudnnDataType_t *dataType,
-                                        int *nbDims,
-                                        int nbDimsRequested,
-                                        int *dimA,
-                                        cudnnSeqDataAxis_t *axes,
-                                        size_t *seqLengthArraySize,
-                                        size_t seqLengthSizeRequested,
-                                        int *seqLengthArray,
-                                        void *paddingFill);
-
-/** Creates the descriptor of a multi-head attention. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnCreateAttnDescriptor(cudnnAttnDescriptor_t *attnDesc);
-
-/** Destroys the descriptor of a multi-head attention. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyAttnDescriptor(cudnnAttnDescriptor_t attnDesc);
-
-/** Sets heads, sizes and types of a multi-head attention. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
-                                     unsigned int attnMode,
-                                     int nHeads,
-                                     double smScaler,
-                                     cudnnDataType_t dataType,
-                                     cudnnDataType_t computePrec,
-                                     cudnnMathType_t mathType,
-                                     cudnnDropoutDescriptor_t attnDropoutDesc,
-                                     cudnnDropoutDescriptor_t postDropoutDesc,
-                                     int qSize,
-                                     int kSize,
-                                     int vSize,
-                                     int qProjSize,
-                                     int kProjSize,
-                                     int vProjSize,
-                                     int oProjSize,
-                                     int qoMaxSeqLength,
-                                     int kvMaxSeqLength,
-                                     int maxBatchSize,
-                                     int maxBeamSize);
-
-/** Heads, sizes and types of a multi-head attention. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
-                                     unsigned int *attnMode,
-                                     int *nHeads,
-                                     double *smScaler,
-                                     cudnnDataType_t *dataType,
-                                     cudnnDataType_t *computePrec,
-                                     cudnnMathType_t *mathType,
-                                     cudnnDropoutDescriptor_t *attnDropoutDesc,
-                                     cudnnDropoutDescriptor_t *postDropoutDesc,
-                                     int *qSize,
-                                     int *kSize,
-                                     int *vSize,
-                                     int *qProjSize,
-                                     int *kProjSize,
-                                     int *vProjSize,
-                                     int *oProjSize,
-                                     int *qoMaxSeqLength,
-                                     int *kvMaxSeqLength,
-                                     int *maxBatchSize,
-                                     int *maxBeamSize);
 
 /** Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet. */
 CUDNN_DEPRECATED
@@ -3798,66 +3953,6 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
                                                     cudnnTensorDescriptor_t yDesc,
                                                     void *y);
 
-/** Creates the descriptor of a CTC loss. Not built yet. */
-cudnnStatus_t cudnnCreateCTCLossDescriptor(cudnnCTCLossDescriptor_t *ctcLossDesc);
-
-/** Sets the compute type of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                        cudnnDataType_t compType);
-
-/** Sets compute type, normalisation and NaN rule of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                          cudnnDataType_t compType,
-                                          cudnnLossNormalizationMode_t normMode,
-                                          cudnnNanPropagation_t gradMode);
-
-/** Sets compute type, normalisation, NaN rule and longest label of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           cudnnDataType_t compType,
-                                           cudnnLossNormalizationMode_t normMode,
-                                           cudnnNanPropagation_t gradMode,
-                                           int maxLabelLength);
-
-/** Sets compute type, normalisation, gradient rule and longest label of a CTC loss. Not built yet. */
-cudnnStatus_t cudnnSetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           cudnnDataType_t compType,
-                                           cudnnLossNormalizationMode_t normMode,
-                                           cudnnCTCGradMode_t ctcGradMode,
-                                           int maxLabelLength);
-
-/** Compute type of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                        cudnnDataType_t *compType);
-
-/** Compute type, normalisation and NaN rule of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                          cudnnDataType_t *compType,
-                                          cudnnLossNormalizationMode_t *normMode,
-                                          cudnnNanPropagation_t *gradMode);
-
-/** Compute type, normalisation, NaN rule and longest label of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           cudnnDataType_t *compType,
-                                           cudnnLossNormalizationMode_t *normMode,
-                                           cudnnNanPropagation_t *gradMode,
-                                           int *maxLabelLength);
-
-/** Compute type, normalisation, gradient rule and longest label of a CTC loss. Not built yet. */
-cudnnStatus_t cudnnGetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           cudnnDataType_t *compType,
-                                           cudnnLossNormalizationMode_t *normMode,
-                                           cudnnCTCGradMode_t *ctcGradMode,
-                                           int *maxLabelLength);
-
-/** Destroys the descriptor of a CTC loss. Not built yet. */
-cudnnStatus_t cudnnDestroyCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc);
-
 /** `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet. */
 cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
                            cudnnTensorDescriptor_t probsDesc,
@@ -4314,74 +4409,6 @@ cudnnStatus_t cudnnReduceTensor(cudnnHandle_t handle,
                                 cudnnTensorDescriptor_t cDesc,
                                 void *C);
 
-/** Creates the descriptor of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
-
-/** Destroys the descriptor of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
-
-/** Sets cell, sizes, directions and types of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
-                                       cudnnRNNAlgo_t algo,
-                                       cudnnRNNMode_t cellMode,
-                                       cudnnRNNBiasMode_t biasMode,
-                                       cudnnDirectionMode_t dirMode,
-                                       cudnnRNNInputMode_t inputMode,
-                                       cudnnDataType_t dataType,
-                                       cudnnDataType_t mathPrec,
-                                       cudnnMathType_t mathType,
-                                       int32_t inputSize,
-                                       int32_t hiddenSize,
-                                       int32_t projSize,
-                                       int32_t numLayers,
-                                       cudnnDropoutDescriptor_t dropoutDesc,
-                                       uint32_t auxFlags);
-
-/** Cell, sizes, directions and types of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
-                                       cudnnRNNAlgo_t *algo,
-                                       cudnnRNNMode_t *cellMode,
-                                       cudnnRNNBiasMode_t *biasMode,
-                                       cudnnDirectionMode_t *dirMode,
-                                       cudnnRNNInputMode_t *inputMode,
-                                       cudnnDataType_t *dataType,
-                                       cudnnDataType_t *mathPrec,
-                                       cudnnMathType_t *mathType,
-                                       int32_t *inputSize,
-                                       int32_t *hiddenSize,
-                                       int32_t *projSize,
-                                       int32_t *numLayers,
-                                       cudnnDropoutDescriptor_t *dropoutDesc,
-                                       uint32_t *auxFlags);
-
-/** Sets the clipping of the LSTM cell state and its NaN rule. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t clipMode,
-                                 cudnnNanPropagation_t clipNanOpt,
-                                 double lclip,
-                                 double rclip);
-
-/** Sets the clipping of the LSTM cell state. Not built yet. */
-cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t clipMode,
-                                 double lclip,
-                                 double rclip);
-
-/** Clipping of the LSTM cell state and its NaN rule. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t *clipMode,
-                                 cudnnNanPropagation_t *clipNanOpt,
-                                 double *lclip,
-                                 double *rclip);
-
-/** Clipping of the LSTM cell state. Not built yet. */
-cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t *clipMode,
-                                 double *lclip,
-                                 double *rclip);
-
 /** Builds the kernels of a persistent recurrent network for one batch size. Not built yet. */
 cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int miniBatch);
 
@@ -4409,33 +4436,6 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
                                       void **mAddr,
                                       cudnnTensorDescriptor_t bDesc,
                                       void **bAddr);
-
-/** Creates the descriptor of a batch of sequences. Not built yet. */
-cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
-
-/** Destroys the descriptor of a batch of sequences. Not built yet. */
-cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc);
-
-/** Sets type, layout and lengths of a batch of sequences. Not built yet. */
-cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
-                                        cudnnDataType_t dataType,
-                                        cudnnRNNDataLayout_t layout,
-                                        int maxSeqLength,
-                                        int batchSize,
-                                        int vectorSize,
-                                        const int *seqLengthArray,
-                                        void *paddingFill);
-
-/** Type, layout and lengths of a batch of sequences. Not built yet. */
-cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
-                                        cudnnDataType_t *dataType,
-                                        cudnnRNNDataLayout_t *layout,
-                                        int *maxSeqLength,
-                                        int *batchSize,
-                                        int *vectorSize,
-                                        int arrayLengthRequested,
-                                        int *seqLengthArray,
-                                        void *paddingFill);
 
 /** Outputs and last states of a recurrent network. Not built yet. */
 cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,

@@ -11,7 +11,7 @@ use super::types::{
 };
 use super::{arg, data_type, dropout, lifecycle};
 use crate::desc::rnn::{RnnSizes, TypePair};
-use crate::desc::{Choice, RnnClip, RnnDescriptor, RnnNetwork};
+use crate::desc::{Choice, NanPropagation, RnnClip, RnnDescriptor, RnnNetwork};
 use crate::error::{Error, Result};
 
 static RNNS: Table<RnnDescriptor> = Table::new(Kind::Rnn);
@@ -182,7 +182,9 @@ pub extern "C" fn cudnnRNNSetClip_v8(
     })
 }
 
-/// Sets whether and between which bounds the LSTM cell state is clipped; the NaN rule stays.
+/// Sets whether and between which bounds the LSTM cell state is clipped; a NaN stays a NaN.
+///
+/// For cudnnRNNGetClip_v8 the NaN rule is PROPAGATE from then on (observed on 9.27.0).
 ///
 /// Status: as cudnnRNNSetClip_v8.
 #[unsafe(no_mangle)]
@@ -196,7 +198,7 @@ pub extern "C" fn cudnnRNNSetClip_v9(
     let arguments = format_args!("rnnDesc={rnnDesc:p}, clipMode={mode}, lclip={lclip}, rclip={rclip}");
     entry("cudnnRNNSetClip_v9", arguments, || {
         RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
-            desc.clip = RnnClip::new(mode, desc.clip.nan, lclip, rclip)?;
+            desc.clip = RnnClip::new(mode, NanPropagation::Keep.code(), lclip, rclip)?;
             Ok(())
         })
     })
