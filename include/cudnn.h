@@ -222,6 +222,7 @@ typedef enum cudnnStatus_t {
     CUDNN_STATUS_VERSION_MISMATCH CUDNN_DEPRECATED_ENUM = CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
 } cudnnStatus_t;
 
+
 /** Activation functions. */
 typedef enum cudnnActivationMode_t {
     /** `1 / (1 + exp(-x))` */
@@ -247,6 +248,88 @@ typedef enum cudnnNanPropagation_t {
     /** A NaN stays a NaN. */
     CUDNN_PROPAGATE_NAN CUDNN_DEPRECATED_ENUM = 1,
 } cudnnNanPropagation_t;
+
+/** Algorithms of the forward convolution. */
+typedef enum cudnnConvolutionFwdAlgo_t {
+    /** Matrix product over a matrix that is never written out. */
+    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM = 0,
+    /** The same with indices computed ahead, in the workspace. */
+    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM = 1,
+    /** Matrix product over a matrix in the workspace. */
+    CUDNN_CONVOLUTION_FWD_ALGO_GEMM = 2,
+    /** The defining sum. */
+    CUDNN_CONVOLUTION_FWD_ALGO_DIRECT = 3,
+    /** Products of Fourier transforms. */
+    CUDNN_CONVOLUTION_FWD_ALGO_FFT = 4,
+    /** Products of Fourier transforms, tile by tile. */
+    CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING = 5,
+    /** Winograd's minimal filtering. */
+    CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD = 6,
+    /** Winograd's minimal filtering in separate steps. */
+    CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED = 7,
+    /** Number of algorithms. */
+    CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8,
+} cudnnConvolutionFwdAlgo_t;
+
+/** Algorithms of the convolution's filter gradient. */
+typedef enum cudnnConvolutionBwdFilterAlgo_t {
+    /** Sums in any order. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 = 0,
+    /** Sums in a fixed order. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 = 1,
+    /** Products of Fourier transforms. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT = 2,
+    /** Sums in any order, with indices computed ahead. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3 = 3,
+    /** Winograd's minimal filtering. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD = 4,
+    /** Winograd's minimal filtering in separate steps. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED = 5,
+    /** Products of Fourier transforms, tile by tile. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING = 6,
+    /** Number of algorithms. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7,
+} cudnnConvolutionBwdFilterAlgo_t;
+
+/** Algorithms of the convolution's data gradient. */
+typedef enum cudnnConvolutionBwdDataAlgo_t {
+    /** Sums in any order. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 = 0,
+    /** Sums in a fixed order. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 = 1,
+    /** Products of Fourier transforms. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT = 2,
+    /** Products of Fourier transforms, tile by tile. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING = 3,
+    /** Winograd's minimal filtering. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD = 4,
+    /** Winograd's minimal filtering in separate steps. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED = 5,
+    /** Number of algorithms. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6,
+} cudnnConvolutionBwdDataAlgo_t;
+
+/** Algorithms of recurrent networks. */
+typedef enum cudnnRNNAlgo_t {
+    /** One operation after the other. */
+    CUDNN_RNN_ALGO_STANDARD = 0,
+    /** Weights stay on the chip, kernels built ahead. */
+    CUDNN_RNN_ALGO_PERSIST_STATIC = 1,
+    /** Weights stay on the chip, kernels built at run time. */
+    CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2,
+    /** Weights stay on the chip, for small hidden sizes. */
+    CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3,
+    /** Number of algorithms. */
+    CUDNN_RNN_ALGO_COUNT = 4,
+} cudnnRNNAlgo_t;
+
+/** Algorithms of CTC loss. */
+typedef enum cudnnCTCLossAlgo_t {
+    /** Every run gives the same bits. */
+    CUDNN_CTC_LOSS_ALGO_DETERMINISTIC = 0,
+    /** The last bits may differ from run to run. */
+    CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1,
+} cudnnCTCLossAlgo_t;
 
 /** What one element of a tensor is. */
 typedef enum cudnnDataType_t {
@@ -463,20 +546,6 @@ typedef enum cudnnIndicesType_t {
     /** Unsigned, 1 byte each. */
     CUDNN_8BIT_INDICES = 3,
 } cudnnIndicesType_t CUDNN_DEPRECATED;
-
-/** Algorithms of recurrent networks. */
-typedef enum cudnnRNNAlgo_t {
-    /** One operation after the other. */
-    CUDNN_RNN_ALGO_STANDARD = 0,
-    /** Weights stay on the chip, kernels built ahead. */
-    CUDNN_RNN_ALGO_PERSIST_STATIC = 1,
-    /** Weights stay on the chip, kernels built at run time. */
-    CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2,
-    /** Weights stay on the chip, for small hidden sizes. */
-    CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3,
-    /** Number of algorithms. */
-    CUDNN_RNN_ALGO_COUNT = 4,
-} cudnnRNNAlgo_t;
 
 /** The cell of a recurrent network. */
 typedef enum cudnnRNNMode_t {
@@ -1532,24 +1601,6 @@ typedef enum cudnnCausalConv1dActivation_t {
     CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1,
 } cudnnCausalConv1dActivation_t;
 
-/** Algorithms of the convolution's data gradient. */
-typedef enum cudnnConvolutionBwdDataAlgo_t {
-    /** Sums in any order. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 = 0,
-    /** Sums in a fixed order. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 = 1,
-    /** Products of Fourier transforms. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT = 2,
-    /** Products of Fourier transforms, tile by tile. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING = 3,
-    /** Winograd's minimal filtering. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD = 4,
-    /** Winograd's minimal filtering in separate steps. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED = 5,
-    /** Number of algorithms. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6,
-} cudnnConvolutionBwdDataAlgo_t;
-
 /** Whether an algorithm gives the same bits in every run. */
 typedef enum cudnnDeterminism_t {
     /** The last bits may differ from run to run. */
@@ -1557,56 +1608,6 @@ typedef enum cudnnDeterminism_t {
     /** Every run gives the same bits. */
     CUDNN_DETERMINISTIC = 1,
 } cudnnDeterminism_t;
-
-/** Algorithms of the convolution's filter gradient. */
-typedef enum cudnnConvolutionBwdFilterAlgo_t {
-    /** Sums in any order. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 = 0,
-    /** Sums in a fixed order. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 = 1,
-    /** Products of Fourier transforms. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT = 2,
-    /** Sums in any order, with indices computed ahead. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3 = 3,
-    /** Winograd's minimal filtering. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD = 4,
-    /** Winograd's minimal filtering in separate steps. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED = 5,
-    /** Products of Fourier transforms, tile by tile. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING = 6,
-    /** Number of algorithms. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7,
-} cudnnConvolutionBwdFilterAlgo_t;
-
-/** Algorithms of the forward convolution. */
-typedef enum cudnnConvolutionFwdAlgo_t {
-    /** Matrix product over a matrix that is never written out. */
-    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM = 0,
-    /** The same with indices computed ahead, in the workspace. */
-    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM = 1,
-    /** Matrix product over a matrix in the workspace. */
-    CUDNN_CONVOLUTION_FWD_ALGO_GEMM = 2,
-    /** The defining sum. */
-    CUDNN_CONVOLUTION_FWD_ALGO_DIRECT = 3,
-    /** Products of Fourier transforms. */
-    CUDNN_CONVOLUTION_FWD_ALGO_FFT = 4,
-    /** Products of Fourier transforms, tile by tile. */
-    CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING = 5,
-    /** Winograd's minimal filtering. */
-    CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD = 6,
-    /** Winograd's minimal filtering in separate steps. */
-    CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED = 7,
-    /** Number of algorithms. */
-    CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8,
-} cudnnConvolutionFwdAlgo_t;
-
-/** Algorithms of CTC loss. */
-typedef enum cudnnCTCLossAlgo_t {
-    /** Every run gives the same bits. */
-    CUDNN_CTC_LOSS_ALGO_DETERMINISTIC = 0,
-    /** The last bits may differ from run to run. */
-    CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1,
-} cudnnCTCLossAlgo_t;
 
 /** Chains of operations that run as one plan. */
 typedef enum cudnnFusedOps_t {
@@ -1809,6 +1810,36 @@ typedef enum cudnnNormAlgo_t {
     /** Kernels that keep data on the chip. */
     CUDNN_NORM_ALGO_PERSIST = 1,
 } cudnnNormAlgo_t CUDNN_DEPRECATED;
+
+/** How version 7 chose a forward algorithm. */
+typedef enum cudnnConvolutionFwdPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_FWD_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_FWD_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionFwdPreference_t;
+
+/** How version 7 chose a data gradient algorithm. */
+typedef enum cudnnConvolutionBwdDataPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionBwdDataPreference_t;
+
+/** How version 7 chose a filter gradient algorithm. */
+typedef enum cudnnConvolutionBwdFilterPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionBwdFilterPreference_t;
 
 /** What a forward pass is for. */
 typedef enum cudnnForwardMode_t {
@@ -2300,6 +2331,12 @@ typedef struct Scaling Scaling;
 /** The data behind a [`cudnnActivationDescriptor_t`]. */
 typedef struct cudnnActivationStruct cudnnActivationStruct;
 
+/** The data behind a [`cudnnAlgorithmPerformance_t`]. */
+typedef struct cudnnAlgorithmPerformanceStruct cudnnAlgorithmPerformanceStruct;
+
+/** The data behind a [`cudnnAlgorithmDescriptor_t`]. */
+typedef struct cudnnAlgorithmStruct cudnnAlgorithmStruct;
+
 /** The data behind a [`cudnnAttnDescriptor_t`]. */
 typedef struct cudnnAttnStruct cudnnAttnStruct;
 
@@ -2333,6 +2370,9 @@ typedef struct cudnnLRNStruct cudnnLRNStruct;
 /** The data behind a [`cudnnOpTensorDescriptor_t`]. */
 typedef struct cudnnOpTensorStruct cudnnOpTensorStruct;
 
+/** The data behind a [`cudnnPersistentRNNPlan_t`]. */
+typedef struct cudnnPersistentRNNPlan cudnnPersistentRNNPlan;
+
 /** The data behind a [`cudnnPoolingDescriptor_t`]. */
 typedef struct cudnnPoolingStruct cudnnPoolingStruct;
 
@@ -2362,6 +2402,32 @@ typedef struct cudnnTensorTransformStruct cudnnTensorTransformStruct;
 
 /** Mode, NaN rule and coefficient of an activation. */
 typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t CUDNN_DEPRECATED;
+
+/** An algorithm of any kind of call. */
+typedef struct cudnnAlgorithmStruct *cudnnAlgorithmDescriptor_t;
+
+/** An algorithm of any kind of call. */
+typedef struct cudnnAlgorithmUnionStruct {
+    /** The algorithm. */
+    union Algorithm {
+        /** Forward convolution. */
+        cudnnConvolutionFwdAlgo_t convFwdAlgo;
+        /** Filter gradient of a convolution. */
+        cudnnConvolutionBwdFilterAlgo_t convBwdFilterAlgo;
+        /** Data gradient of a convolution. */
+        cudnnConvolutionBwdDataAlgo_t convBwdDataAlgo;
+        /** Recurrent network. */
+        cudnnRNNAlgo_t RNNAlgo;
+        /** CTC loss. */
+        cudnnCTCLossAlgo_t CTCLossAlgo;
+    } algo;
+} cudnnAlgorithmUnionStruct;
+
+/** An algorithm of any kind of call. */
+typedef struct cudnnAlgorithmUnionStruct cudnnAlgorithm_t;
+
+/** What a search found out about an algorithm. */
+typedef struct cudnnAlgorithmPerformanceStruct *cudnnAlgorithmPerformance_t;
 
 /** Heads, sizes and types of a multi-head attention. */
 typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t CUDNN_DEPRECATED;
@@ -2541,6 +2607,9 @@ typedef struct cudnnGnnCscGraph_t {
     cudnnDataType_t idxType;
 } cudnnGnnCscGraph_t;
 
+/** A persistent recurrent network, prepared for one batch size. */
+typedef struct cudnnPersistentRNNPlan *cudnnPersistentRNNPlan_t;
+
 /** A rational number. */
 typedef struct cudnnFractionStruct {
     /** Above the line. */
@@ -2551,6 +2620,12 @@ typedef struct cudnnFractionStruct {
 
 /** A rational number. */
 typedef struct cudnnFractionStruct cudnnFraction_t;
+
+/** `CUDNN_RNN_PADDED_IO_DISABLED` or `CUDNN_RNN_PADDED_IO_ENABLED`. */
+typedef unsigned int cudnnRNNPaddingMode_t;
+
+/** `CUDNN_ATTN_QUERYMAP_ALL_TO_ONE` or `CUDNN_ATTN_QUERYMAP_ONE_TO_ONE`. */
+typedef unsigned int cudnnAttnQueryMap_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -2726,7 +2801,7 @@ cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convD
                                               cudnnConvolutionMode_t mode,
                                               cudnnDataType_t computeType);
 
-/** Reads a convolution's first two paddings, strides and dilations, zeros where there are fewer, mode and compute type. */
+/** Reads padding, strides, dilation, mode and compute type of a convolution's first two dimensions. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
                                               int *pad_h,
@@ -4684,7 +4759,7 @@ cudnnStatus_t cudnnTransformTensorEx(cudnnHandle_t handle,
                                      cudnnTensorDescriptor_t destDesc,
                                      void *destData);
 
-/** The version of the interface: equal to `CUDNN_VERSION` of the header. */
+/** The version of the interface: `CUDNN_VERSION`. */
 size_t cudnnGetVersion(void);
 
 /** The newest compute capability that the original of this version knows: major * 100 + minor * 10. */
@@ -4711,6 +4786,622 @@ cudnnStatus_t cudnnAdvVersionCheck(void);
 
 /** Whether the subquadratic-ops part fits the rest: always, it is one library. */
 cudnnStatus_t cudnnSubquadraticOpsVersionCheck(void);
+
+/* What the original of this version no longer has; define CUDNN_SHIM_NO_REMOVED_CALLS to hide it. */
+#ifndef CUDNN_SHIM_NO_REMOVED_CALLS
+/** Creates an algorithm descriptor that holds algorithm 0. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreateAlgorithmDescriptor(cudnnAlgorithmDescriptor_t *algoDesc);
+
+/** Stores an algorithm, whatever its number. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetAlgorithmDescriptor(cudnnAlgorithmDescriptor_t algoDesc,
+                                          cudnnAlgorithm_t algorithm);
+
+/** The algorithm as stored. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetAlgorithmDescriptor(cudnnAlgorithmDescriptor_t algoDesc,
+                                          cudnnAlgorithm_t *algorithm);
+
+/** Copies the algorithm of one descriptor to another. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCopyAlgorithmDescriptor(cudnnAlgorithmDescriptor_t src,
+                                           cudnnAlgorithmDescriptor_t dest);
+
+/** Destroys an algorithm descriptor; NULL is fine. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyAlgorithmDescriptor(cudnnAlgorithmDescriptor_t algoDesc);
+
+/** Creates `numberToCreate` performances; all of them or none. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreateAlgorithmPerformance(cudnnAlgorithmPerformance_t *algoPerf,
+                                              int numberToCreate);
+
+/** Stores an algorithm with its status, its time in milliseconds and its workspace in bytes. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetAlgorithmPerformance(cudnnAlgorithmPerformance_t algoPerf,
+                                           cudnnAlgorithmDescriptor_t algoDesc,
+                                           cudnnStatus_t status,
+                                           float time,
+                                           size_t memory);
+
+/** The performance as stored. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetAlgorithmPerformance(cudnnAlgorithmPerformance_t algoPerf,
+                                           cudnnAlgorithmDescriptor_t *algoDesc,
+                                           cudnnStatus_t *status,
+                                           float *time,
+                                           size_t *memory);
+
+/** Destroys `numberToDestroy` performances; NULL entries are fine. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDestroyAlgorithmPerformance(cudnnAlgorithmPerformance_t *algoPerf,
+                                               int numberToDestroy);
+
+/** Bytes that an algorithm takes when it is saved. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetAlgorithmSpaceSize(cudnnHandle_t handle,
+                                         cudnnAlgorithmDescriptor_t algoDesc,
+                                         size_t *algoSpaceSizeInBytes);
+
+/** Saves an algorithm to host memory. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSaveAlgorithm(cudnnHandle_t handle,
+                                 cudnnAlgorithmDescriptor_t algoDesc,
+                                 void *algoSpace,
+                                 size_t algoSpaceSizeInBytes);
+
+/** Restores an algorithm from host memory. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRestoreAlgorithm(cudnnHandle_t handle,
+                                    void *algoSpace,
+                                    size_t algoSpaceSizeInBytes,
+                                    cudnnAlgorithmDescriptor_t algoDesc);
+
+/** The forward algorithm that fits a preference. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm(cudnnHandle_t handle,
+                                                  cudnnTensorDescriptor_t xDesc,
+                                                  cudnnFilterDescriptor_t wDesc,
+                                                  cudnnConvolutionDescriptor_t convDesc,
+                                                  cudnnTensorDescriptor_t yDesc,
+                                                  cudnnConvolutionFwdPreference_t preference,
+                                                  size_t memoryLimitInBytes,
+                                                  cudnnConvolutionFwdAlgo_t *algo);
+
+/** The data gradient algorithm that fits a preference. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
+                                                       cudnnFilterDescriptor_t wDesc,
+                                                       cudnnTensorDescriptor_t dyDesc,
+                                                       cudnnConvolutionDescriptor_t convDesc,
+                                                       cudnnTensorDescriptor_t dxDesc,
+                                                       cudnnConvolutionBwdDataPreference_t preference,
+                                                       size_t memoryLimitInBytes,
+                                                       cudnnConvolutionBwdDataAlgo_t *algo);
+
+/** The filter gradient algorithm that fits a preference. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
+                                                         cudnnTensorDescriptor_t xDesc,
+                                                         cudnnTensorDescriptor_t dyDesc,
+                                                         cudnnConvolutionDescriptor_t convDesc,
+                                                         cudnnFilterDescriptor_t dwDesc,
+                                                         cudnnConvolutionBwdFilterPreference_t preference,
+                                                         size_t memoryLimitInBytes,
+                                                         cudnnConvolutionBwdFilterAlgo_t *algo);
+
+/** Sets the sizes, cell and algorithm of a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNDescriptor_v6(cudnnHandle_t handle,
+                                       cudnnRNNDescriptor_t rnnDesc,
+                                       int hiddenSize,
+                                       int numLayers,
+                                       cudnnDropoutDescriptor_t dropoutDesc,
+                                       cudnnRNNInputMode_t inputMode,
+                                       cudnnDirectionMode_t direction,
+                                       cudnnRNNMode_t cellMode,
+                                       cudnnRNNAlgo_t algo,
+                                       cudnnDataType_t mathPrec);
+
+/** The sizes, cell and algorithm of a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNDescriptor_v6(cudnnHandle_t handle,
+                                       cudnnRNNDescriptor_t rnnDesc,
+                                       int *hiddenSize,
+                                       int *numLayers,
+                                       cudnnDropoutDescriptor_t *dropoutDesc,
+                                       cudnnRNNInputMode_t *inputMode,
+                                       cudnnDirectionMode_t *direction,
+                                       cudnnRNNMode_t *cellMode,
+                                       cudnnRNNAlgo_t *algo,
+                                       cudnnDataType_t *mathPrec);
+
+/** Sets which arithmetic units a recurrent network may use. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNMatrixMathType(cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnMathType_t mType);
+
+/** Which arithmetic units a recurrent network may use. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNMatrixMathType(cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnMathType_t *mType);
+
+/** Sets how many bias vectors a recurrent cell has. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
+                                  cudnnRNNBiasMode_t biasMode);
+
+/** How many bias vectors a recurrent cell has. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
+                                  cudnnRNNBiasMode_t *biasMode);
+
+/** Sets how the cell state of an LSTM is clipped. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNSetClip(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnRNNClipMode_t clipMode,
+                              cudnnNanPropagation_t clipNanOpt,
+                              double lclip,
+                              double rclip);
+
+/** How the cell state of an LSTM is clipped. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnRNNClipMode_t *clipMode,
+                              cudnnNanPropagation_t *clipNanOpt,
+                              double *lclip,
+                              double *rclip);
+
+/** Sets the sizes that an LSTM projects its outputs to. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNProjectionLayers(cudnnHandle_t handle,
+                                          cudnnRNNDescriptor_t rnnDesc,
+                                          int recProjSize,
+                                          int outProjSize);
+
+/** The sizes that an LSTM projects its outputs to. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNProjectionLayers(cudnnHandle_t handle,
+                                          cudnnRNNDescriptor_t rnnDesc,
+                                          int *recProjSize,
+                                          int *outProjSize);
+
+/** Sets whether sequences lie with padding. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNPaddingMode(cudnnRNNDescriptor_t rnnDesc,
+                                     unsigned int paddingMode);
+
+/** Whether sequences lie with padding. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNPaddingMode(cudnnRNNDescriptor_t rnnDesc,
+                                     unsigned int *paddingMode);
+
+/** Creates a plan for a persistent recurrent network and a batch size. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreatePersistentRNNPlan(cudnnRNNDescriptor_t rnnDesc,
+                                           int minibatch,
+                                           cudnnDataType_t dataType,
+                                           cudnnPersistentRNNPlan_t *plan);
+
+/** Destroys a plan for a persistent recurrent network. Not built yet. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyPersistentRNNPlan(cudnnPersistentRNNPlan_t plan);
+
+/** Gives a plan to a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetPersistentRNNPlan(cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnPersistentRNNPlan_t plan);
+
+/** Gives an algorithm to a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNAlgorithmDescriptor(cudnnHandle_t handle,
+                                             cudnnRNNDescriptor_t rnnDesc,
+                                             cudnnAlgorithmDescriptor_t algoDesc);
+
+/** Bytes of workspace for sequences of descriptors, one per step. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNWorkspaceSize(cudnnHandle_t handle,
+                                       cudnnRNNDescriptor_t rnnDesc,
+                                       int seqLength,
+                                       const cudnnTensorDescriptor_t *xDesc,
+                                       size_t *sizeInBytes);
+
+/** Bytes that the forward pass keeps for the backward pass. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNTrainingReserveSize(cudnnHandle_t handle,
+                                             cudnnRNNDescriptor_t rnnDesc,
+                                             int seqLength,
+                                             const cudnnTensorDescriptor_t *xDesc,
+                                             size_t *sizeInBytes);
+
+/** Bytes of all weights and biases. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNParamsSize(cudnnHandle_t handle,
+                                    cudnnRNNDescriptor_t rnnDesc,
+                                    cudnnTensorDescriptor_t xDesc,
+                                    size_t *sizeInBytes,
+                                    cudnnDataType_t dataType);
+
+/** Where one weight matrix lies, and its shape. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNLinLayerMatrixParams(cudnnHandle_t handle,
+                                              cudnnRNNDescriptor_t rnnDesc,
+                                              int pseudoLayer,
+                                              cudnnTensorDescriptor_t xDesc,
+                                              cudnnFilterDescriptor_t wDesc,
+                                              const void *w,
+                                              int linLayerID,
+                                              cudnnFilterDescriptor_t linLayerMatDesc,
+                                              void **linLayerMat);
+
+/** Where one bias vector lies, and its shape. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNLinLayerBiasParams(cudnnHandle_t handle,
+                                            cudnnRNNDescriptor_t rnnDesc,
+                                            int pseudoLayer,
+                                            cudnnTensorDescriptor_t xDesc,
+                                            cudnnFilterDescriptor_t wDesc,
+                                            const void *w,
+                                            int linLayerID,
+                                            cudnnFilterDescriptor_t linLayerBiasDesc,
+                                            void **linLayerBias);
+
+/** The outputs of a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNForwardInference(cudnnHandle_t handle,
+                                       cudnnRNNDescriptor_t rnnDesc,
+                                       int seqLength,
+                                       const cudnnTensorDescriptor_t *xDesc,
+                                       const void *x,
+                                       cudnnTensorDescriptor_t hxDesc,
+                                       const void *hx,
+                                       cudnnTensorDescriptor_t cxDesc,
+                                       const void *cx,
+                                       cudnnFilterDescriptor_t wDesc,
+                                       const void *w,
+                                       const cudnnTensorDescriptor_t *yDesc,
+                                       void *y,
+                                       cudnnTensorDescriptor_t hyDesc,
+                                       void *hy,
+                                       cudnnTensorDescriptor_t cyDesc,
+                                       void *cy,
+                                       void *workSpace,
+                                       size_t workSpaceSizeInBytes);
+
+/** The outputs of a recurrent network, and what its backward pass needs. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNForwardTraining(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t rnnDesc,
+                                      int seqLength,
+                                      const cudnnTensorDescriptor_t *xDesc,
+                                      const void *x,
+                                      cudnnTensorDescriptor_t hxDesc,
+                                      const void *hx,
+                                      cudnnTensorDescriptor_t cxDesc,
+                                      const void *cx,
+                                      cudnnFilterDescriptor_t wDesc,
+                                      const void *w,
+                                      const cudnnTensorDescriptor_t *yDesc,
+                                      void *y,
+                                      cudnnTensorDescriptor_t hyDesc,
+                                      void *hy,
+                                      cudnnTensorDescriptor_t cyDesc,
+                                      void *cy,
+                                      void *workSpace,
+                                      size_t workSpaceSizeInBytes,
+                                      void *reserveSpace,
+                                      size_t reserveSpaceSizeInBytes);
+
+/** Gradients of a recurrent network by its inputs and states. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNBackwardData(cudnnHandle_t handle,
+                                   cudnnRNNDescriptor_t rnnDesc,
+                                   int seqLength,
+                                   const cudnnTensorDescriptor_t *yDesc,
+                                   const void *y,
+                                   const cudnnTensorDescriptor_t *dyDesc,
+                                   const void *dy,
+                                   cudnnTensorDescriptor_t dhyDesc,
+                                   const void *dhy,
+                                   cudnnTensorDescriptor_t dcyDesc,
+                                   const void *dcy,
+                                   cudnnFilterDescriptor_t wDesc,
+                                   const void *w,
+                                   cudnnTensorDescriptor_t hxDesc,
+                                   const void *hx,
+                                   cudnnTensorDescriptor_t cxDesc,
+                                   const void *cx,
+                                   const cudnnTensorDescriptor_t *dxDesc,
+                                   void *dx,
+                                   cudnnTensorDescriptor_t dhxDesc,
+                                   void *dhx,
+                                   cudnnTensorDescriptor_t dcxDesc,
+                                   void *dcx,
+                                   void *workSpace,
+                                   size_t workSpaceSizeInBytes,
+                                   void *reserveSpace,
+                                   size_t reserveSpaceSizeInBytes);
+
+/** Gradients of a recurrent network by its weights, added to what is there. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNBackwardWeights(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t rnnDesc,
+                                      int seqLength,
+                                      const cudnnTensorDescriptor_t *xDesc,
+                                      const void *x,
+                                      cudnnTensorDescriptor_t hxDesc,
+                                      const void *hx,
+                                      const cudnnTensorDescriptor_t *yDesc,
+                                      const void *y,
+                                      const void *workSpace,
+                                      size_t workSpaceSizeInBytes,
+                                      cudnnFilterDescriptor_t dwDesc,
+                                      void *dw,
+                                      const void *reserveSpace,
+                                      size_t reserveSpaceSizeInBytes);
+
+/** The outputs of a recurrent network on a padded batch. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNForwardInferenceEx(cudnnHandle_t handle,
+                                         cudnnRNNDescriptor_t rnnDesc,
+                                         cudnnRNNDataDescriptor_t xDesc,
+                                         const void *x,
+                                         cudnnTensorDescriptor_t hxDesc,
+                                         const void *hx,
+                                         cudnnTensorDescriptor_t cxDesc,
+                                         const void *cx,
+                                         cudnnFilterDescriptor_t wDesc,
+                                         const void *w,
+                                         cudnnRNNDataDescriptor_t yDesc,
+                                         void *y,
+                                         cudnnTensorDescriptor_t hyDesc,
+                                         void *hy,
+                                         cudnnTensorDescriptor_t cyDesc,
+                                         void *cy,
+                                         cudnnRNNDataDescriptor_t kDesc,
+                                         const void *keys,
+                                         cudnnRNNDataDescriptor_t cDesc,
+                                         void *cAttn,
+                                         cudnnRNNDataDescriptor_t iDesc,
+                                         void *iAttn,
+                                         cudnnRNNDataDescriptor_t qDesc,
+                                         void *queries,
+                                         void *workSpace,
+                                         size_t workSpaceSizeInBytes);
+
+/** The outputs of a recurrent network on a padded batch, and what its backward pass needs. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNForwardTrainingEx(cudnnHandle_t handle,
+                                        cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnRNNDataDescriptor_t xDesc,
+                                        const void *x,
+                                        cudnnTensorDescriptor_t hxDesc,
+                                        const void *hx,
+                                        cudnnTensorDescriptor_t cxDesc,
+                                        const void *cx,
+                                        cudnnFilterDescriptor_t wDesc,
+                                        const void *w,
+                                        cudnnRNNDataDescriptor_t yDesc,
+                                        void *y,
+                                        cudnnTensorDescriptor_t hyDesc,
+                                        void *hy,
+                                        cudnnTensorDescriptor_t cyDesc,
+                                        void *cy,
+                                        cudnnRNNDataDescriptor_t kDesc,
+                                        const void *keys,
+                                        cudnnRNNDataDescriptor_t cDesc,
+                                        void *cAttn,
+                                        cudnnRNNDataDescriptor_t iDesc,
+                                        void *iAttn,
+                                        cudnnRNNDataDescriptor_t qDesc,
+                                        void *queries,
+                                        void *workSpace,
+                                        size_t workSpaceSizeInBytes,
+                                        void *reserveSpace,
+                                        size_t reserveSpaceSizeInBytes);
+
+/** Gradients of a recurrent network on a padded batch by its inputs and states. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNBackwardDataEx(cudnnHandle_t handle,
+                                     cudnnRNNDescriptor_t rnnDesc,
+                                     cudnnRNNDataDescriptor_t yDesc,
+                                     const void *y,
+                                     cudnnRNNDataDescriptor_t dyDesc,
+                                     const void *dy,
+                                     cudnnRNNDataDescriptor_t dcDesc,
+                                     const void *dcAttn,
+                                     cudnnTensorDescriptor_t dhyDesc,
+                                     const void *dhy,
+                                     cudnnTensorDescriptor_t dcyDesc,
+                                     const void *dcy,
+                                     cudnnFilterDescriptor_t wDesc,
+                                     const void *w,
+                                     cudnnTensorDescriptor_t hxDesc,
+                                     const void *hx,
+                                     cudnnTensorDescriptor_t cxDesc,
+                                     const void *cx,
+                                     cudnnRNNDataDescriptor_t dxDesc,
+                                     void *dx,
+                                     cudnnTensorDescriptor_t dhxDesc,
+                                     void *dhx,
+                                     cudnnTensorDescriptor_t dcxDesc,
+                                     void *dcx,
+                                     cudnnRNNDataDescriptor_t dkDesc,
+                                     void *dkeys,
+                                     void *workSpace,
+                                     size_t workSpaceSizeInBytes,
+                                     void *reserveSpace,
+                                     size_t reserveSpaceSizeInBytes);
+
+/** Gradients of a recurrent network on a padded batch by its weights. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNBackwardWeightsEx(cudnnHandle_t handle,
+                                        cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnRNNDataDescriptor_t xDesc,
+                                        const void *x,
+                                        cudnnTensorDescriptor_t hxDesc,
+                                        const void *hx,
+                                        cudnnRNNDataDescriptor_t yDesc,
+                                        const void *y,
+                                        void *workSpace,
+                                        size_t workSpaceSizeInBytes,
+                                        cudnnFilterDescriptor_t dwDesc,
+                                        void *dw,
+                                        void *reserveSpace,
+                                        size_t reserveSpaceSizeInBytes);
+
+/** The most results that a search for inference algorithms gives. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNForwardInferenceAlgorithmMaxCount(cudnnHandle_t handle,
+                                                           cudnnRNNDescriptor_t rnnDesc,
+                                                           int *count);
+
+/** Inference algorithms, ranked by measuring them. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindRNNForwardInferenceAlgorithmEx(cudnnHandle_t handle,
+                                                      cudnnRNNDescriptor_t rnnDesc,
+                                                      int seqLength,
+                                                      const cudnnTensorDescriptor_t *xDesc,
+                                                      const void *x,
+                                                      cudnnTensorDescriptor_t hxDesc,
+                                                      const void *hx,
+                                                      cudnnTensorDescriptor_t cxDesc,
+                                                      const void *cx,
+                                                      cudnnFilterDescriptor_t wDesc,
+                                                      const void *w,
+                                                      const cudnnTensorDescriptor_t *yDesc,
+                                                      void *y,
+                                                      cudnnTensorDescriptor_t hyDesc,
+                                                      void *hy,
+                                                      cudnnTensorDescriptor_t cyDesc,
+                                                      void *cy,
+                                                      float findIntensity,
+                                                      int requestedAlgoCount,
+                                                      int *returnedAlgoCount,
+                                                      cudnnAlgorithmPerformance_t *perfResults,
+                                                      void *workspace,
+                                                      size_t workSpaceSizeInBytes);
+
+/** The most results that a search for training algorithms gives. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNForwardTrainingAlgorithmMaxCount(cudnnHandle_t handle,
+                                                          cudnnRNNDescriptor_t rnnDesc,
+                                                          int *count);
+
+/** Training algorithms, ranked by measuring them. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindRNNForwardTrainingAlgorithmEx(cudnnHandle_t handle,
+                                                     cudnnRNNDescriptor_t rnnDesc,
+                                                     int seqLength,
+                                                     const cudnnTensorDescriptor_t *xDesc,
+                                                     const void *x,
+                                                     cudnnTensorDescriptor_t hxDesc,
+                                                     const void *hx,
+                                                     cudnnTensorDescriptor_t cxDesc,
+                                                     const void *cx,
+                                                     cudnnFilterDescriptor_t wDesc,
+                                                     const void *w,
+                                                     const cudnnTensorDescriptor_t *yDesc,
+                                                     void *y,
+                                                     cudnnTensorDescriptor_t hyDesc,
+                                                     void *hy,
+                                                     cudnnTensorDescriptor_t cyDesc,
+                                                     void *cy,
+                                                     float findIntensity,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnAlgorithmPerformance_t *perfResults,
+                                                     void *workspace,
+                                                     size_t workSpaceSizeInBytes,
+                                                     void *reserveSpace,
+                                                     size_t reserveSpaceSizeInBytes);
+
+/** The most results that a search for data gradient algorithms of recurrent networks gives. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNBackwardDataAlgorithmMaxCount(cudnnHandle_t handle,
+                                                       cudnnRNNDescriptor_t rnnDesc,
+                                                       int *count);
+
+/** Data gradient algorithms of recurrent networks, ranked by measuring them. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindRNNBackwardDataAlgorithmEx(cudnnHandle_t handle,
+                                                  cudnnRNNDescriptor_t rnnDesc,
+                                                  int seqLength,
+                                                  const cudnnTensorDescriptor_t *yDesc,
+                                                  const void *y,
+                                                  const cudnnTensorDescriptor_t *dyDesc,
+                                                  const void *dy,
+                                                  cudnnTensorDescriptor_t dhyDesc,
+                                                  const void *dhy,
+                                                  cudnnTensorDescriptor_t dcyDesc,
+                                                  const void *dcy,
+                                                  cudnnFilterDescriptor_t wDesc,
+                                                  const void *w,
+                                                  cudnnTensorDescriptor_t hxDesc,
+                                                  const void *hx,
+                                                  cudnnTensorDescriptor_t cxDesc,
+                                                  const void *cx,
+                                                  const cudnnTensorDescriptor_t *dxDesc,
+                                                  void *dx,
+                                                  cudnnTensorDescriptor_t dhxDesc,
+                                                  void *dhx,
+                                                  cudnnTensorDescriptor_t dcxDesc,
+                                                  void *dcx,
+                                                  float findIntensity,
+                                                  int requestedAlgoCount,
+                                                  int *returnedAlgoCount,
+                                                  cudnnAlgorithmPerformance_t *perfResults,
+                                                  void *workspace,
+                                                  size_t workSpaceSizeInBytes,
+                                                  void *reserveSpace,
+                                                  size_t reserveSpaceSizeInBytes);
+
+/** The most results that a search for weight gradient algorithms gives. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNBackwardWeightsAlgorithmMaxCount(cudnnHandle_t handle,
+                                                          cudnnRNNDescriptor_t rnnDesc,
+                                                          int *count);
+
+/** Weight gradient algorithms of recurrent networks, ranked by measuring them. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindRNNBackwardWeightsAlgorithmEx(cudnnHandle_t handle,
+                                                     cudnnRNNDescriptor_t rnnDesc,
+                                                     int seqLength,
+                                                     const cudnnTensorDescriptor_t *xDesc,
+                                                     const void *x,
+                                                     cudnnTensorDescriptor_t hxDesc,
+                                                     const void *hx,
+                                                     const cudnnTensorDescriptor_t *yDesc,
+                                                     const void *y,
+                                                     float findIntensity,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnAlgorithmPerformance_t *perfResults,
+                                                     const void *workspace,
+                                                     size_t workSpaceSizeInBytes,
+                                                     cudnnFilterDescriptor_t dwDesc,
+                                                     void *dw,
+                                                     const void *reserveSpace,
+                                                     size_t reserveSpaceSizeInBytes);
+
+/** Whether the ops inference part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnOpsInferVersionCheck(void);
+
+/** Whether the ops training part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnOpsTrainVersionCheck(void);
+
+/** Whether the cnn inference part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnCnnInferVersionCheck(void);
+
+/** Whether the cnn training part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnCnnTrainVersionCheck(void);
+
+/** Whether the adv inference part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnAdvInferVersionCheck(void);
+
+/** Whether the adv training part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnAdvTrainVersionCheck(void);
+#endif /* CUDNN_SHIM_NO_REMOVED_CALLS */
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -135,6 +135,7 @@ pub unsafe extern "C" fn cudnnQueryRuntimeError(
 ///
 /// # Safety
 /// `message` is NULL or valid for writes of `max_size` bytes.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size: usize) {
     // SAFETY: as the caller promises.

@@ -67,8 +67,8 @@ pub extern "C" fn cudnnDestroyCTCLossDescriptor(ctcLossDesc: cudnnCTCLossDescrip
 ///
 /// A failing call changes nothing.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for every
-/// type but FLOAT and DOUBLE.
+/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for
+/// every type but FLOAT and DOUBLE.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetCTCLossDescriptor(
@@ -130,6 +130,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v8(
 /// All but the type are judged when used. A failing call changes nothing.
 ///
 /// Status: as cudnnSetCTCLossDescriptor.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetCTCLossDescriptor_v9(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
@@ -231,6 +232,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v8(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
     ctcLossDesc: cudnnCTCLossDescriptor_t,

@@ -44,11 +44,11 @@ pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cu
 ///
 /// `dropoutDesc` may be NULL. A failing call changes nothing.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown enumerator, a
-/// size or layer count below 1, or `auxFlags` above 1; NOT_SUPPORTED for types other than FLOAT, HALF and BFLOAT16
-/// computed in FLOAT, HALF in HALF and DOUBLE in DOUBLE, for a `projSize` above `hiddenSize`, or below it in anything
-/// but an LSTM with the standard algorithm; NOT_SUPPORTED for another algorithm without two biases, linear input, and
-/// FLOAT or HALF computed in FLOAT.
+/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown
+/// enumerator, a size or layer count below 1, or `auxFlags` above 1; NOT_SUPPORTED for types other than FLOAT,
+/// HALF and BFLOAT16 computed in FLOAT, HALF in HALF and DOUBLE in DOUBLE, for a `projSize` above `hiddenSize`,
+/// or below it in anything but an LSTM with the standard algorithm; NOT_SUPPORTED for another algorithm without
+/// two biases, linear input, and FLOAT or HALF computed in FLOAT.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetRNNDescriptor_v8(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -160,8 +160,8 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
 ///
 /// Works before the network is set, and does not judge mode and NaN rule. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, or bounds that are NaN or reversed, also if
-/// the mode is none.
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, or bounds that are NaN or
+/// reversed, also if the mode is none.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnRNNSetClip_v8(
@@ -187,6 +187,7 @@ pub extern "C" fn cudnnRNNSetClip_v8(
 /// For cudnnRNNGetClip_v8 the NaN rule is PROPAGATE from then on (observed on 9.27.0).
 ///
 /// Status: as cudnnRNNSetClip_v8.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnRNNSetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -238,6 +239,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t,

@@ -63,7 +63,15 @@ impl fmt::Display for Tally {
 }
 
 pub fn run(_arguments: &[String]) -> Result<()> {
-    for (program, package) in [("cc", "gcc"), ("clang", "clang"), ("valgrind", "valgrind")] {
+    for (program, package) in [
+        ("cc", "gcc"),
+        ("clang", "clang"),
+        ("valgrind", "valgrind"),
+        ("abidiff", "abigail-tools"),
+        ("cmake", "cmake"),
+        ("meson", "meson"),
+        ("pkg-config", "pkg-config"),
+    ] {
         if let Some(line) = tools::missing(program, package) {
             println!("{program} is missing, tests that need it are skipped; install it: {line}");
         }

@@ -14,6 +14,7 @@ mod activation;
 mod attention;
 mod backend;
 mod batch_norm;
+#[cfg(not(feature = "cudnn8"))]
 mod causal_conv;
 mod convolution_backward;
 mod convolution_forward;
@@ -21,6 +22,7 @@ mod ctc;
 mod dropout;
 mod filter;
 mod fused;
+#[cfg(not(feature = "cudnn8"))]
 mod gnn;
 mod internal;
 mod lrn;
@@ -28,6 +30,12 @@ mod normalization;
 mod pointwise;
 mod pooling;
 mod reduce;
+mod removed_algorithm;
+mod removed_convolution;
+mod removed_rnn;
+mod removed_rnn_run;
+mod removed_rnn_run_ex;
+mod removed_rnn_search;
 mod rnn;
 mod softmax;
 mod spatial_transformer;
