@@ -547,6 +547,14 @@ typedef enum cudnnIndicesType_t {
     CUDNN_8BIT_INDICES = 3,
 } cudnnIndicesType_t CUDNN_DEPRECATED;
 
+/** Whether the LSTM cell state is clipped. */
+typedef enum cudnnRNNClipMode_t {
+    /** No clipping. */
+    CUDNN_RNN_CLIP_NONE = 0,
+    /** Clip into the given interval. */
+    CUDNN_RNN_CLIP_MINMAX = 1,
+} cudnnRNNClipMode_t;
+
 /** The cell of a recurrent network. */
 typedef enum cudnnRNNMode_t {
     /** One gate with max(x, 0). */
@@ -586,14 +594,6 @@ typedef enum cudnnRNNInputMode_t {
     /** Use it as it is. */
     CUDNN_SKIP_INPUT = 1,
 } cudnnRNNInputMode_t;
-
-/** Whether the LSTM cell state is clipped. */
-typedef enum cudnnRNNClipMode_t {
-    /** No clipping. */
-    CUDNN_RNN_CLIP_NONE = 0,
-    /** Clip into the given interval. */
-    CUDNN_RNN_CLIP_MINMAX = 1,
-} cudnnRNNClipMode_t;
 
 /** How sequences of a batch lie in memory. */
 typedef enum cudnnRNNDataLayout_t {
@@ -4836,6 +4836,24 @@ CUDNN_DEPRECATED
 cudnnStatus_t cudnnDestroyAlgorithmPerformance(cudnnAlgorithmPerformance_t *algoPerf,
                                                int numberToDestroy);
 
+/** Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNSetClip(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnRNNClipMode_t clipMode,
+                              cudnnNanPropagation_t clipNanOpt,
+                              double lclip,
+                              double rclip);
+
+/** Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnRNNClipMode_t *clipMode,
+                              cudnnNanPropagation_t *clipNanOpt,
+                              double *lclip,
+                              double *rclip);
+
 /** Bytes that an algorithm takes when it is saved. Not built yet. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetAlgorithmSpaceSize(cudnnHandle_t handle,
@@ -4934,24 +4952,6 @@ cudnnStatus_t cudnnSetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
                                   cudnnRNNBiasMode_t *biasMode);
-
-/** Sets how the cell state of an LSTM is clipped. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnRNNSetClip(cudnnHandle_t handle,
-                              cudnnRNNDescriptor_t rnnDesc,
-                              cudnnRNNClipMode_t clipMode,
-                              cudnnNanPropagation_t clipNanOpt,
-                              double lclip,
-                              double rclip);
-
-/** How the cell state of an LSTM is clipped. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
-                              cudnnRNNDescriptor_t rnnDesc,
-                              cudnnRNNClipMode_t *clipMode,
-                              cudnnNanPropagation_t *clipNanOpt,
-                              double *lclip,
-                              double *rclip);
 
 /** Sets the sizes that an LSTM projects its outputs to. Not built yet. */
 CUDNN_DEPRECATED

@@ -2,6 +2,7 @@
  *
  *   gpu_transform PROBLEMS --save DIR         times every problem, keeps times and results
  *   gpu_transform PROBLEMS --against DIR      the same, and compares both with what another library left in DIR
+ *   ... --repeats N                           times every problem N times, 51 if not given
  *   ... --shrink N                            the outermost dimension divided by N, to try the program out
  *
  * The program is linked once and run with whichever libcudnn.so.9 the loader finds first, so that everything but the
@@ -14,7 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANK = 8, WARM_UP = 5, REPEATS = 51 };
+enum { MAX_RANK = 8, WARM_UP = 5, MOST_REPEATS = 1001 };
+
+/* How often a problem is timed. */
+static int repeats = 51;
 
 static void die(const char *format, ...) {
     va_list arguments;
@@ -227,10 +231,10 @@ static cudnnStatus_t run_once(const struct work *work) {
 static struct times measure(const struct work *work, size_t bytes) {
     /* Small problems are repeated between two events, whose resolution is half a microsecond. */
     int inner = bytes < (8u << 20) ? 20 : 1, i, k;
-    float us[REPEATS];
+    float us[MOST_REPEATS];
     struct times times;
     for (i = 0; i < WARM_UP; i++) run_once(work);
-    for (i = 0; i < REPEATS; i++) {
+    for (i = 0; i < repeats; i++) {
         float ms;
         CU(cu.record(start, stream));
         for (k = 0; k < inner; k++) run_once(work);
@@ -239,9 +243,9 @@ static struct times measure(const struct work *work, size_t bytes) {
         CU(cu.elapsed(&ms, start, stop));
         us[i] = ms * 1000.0f / (float)inner;
     }
-    qsort(us, REPEATS, sizeof *us, by_value);
+    qsort(us, (size_t)repeats, sizeof *us, by_value);
     times.best = us[0];
-    times.median = us[REPEATS / 2];
+    times.median = us[repeats / 2];
     return times;
 }
 
@@ -347,17 +351,20 @@ int main(int argc, char **argv) {
     char device[128] = "";
     int shrink = 1, differing = 0, i;
     FILE *file;
-    if (argc < 2) die("usage: %s PROBLEMS [--save DIR] [--against DIR] [--shrink N]", argv[0]);
+    if (argc < 2) die("usage: %s PROBLEMS [--save DIR] [--against DIR] [--repeats N] [--shrink N]", argv[0]);
     for (i = 2; i + 1 < argc; i += 2) {
         if (!strcmp(argv[i], "--save"))
             save = argv[i + 1];
         else if (!strcmp(argv[i], "--against"))
             against = argv[i + 1];
+        else if (!strcmp(argv[i], "--repeats"))
+            repeats = atoi(argv[i + 1]);
         else if (!strcmp(argv[i], "--shrink"))
             shrink = atoi(argv[i + 1]);
         else
             die("no option %s", argv[i]);
     }
+    if (repeats < 1 || repeats > MOST_REPEATS) die("--repeats takes a number from 1 to %d", MOST_REPEATS);
     if (shrink < 1) die("--shrink takes a number from 1 on");
     file = fopen(argv[1], "r");
     if (!file) die("cannot read %s", argv[1]);

@@ -439,6 +439,14 @@ typedef enum cudnnIndicesType_t {
     CUDNN_8BIT_INDICES = 3,
 } cudnnIndicesType_t;
 
+/** Whether the LSTM cell state is clipped. */
+typedef enum cudnnRNNClipMode_t {
+    /** No clipping. */
+    CUDNN_RNN_CLIP_NONE = 0,
+    /** Clip into the given interval. */
+    CUDNN_RNN_CLIP_MINMAX = 1,
+} cudnnRNNClipMode_t;
+
 /** The cell of a recurrent network. */
 typedef enum cudnnRNNMode_t {
     /** One gate with max(x, 0). */
@@ -478,14 +486,6 @@ typedef enum cudnnRNNInputMode_t {
     /** Use it as it is. */
     CUDNN_SKIP_INPUT = 1,
 } cudnnRNNInputMode_t;
-
-/** Whether the LSTM cell state is clipped. */
-typedef enum cudnnRNNClipMode_t {
-    /** No clipping. */
-    CUDNN_RNN_CLIP_NONE = 0,
-    /** Clip into the given interval. */
-    CUDNN_RNN_CLIP_MINMAX = 1,
-} cudnnRNNClipMode_t;
 
 /** How sequences of a batch lie in memory. */
 typedef enum cudnnRNNDataLayout_t {
@@ -2527,6 +2527,24 @@ cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduc
                                              cudnnReduceTensorIndices_t *reduceTensorIndices,
                                              cudnnIndicesType_t *reduceTensorIndicesType);
 
+/** Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNSetClip(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnRNNClipMode_t clipMode,
+                              cudnnNanPropagation_t clipNanOpt,
+                              double lclip,
+                              double rclip);
+
+/** Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnRNNClipMode_t *clipMode,
+                              cudnnNanPropagation_t *clipNanOpt,
+                              double *lclip,
+                              double *rclip);
+
 /** Creates the descriptor of a recurrent network: no network, no clipping. */
 cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
 
@@ -3666,24 +3684,6 @@ cudnnStatus_t cudnnSetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
                                   cudnnRNNBiasMode_t *biasMode);
-
-/** Sets how the cell state of an LSTM is clipped. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnRNNSetClip(cudnnHandle_t handle,
-                              cudnnRNNDescriptor_t rnnDesc,
-                              cudnnRNNClipMode_t clipMode,
-                              cudnnNanPropagation_t clipNanOpt,
-                              double lclip,
-                              double rclip);
-
-/** How the cell state of an LSTM is clipped. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
-                              cudnnRNNDescriptor_t rnnDesc,
-                              cudnnRNNClipMode_t *clipMode,
-                              cudnnNanPropagation_t *clipNanOpt,
-                              double *lclip,
-                              double *rclip);
 
 /** Sets the sizes that an LSTM projects its outputs to. Not built yet. */
 CUDNN_DEPRECATED

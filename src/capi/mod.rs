@@ -26,6 +26,7 @@ mod normalization;
 mod op_tensor;
 mod pooling;
 mod reduce;
+mod removed_rnn;
 mod rnn;
 mod sequence;
 mod slab;

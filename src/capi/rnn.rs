@@ -174,11 +174,20 @@ pub extern "C" fn cudnnRNNSetClip_v8(
     let (mode, nan) = (raw(clipMode), raw(clipNanOpt));
     let arguments =
         format_args!("rnnDesc={rnnDesc:p}, clipMode={mode}, clipNanOpt={nan}, lclip={lclip}, rclip={rclip}");
-    entry("cudnnRNNSetClip_v8", arguments, || {
-        RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
-            desc.clip = RnnClip::new(mode, nan, lclip, rclip)?;
-            Ok(())
-        })
+    entry("cudnnRNNSetClip_v8", arguments, || set_clip(rnnDesc, mode, nan, lclip, rclip))
+}
+
+/// The work of every call that sets clipping with a NaN rule.
+pub(crate) fn set_clip(
+    rnnDesc: cudnnRNNDescriptor_t,
+    mode: i32,
+    nan: i32,
+    lclip: f64,
+    rclip: f64,
+) -> Result<()> {
+    RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
+        desc.clip = RnnClip::new(mode, nan, lclip, rclip)?;
+        Ok(())
     })
 }
 
@@ -221,16 +230,31 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
     rclip: *mut f64,
 ) -> cudnnStatus_t {
     entry("cudnnRNNGetClip_v8", format_args!("rnnDesc={rnnDesc:p}"), || {
-        let clip = get(rnnDesc)?.clip;
         // SAFETY: as the caller promises, for all of them.
-        unsafe {
-            arg::set_optional_code(clipMode, clip.mode);
-            arg::set_optional_code(clipNanOpt, clip.nan);
-            arg::set_optional(lclip, clip.lower());
-            arg::set_optional(rclip, clip.upper());
-        }
-        Ok(())
+        unsafe { get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
     })
+}
+
+/// The work of every call that reads clipping with its NaN rule.
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+pub(crate) unsafe fn get_clip(
+    rnnDesc: cudnnRNNDescriptor_t,
+    clipMode: *mut cudnnRNNClipMode_t,
+    clipNanOpt: *mut cudnnNanPropagation_t,
+    lclip: *mut f64,
+    rclip: *mut f64,
+) -> Result<()> {
+    let clip = get(rnnDesc)?.clip;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional_code(clipMode, clip.mode);
+        arg::set_optional_code(clipNanOpt, clip.nan);
+        arg::set_optional(lclip, clip.lower());
+        arg::set_optional(rclip, clip.upper());
+    }
+    Ok(())
 }
 
 /// Reads mode and bounds of the clipping; NULL outputs are left out.

@@ -17,7 +17,10 @@ pub(crate) fn of(error: &Error) -> cudnnStatus_t {
         #[cfg(feature = "cudnn8")]
         Class::HostAllocation => cudnnStatus_t::CUDNN_STATUS_ALLOC_FAILED,
         Class::Execution => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
+        #[cfg(not(feature = "cudnn8"))]
         Class::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED_CUDART,
+        #[cfg(feature = "cudnn8")]
+        Class::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
         Class::Internal => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR,
     }
 }

@@ -128,6 +128,16 @@ fn programs_end_well_while_handles_live() {
 }
 
 #[test]
+fn restored_calls_work() {
+    for interface in BOTH {
+        let folder = scratch(&format!("restored-{interface:?}"));
+        let program = compile_linked(interface, "restored", &folder, &["cudnn"]);
+        // Where it stopped, if it did: the exit status keeps the line's low byte only.
+        assert_eq!(quiet(&mut with_path(&program, &lib(interface))), "");
+    }
+}
+
+#[test]
 fn statuses_are_named_as_in_their_version() {
     let table = Table::read("enums");
     for interface in BOTH {

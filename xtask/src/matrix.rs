@@ -12,12 +12,12 @@ use crate::{shell, tables};
 
 /// Calls that get a handle and data: their cores and element types. The others work on the host, whatever the core.
 const COMPUTING: &[(&str, &str, &str)] = &[
-    ("cudnnTransformTensor", "CPU", "every pair of the 14 element types"),
-    ("cudnnTransformTensorEx", "CPU", "every pair of the 14 element types"),
-    // These remember where the caller's random state lies; they compute nothing.
-    ("cudnnSetDropoutDescriptor", "host", ""),
-    ("cudnnRestoreDropoutDescriptor", "host", ""),
+    // These three only keep and tell where the caller's random states lie.
     ("cudnnGetDropoutDescriptor", "host", ""),
+    ("cudnnRestoreDropoutDescriptor", "host", ""),
+    ("cudnnSetDropoutDescriptor", "host", ""),
+    ("cudnnTransformTensor", "CPU, CUDA", "every pair of the 14 element types"),
+    ("cudnnTransformTensorEx", "CPU, CUDA", "every pair of the 14 element types"),
 ];
 
 pub fn run(arguments: &[String]) -> Result<()> {

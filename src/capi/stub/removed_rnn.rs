@@ -3,9 +3,9 @@
 use super::{unsupported, unsupported_on};
 use crate::capi::types::{
     cudnnAlgorithmDescriptor_t, cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t,
-    cudnnFilterDescriptor_t, cudnnHandle_t, cudnnMathType_t, cudnnNanPropagation_t, cudnnPersistentRNNPlan_t,
-    cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNClipMode_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t,
-    cudnnRNNMode_t, cudnnStatus_t, cudnnTensorDescriptor_t,
+    cudnnFilterDescriptor_t, cudnnHandle_t, cudnnMathType_t, cudnnPersistentRNNPlan_t, cudnnRNNAlgo_t,
+    cudnnRNNBiasMode_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t, cudnnRNNMode_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t,
 };
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -102,40 +102,6 @@ pub unsafe extern "C" fn cudnnGetRNNBiasMode(
     biasMode: *mut cudnnRNNBiasMode_t,
 ) -> cudnnStatus_t {
     unsupported("cudnnGetRNNBiasMode")
-}
-
-/// Sets how the cell state of an LSTM is clipped. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnRNNSetClip(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    clipMode: MaybeUninit<cudnnRNNClipMode_t>,
-    clipNanOpt: MaybeUninit<cudnnNanPropagation_t>,
-    lclip: f64,
-    rclip: f64,
-) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNSetClip", handle)
-}
-
-/// How the cell state of an LSTM is clipped. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnRNNGetClip(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    clipMode: *mut cudnnRNNClipMode_t,
-    clipNanOpt: *mut cudnnNanPropagation_t,
-    lclip: *mut f64,
-    rclip: *mut f64,
-) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNGetClip", handle)
 }
 
 /// Sets the sizes that an LSTM projects its outputs to. Not built yet.
