@@ -379,7 +379,7 @@ fn pairs(nests: &[LoopNest<2>]) -> Vec<[i64; 2]> {
 
 fn nests_of(dst: &Layout, src: &Layout) -> Vec<LoopNest<2>> {
     let mut all = vec![];
-    nests(dst, src, &mut |nest| all.push(nest));
+    nests([dst, src], &mut |nest| all.push(nest));
     all
 }
 
@@ -421,7 +421,7 @@ fn segments_visit_every_turn_once() {
         let mut expected: Vec<[i64; 2]> = (0..extent).map(|i| [offset(dst, i), offset(src, i)]).collect();
         expected.sort_unstable();
         let mut all = vec![];
-        segments(extent, dst, src, &mut |nest| all.push(nest));
+        segments(extent, [dst, src], &mut |nest| all.push(nest));
         assert!(all.iter().all(|nest| nest.axes().len() <= 3));
         assert_eq!(pairs(&all), expected, "{extent} turns of {dst:?} <- {src:?}");
     }
@@ -444,7 +444,7 @@ fn common_cases_take_the_fewest_nests() {
     // A start inside a group: what is left of it, whole groups, the rest.
     let cut = |start, stride, block| Cut { start, step: 1, stride, block };
     let mut all = vec![];
-    segments(5 + 16 + 3, cut(3, 160, 8), cut(0, 20, 1), &mut |nest| all.push(nest.canonical()));
+    segments(5 + 16 + 3, [cut(3, 160, 8), cut(0, 20, 1)], &mut |nest| all.push(nest.canonical()));
     assert_eq!(
         all.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["dst/src: 5*(1,20) +3,+0", "dst/src: 2*(160,160) 8*(1,20) +160,+100", "dst/src: 3*(1,20) +480,+420"]
@@ -460,6 +460,46 @@ fn each_operand_may_split_an_axis_of_its_own() {
     let mut expected: Vec<_> = indices(&dims).iter().map(|i| [dst.offset(i), src.offset(i)]).collect();
     expected.sort_unstable();
     assert_eq!(pairs(&nests), expected);
+}
+
+#[test]
+fn three_operands_are_visited_together() {
+    let mut random = Random(0x3a3a_5151);
+    for _ in 0..1000 {
+        let dims = random.dims();
+        let layouts: [Layout; 3] = std::array::from_fn(|_| random.layout(&dims));
+        let mut expected: Vec<[i64; 3]> =
+            indices(&dims).iter().map(|i| std::array::from_fn(|k| layouts[k].offset(i))).collect();
+        expected.sort_unstable();
+        let mut all = vec![];
+        nests(std::array::from_fn(|k| &layouts[k]), &mut |nest: LoopNest<3>| {
+            nest.canonical().for_each(|offsets| all.push(offsets));
+        });
+        all.sort_unstable();
+        assert_eq!(all, expected);
+    }
+}
+
+#[test]
+fn a_broadcast_repeats_what_there_is_one_of() {
+    let wide = strided(&[1, 3, 1], &[7, 2, 5]).broadcast(&[4, 3, 2]).unwrap();
+    for index in indices(&[4, 3, 2]) {
+        assert_eq!(wide.offset(&index), 2 * index[1]);
+    }
+    assert_eq!(strided(&[2, 3], &[3, 1]).broadcast(&[4, 3]), None);
+    assert_eq!(strided(&[2, 3], &[3, 1]).broadcast(&[2, 3, 1]), None);
+    // One group of a blocked axis serves every group; one channel of it serves every channel.
+    let group = Layout::blocked(&[2, 4, 3], 1, 4).unwrap();
+    let wide = group.broadcast(&[2, 12, 3]).unwrap();
+    for index in indices(&[2, 12, 3]) {
+        assert_eq!(wide.offset(&index), group.offset(&[index[0], index[1] % 4, index[2]]));
+    }
+    let one = Layout::blocked(&[2, 1, 3], 1, 4).unwrap();
+    let wide = one.broadcast(&[2, 10, 3]).unwrap();
+    for index in indices(&[2, 10, 3]) {
+        assert_eq!(wide.offset(&index), one.offset(&[index[0], 0, index[2]]));
+    }
+    assert_eq!(group.broadcast(&[2, 10, 3]), None, "two and a half groups");
 }
 
 #[test]

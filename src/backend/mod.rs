@@ -4,10 +4,11 @@
 
 use self::cpu::shape::Shape;
 use crate::error::{Error, Result};
-use crate::ops::{Fill, Problem, Transform};
+use crate::ops::{Fill, Pointwise, Problem, Reduce, Set, Transform};
 
 pub mod cpu;
 pub mod cuda;
+mod function;
 pub mod reference;
 
 pub use cpu::{Isa, Machine};
@@ -40,6 +41,7 @@ pub struct Candidate {
 /// Every candidate; the first one that accepts a problem runs it, the last one accepts all.
 pub const CANDIDATES: &[Candidate] = &[
     Candidate { name: "copy", accepts: cpu::copy::accepts, run: cpu::copy::run },
+    Candidate { name: "repeat", accepts: cpu::repeat::accepts, run: cpu::repeat::run },
     Candidate { name: "rows", accepts: cpu::rows::accepts, run: cpu::rows::run },
     Candidate { name: "interleave", accepts: cpu::interleave::accepts, run: cpu::interleave::run },
     Candidate { name: "transpose", accepts: cpu::transpose::accepts, run: cpu::transpose::run },
@@ -125,4 +127,61 @@ pub unsafe fn run(problem: &Problem, operands: Operands) -> Result<()> {
 pub unsafe fn run_fill(fill: &Fill, dst: *mut u8, machine: Machine) -> Result<()> {
     // SAFETY: handed on.
     unsafe { cpu::fill::run(fill, dst, machine) }
+}
+
+/// Runs `set` on `machine`.
+///
+/// # Errors
+/// As for [`run`](fn@run).
+///
+/// # Safety
+/// As for [`run`](fn@run), for the destination alone, whose offsets may repeat.
+pub unsafe fn run_set(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
+    if set.nest.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: handed on.
+    unsafe { cpu::set::run(set, dst, machine) }
+}
+
+/// Runs `problem` on `machine`; operand 0 is the destination.
+///
+/// # Errors
+/// As for [`run`](fn@run).
+///
+/// # Safety
+/// For every offset triple of the nest, `at[0] + offset` must be writable (and readable if `beta != 0`), and the
+/// offsets of operands that the function reads readable at `at[1]` and `at[2]`, each for one scalar; all pointers are
+/// aligned to their scalar. The destination offsets are distinct. An operand that is read does not overlap the
+/// destination, unless each cell of the destination is its own operand: same pointer, same strides, same scalar size.
+pub unsafe fn run_op(problem: &Pointwise, at: [*mut u8; 3], machine: Machine) -> Result<()> {
+    if problem.nest.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: handed on.
+    unsafe { cpu::op::run(problem, at, machine) }
+}
+
+/// Runs `problem` on `machine`.
+///
+/// # Errors
+/// As for [`run`](fn@run); host allocation before anything is written.
+///
+/// # Safety
+/// Every output must be writable around `dst` (and readable if `beta != 0`), every element of every output's sequence
+/// readable around `src`, each for one scalar; both pointers are aligned to it. The outputs' offsets are distinct.
+/// `indices` holds as many indices as there are outputs, if the problem writes some; it needs no alignment. Outputs
+/// do not overlap what is read, unless each output reduces the one cell that it replaces.
+pub unsafe fn run_reduce(
+    problem: &Reduce,
+    dst: *mut u8,
+    src: *const u8,
+    indices: *mut u8,
+    machine: Machine,
+) -> Result<()> {
+    if problem.outputs.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: handed on.
+    unsafe { cpu::reduce::run(problem, dst, src, indices, machine) }
 }

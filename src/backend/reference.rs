@@ -1,10 +1,18 @@
 //! The obvious loop: every problem, one element at a time. The yardstick of all tests and the last resort.
 
+mod op;
+mod reduce;
+
+pub use op::op;
+pub use reduce::reduce;
+pub(super) use reduce::store_index;
+
 use super::cpu::shape::Shape;
 use super::{Machine, Operands};
+use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::error::Result;
-use crate::ops::{Fill, Problem, Scaling, Transform};
+use crate::ops::{Fill, Problem, Scaling, Set, Transform};
 
 /// Runs `problem` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
 ///
@@ -81,5 +89,34 @@ unsafe fn fill(fill: &Fill, dst: *mut u8) {
             let y = dst.cast::<D>().offset(offset as isize);
             y.write(if fill.beta == 0.0 { D::ZERO } else { scale(fill.beta, y.read()) });
         }
+    }));
+}
+
+/// The scalar at `offset` from `base` as a `T`.
+///
+/// # Safety
+/// It is readable and aligned.
+unsafe fn load<T: Element>(scalar: Scalar, base: *const u8, offset: i64) -> T {
+    // SAFETY: the caller's promise.
+    with_element!(scalar, S => convert(unsafe { base.cast::<S>().offset(offset as isize).read() }))
+}
+
+/// Stores `convert(alpha * x + beta * old)` at `offset` from `base`.
+///
+/// # Safety
+/// The place is writable and aligned, and readable if `beta != 0`.
+unsafe fn store<T: Element>(scalar: Scalar, base: *mut u8, offset: i64, x: T, scaling: Scaling) {
+    // SAFETY: the caller's promise.
+    with_element!(scalar, D => unsafe { element(base.cast::<D>().offset(offset as isize), &raw const x, scaling) })
+}
+
+/// `*y = cell` for every offset of the nest.
+///
+/// # Safety
+/// Every cell of the nest is writable and aligned; offsets may repeat.
+pub unsafe fn set(set: &Set, dst: *mut u8) {
+    with_element!(set.dst, D => set.nest.for_each(|[offset]| {
+        // SAFETY: the caller promises this cell for every offset of the nest.
+        unsafe { dst.cast::<D>().offset(offset as isize).write(<D as Element>::from_bits(set.cell)) }
     }));
 }

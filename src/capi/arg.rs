@@ -34,6 +34,25 @@ pub(crate) fn choice<C: Choice, E: CEnum>(value: MaybeUninit<E>, argument: &'sta
     })
 }
 
+/// Reads a scaling factor, `double` or `float`.
+///
+/// # Errors
+/// Bad parameter for NULL.
+///
+/// # Safety
+/// `pointer` is NULL or valid for one read of that type.
+pub(crate) unsafe fn factor(pointer: *const c_void, argument: &'static str, is_double: bool) -> Result<f64> {
+    required(pointer, argument)?;
+    // SAFETY: not NULL, and the caller vouches for one value of the type.
+    Ok(unsafe {
+        if is_double {
+            pointer.cast::<f64>().read_unaligned()
+        } else {
+            pointer.cast::<f32>().read_unaligned().into()
+        }
+    })
+}
+
 /// A required place for one result.
 #[derive(Clone, Copy)]
 pub(crate) struct Out<T>(*mut T);

@@ -10,8 +10,17 @@ use super::types::{
 };
 use super::{data_type, lifecycle};
 use crate::desc::{Choice, OpTensorDescriptor};
+use crate::error::Result;
 
 static OP_TENSORS: Table<OpTensorDescriptor> = Table::new(Kind::OpTensor);
+
+/// A copy of the descriptor behind a handle.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn get(desc: cudnnOpTensorDescriptor_t, argument: &'static str) -> Result<OpTensorDescriptor> {
+    OP_TENSORS.get(desc.addr(), argument)
+}
 
 /// Creates an op tensor descriptor: ADD, computed in float.
 ///

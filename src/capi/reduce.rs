@@ -11,8 +11,17 @@ use super::types::{
 };
 use super::{data_type, lifecycle};
 use crate::desc::{Choice, ReduceDescriptor};
+use crate::error::Result;
 
 static REDUCTIONS: Table<ReduceDescriptor> = Table::new(Kind::ReduceTensor);
+
+/// A copy of the descriptor behind a handle.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn get(desc: cudnnReduceTensorDescriptor_t, argument: &'static str) -> Result<ReduceDescriptor> {
+    REDUCTIONS.get(desc.addr(), argument)
+}
 
 /// Creates a reduce tensor descriptor: ADD, computed in float, without indices.
 ///

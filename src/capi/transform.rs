@@ -7,15 +7,15 @@ use super::arg::{self, Out};
 use super::guard::entry;
 use super::slab::{Kind, Table};
 use super::types::{
-    cudnnFoldingDirection_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnTensorFormat_t,
-    cudnnTensorTransformDescriptor_t, raw,
+    cudnnFilterDescriptor_t, cudnnFoldingDirection_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t,
+    cudnnTensorFormat_t, cudnnTensorTransformDescriptor_t, raw,
 };
-use super::{context, lifecycle, log, tensor};
+use super::{context, filter, lifecycle, log, tensor};
 use crate::desc::transform::MAX_FOLDS;
 use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
-use crate::exec::{Buffers, Names};
+use crate::exec::{Buffers, Context, Names};
 use crate::layout::MAX_RANK;
 use crate::mode::Mode;
 use crate::ops::{Scaling, TransformPlan};
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
         context::with(handle, |context| {
             let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
             // SAFETY: as the caller promises.
-            let scaling = unsafe { scaling(alpha, beta, &dst) }?;
+            let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
             arg::data(x, src.data_type().scalar().size(), "x")?;
             arg::data(y, dst.data_type().scalar().size(), "y")?;
             let plan = TransformPlan::new(&src, &dst, scaling, Mode::current())?;
@@ -272,25 +272,71 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
         context::with(handle, |context| {
             let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
             let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { scaling(alpha, beta, &dst) }?;
-            arg::data(srcData, src.data_type().scalar().size(), "srcData")?;
-            arg::data(destData, dst.data_type().scalar().size(), "destData")?;
-            let plan = TransformPlan::with_map(&transform, &src, &dst, scaling, Mode::current())?;
-            log::information(format_args!("cudnnTransformTensorEx: {plan}"));
-            // SAFETY: as in cudnnTransformTensor.
-            unsafe {
-                context.transform(
-                    &plan,
-                    Buffers {
-                        src: srcData.cast(),
-                        dst: destData.cast(),
-                        names: Names { src: "srcData", dst: "destData" },
-                    },
-                )
-            }
+            // SAFETY: as the caller promises, handed on.
+            unsafe { transform_with_map(context, &transform, [&src, &dst], [alpha, beta], srcData, destData) }
         })
     })
+}
+
+/// `dest = alpha * transform(src) + beta * dest` between two filters: as cudnnTransformTensorEx, of packed K x C x
+/// spatial dims.
+///
+/// K is padded like a batch; the transform's folding, formats (KCRS, KRSC, NCHW_VECT_C) and types are those of tensors.
+/// `alpha` and `beta` point to host `double` if the destination is DOUBLE, else to `float`.
+///
+/// Status: as for cudnnTransformTensorEx; NOT_SUPPORTED for filters whose packed strides do not fit 32 bits.
+///
+/// # Safety
+/// As for cudnnTransformTensorEx.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnTransformFilter(
+    handle: cudnnHandle_t,
+    transDesc: cudnnTensorTransformDescriptor_t,
+    alpha: *const c_void,
+    srcDesc: cudnnFilterDescriptor_t,
+    srcData: *const c_void,
+    beta: *const c_void,
+    destDesc: cudnnFilterDescriptor_t,
+    destData: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, transDesc={transDesc:p}, alpha={alpha:p}, srcDesc={srcDesc:p}, srcData={srcData:p}, \
+         beta={beta:p}, destDesc={destDesc:p}, destData={destData:p}"
+    );
+    entry("cudnnTransformFilter", arguments, || {
+        context::with(handle, |context| {
+            let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
+            let mode = Mode::current();
+            let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
+            let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
+            // SAFETY: as the caller promises, handed on.
+            unsafe { transform_with_map(context, &transform, [&src, &dst], [alpha, beta], srcData, destData) }
+        })
+    })
+}
+
+/// Plans and runs what cudnnTransformTensorEx and cudnnTransformFilter do alike.
+///
+/// # Safety
+/// As for cudnnTransformTensorEx.
+unsafe fn transform_with_map(
+    context: &Context,
+    transform: &TransformDescriptor,
+    [src, dst]: [&TensorDescriptor; 2],
+    [alpha, beta]: [*const c_void; 2],
+    srcData: *const c_void,
+    destData: *mut c_void,
+) -> Result<()> {
+    // SAFETY: as the caller promises.
+    let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
+    arg::data(srcData, src.data_type().scalar().size(), "srcData")?;
+    arg::data(destData, dst.data_type().scalar().size(), "destData")?;
+    let plan = TransformPlan::with_map(transform, src, dst, scaling, Mode::current())?;
+    log::information(format_args!("transform with padding and folding: {plan}"));
+    let names = Names { src: "srcData", dst: "destData" };
+    // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the plan's.
+    unsafe { context.transform(&plan, Buffers { src: srcData.cast(), dst: destData.cast(), names }) }
 }
 
 /// Reads alpha and beta: `double` if the destination is DOUBLE, else `float`.
@@ -300,17 +346,13 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
 ///
 /// # Safety
 /// Both are NULL or valid for one read of that type.
-unsafe fn scaling(alpha: *const c_void, beta: *const c_void, dst: &TensorDescriptor) -> Result<Scaling> {
-    arg::required(alpha, "alpha")?;
-    arg::required(beta, "beta")?;
-    let read = |factor: *const c_void| {
-        // SAFETY: not NULL, and the caller vouches for one value of the type that the destination asks for.
-        unsafe {
-            match dst.data_type() {
-                DataType::Double => factor.cast::<f64>().read_unaligned(),
-                _ => f64::from(factor.cast::<f32>().read_unaligned()),
-            }
-        }
-    };
-    Ok(Scaling { alpha: read(alpha), beta: read(beta) })
+pub(super) unsafe fn scaling(alpha: *const c_void, beta: *const c_void, dst: DataType) -> Result<Scaling> {
+    let is_double = dst == DataType::Double;
+    // SAFETY: as the caller promises.
+    unsafe {
+        Ok(Scaling {
+            alpha: arg::factor(alpha, "alpha", is_double)?,
+            beta: arg::factor(beta, "beta", is_double)?,
+        })
+    }
 }

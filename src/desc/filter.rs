@@ -2,7 +2,7 @@
 //!
 //! The order of checks was observed on 9.27.0.
 
-use super::tensor::{CHANNEL, Format, check_extents};
+use super::tensor::{CHANNEL, Format, TensorDescriptor, check_extents};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::layout::{Dims, MAX_RANK};
@@ -84,6 +84,20 @@ impl FilterDescriptor {
             dims[CHANNEL] *= self.vector();
         }
         dims
+    }
+
+    /// The packed tensor that holds the filter: K as batch.
+    ///
+    /// # Errors
+    /// As [`TensorDescriptor::with_format`].
+    pub fn tensor(&self, mode: Mode) -> Result<TensorDescriptor> {
+        TensorDescriptor::with_format(
+            self.data_type,
+            self.format,
+            self.dims.rank() as i64,
+            &self.dims(),
+            mode,
+        )
     }
 
     /// Bytes of all elements; 0 before the first setter. Strict mode admits filters whose size does not fit, and

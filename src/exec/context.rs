@@ -1,7 +1,6 @@
 //! Choosing a core when a handle is created, and running plans on it.
 
-use std::ops::Range;
-
+use super::staging::{self, Staged};
 use crate::backend::cuda::plan::Pointers;
 use crate::backend::cuda::{Cuda, Driver, Names, Unavailable};
 use crate::backend::{self, Operands};
@@ -106,6 +105,17 @@ impl Context {
         self.stream = stream;
     }
 
+    /// Refuses what the CUDA core does not do yet.
+    ///
+    /// # Errors
+    /// Not supported, unless this is the CPU core.
+    pub(super) fn require_cpu(&self, what: &str) -> Result<()> {
+        match &self.core {
+            Core::Cpu { .. } => Ok(()),
+            Core::Cuda(_) => Err(Error::unsupported(format!("{what} is not built for the CUDA core yet"))),
+        }
+    }
+
     /// Runs a plan: `dst = alpha * transform(src) + beta * dst`, as if all of the source were read first. The CUDA
     /// core queues it on the stream and returns.
     ///
@@ -143,18 +153,11 @@ impl Context {
 /// As [`Context::transform`].
 unsafe fn transform_on_cpu(plan: &TransformPlan, mut buffers: Buffers) -> Result<()> {
     // Lives until the plan has run.
-    let mut staged: Vec<u64> = Vec::new();
+    let staged;
     if needs_copy_of_source(plan, buffers)? {
-        let [(low, high), _] = plan.byte_spans();
-        let len = (high - low) as usize;
-        staged.try_reserve_exact(len.div_ceil(8)).map_err(|_| Error::HostAllocation { bytes: len })?;
-        // SAFETY: the span is readable by the caller's promise, and `staged` has room for it. Its 8-byte
-        // alignment serves every scalar: the span starts at a multiple of the scalar's size from `src`.
-        unsafe {
-            let first = buffers.src.wrapping_offset(low as isize);
-            staged.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(first, len);
-        }
-        buffers.src = staged.as_ptr().cast::<u8>().wrapping_offset(-(low as isize));
+        // SAFETY: the span is readable by the caller's promise.
+        staged = unsafe { Staged::copy(buffers.src, plan.byte_spans()[0]) }?;
+        buffers.src = staged.base();
     }
     let operands = Operands { dst: buffers.dst, src: buffers.src };
     let ordered = plan.is_ordered();
@@ -172,25 +175,9 @@ unsafe fn transform_on_cpu(plan: &TransformPlan, mut buffers: Buffers) -> Result
 /// Whether source and destination share memory in such a way that writes reach elements that are still to be read.
 ///
 /// # Errors
-/// As [`addresses`].
+/// As [`staging::addresses`].
 fn needs_copy_of_source(plan: &TransformPlan, buffers: Buffers) -> Result<bool> {
     let [src, dst] = plan.byte_spans();
-    let src = addresses(buffers.src.addr(), src)?;
-    let dst = addresses(buffers.dst.addr(), dst)?;
-    let shared = src.start < dst.end && dst.start < src.end;
-    Ok(shared && !(buffers.src.addr() == buffers.dst.addr() && plan.works_in_place()))
-}
-
-/// The addresses that a byte span around a pointer covers.
-///
-/// # Errors
-/// A mismatch if the span does not fit the address space, so that the pointer cannot belong to such a tensor.
-fn addresses(base: usize, (low, high): (i64, i64)) -> Result<Range<usize>> {
-    let end = |offset: i64| isize::try_from(offset).ok().and_then(|offset| base.checked_add_signed(offset));
-    match (end(low), end(high)) {
-        (Some(low), Some(high)) => Ok(low..high),
-        _ => Err(Error::mismatch(format!(
-            "a tensor of {low}..{high} bytes around {base:#x} does not fit the address space"
-        ))),
-    }
+    let in_place = buffers.src.addr() == buffers.dst.addr() && plan.works_in_place();
+    Ok(staging::overlap((buffers.src, src), (buffers.dst, dst))? && !in_place)
 }

@@ -72,6 +72,28 @@ impl Layout {
         Some(nest)
     }
 
+    /// The same memory read under larger dims: a dimension of which there is one element, or one group of a
+    /// blocked axis, serves every coordinate. `None` if another dimension differs, or the rank does.
+    ///
+    /// Post: every offset lies inside the span of `self`.
+    pub fn broadcast(mut self, dims: &[i64]) -> Option<Layout> {
+        if self.dims.rank() != dims.len() {
+            return None;
+        }
+        for (k, &extent) in dims.iter().enumerate() {
+            if self.dims[k] == extent {
+                continue;
+            }
+            if self.dims[k] == 1 {
+                self.split = self.split.filter(|s| s.axis != k);
+            } else if self.dims[k] != self.block(k) || extent % self.block(k) != 0 {
+                return None;
+            }
+            (self.dims[k], self.strides[k]) = (extent, 0);
+        }
+        Some(self)
+    }
+
     /// How the coordinates of dimension `axis`, from 0 in steps of 1, map to offsets.
     pub fn cut(&self, axis: usize) -> Cut {
         Cut { start: 0, step: 1, stride: self.strides[axis], block: self.block(axis) }
@@ -120,31 +142,34 @@ impl Cut {
     }
 }
 
-/// Cuts one logical axis of `extent` turns into pieces in which both operands move evenly, and hands each to
-/// `emit` as a nest over (dst, src) of at most three loops.
+/// Cuts one logical axis of `extent` turns into pieces in which every operand moves evenly, and hands each to
+/// `emit` as a nest of at most three loops.
 ///
-/// Post: the pieces visit the pair of offsets of every turn exactly once. One piece where the axis starts and
-/// ends on group borders and one block divides the other: (C/B, B/b, b); one more for a last group that is not
+/// Post: the pieces visit the offset tuple of every turn exactly once. One piece where the axis starts and
+/// ends on group borders and the blocks divide each other: (C/B, B/b, b); one more for a last group that is not
 /// full, one more for a start inside a group. Blocks that do not divide each other take a piece per pattern
 /// within their common period. No allocation.
 ///
 /// Pre: `extent >= 1`; the offsets of all turns, and their distances, are known to fit 64 bits.
-pub fn segments(extent: i64, dst: Cut, src: Cut, emit: &mut dyn FnMut(LoopNest<2>)) {
-    let (p, q) = (dst.period(), src.period());
-    let period = (p / gcd(p, q)).saturating_mul(q);
-    // The turns before the first that starts a group on both sides, else on the side with the longer period.
+pub fn segments<const N: usize>(extent: i64, cuts: [Cut; N], emit: &mut dyn FnMut(LoopNest<N>)) {
+    let period = cuts.iter().fold(1, |period: i64, cut| {
+        let p = cut.period();
+        (p / gcd(p, period)).saturating_mul(period)
+    });
+    // The turns before the first that starts a group of every operand, else of the one with the longest period.
     let search = period.min(extent);
+    let longest = cuts.iter().rev().max_by_key(|cut| cut.period());
     let head = (0..search)
-        .find(|&i| dst.starts_group(i) && src.starts_group(i))
-        .or_else(|| (0..search).find(|&i| if p >= q { dst.starts_group(i) } else { src.starts_group(i) }))
+        .find(|&i| cuts.iter().all(|cut| cut.starts_group(i)))
+        .or_else(|| (0..search).find(|&i| longest.is_some_and(|cut| cut.starts_group(i))))
         .unwrap_or(extent);
     let body = (extent - head) / period;
     let rest = head + body * period;
-    even_runs(0..head, Repeat { count: 1, period }, [dst, src], emit);
+    even_runs(0..head, Repeat { count: 1, period }, cuts, emit);
     if body > 0 {
-        even_runs(head..head + period, Repeat { count: body, period }, [dst, src], emit);
+        even_runs(head..head + period, Repeat { count: body, period }, cuts, emit);
     }
-    even_runs(rest..extent, Repeat { count: 1, period }, [dst, src], emit);
+    even_runs(rest..extent, Repeat { count: 1, period }, cuts, emit);
 }
 
 /// A range of turns that comes `count` times, each `period` turns after the last.
@@ -155,11 +180,16 @@ struct Repeat {
 }
 
 /// Cuts `turns` into the longest even runs and emits rows of equally long, equally spaced runs together.
-fn even_runs(turns: std::ops::Range<i64>, repeat: Repeat, cuts: [Cut; 2], emit: &mut dyn FnMut(LoopNest<2>)) {
+fn even_runs<const N: usize>(
+    turns: std::ops::Range<i64>,
+    repeat: Repeat,
+    cuts: [Cut; N],
+    emit: &mut dyn FnMut(LoopNest<N>),
+) {
     let offsets = |turn: i64| cuts.map(|c| c.offset(c.coordinate(turn)));
     // Strides are taken between turns that exist, so they are distances inside the span.
     let strides = |count: i64, from: i64, to: i64| match count {
-        1 => [0; 2],
+        1 => [0; N],
         _ => std::array::from_fn(|k| offsets(to)[k] - offsets(from)[k]),
     };
     let run = |turn: i64| cuts.iter().fold(turns.end - turn, |len, c| len.min(c.even_turns(turn)));
@@ -189,34 +219,38 @@ fn even_runs(turns: std::ops::Range<i64>, repeat: Repeat, cuts: [Cut; 2], emit: 
     }
 }
 
-/// The loops that move every element of `src` to its place in `dst`, handed to `emit` nest by nest.
+/// The loops that visit every element of several tensors of equal dims together, handed to `emit` nest by nest.
 ///
-/// Post: the nests visit the pair (offset in `dst`, offset in `src`) of every logical element exactly once; the
-/// padding of either is not among them (see [`Layout::tail`]). One nest where nothing is blocked or one block
-/// divides the other and the dim; two for a last group that is not full. The nests are not yet canonical.
+/// Post: the nests visit the tuple of offsets of every logical element exactly once; the padding of blocked
+/// layouts is not among them (see [`Layout::tail`]). One nest where nothing is blocked or the blocks divide each
+/// other and the dim; two for a last group that is not full. The nests are not yet canonical.
 ///
-/// Pre: equal dims, none 0; both spans are known.
-pub fn nests(dst: &Layout, src: &Layout, emit: &mut dyn FnMut(LoopNest<2>)) {
-    debug_assert_eq!(dst.dims, src.dims);
-    let is_split = |k: usize| dst.block(k) > 1 || src.block(k) > 1;
-    let mut plain = LoopNest::new(&[], [0, 0]);
-    for k in (0..dst.dims.rank()).filter(|&k| !is_split(k)) {
-        plain.push(Axis { extent: dst.dims[k], strides: [dst.strides[k], src.strides[k]] });
+/// Pre: equal dims, none 0; every span is known.
+pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(LoopNest<N>)) {
+    let dims = layouts.first().map_or(Dims::EMPTY, |layout| layout.dims);
+    debug_assert!(layouts.iter().all(|layout| layout.dims == dims));
+    let is_split = |k: usize| layouts.iter().any(|layout| layout.block(k) > 1);
+    let mut plain = LoopNest::new(&[], [0; N]);
+    for k in (0..dims.rank()).filter(|&k| !is_split(k)) {
+        plain.push(Axis { extent: dims[k], strides: layouts.map(|layout| layout.strides[k]) });
     }
-    // Each operand splits one axis at most; usually both the same one.
-    let mut split = (0..dst.dims.rank()).filter(|&k| is_split(k));
-    let cut_axis = |k: usize, outer: LoopNest<2>, emit: &mut dyn FnMut(LoopNest<2>)| {
-        segments(dst.dims[k], dst.cut(k), src.cut(k), &mut |piece| emit(outer.times(&piece)));
-    };
-    match (split.next(), split.next()) {
-        (None, _) => emit(plain),
-        (Some(k), None) => cut_axis(k, plain, emit),
-        (Some(k), Some(l)) => {
-            segments(dst.dims[k], dst.cut(k), src.cut(k), &mut |piece| {
-                cut_axis(l, plain.times(&piece), emit)
-            });
-        }
-    }
+    // Each operand splits one axis at most; usually all the same one.
+    cut_axes(layouts, 0, plain, emit);
+}
+
+/// Multiplies `outer` by the pieces of every split axis from `from` on.
+fn cut_axes<const N: usize>(
+    layouts: [&Layout; N],
+    from: usize,
+    outer: LoopNest<N>,
+    emit: &mut dyn FnMut(LoopNest<N>),
+) {
+    let dims = layouts.first().map_or(Dims::EMPTY, |layout| layout.dims);
+    let split = (from..dims.rank()).find(|&k| layouts.iter().any(|layout| layout.block(k) > 1));
+    let Some(k) = split else { return emit(outer) };
+    segments(dims[k], layouts.map(|layout| layout.cut(k)), &mut |piece| {
+        cut_axes(layouts, k + 1, outer.times(&piece), emit);
+    });
 }
 
 /// `ceil(a / b)` without overflow. Pre: `a >= 0`, `b >= 1`.

@@ -22,7 +22,7 @@ impl Layout {
             return Some(padded);
         }
         let (mut low, mut high) = (i64::MAX, i64::MIN);
-        blocked::nests(self, self, &mut |nest: LoopNest<2>| {
+        blocked::nests([self], &mut |nest: LoopNest<1>| {
             let (l, h) = nest.span(0).expect("inside the padded span");
             (low, high) = (low.min(l), high.max(h));
         });

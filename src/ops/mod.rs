@@ -1,14 +1,72 @@
 //! The meaning of one call: checks across descriptors, then a plan of [`Problem`]s for a core to run.
 #![forbid(unsafe_code)]
 
+pub mod add;
+mod agree;
+pub mod fill;
+pub mod op;
+pub mod reduce;
 pub mod transform;
 
 use std::fmt;
 
+use crate::desc::NanPropagation;
 use crate::dtype::Scalar;
 use crate::layout::LoopNest;
 
+pub use fill::{FillPlan, Set};
+pub use op::{OpPlan, Pointwise};
+pub use reduce::{Indices, Reduce, ReducePlan, Reduction};
 pub use transform::TransformPlan;
+
+/// The floating type that an operation is computed in; operands are converted to it, the result once from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compute {
+    /// binary32: computation types FLOAT, HALF and BFLOAT16.
+    Single,
+    /// binary64: computation type DOUBLE.
+    Double,
+}
+
+impl Compute {
+    /// The scalar type of intermediate results.
+    pub const fn scalar(self) -> Scalar {
+        match self {
+            Compute::Single => Scalar::F32,
+            Compute::Double => Scalar::F64,
+        }
+    }
+}
+
+/// What minimum and maximum make of a NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NanRule {
+    /// It loses against every number.
+    Ignore,
+    /// It wins against every number.
+    Propagate,
+}
+
+impl From<NanPropagation> for NanRule {
+    fn from(choice: NanPropagation) -> Self {
+        match choice {
+            NanPropagation::Drop => NanRule::Ignore,
+            NanPropagation::Keep => NanRule::Propagate,
+        }
+    }
+}
+
+/// A number as a caller hands it over: in `float` or `double`, or in the tensor's own integer type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Of a floating tensor.
+    Real(f64),
+    /// Of an integer tensor.
+    Integer(i64),
+}
+
+/// Lowest and highest offset of an operand, in bytes from its data pointer, the upper one exclusive.
+pub type ByteSpan = (i64, i64);
 
 /// The factors of `dst = alpha * src + beta * dst`.
 ///

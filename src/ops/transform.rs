@@ -144,6 +144,21 @@ impl TransformPlan {
         TransformPlan::checked(x, y, src, dst, scaling, Some(map))
     }
 
+    /// A plan for a source that may be broadcast, of dims equal to the destination's.
+    ///
+    /// # Errors
+    /// As [`TransformPlan::new`], for what concerns the destination.
+    pub(super) fn of_layouts(
+        src: Layout,
+        dst: Layout,
+        x: &TensorDescriptor,
+        y: &TensorDescriptor,
+        scaling: Scaling,
+    ) -> Result<Self> {
+        debug_assert_eq!(src.dims, dst.dims);
+        TransformPlan::checked(src, dst, x, y, scaling, None)
+    }
+
     fn checked(
         src: Layout,
         dst: Layout,

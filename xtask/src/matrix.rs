@@ -18,6 +18,12 @@ const COMPUTING: &[(&str, &str, &str)] = &[
     ("cudnnSetDropoutDescriptor", "host", ""),
     ("cudnnTransformTensor", "CPU, CUDA", "every pair of the 14 element types"),
     ("cudnnTransformTensorEx", "CPU, CUDA", "every pair of the 14 element types"),
+    ("cudnnTransformFilter", "CPU, CUDA", "every pair of the 14 element types"),
+    ("cudnnAddTensor", "CPU, CUDA", "the 14 element types"),
+    ("cudnnOpTensor", "CPU", "the 14 element types; pairs of A and C as in its documentation"),
+    ("cudnnReduceTensor", "CPU", "the 14 element types; pairs of A and C as in its documentation"),
+    ("cudnnSetTensor", "CPU", "the 14 element types"),
+    ("cudnnScaleTensor", "CPU", "the 14 element types"),
 ];
 
 pub fn run(arguments: &[String]) -> Result<()> {

@@ -1,14 +1,11 @@
 //! Padding: zeros, or the destination scaled in place.
 
-use super::shape::{Loop, Shape};
-use super::{Machine, grid::Grid, rows, strided};
+use super::shape::Shape;
+use super::{Machine, rows, set, strided};
 use crate::backend::Operands;
 use crate::error::Result;
-use crate::layout::{Axis, LoopNest, MAX_AXES};
-use crate::ops::{Fill, Scaling, Transform};
-
-/// Bytes per tile of zeros at most, so that one long run can be divided among threads.
-const TILE_BYTES: usize = 128 << 10;
+use crate::layout::{Axis, LoopNest};
+use crate::ops::{Fill, Scaling, Set, Transform};
 
 /// # Safety
 /// As for [`crate::backend::run`].
@@ -18,7 +15,7 @@ pub(in crate::backend) unsafe fn run(fill: &Fill, dst: *mut u8, machine: Machine
     }
     if fill.beta == 0.0 {
         // SAFETY: handed on.
-        return unsafe { zero(fill, dst, machine) };
+        return unsafe { set::run(&Set { nest: fill.nest, dst: fill.dst, cell: 0 }, dst, machine) };
     }
     // beta * dst in place is a transform whose source is its destination.
     let mut nest = LoopNest::new(&[], [fill.nest.offsets[0]; 2]);
@@ -37,32 +34,4 @@ pub(in crate::backend) unsafe fn run(fill: &Fill, dst: *mut u8, machine: Machine
             strided::run(&shape, operands, machine)
         }
     }
-}
-
-/// # Safety
-/// As for [`crate::backend::run`].
-unsafe fn zero(fill: &Fill, dst: *mut u8, machine: Machine) -> Result<()> {
-    let cell = fill.dst.size();
-    let mut loops = [Loop { extent: 1, dst: cell as isize, src: 0 }; MAX_AXES];
-    for (to, from) in loops.iter_mut().zip(fill.nest.axes()) {
-        *to = Loop { extent: from.extent as usize, dst: from.strides[0] as isize * cell as isize, src: 0 };
-    }
-    let loops = &loops[..fill.nest.axes().len().max(1)];
-    let innermost = loops[loops.len() - 1];
-    let start = [fill.nest.offsets[0] as isize * cell as isize, 0];
-    let grid = Grid::new(loops, start, [(loops.len() - 1, TILE_BYTES / cell)]);
-    let bytes = fill.nest.len() as usize * cell;
-    let operands = Operands { dst, src: dst };
-    grid.run(machine, bytes, operands, |tile| {
-        // SAFETY: every cell that the tile touches belongs to the nest.
-        unsafe {
-            if innermost.dst == cell as isize {
-                tile.dst.write_bytes(0, tile.extents[0] * cell);
-            } else {
-                for i in 0..tile.extents[0] as isize {
-                    tile.dst.offset(i * innermost.dst).write_bytes(0, cell);
-                }
-            }
-        }
-    })
 }

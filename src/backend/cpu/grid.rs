@@ -13,23 +13,22 @@ const THREADING_BYTES: usize = 256 << 10;
 /// Tasks per thread, so that a thread that was held up leaves work to the others.
 const TASKS_PER_THREAD: usize = 4;
 
-/// The tiles of a nest: `K` kernel loops cut into blocks, all other loops taken one turn at a time.
-pub(super) struct Grid<const K: usize> {
+/// The tiles of a nest over `N` operands: `K` kernel loops cut into blocks, all other loops taken one turn at a time.
+pub(super) struct Grid<const K: usize, const N: usize = 2> {
     /// Outermost first; the last `K` are the kernel loops.
-    loops: [TileLoop; MAX_AXES],
+    loops: [TileLoop<N>; MAX_AXES],
     rank: usize,
-    start: [isize; 2],
+    start: [isize; N],
     tiles: usize,
 }
 
 #[derive(Clone, Copy)]
-struct TileLoop {
+struct TileLoop<const N: usize> {
     extent: usize,
     block: usize,
     turns: usize,
     /// Bytes from tile to tile.
-    dst: isize,
-    src: isize,
+    steps: [isize; N],
 }
 
 /// One call of a kernel.
@@ -41,37 +40,19 @@ pub(super) struct Tile<const K: usize> {
     pub extents: [usize; K],
 }
 
+/// Where the operands of a nest start.
+struct Bases<const N: usize>([*mut u8; N]);
+
+// SAFETY: addresses without meaning of their own, as [`Operands`].
+unsafe impl<const N: usize> Sync for Bases<N> {}
+
 impl<const K: usize> Grid<K> {
     /// Cuts the loops `kernel[k].0` into blocks of at most `kernel[k].1` turns; the last of them turns fastest.
     pub fn new(loops: &[Loop], start: [isize; 2], kernel: [(usize, usize); K]) -> Self {
-        let idle = TileLoop { extent: 1, block: 1, turns: 1, dst: 0, src: 0 };
-        let mut grid = Grid { loops: [idle; MAX_AXES], rank: 0, start, tiles: 1 };
-        for (i, &l) in loops.iter().enumerate() {
-            if kernel.iter().all(|k| k.0 != i) {
-                grid.push(l, 1);
-            }
-        }
-        for (i, block) in kernel {
-            grid.push(loops[i], block.clamp(1, loops[i].extent));
-        }
-        grid
+        Grid::over(loops.iter().map(|l| (l.extent, [l.dst, l.src])), start, kernel)
     }
 
-    fn push(&mut self, l: Loop, block: usize) {
-        let turns = l.extent.div_ceil(block);
-        self.loops[self.rank] = TileLoop {
-            extent: l.extent,
-            block,
-            turns,
-            dst: l.dst * block as isize,
-            src: l.src * block as isize,
-        };
-        self.rank += 1;
-        self.tiles *= turns;
-    }
-
-    /// Calls `kernel` for every tile, on several threads if `bytes` (written in all) is worth it. The tiles are
-    /// cut into contiguous ranges that depend on nothing but the machine and the sizes.
+    /// As [`for_each`](Grid::for_each), for a destination and a source.
     ///
     /// # Errors
     /// As for [`threads::run`].
@@ -82,30 +63,79 @@ impl<const K: usize> Grid<K> {
         operands: Operands,
         kernel: impl Fn(Tile<K>) + Sync,
     ) -> Result<()> {
+        self.for_each(machine, bytes, [operands.dst, operands.src.cast_mut()], |[dst, src], extents| {
+            kernel(Tile { dst, src, extents });
+        })
+    }
+}
+
+impl<const K: usize, const N: usize> Grid<K, N> {
+    /// As [`new`](Grid::new), of loops as extents and steps in bytes.
+    pub fn over(
+        loops: impl Iterator<Item = (usize, [isize; N])> + Clone,
+        start: [isize; N],
+        kernel: [(usize, usize); K],
+    ) -> Self {
+        let idle = TileLoop { extent: 1, block: 1, turns: 1, steps: [0; N] };
+        let mut grid = Grid { loops: [idle; MAX_AXES], rank: 0, start, tiles: 1 };
+        for (i, (extent, steps)) in loops.clone().enumerate() {
+            if kernel.iter().all(|k| k.0 != i) {
+                grid.push(extent, steps, 1);
+            }
+        }
+        for (i, block) in kernel {
+            if let Some((extent, steps)) = loops.clone().nth(i) {
+                grid.push(extent, steps, block.clamp(1, extent));
+            }
+        }
+        grid
+    }
+
+    fn push(&mut self, extent: usize, steps: [isize; N], block: usize) {
+        let turns = extent.div_ceil(block);
+        let steps = steps.map(|step| step * block as isize);
+        self.loops[self.rank] = TileLoop { extent, block, turns, steps };
+        self.rank += 1;
+        self.tiles *= turns;
+    }
+
+    /// Calls `kernel` with the place of every operand and the turns of each kernel loop, for every tile, on several
+    /// threads if `bytes` (written in all) is worth it. The tiles are cut into contiguous ranges that depend on
+    /// nothing but the machine and the sizes.
+    ///
+    /// # Errors
+    /// As for [`threads::run`].
+    pub fn for_each(
+        &self,
+        machine: Machine,
+        bytes: usize,
+        bases: [*mut u8; N],
+        kernel: impl Fn([*mut u8; N], [usize; K]) + Sync,
+    ) -> Result<()> {
         let threads = machine.threads.min(self.tiles);
+        let bases = Bases(bases);
         if threads <= 1 || bytes < THREADING_BYTES {
-            self.walk(0..self.tiles, operands, &kernel);
+            self.walk(0..self.tiles, &bases, &kernel);
             return Ok(());
         }
         let tasks = self.tiles.min(threads * TASKS_PER_THREAD);
         // In 128 bits, as tiles * tasks may leave 64.
         let bound = |task: usize| (self.tiles as u128 * task as u128 / tasks as u128) as usize;
-        threads::run(threads, tasks, &|task| self.walk(bound(task)..bound(task + 1), operands, &kernel))
+        threads::run(threads, tasks, &|task| self.walk(bound(task)..bound(task + 1), &bases, &kernel))
     }
 
-    fn walk(&self, tiles: Range<usize>, operands: Operands, kernel: &impl Fn(Tile<K>)) {
+    fn walk(&self, tiles: Range<usize>, bases: &Bases<N>, kernel: &impl Fn([*mut u8; N], [usize; K])) {
         if tiles.is_empty() {
             return;
         }
         let loops = &self.loops[..self.rank];
         let mut index = [0; MAX_AXES];
-        let [mut dst, mut src] = self.start;
+        let mut at = self.start;
         let mut rest = tiles.start;
         for (i, l) in loops.iter().enumerate().rev() {
             index[i] = rest % l.turns;
             rest /= l.turns;
-            dst += l.dst * index[i] as isize;
-            src += l.src * index[i] as isize;
+            (0..N).for_each(|k| at[k] += l.steps[k] * index[i] as isize);
         }
         let inner = self.rank - K;
         for _ in tiles {
@@ -114,20 +144,14 @@ impl<const K: usize> Grid<K> {
                 l.block.min(l.extent - index[inner + k] * l.block)
             });
             // Only kernels dereference; that the nest's cells may be is promised to them.
-            kernel(Tile {
-                dst: operands.dst.wrapping_offset(dst),
-                src: operands.src.wrapping_offset(src),
-                extents,
-            });
+            kernel(std::array::from_fn(|k| bases.0[k].wrapping_offset(at[k])), extents);
             for (i, l) in loops.iter().enumerate().rev() {
                 index[i] += 1;
-                dst += l.dst;
-                src += l.src;
+                (0..N).for_each(|k| at[k] += l.steps[k]);
                 if index[i] < l.turns {
                     break;
                 }
-                dst -= l.dst * l.turns as isize;
-                src -= l.src * l.turns as isize;
+                (0..N).for_each(|k| at[k] -= l.steps[k] * l.turns as isize);
                 index[i] = 0;
             }
         }

@@ -3,6 +3,7 @@
 //! ```text
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
 //!  copy.rs rows.rs interleave.rs transpose.rs strided.rs fill.rs    the candidates
+//!  repeat.rs  broadcast sources          set.rs op.rs reduce.rs  the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  grid.rs     the loops around a kernel                  threads.rs  isa.rs  machine.rs
 //! ```
@@ -13,8 +14,12 @@ mod grid;
 pub(super) mod interleave;
 mod isa;
 mod machine;
+pub(super) mod op;
+pub(super) mod reduce;
+pub(super) mod repeat;
 mod row;
 pub(super) mod rows;
+pub(super) mod set;
 pub(super) mod shape;
 pub(super) mod strided;
 pub mod threads;

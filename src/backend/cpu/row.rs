@@ -1,6 +1,7 @@
 //! Contiguous runs of cells: the one place where a pair of run-time types becomes a compiled loop.
 
 use super::Isa;
+use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::ops::{Scaling, Transform};
 
@@ -14,7 +15,12 @@ pub(super) type Row = unsafe fn(dst: *mut u8, src: *const u8, n: usize, scaling:
 
 /// The row function of a transform.
 pub(super) fn row(transform: &Transform, isa: Isa) -> Row {
-    with_element!(transform.dst, D => with_element!(transform.src, S => pick::<S, D>(transform.scaling, isa)))
+    between(transform.src, transform.dst, transform.scaling, isa)
+}
+
+/// The row function from one type to another.
+pub(super) fn between(src: Scalar, dst: Scalar, scaling: Scaling, isa: Isa) -> Row {
+    with_element!(dst, D => with_element!(src, S => pick::<S, D>(scaling, isa)))
 }
 
 fn pick<S: Element, D: Element>(scaling: Scaling, isa: Isa) -> Row {
@@ -77,6 +83,8 @@ unsafe fn portable<S: Element, D: Element, const MODE: u8>(
 /// As for [`Row`].
 #[inline(always)]
 unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
+    // One pointer for both tells the compiler that cells in place meet nothing but themselves.
+    let src = if size_of::<S>() == size_of::<D>() && dst.addr() == src.addr() { dst.cast() } else { src };
     for i in 0..n {
         // SAFETY: i < n. Each cell is read before it is written, so that in-place runs are right as well.
         unsafe {

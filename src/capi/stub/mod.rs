@@ -20,16 +20,13 @@ mod convolution_backward;
 mod convolution_forward;
 mod ctc;
 mod dropout;
-mod filter;
 mod fused;
 #[cfg(not(feature = "cudnn8"))]
 mod gnn;
 mod internal;
 mod lrn;
 mod normalization;
-mod pointwise;
 mod pooling;
-mod reduce;
 mod removed_algorithm;
 mod removed_convolution;
 mod removed_rnn;

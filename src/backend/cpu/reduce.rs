@@ -1,0 +1,395 @@
+//! ReduceTensor: tiles of outputs times chunks of what they reduce, joined in the one tree that [`Reduce`] describes.
+//!
+//! Where neighbours in memory belong to one output, its elements come in blocks; where they belong to neighbouring
+//! outputs, one element of each comes as a row. Chunks are whole subtrees, so that nothing depends on their number.
+
+mod sequence;
+mod tree;
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use self::sequence::{Blocks, Loader, Steps};
+use self::tree::{Kernels, Lanes, Subtrees};
+use super::strided::copy_strided;
+use super::{Machine, row, threads};
+use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
+use crate::backend::reference::store_index;
+use crate::error::{Error, Result};
+use crate::ops::{NanRule, Reduce, Scaling};
+
+/// Bytes read below which waking threads costs more than it saves.
+const THREADING_BYTES: usize = 256 << 10;
+
+/// Tasks per thread, so that a thread that was held up leaves work to the others.
+const TASKS_PER_THREAD: usize = 4;
+
+/// Bytes of one row of numbers: the lanes of a block, 32 rows, stay in the first-level cache.
+const ROW_BYTES: usize = 512;
+
+/// Blocks per chunk at least.
+const CHUNK_BLOCKS: usize = 16;
+
+/// Runs `problem` on `machine`.
+///
+/// # Errors
+/// As for [`crate::backend::run`]; host allocation before anything is written.
+///
+/// # Safety
+/// As for [`crate::backend::run_reduce`].
+pub(in crate::backend) unsafe fn run(
+    problem: &Reduce,
+    dst: *mut u8,
+    src: *const u8,
+    indices: *mut u8,
+    machine: Machine,
+) -> Result<()> {
+    with_real!(problem.compute, T => with_fold!(problem.reduction, F => {
+        let task = Task::<T, F>::new(problem, Places { dst, src, indices }, machine);
+        // SAFETY: handed on.
+        unsafe { task.run(machine) }
+    }))
+}
+
+/// Where the data lies.
+#[derive(Clone, Copy)]
+struct Places {
+    dst: *mut u8,
+    src: *const u8,
+    indices: *mut u8,
+}
+
+// SAFETY: addresses without meaning of their own, as [`crate::backend::Operands`].
+unsafe impl Sync for Places {}
+
+/// Neighbouring outputs along one loop: where each operand is for the first, and how many there are.
+#[derive(Clone, Copy)]
+struct Tile {
+    dst: isize,
+    src: isize,
+    place: i64,
+    width: usize,
+}
+
+struct Task<'a, T, F> {
+    problem: &'a Reduce,
+    places: Places,
+    steps: Steps,
+    loader: Loader,
+    kernels: Kernels<T>,
+    store: row::Row,
+    /// The loops around the tiles, and the loop that tiles cut: extent and strides in scalars.
+    outer: Vec<(usize, [i64; 3])>,
+    along: (usize, [i64; 3]),
+    /// Outputs per tile at most.
+    width: usize,
+    /// Whether elements come as rows.
+    by_rows: bool,
+    fold: PhantomData<fn() -> F>,
+}
+
+/// What one thread needs for its tiles.
+struct Workspace<T> {
+    blocks: Box<Blocks>,
+    lanes: Lanes<T>,
+    subtrees: Subtrees<T>,
+    values: Vec<T>,
+    firsts: Vec<i64>,
+}
+
+impl<'a, T: Real, F: Fold> Task<'a, T, F> {
+    fn new(problem: &'a Reduce, places: Places, machine: Machine) -> Self {
+        let cell = problem.src.size();
+        let steps = Steps::new(problem);
+        let mut outer: Vec<_> =
+            problem.outputs.axes().iter().map(|axis| (axis.extent as usize, axis.strides)).collect();
+        // The loop along which the source's neighbours lie closest.
+        let reach = |axis: &(usize, [i64; 3])| match axis.1[1] {
+            0 => usize::MAX,
+            stride => stride.unsigned_abs() as usize * cell,
+        };
+        let closest = (0..outer.len()).min_by_key(|&i| reach(&outer[i]));
+        let by_rows = closest.is_some_and(|i| reach(&outer[i]) < steps.inner_step());
+        let along = match closest.filter(|_| by_rows).or(outer.len().checked_sub(1)) {
+            Some(i) => outer.remove(i),
+            None => (1, [1; 3]),
+        };
+        Task {
+            problem,
+            places,
+            steps,
+            loader: Loader {
+                cell,
+                is_real: problem.src == T::SCALAR,
+                widen: row::between(problem.src, T::SCALAR, Scaling::MOVE, machine.isa),
+            },
+            kernels: Kernels::of::<F>(machine.isa),
+            store: row::between(T::SCALAR, problem.dst, problem.scaling, machine.isa),
+            width: (ROW_BYTES / size_of::<T>()).min(along.0),
+            outer,
+            along,
+            by_rows,
+            fold: PhantomData,
+        }
+    }
+
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn run(&self, machine: Machine) -> Result<()> {
+        let tiles = self.outer.iter().map(|l| l.0).product::<usize>() * self.along.0.div_ceil(self.width);
+        let outputs = self.problem.outputs.len() as usize;
+        let bytes = outputs.saturating_mul(self.steps.len).saturating_mul(self.loader.cell);
+        let threads = if bytes < THREADING_BYTES { 1 } else { machine.threads };
+        let wanted = if threads > 1 { threads * TASKS_PER_THREAD } else { 1 };
+        let blocks = self.steps.len.div_ceil(Reduce::BLOCK);
+        if tiles < wanted && blocks >= 2 * CHUNK_BLOCKS {
+            let chunk = blocks.div_ceil(wanted.div_ceil(tiles)).next_power_of_two().max(CHUNK_BLOCKS);
+            // SAFETY: handed on.
+            return unsafe { self.in_chunks(threads, tiles, chunk * Reduce::BLOCK) };
+        }
+        let tasks = tiles.min(wanted);
+        let bound = |task: usize| (tiles as u128 * task as u128 / tasks as u128) as usize;
+        threads::run(threads, tasks, &|task| {
+            let mut work = self.workspace();
+            for tile in bound(task)..bound(task + 1) {
+                let tile = self.tile(tile);
+                // SAFETY: the tile's outputs and their elements are the caller's promise.
+                unsafe {
+                    self.join(tile, 0..self.steps.len, &mut work);
+                    if self.problem.indices.is_some() {
+                        self.find(tile, 0..self.steps.len, &mut work);
+                    }
+                    self.finish(tile, &mut work);
+                }
+            }
+        })
+    }
+
+    /// Divides what each output reduces among tasks, for there are too few outputs to divide.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run); `chunk` is a block times a power of two.
+    unsafe fn in_chunks(&self, threads: usize, tiles: usize, chunk: usize) -> Result<()> {
+        let chunks = self.steps.len.div_ceil(chunk);
+        let range = |task: usize| {
+            let first = task % chunks * chunk;
+            first..(first + chunk).min(self.steps.len)
+        };
+        let slots = tiles * chunks;
+        let joined = slots_of::<(Vec<T>, Vec<i64>)>(slots)?;
+        let each_chunk = |f: &(dyn Fn(usize, &mut Workspace<T>) + Sync)| {
+            threads::run(threads, slots, &|task| {
+                let mut work = self.workspace();
+                f(task, &mut work);
+                let mut slot = lock(&joined[task]);
+                (slot.0, slot.1) = (work.values, work.firsts);
+            })
+        };
+        each_chunk(&|task, work| {
+            // SAFETY: the tile's elements are the caller's promise.
+            unsafe { self.join(self.tile(task / chunks), range(task), work) };
+        })?;
+        let mut finished: Vec<Workspace<T>> = Vec::new();
+        for tile in 0..tiles {
+            let mut work = self.workspace();
+            let mut subtrees = Subtrees::new(self.width);
+            for slot in &joined[tile * chunks..][..chunks] {
+                subtrees.push(&lock(slot).0, &self.kernels);
+            }
+            work.values.copy_from_slice(subtrees.root(&self.kernels));
+            finished.push(work);
+        }
+        if self.problem.indices.is_some() {
+            let results: Vec<&[T]> = finished.iter().map(|work| &work.values[..]).collect();
+            each_chunk(&|task, work| {
+                work.values.copy_from_slice(results[task / chunks]);
+                // SAFETY: the tile's elements are the caller's promise.
+                unsafe { self.find(self.tile(task / chunks), range(task), work) };
+            })?;
+        }
+        for (tile, work) in finished.iter_mut().enumerate() {
+            for slot in &joined[tile * chunks..][..chunks] {
+                work.firsts
+                    .iter_mut()
+                    .zip(&lock(slot).1)
+                    .for_each(|(first, &other)| *first = other.min(*first));
+            }
+            // SAFETY: the tile's outputs are the caller's promise.
+            unsafe { self.finish(self.tile(tile), work) };
+        }
+        Ok(())
+    }
+
+    fn workspace(&self) -> Workspace<T> {
+        Workspace {
+            blocks: Box::new(Blocks::new()),
+            lanes: Lanes::new(self.width),
+            subtrees: Subtrees::new(if self.by_rows { self.width } else { 1 }),
+            values: vec![T::ZERO; self.width],
+            firsts: vec![i64::MAX; self.width],
+        }
+    }
+
+    fn tile(&self, number: usize) -> Tile {
+        let cuts = self.along.0.div_ceil(self.width);
+        let first = number % cuts * self.width;
+        let mut at = self.problem.outputs.offsets;
+        let mut add = |strides: [i64; 3], turn: usize| {
+            (0..3).for_each(|k| at[k] += strides[k] * turn as i64);
+        };
+        add(self.along.1, first);
+        let mut rest = number / cuts;
+        for &(extent, strides) in self.outer.iter().rev() {
+            add(strides, rest % extent);
+            rest /= extent;
+        }
+        Tile {
+            dst: at[0] as isize * self.problem.dst.size() as isize,
+            src: at[1] as isize * self.loader.cell as isize,
+            place: at[2],
+            width: self.width.min(self.along.0 - first),
+        }
+    }
+
+    /// Bytes from output to output of a tile, in the source.
+    fn src_step(&self) -> isize {
+        self.along.1[1] as isize * self.loader.cell as isize
+    }
+
+    /// Joins these positions of every output of a tile, into `work.values`.
+    ///
+    /// # Safety
+    /// The elements are readable.
+    unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T>) {
+        let Workspace { blocks, lanes, subtrees, values, .. } = work;
+        let start = self.places.src.wrapping_offset(tile.src);
+        let block_ranges =
+            range.clone().step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(range.end));
+        if self.by_rows {
+            subtrees.clear();
+            for block in block_ranges {
+                let mut i = 0;
+                self.steps.each(block, |offset, _| {
+                    // SAFETY: a row of elements that the caller promises; the lane has room for its numbers.
+                    unsafe {
+                        let from = start.wrapping_offset(offset);
+                        let row = self.loader.row::<T>(from, self.src_step(), tile.width, blocks);
+                        (self.kernels.add_row)(lanes.lane::<F>(i), row, tile.width);
+                    }
+                    i += 1;
+                });
+                subtrees.push(lanes.joined(&self.kernels), &self.kernels);
+            }
+            values.copy_from_slice(subtrees.root(&self.kernels));
+            return;
+        }
+        for (j, value) in values.iter_mut().enumerate().take(tile.width) {
+            let start = start.wrapping_offset(j as isize * self.src_step());
+            subtrees.clear();
+            for block in block_ranges.clone() {
+                let count = block.len();
+                // SAFETY: a block of elements that the caller promises.
+                let joined = unsafe {
+                    let elements = self.loader.block::<T>(&self.steps, start, block, blocks);
+                    (self.kernels.block)(elements, count)
+                };
+                subtrees.push(&[joined], &self.kernels);
+            }
+            *value = subtrees.root(&self.kernels)[0];
+        }
+    }
+
+    /// Finds among these positions the lowest index of an element that was selected, given `work.values`, into
+    /// `work.firsts`.
+    ///
+    /// # Safety
+    /// The elements are readable.
+    unsafe fn find(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T>) {
+        let Workspace { blocks, values, firsts, .. } = work;
+        let start = self.places.src.wrapping_offset(tile.src);
+        firsts.fill(i64::MAX);
+        if self.by_rows {
+            self.steps.each(range, |offset, index| {
+                // SAFETY: a row of elements that the caller promises.
+                unsafe {
+                    let from = start.wrapping_offset(offset);
+                    let row = self.loader.row::<T>(from, self.src_step(), tile.width, blocks);
+                    for j in 0..tile.width {
+                        if is_selected(F::map(row.add(j).read()), values[j]) {
+                            firsts[j] = firsts[j].min(index);
+                        }
+                    }
+                }
+            });
+            return;
+        }
+        for j in 0..tile.width {
+            let start = start.wrapping_offset(j as isize * self.src_step());
+            for first in range.clone().step_by(Reduce::BLOCK) {
+                if firsts[j] == 0 {
+                    break;
+                }
+                let block = first..(first + Reduce::BLOCK).min(range.end);
+                // SAFETY: a block of elements that the caller promises.
+                let elements = unsafe { self.loader.block::<T>(&self.steps, start, block.clone(), blocks) };
+                for position in block {
+                    // SAFETY: inside the block.
+                    let x = unsafe { elements.add(position - first).read() };
+                    if is_selected(F::map(x), values[j]) {
+                        firsts[j] = firsts[j].min(self.steps.index(position));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Turns `work.values` into results and stores them, and the indices.
+    ///
+    /// # Safety
+    /// The tile's outputs are writable, and readable if `beta != 0`; so are its indices, if some are written.
+    unsafe fn finish(&self, tile: Tile, work: &mut Workspace<T>) {
+        let Workspace { blocks, values, firsts, .. } = work;
+        let Reduce { reduction, scaling, dst, .. } = *self.problem;
+        for value in values.iter_mut() {
+            *value = finish(reduction, *value, self.steps.len as i64);
+        }
+        if let Some(width) = self.problem.indices {
+            for (j, &first) in firsts.iter().enumerate().take(tile.width) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    store_index(self.places.indices, width, tile.place + j as i64 * self.along.1[2], first)
+                };
+            }
+        }
+        let (cell, step) = (dst.size(), self.along.1[0] as isize * dst.size() as isize);
+        let to = self.places.dst.wrapping_offset(tile.dst);
+        let results = values.as_ptr().cast::<u8>();
+        // SAFETY: the caller's promise; a buffer holds more cells than a tile has.
+        unsafe {
+            if step == cell as isize {
+                return (self.store)(to, results, tile.width, scaling);
+            }
+            let buffer = blocks.raw_bytes();
+            if scaling.beta != 0.0 {
+                copy_strided(cell, buffer, cell as isize, to, step, tile.width);
+            }
+            (self.store)(buffer, results, tile.width, scaling);
+            copy_strided(cell, to, step, buffer, cell as isize, tile.width);
+        }
+    }
+}
+
+/// As many empty slots, each for one task's result.
+fn slots_of<S: Default>(count: usize) -> Result<Vec<Mutex<S>>> {
+    let mut slots = Vec::new();
+    let bytes = count.saturating_mul(size_of::<Mutex<S>>());
+    slots.try_reserve_exact(count).map_err(|_| Error::HostAllocation { bytes })?;
+    slots.resize_with(count, Mutex::default);
+    Ok(slots)
+}
+
+/// A panic inside a task is an error of the whole run, so what it left behind is never looked at.
+fn lock<S>(slot: &Mutex<S>) -> std::sync::MutexGuard<'_, S> {
+    slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,235 @@
+//! Walking what an output reduces: from any position, by whole blocks or element by element.
+
+use std::ops::Range;
+
+use crate::backend::cpu::row::Row;
+use crate::backend::cpu::strided::copy_strided;
+use crate::backend::function::Real;
+use crate::layout::LoopNest;
+use crate::ops::{Reduce, Scaling};
+
+/// A sequence in bytes.
+pub(super) struct Steps {
+    pieces: Vec<Piece>,
+    pub len: usize,
+}
+
+struct Piece {
+    /// Extent, step in bytes, step of the index; outermost first, at least one.
+    loops: Vec<(usize, isize, i64)>,
+    /// Offset in bytes and index of the first element.
+    start: (isize, i64),
+    len: usize,
+}
+
+/// A place in a sequence: bytes from the output's start, index, and how many more elements follow evenly.
+#[derive(Clone, Copy)]
+struct Run {
+    offset: isize,
+    index: i64,
+    len: usize,
+    step: isize,
+    index_step: i64,
+}
+
+impl Steps {
+    pub fn new(problem: &Reduce) -> Self {
+        let cell = problem.src.size() as isize;
+        let piece = |nest: &LoopNest<2>| {
+            let mut loops: Vec<_> = nest
+                .axes()
+                .iter()
+                .map(|a| (a.extent as usize, a.strides[0] as isize * cell, a.strides[1]))
+                .collect();
+            if loops.is_empty() {
+                loops.push((1, cell, 0));
+            }
+            Piece {
+                loops,
+                start: (nest.offsets[0] as isize * cell, nest.offsets[1]),
+                len: nest.len() as usize,
+            }
+        };
+        let pieces: Vec<Piece> = problem.sequence.pieces().iter().map(piece).collect();
+        Steps { len: pieces.iter().map(|p| p.len).sum(), pieces }
+    }
+
+    /// The smallest step between neighbours, in bytes.
+    pub fn inner_step(&self) -> usize {
+        self.pieces[0].loops.last().map_or(0, |l| if l.0 > 1 { l.1.unsigned_abs() } else { usize::MAX })
+    }
+
+    /// Calls `f` with the even runs of the positions in `range`, in order, until it returns `false`.
+    fn runs(&self, range: Range<usize>, mut f: impl FnMut(Run) -> bool) {
+        let mut first = 0;
+        for piece in &self.pieces {
+            let from = range.start.max(first);
+            let to = range.end.min(first + piece.len);
+            if from < to && !piece.runs(from - first..to - first, &mut f) {
+                return;
+            }
+            first += piece.len;
+        }
+    }
+
+    /// Calls `f` with offset and index of every position in `range`, in order.
+    pub fn each(&self, range: Range<usize>, mut f: impl FnMut(isize, i64)) {
+        self.runs(range, |run| {
+            for i in 0..run.len {
+                f(run.offset + i as isize * run.step, run.index + i as i64 * run.index_step);
+            }
+            true
+        });
+    }
+
+    /// The index of a position.
+    pub fn index(&self, position: usize) -> i64 {
+        let mut index = 0;
+        self.runs(position..position + 1, |run| {
+            index = run.index;
+            false
+        });
+        index
+    }
+}
+
+impl Piece {
+    fn runs(&self, range: Range<usize>, f: &mut impl FnMut(Run) -> bool) -> bool {
+        let mut turns = [0; crate::layout::MAX_AXES];
+        let (mut offset, mut index) = self.start;
+        let mut rest = range.start;
+        for (turn, &(extent, step, index_step)) in turns.iter_mut().zip(&self.loops).rev() {
+            if rest == 0 {
+                break;
+            }
+            *turn = rest % extent;
+            rest /= extent;
+            offset += *turn as isize * step;
+            index += *turn as i64 * index_step;
+        }
+        let inner = self.loops.len() - 1;
+        let (extent, step, index_step) = self.loops[inner];
+        let mut left = range.len();
+        loop {
+            let len = left.min(extent - turns[inner]);
+            if !f(Run { offset, index, len, step, index_step }) {
+                return false;
+            }
+            left -= len;
+            if left == 0 {
+                return true;
+            }
+            offset -= turns[inner] as isize * step;
+            index -= turns[inner] as i64 * index_step;
+            turns[inner] = 0;
+            for (turn, &(extent, step, index_step)) in turns[..inner].iter_mut().zip(&self.loops).rev() {
+                *turn += 1;
+                offset += step;
+                index += index_step;
+                if *turn < extent {
+                    break;
+                }
+                offset -= extent as isize * step;
+                index -= extent as i64 * index_step;
+                *turn = 0;
+            }
+        }
+    }
+}
+
+/// Brings elements of the source into the computation type.
+#[derive(Clone, Copy)]
+pub(super) struct Loader {
+    pub cell: usize,
+    /// Whether the source is of the computation type.
+    pub is_real: bool,
+    pub widen: Row,
+}
+
+/// Room for a block of any scalar, twice: as they are and converted.
+pub(super) struct Blocks {
+    raw: [u64; Reduce::BLOCK],
+    wide: [u64; Reduce::BLOCK],
+}
+
+impl Blocks {
+    pub fn new() -> Self {
+        Blocks { raw: [0; Reduce::BLOCK], wide: [0; Reduce::BLOCK] }
+    }
+
+    /// Room for [`Reduce::BLOCK`] cells of any scalar.
+    pub fn raw_bytes(&mut self) -> *mut u8 {
+        self.raw.as_mut_ptr().cast()
+    }
+}
+
+impl Loader {
+    /// The elements at these positions, side by side: where they are, or in `blocks`.
+    ///
+    /// # Safety
+    /// They are readable around `start`; there are at most [`Reduce::BLOCK`].
+    pub unsafe fn block<T: Real>(
+        &self,
+        steps: &Steps,
+        start: *const u8,
+        range: Range<usize>,
+        blocks: &mut Blocks,
+    ) -> *const T {
+        let count = range.len();
+        let (raw, wide) = (blocks.raw.as_mut_ptr().cast::<u8>(), blocks.wide.as_mut_ptr().cast::<u8>());
+        let gathered = if self.is_real { wide } else { raw };
+        let mut place = std::ptr::null::<u8>();
+        let mut done = 0;
+        steps.runs(range, |run| {
+            let from = start.wrapping_offset(run.offset);
+            if run.len == count && run.step == self.cell as isize {
+                place = from;
+                return false;
+            }
+            // SAFETY: the run's elements are readable and the buffer has room for all of the block.
+            unsafe {
+                let to = gathered.add(done * self.cell);
+                copy_strided(self.cell, to, self.cell as isize, from, run.step, run.len);
+            }
+            done += run.len;
+            true
+        });
+        let place = if place.is_null() { gathered.cast_const() } else { place };
+        if self.is_real {
+            return place.cast();
+        }
+        // SAFETY: `count` elements lie there, and the buffer holds as many numbers.
+        unsafe { (self.widen)(wide, place, count, Scaling::MOVE) };
+        wide.cast_const().cast()
+    }
+
+    /// `width` elements `step` bytes apart, side by side: where they are, or in `blocks`.
+    ///
+    /// # Safety
+    /// They are readable; `width` is at most [`Reduce::BLOCK`].
+    pub unsafe fn row<T: Real>(
+        &self,
+        from: *const u8,
+        step: isize,
+        width: usize,
+        blocks: &mut Blocks,
+    ) -> *const T {
+        let (raw, wide) = (blocks.raw.as_mut_ptr().cast::<u8>(), blocks.wide.as_mut_ptr().cast::<u8>());
+        let contiguous = step == self.cell as isize;
+        // SAFETY: the caller's promise; either buffer has room for the row.
+        unsafe {
+            if self.is_real {
+                if contiguous {
+                    return from.cast();
+                }
+                copy_strided(self.cell, wide, self.cell as isize, from, step, width);
+            } else if contiguous {
+                (self.widen)(wide, from, width, Scaling::MOVE);
+            } else {
+                copy_strided(self.cell, raw, self.cell as isize, from, step, width);
+                (self.widen)(wide, raw, width, Scaling::MOVE);
+            }
+        }
+        wide.cast_const().cast()
+    }
+}

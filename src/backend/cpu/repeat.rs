@@ -1,0 +1,72 @@
+//! Sources that repeat along a contiguous destination: one cell (the bias of NCHW), or one short row again and again
+//! (the bias of NHWC). The repetition is laid out in a buffer once per tile. Any pair of types.
+
+use std::mem::MaybeUninit;
+
+use super::shape::Shape;
+use super::strided::copy_strided;
+use super::{Machine, grid::Grid, row};
+use crate::backend::Operands;
+use crate::error::Result;
+
+/// Bytes of the buffer: it stays in the first-level cache beside the destination.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// Bytes of a row from which on it is not worth repeating: rows of that length are fast as they are.
+const LONG_ROW: usize = 2 << 10;
+
+/// Cells per tile, so that a long run can be divided among threads.
+const TILE_CELLS: usize = 16 << 10;
+
+/// The loop that repeats, and the cells of what it repeats.
+fn classify(shape: &Shape) -> Option<(usize, usize)> {
+    let last = shape.loops().len() - 1;
+    let inner = shape.loops()[last];
+    if inner.dst == shape.dst_cell as isize && inner.src == 0 {
+        return Some((last, 1));
+    }
+    let outer = *shape.loops().get(last.checked_sub(1)?)?;
+    let follows = outer.src == 0 && outer.dst == inner.dst * inner.extent as isize;
+    let short = inner.extent * shape.src_cell.max(shape.dst_cell) <= LONG_ROW;
+    (shape.is_run(inner) && follows && short).then_some((last - 1, inner.extent))
+}
+
+pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
+    classify(shape).is_some()
+}
+
+/// # Safety
+/// As for [`crate::backend::run`], and the problem was accepted.
+pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
+    let Some((index, period)) = classify(shape) else { return Ok(()) };
+    let merged = shape.dst_cell / shape.transform.dst.size();
+    let row = row::row(shape.transform, machine.isa);
+    let scaling = shape.transform.scaling;
+    let (src_bytes, dst_bytes) = (period * shape.src_cell, period * shape.dst_cell);
+    // The row itself, if there is one, is covered by every tile of the loop around it.
+    let loops = if period == 1 { shape.loops() } else { &shape.loops()[..=index] };
+    let grid = Grid::new(loops, shape.start, [(index, (TILE_CELLS / period).max(1))]);
+    grid.run(machine, shape.bytes(), operands, |tile| {
+        let mut buffer = [MaybeUninit::<u128>::uninit(); BUFFER_BYTES / 16];
+        let buffer = buffer.as_mut_ptr().cast::<u8>();
+        let repeats = tile.extents[0];
+        let held = repeats.min(BUFFER_BYTES / src_bytes);
+        // SAFETY: every cell of the tile belongs to the nest, and `held` repeats fit the buffer, which is aligned for
+        // every scalar.
+        unsafe {
+            if period == 1 {
+                copy_strided(shape.src_cell, buffer, shape.src_cell as isize, tile.src, 0, held);
+            } else {
+                for i in 0..held {
+                    buffer.add(i * src_bytes).copy_from_nonoverlapping(tile.src, src_bytes);
+                }
+            }
+            let mut done = 0;
+            while done < repeats {
+                let now = held.min(repeats - done);
+                row(tile.dst.add(done * dst_bytes), buffer, now * period * merged, scaling);
+                done += now;
+            }
+        }
+    })
+}

@@ -1,0 +1,110 @@
+//! One value in every cell.
+
+use super::shape::with_cell;
+use super::{Isa, Machine, grid::Grid, tile};
+use crate::error::Result;
+use crate::layout::Axis;
+use crate::ops::Set;
+
+/// Bytes per tile at most, so that one long run can be divided among threads.
+const TILE_BYTES: usize = 512 << 10;
+
+/// Bytes from which on the destination is larger than the caches, so that writing past them saves reading it first.
+const STREAM_BYTES: usize = 16 << 20;
+
+/// # Safety
+/// Every cell of the nest is writable and aligned to its scalar.
+pub(in crate::backend) unsafe fn run(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
+    let cell = set.dst.size();
+    let one = [Axis { extent: 1, strides: [1] }];
+    let axes = if set.nest.axes().is_empty() { &one } else { set.nest.axes() };
+    let loops = axes.iter().map(|a| (a.extent as usize, [a.strides[0] as isize * cell as isize]));
+    let step = axes[axes.len() - 1].strides[0] as isize * cell as isize;
+    let start = [set.nest.offsets[0] as isize * cell as isize];
+    let grid = Grid::over(loops, start, [(axes.len() - 1, TILE_BYTES / cell)]);
+    let bytes = set.nest.len() as usize * cell;
+    let pattern = pattern(set);
+    let uniform = pattern.iter().all(|&byte| byte == pattern[0]);
+    let streams = bytes >= STREAM_BYTES;
+    grid.for_each(machine, bytes, [dst], |[dst], [n]| {
+        // SAFETY: every cell that the tile touches belongs to the nest.
+        unsafe {
+            if step != cell as isize {
+                strided(cell, dst, step, n, &pattern);
+            } else if uniform && !streams {
+                dst.write_bytes(pattern[0], n * cell);
+            } else {
+                run_of(cell, dst, n, &pattern, streams, machine.isa);
+            }
+        }
+    })
+}
+
+/// A cache line full of the cell.
+fn pattern(set: &Set) -> [u8; 64] {
+    let cell = set.cell.to_le_bytes();
+    std::array::from_fn(|i| cell[i % set.dst.size()])
+}
+
+/// # Safety
+/// `n` cells are writable at these steps.
+unsafe fn strided(cell: usize, dst: *mut u8, step: isize, n: usize, pattern: &[u8; 64]) {
+    with_cell!(cell, W => {
+        // SAFETY: the pattern is longer than any cell; the cells are the caller's promise.
+        unsafe {
+            let value = pattern.as_ptr().cast::<W>().read_unaligned();
+            for i in 0..n as isize {
+                dst.offset(i * step).cast::<W>().write_unaligned(value);
+            }
+        }
+    });
+}
+
+/// # Safety
+/// `n` cells are writable at `dst`, which is aligned to the cell.
+unsafe fn run_of(cell: usize, dst: *mut u8, n: usize, pattern: &[u8; 64], streams: bool, isa: Isa) {
+    // Whole lines start at a multiple of the cell, as the cell divides the line and `dst` is aligned to it.
+    let head = dst.align_offset(64).min(n * cell);
+    let lines = (n * cell - head) / 64;
+    // SAFETY: the three parts are the run.
+    unsafe {
+        strided(cell, dst, cell as isize, head / cell, pattern);
+        fill_lines(dst.add(head), lines, pattern, streams, isa);
+        let done = head + lines * 64;
+        strided(cell, dst.add(done), cell as isize, n - done / cell, pattern);
+    }
+}
+
+/// # Safety
+/// `lines` times 64 bytes are writable at `dst`, which is 64-byte aligned.
+unsafe fn fill_lines(dst: *mut u8, lines: usize, pattern: &[u8; 64], streams: bool, isa: Isa) {
+    #[cfg(target_arch = "x86_64")]
+    if streams && isa.has_avx2() {
+        // SAFETY: handed on; the processor has AVX2.
+        unsafe { stream_lines(dst, lines, pattern) };
+        tile::fence();
+        return;
+    }
+    let _ = (streams, isa);
+    for i in 0..lines {
+        // SAFETY: a line of the run.
+        unsafe { dst.add(i * 64).cast::<[u8; 64]>().write(*pattern) };
+    }
+}
+
+/// # Safety
+/// As for [`fill_lines`]; whoever hands the result to another thread must first call [`tile::fence`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn stream_lines(dst: *mut u8, lines: usize, pattern: &[u8; 64]) {
+    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_stream_si256};
+    // SAFETY: the pattern is 64 bytes long; the lines are the caller's promise.
+    unsafe {
+        let halves = [0, 32].map(|at| _mm256_loadu_si256(pattern.as_ptr().add(at).cast()));
+        for i in 0..lines {
+            let line = dst.add(i * 64).cast::<__m256i>();
+            _mm256_stream_si256(line, halves[0]);
+            _mm256_stream_si256(line.add(1), halves[1]);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! ReduceTensor and the sizes of its indices and workspace.
+
+use std::ffi::c_void;
+
+use super::arg::{self, Out};
+use super::guard::entry;
+use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
+use super::{context, log, reduce, tensor, transform};
+use crate::error::{Error, Result};
+use crate::exec::ReduceBuffers;
+use crate::mode::Mode;
+use crate::ops::ReducePlan;
+use crate::ops::reduce::{WORKSPACE_BYTES, indices_size};
+
+/// Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices.
+///
+/// One index per element of C: 4 bytes each, 8 for 64BIT_INDICES (in strict mode 4 whatever their type, as observed on
+/// 9.27.0, and 32-bit indices are written). Indices of 8 and 16 bits need no more than their own size.
+///
+/// Status: BAD_PARAM for a handle or descriptor that is not alive, if `sizeInBytes` is NULL, or if a dimension of C is
+/// neither that of A nor 1.
+///
+/// # Safety
+/// `sizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
+    handle: cudnnHandle_t,
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
+    aDesc: cudnnTensorDescriptor_t,
+    cDesc: cudnnTensorDescriptor_t,
+    sizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, reduceTensorDesc={reduceTensorDesc:p}, aDesc={aDesc:p}, cDesc={cDesc:p}, \
+         sizeInBytes={sizeInBytes:p}"
+    );
+    entry("cudnnGetReductionIndicesSize", arguments, || {
+        context::check(handle)?;
+        let desc = reduce::get(reduceTensorDesc, "reduceTensorDesc")?;
+        let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+        out.set(indices_size(&desc, &a, &c, Mode::current())?);
+        Ok(())
+    })
+}
+
+/// Bytes of workspace to hand to cudnnReduceTensor: 16.
+///
+/// The reduction works without; the size is not 0 because a driver-level allocation of 0 bytes fails. Outside
+/// strict mode cudnnReduceTensor takes NULL and 0 as well.
+///
+/// Status: BAD_PARAM for a handle or descriptor that is not alive or if `sizeInBytes` is NULL.
+///
+/// # Safety
+/// `sizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
+    handle: cudnnHandle_t,
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
+    aDesc: cudnnTensorDescriptor_t,
+    cDesc: cudnnTensorDescriptor_t,
+    sizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, reduceTensorDesc={reduceTensorDesc:p}, aDesc={aDesc:p}, cDesc={cDesc:p}, \
+         sizeInBytes={sizeInBytes:p}"
+    );
+    entry("cudnnGetReductionWorkspaceSize", arguments, || {
+        context::check(handle)?;
+        reduce::get(reduceTensorDesc, "reduceTensorDesc")?;
+        tensor::get(aDesc, "aDesc")?;
+        tensor::get(cDesc, "cDesc")?;
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+        out.set(WORKSPACE_BYTES);
+        Ok(())
+    })
+}
+
+/// `C = alpha * reduce(A) + beta * C` over the dimensions where C has extent 1.
+///
+/// ADD, MUL, MIN, MAX, AMAX (largest absolute value), AVG, NORM1 (sum of absolute values), NORM2 (root of the sum of
+/// squares, which are not scaled against overflow) and MUL_NO_ZEROS (product of what is not zero, 1 if all is). A and C
+/// have one rank (2 to 8), each dimension of C is that of A or 1, any strides and layouts; where nothing is reduced each
+/// element is its own result (its absolute value for AMAX, NORM1, NORM2). Elements are converted to the computation type
+/// (double for DOUBLE, else float, also for HALF) and joined there in a tree whose shape depends on their number alone:
+/// the same bits for any number of threads, and a sum is off by at most `26 + log2(n)` roundings. Then alpha, beta and
+/// the type of C apply as for cudnnTransformTensor: the factors are host `double` if C is DOUBLE, else `float`; with
+/// beta = 0, C is never read. MIN, MAX and AMAX leave NaNs out or hand them on, as the descriptor says; of nothing but
+/// NaNs they make NaN. A and C may overlap: the result is as if all of A were read first.
+///
+/// If the descriptor asks for indices, MIN, MAX and AMAX write for every element of C, in row-major order of its
+/// dimensions, the position of the result among the reduced elements, row-major over the reduced dimensions, the
+/// first one of equals. Other operations write none; without them `indices` and `indicesSizeInBytes` are ignored. The
+/// workspace is not used.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer off
+/// its element's alignment; BAD_PARAM if ranks differ, a dimension of C is neither that of A nor 1, or the types are a
+/// combination that the original refuses so; NOT_SUPPORTED for NCHW_VECT_C of a type of one channel and for index types
+/// that cannot count the reduced elements; BAD_PARAM if C repeats an address through stride 0 or the indices are NULL
+/// or too small. In strict mode BAD_PARAM for 2 dimensions, where nothing is reduced, and for a workspace or indices
+/// below the queried size; NOT_SUPPORTED for other types (observed on 9.27.0). A failing call writes nothing.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; `A` is NULL or valid for reads of the whole span of `aDesc`,
+/// `C` for reads and writes of that of `cDesc`, `indices` for writes of `indicesSizeInBytes`; no other thread writes any
+/// of them meanwhile.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnReduceTensor(
+    handle: cudnnHandle_t,
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
+    indices: *mut c_void,
+    indicesSizeInBytes: usize,
+    workspace: *mut c_void,
+    workspaceSizeInBytes: usize,
+    alpha: *const c_void,
+    aDesc: cudnnTensorDescriptor_t,
+    A: *const c_void,
+    beta: *const c_void,
+    cDesc: cudnnTensorDescriptor_t,
+    C: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, reduceTensorDesc={reduceTensorDesc:p}, indices={indices:p}, \
+         indicesSizeInBytes={indicesSizeInBytes}, workspace={workspace:p}, \
+         workspaceSizeInBytes={workspaceSizeInBytes}, alpha={alpha:p}, aDesc={aDesc:p}, A={A:p}, beta={beta:p}, \
+         cDesc={cDesc:p}, C={C:p}"
+    );
+    entry("cudnnReduceTensor", arguments, || {
+        context::with(handle, |context| {
+            let desc = reduce::get(reduceTensorDesc, "reduceTensorDesc")?;
+            let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
+            arg::data(A, a.data_type().scalar().size(), "A")?;
+            arg::data(C, c.data_type().scalar().size(), "C")?;
+            let mode = Mode::current();
+            let plan = ReducePlan::new(&desc, &a, &c, scaling, mode)?;
+            if mode.is_strict() {
+                check_size("workspaceSizeInBytes", workspaceSizeInBytes, WORKSPACE_BYTES)?;
+                check_size("indicesSizeInBytes", indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?)?;
+            }
+            if plan.indices_bytes() > 0 {
+                check_size("indicesSizeInBytes", indicesSizeInBytes, plan.indices_bytes())?;
+                arg::required(indices, "indices")?;
+            }
+            log::information(format_args!("cudnnReduceTensor: {plan}"));
+            let buffers = ReduceBuffers { a: A.cast(), c: C.cast(), indices: indices.cast() };
+            // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
+            // the plan's; the indices are large enough.
+            unsafe { context.reduce(&plan, buffers) }
+        })
+    })
+}
+
+/// Refuses a buffer below the size that is needed.
+fn check_size(argument: &'static str, size: usize, needed: usize) -> Result<()> {
+    if size >= needed {
+        return Ok(());
+    }
+    Err(Error::argument(argument, size as i64, format!("{needed} bytes are needed")))
+}

@@ -1,0 +1,55 @@
+//! AddTensor: a transform whose source is broadcast.
+
+use super::agree::{self, Named};
+use super::{FillPlan, Scaling, TransformPlan};
+use crate::desc::TensorDescriptor;
+use crate::error::{Error, Result};
+use crate::mode::Mode;
+
+/// What `C = alpha * A + beta * C` comes down to.
+#[derive(Clone, Copy, Debug)]
+pub enum AddPlan {
+    /// A is read, element by element or repeatedly.
+    Add(TransformPlan),
+    /// `alpha == 0`: A is not read.
+    Scale(FillPlan),
+}
+
+/// Plans `cudnnAddTensor`: A has the dims of C or 1, each by itself.
+///
+/// # Errors
+/// In this order. Bad parameter: types or ranks differ, in strict mode fewer than 4 dimensions, a dim of A is
+/// neither 1 nor that of C. Not supported, in strict mode: more than 5 dimensions, NCHW_VECT_C, other types than
+/// FLOAT, DOUBLE, HALF, INT8 and BFLOAT16. Bad parameter: C repeats an address through stride 0.
+pub fn plan(a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: Mode) -> Result<AddPlan> {
+    let (small, large) = (Named { name: "aDesc", tensor: a }, Named { name: "cDesc", tensor: c });
+    if a.data_type() != c.data_type() {
+        return Err(Error::mismatch(format!(
+            "aDesc is {:?} and cDesc {:?}: the types must be equal",
+            a.data_type(),
+            c.data_type()
+        )));
+    }
+    agree::check_rank(small, large)?;
+    if mode.is_strict() {
+        agree::strict_low_rank(large)?;
+    }
+    agree::check_broadcast(small, large)?;
+    if mode.is_strict() {
+        agree::strict_form(small)?;
+        agree::strict_form(large)?;
+        if !agree::strict_type(c.data_type()) {
+            return Err(Error::unsupported(format!("strict mode does not add {:?}", c.data_type())));
+        }
+    }
+    let dst = agree::destination(large)?;
+    let src = agree::broadcast(small, large, &dst.dims)?;
+    if scaling.alpha == 0.0 {
+        return Ok(AddPlan::Scale(FillPlan::of(
+            dst,
+            c.data_type(),
+            super::fill::Value::Times(scaling.beta),
+        )?));
+    }
+    Ok(AddPlan::Add(TransformPlan::of_layouts(src, dst, a, c, scaling)?))
+}

@@ -1,0 +1,138 @@
+//! Agreement between tensors: broadcasting, the ranks and types that strict mode keeps to, destinations, spans.
+
+use super::ByteSpan;
+use crate::desc::TensorDescriptor;
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+
+/// A descriptor with its name in the call.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub name: &'static str,
+    pub tensor: &'a TensorDescriptor,
+}
+
+/// Refuses different ranks, and dims of `small` that are neither those of `large` nor 1.
+///
+/// # Errors
+/// Bad parameter.
+pub(super) fn check_broadcast(small: Named<'_>, large: Named<'_>) -> Result<()> {
+    let (x, y) = (small.tensor.dims(), large.tensor.dims());
+    check_rank(small, large)?;
+    match (0..x.rank()).find(|&k| x[k] != y[k] && x[k] != 1) {
+        Some(k) => Err(Error::mismatch(format!(
+            "dimA[{k}] of {} is {}: neither 1 nor the {} of {}",
+            small.name, x[k], y[k], large.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses different ranks.
+///
+/// # Errors
+/// Bad parameter.
+pub(super) fn check_rank(x: Named<'_>, y: Named<'_>) -> Result<()> {
+    if x.tensor.rank() == y.tensor.rank() {
+        return Ok(());
+    }
+    Err(Error::mismatch(format!(
+        "{} has {} dimensions, {} has {}",
+        x.name,
+        x.tensor.rank(),
+        y.name,
+        y.tensor.rank()
+    )))
+}
+
+/// Where the elements of `small` lie when it is read with the dims of `large`, of which it has passed
+/// [`check_broadcast`].
+///
+/// # Errors
+/// Bad parameter if elements of both hold different numbers of channels, so that equal dims mean different data.
+/// Not supported for a vectorisation that the type does not have.
+pub(super) fn broadcast(small: Named<'_>, large: Named<'_>, dims: &[i64]) -> Result<Layout> {
+    small.tensor.layout()?.broadcast(dims).ok_or_else(|| {
+        Error::mismatch(format!(
+            "elements of {} ({:?}) and {} ({:?}) hold different numbers of channels",
+            small.name,
+            small.tensor.data_type(),
+            large.name,
+            large.tensor.data_type()
+        ))
+    })
+}
+
+/// Where the elements of a destination lie.
+///
+/// # Errors
+/// Bad parameter if it was never set or repeats an address through stride 0. Not supported for a vectorisation
+/// that the type does not have.
+pub(super) fn destination(dst: Named<'_>) -> Result<Layout> {
+    let layout = dst.tensor.layout()?;
+    if layout.dims.rank() == 0 {
+        return Err(Error::mismatch(format!("{} was never set", dst.name)));
+    }
+    if let Some(k) =
+        (0..layout.dims.rank()).find(|&k| layout.dims[k] > layout.block(k) && layout.strides[k] == 0)
+    {
+        let rule = format!("{} is a destination, which may not repeat an address", dst.name);
+        return Err(Error::element("strideA", k, 0, rule));
+    }
+    Ok(layout)
+}
+
+/// The bytes that a layout reaches around its data pointer.
+///
+/// # Errors
+/// Not supported beyond 64 bits.
+pub(super) fn byte_span(layout: &Layout, data_type: DataType) -> Result<ByteSpan> {
+    let size = data_type.scalar().size() as i64;
+    let bytes =
+        |(low, high): (i64, i64)| Some((low.checked_mul(size)?, high.checked_add(1)?.checked_mul(size)?));
+    layout.padded_span().and_then(bytes).ok_or_else(|| Error::unsupported("a tensor's offsets leave 64 bits"))
+}
+
+/// Whether `src` finds each element where `dst` has it, so that both may be the same memory.
+pub(super) fn same_place(src: &Layout, dst: &Layout) -> bool {
+    src.split == dst.split
+        && (0..dst.dims.rank()).all(|k| dst.dims[k] == 1 || src.strides[k] == dst.strides[k])
+}
+
+/// The types that the original computes with element by element.
+pub(super) fn strict_type(data_type: DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Float | DataType::Double | DataType::Half | DataType::Int8 | DataType::Bfloat16
+    )
+}
+
+/// The ranks that the original adds: below are bad parameters, above not supported.
+///
+/// # Errors
+/// As named, in strict mode only; the caller asks for the mode.
+pub(super) fn strict_low_rank(tensor: Named<'_>) -> Result<()> {
+    if tensor.tensor.rank() < 4 {
+        let text =
+            format!("{} has {} dimensions, strict mode computes 4 and 5", tensor.name, tensor.tensor.rank());
+        return Err(Error::mismatch(text));
+    }
+    Ok(())
+}
+
+/// See [`strict_low_rank`]; and no vectors.
+///
+/// # Errors
+/// Not supported.
+pub(super) fn strict_form(tensor: Named<'_>) -> Result<()> {
+    let Named { name, tensor } = tensor;
+    if !(4..=5).contains(&tensor.rank()) {
+        let text = format!("{name} has {} dimensions, strict mode computes 4 and 5", tensor.rank());
+        return Err(Error::unsupported(text));
+    }
+    if tensor.vector().is_some() {
+        return Err(Error::unsupported(format!("{name} is NCHW_VECT_C, which strict mode does not compute")));
+    }
+    Ok(())
+}

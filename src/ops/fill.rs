@@ -1,0 +1,154 @@
+//! SetTensor and ScaleTensor: calls with a destination and no source.
+
+use std::fmt;
+
+use super::agree::{self, Named};
+use super::{ByteSpan, Fill, Number};
+use crate::desc::TensorDescriptor;
+use crate::dtype::convert::{Element, with_element};
+use crate::dtype::{DataType, Scalar};
+use crate::error::{Error, Result};
+use crate::layout::{Layout, LoopNest};
+use crate::mode::Mode;
+
+/// What becomes of every element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// This cell, as the low bits.
+    Cell(u64),
+    /// The old value times this factor, as every scaling computes it; 0 writes zeros without reading.
+    Times(f64),
+}
+
+/// `dst = cell` for every offset of the nest.
+#[derive(Clone, Copy)]
+pub struct Set {
+    /// Offsets in scalars of the destination; canonical.
+    pub nest: LoopNest<1>,
+    /// Scalar type of the destination.
+    pub dst: Scalar,
+    /// The bits to store, zero-extended.
+    pub cell: u64,
+}
+
+/// One part of a [`FillPlan`].
+#[derive(Clone, Copy)]
+pub enum Part {
+    /// Store one value.
+    Set(Set),
+    /// Scale, or write zeros.
+    Fill(Fill),
+}
+
+/// `y = value` or `y = factor * y`, checked and ready to run on any core. Padding of a blocked layout becomes zero.
+#[derive(Clone, Copy, Debug)]
+pub struct FillPlan {
+    dst: Layout,
+    scalar: Scalar,
+    value: Value,
+    span: ByteSpan,
+    ordered: bool,
+}
+
+impl FillPlan {
+    /// Plans `cudnnSetTensor`: every element becomes `value`, rounded once to the tensor's type.
+    ///
+    /// # Errors
+    /// Not supported: the tensor was never set; in strict mode other ranks than 4 and 5, NCHW_VECT_C, integer types
+    /// but INT8. Bad parameter: it repeats an address through stride 0.
+    pub fn set(y: &TensorDescriptor, value: Number, mode: Mode) -> Result<Self> {
+        let named = Named { name: "yDesc", tensor: y };
+        if mode.is_strict() {
+            agree::strict_form(named)?;
+            if !agree::strict_type(y.data_type()) {
+                return Err(Error::unsupported(format!("strict mode does not set {:?}", y.data_type())));
+            }
+        }
+        if !y.is_set() {
+            return Err(Error::unsupported("yDesc was never set"));
+        }
+        let cell = with_element!(y.data_type().scalar(), D => match value {
+            Number::Real(x) => Element::to_bits(<D as Element>::from_f64(x)),
+            Number::Integer(x) => Element::to_bits(<D as Element>::from_i64(x)),
+        });
+        FillPlan::of(agree::destination(named)?, y.data_type(), Value::Cell(cell))
+    }
+
+    /// Plans `cudnnScaleTensor`; products are computed as every scaling is, in `double` for INT32 and INT64.
+    ///
+    /// # Errors
+    /// Not supported, in strict mode: integer types but INT8. Bad parameter: the tensor was never set or repeats
+    /// an address through stride 0.
+    pub fn scale(y: &TensorDescriptor, factor: Number, mode: Mode) -> Result<Self> {
+        if mode.is_strict() && y.is_set() && !agree::strict_type(y.data_type()) {
+            return Err(Error::unsupported(format!("strict mode does not scale {:?}", y.data_type())));
+        }
+        let layout = agree::destination(Named { name: "yDesc", tensor: y })?;
+        let factor = match factor {
+            Number::Real(x) => x,
+            Number::Integer(x) => x as f64,
+        };
+        FillPlan::of(layout, y.data_type(), Value::Times(factor))
+    }
+
+    /// A plan for a destination that was checked.
+    pub(super) fn of(dst: Layout, data_type: DataType, value: Value) -> Result<Self> {
+        let span = agree::byte_span(&dst, data_type)?;
+        Ok(FillPlan { dst, scalar: data_type.scalar(), value, span, ordered: dst.overlaps() })
+    }
+
+    /// The bytes that the tensor reaches.
+    pub fn byte_span(&self) -> ByteSpan {
+        self.span
+    }
+
+    /// Whether addresses repeat, so that scaling must keep the order of the dimensions.
+    pub fn is_ordered(&self) -> bool {
+        self.ordered && matches!(self.value, Value::Times(_))
+    }
+
+    /// Hands every part to `sink`.
+    ///
+    /// # Errors
+    /// The first of `sink`, which ends the plan.
+    pub fn for_each(&self, sink: &mut dyn FnMut(&Part) -> Result<()>) -> Result<()> {
+        let mut outcome = Ok(());
+        crate::layout::nests([&self.dst], &mut |nest| {
+            let nest = if self.is_ordered() { nest } else { nest.canonical() };
+            let part = match self.value {
+                Value::Cell(cell) => Part::Set(Set { nest, dst: self.scalar, cell }),
+                Value::Times(beta) => Part::Fill(Fill { nest, dst: self.scalar, beta }),
+            };
+            if outcome.is_ok() {
+                outcome = sink(&part);
+            }
+        });
+        outcome?;
+        zero_tail(&self.dst, self.scalar, self.ordered).map_or(Ok(()), |fill| sink(&Part::Fill(fill)))
+    }
+}
+
+/// The padding of a blocked destination, which every operation writes as zero.
+pub(super) fn zero_tail(dst: &Layout, scalar: Scalar, ordered: bool) -> Option<Fill> {
+    let nest = dst.tail()?;
+    Some(Fill { nest: if ordered { nest } else { nest.canonical() }, dst: scalar, beta: 0.0 })
+}
+
+/// One line per part, as the log shows it.
+impl fmt::Display for FillPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut result = Ok(());
+        let mut separator = "";
+        let _ = self.for_each(&mut |part| {
+            result = result.and_then(|()| match part {
+                Part::Set(Set { nest, dst, cell }) => {
+                    write!(f, "{separator}set {} to bits {cell:#x} {nest}", dst.name())
+                }
+                Part::Fill(fill) => write!(f, "{separator}{}", super::Problem::Fill(*fill)),
+            });
+            separator = "; ";
+            Ok(())
+        });
+        result
+    }
+}

@@ -1,0 +1,318 @@
+//! OpTensor: two broadcast operands, one destination, computed in a type of its own.
+
+use std::fmt;
+
+use super::agree::{self, Named};
+use super::{ByteSpan, Compute, Fill, NanRule};
+use crate::desc::{OpTensorDescriptor, OpTensorOp, TensorDescriptor};
+use crate::dtype::{DataType, Scalar};
+use crate::error::{Error, Result};
+use crate::layout::{self, Layout, LoopNest};
+use crate::mode::Mode;
+
+/// What a core computes of `x = alpha1 * a` and `y = alpha2 * b`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// `x + y`
+    Add,
+    /// `x * y`
+    Mul,
+    /// The smaller one; of zeros the negative one.
+    Min(NanRule),
+    /// The larger one; of zeros the positive one.
+    Max(NanRule),
+    /// `sqrt(x)`; b is not read.
+    Sqrt,
+    /// `1 - x`; b is not read.
+    Not,
+    /// `x`; b is not read.
+    First,
+    /// Nothing: neither operand is read.
+    Nothing,
+}
+
+impl Function {
+    /// How many of the two operands are read.
+    pub const fn arity(self) -> usize {
+        match self {
+            Function::Add | Function::Mul | Function::Min(_) | Function::Max(_) => 2,
+            Function::Sqrt | Function::Not | Function::First => 1,
+            Function::Nothing => 0,
+        }
+    }
+}
+
+/// `alpha1`, `alpha2` and `beta`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factors {
+    /// Factors of A and B.
+    pub alpha: [f64; 2],
+    /// Factor of the old destination, which is not read if this is 0.
+    pub beta: f64,
+}
+
+/// `dst = convert(function(alpha1 * a, alpha2 * b) + beta * dst)` for every offset triple of the nest (operand 0
+/// dst, 1 a, 2 b; operands that are not read have stride 0).
+///
+/// Every operand is converted to the computation type, each operation rounds there once, and the result is
+/// converted by the table of [`dtype::convert`](crate::dtype::convert).
+#[derive(Clone, Copy)]
+pub struct Pointwise {
+    /// Offsets in scalars of each operand's own type; canonical.
+    pub nest: LoopNest<3>,
+    /// Scalar type of the destination.
+    pub dst: Scalar,
+    /// Scalar type of a and b.
+    pub src: Scalar,
+    /// The type of intermediate results.
+    pub compute: Compute,
+    /// What is computed.
+    pub function: Function,
+    /// The three factors; those of operands that are not read do not matter.
+    pub factors: Factors,
+}
+
+/// Types, factors and loops in one line, for the log.
+impl fmt::Display for Pointwise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Pointwise { nest, dst, src, compute, function, factors: Factors { alpha, beta } } = self;
+        let compute = compute.scalar().name();
+        write!(f, "{function:?} {}->{compute}->{} alpha={alpha:?} beta={beta} {nest}", src.name(), dst.name())
+    }
+}
+
+/// `C = op(alpha1 * A, alpha2 * B) + beta * C`, checked and ready to run on any core.
+#[derive(Clone, Copy, Debug)]
+pub struct OpPlan {
+    /// C, A, B; the latter two with the dims of C, repeating what they have one of.
+    layouts: [Layout; 3],
+    src: Scalar,
+    dst: Scalar,
+    compute: Compute,
+    function: Function,
+    factors: Factors,
+    spans: [ByteSpan; 3],
+    ordered: bool,
+    swapped: bool,
+}
+
+impl OpPlan {
+    /// Plans `cudnnOpTensor`: each dim of A and of B is that of C or 1. `b_is_c` tells whether B and C are one
+    /// pointer, which strict mode refuses.
+    ///
+    /// # Errors
+    /// In this order. Bad parameter: the types of A and B differ; a pair of types that the original refuses so;
+    /// ranks differ; in strict mode fewer than 4 dimensions or a dim of A that is not that of C; a dim that is neither
+    /// that of C nor 1; in strict mode B in the place of C. Not supported, in strict mode: more than 5 dimensions,
+    /// NCHW_VECT_C, other types, factors of 0 that leave nothing of the operation. Bad parameter: C repeats an
+    /// address through stride 0.
+    pub fn new(
+        rule: &OpTensorDescriptor,
+        [a, b, c]: [&TensorDescriptor; 3],
+        factors: Factors,
+        b_is_c: bool,
+        mode: Mode,
+    ) -> Result<Self> {
+        let named = |name, tensor| Named { name, tensor };
+        let (a, b, c) = (named("aDesc", a), named("bDesc", b), named("cDesc", c));
+        if a.tensor.data_type() != b.tensor.data_type() {
+            return Err(Error::mismatch(format!(
+                "aDesc is {:?} and bDesc {:?}: the types must be equal",
+                a.tensor.data_type(),
+                b.tensor.data_type()
+            )));
+        }
+        let answer = recorded_types(rule.compute_type, a.tensor.data_type(), c.tensor.data_type());
+        let types = || {
+            format!(
+                "types {:?} -> {:?}, computed in {:?}",
+                a.tensor.data_type(),
+                c.tensor.data_type(),
+                rule.compute_type
+            )
+        };
+        if answer == Answer::BadParam {
+            return Err(Error::mismatch(types()));
+        }
+        agree::check_rank(a, c)?;
+        agree::check_rank(b, c)?;
+        if mode.is_strict() {
+            agree::strict_low_rank(c)?;
+            if a.tensor.dims() != c.tensor.dims() {
+                return Err(Error::mismatch("strict mode: aDesc must have the dims of cDesc"));
+            }
+        }
+        agree::check_broadcast(a, c)?;
+        agree::check_broadcast(b, c)?;
+        if mode.is_strict() {
+            if b_is_c {
+                return Err(Error::mismatch("strict mode: B must not be C"));
+            }
+            for tensor in [a, b, c] {
+                agree::strict_form(tensor)?;
+            }
+            if answer != Answer::Done {
+                return Err(Error::unsupported(types()));
+            }
+            strict_factors(rule.op, factors)?;
+        }
+        let dst = agree::destination(c)?;
+        let mut layouts = [dst, agree::broadcast(a, c, &dst.dims)?, agree::broadcast(b, c, &dst.dims)?];
+        let mut spans = [(0, 0); 3];
+        for (span, (layout, tensor)) in spans.iter_mut().zip(layouts.iter().zip([c, a, b])) {
+            *span = agree::byte_span(layout, tensor.tensor.data_type())?;
+        }
+        let swapped = rule.op == OpTensorOp::Add && factors.alpha[0] == 0.0 && factors.alpha[1] != 0.0;
+        if swapped {
+            layouts.swap(1, 2);
+            spans.swap(1, 2);
+        }
+        let (function, factors) = simplified(rule, factors);
+        for unread in 1 + function.arity()..3 {
+            layouts[unread].strides.fill(0);
+            layouts[unread].split = None;
+            spans[unread] = (0, 0);
+        }
+        let compute = match rule.compute_type {
+            DataType::Double => Compute::Double,
+            _ => Compute::Single,
+        };
+        let (src, dst) = (a.tensor.data_type().scalar(), c.tensor.data_type().scalar());
+        let ordered = layouts[0].overlaps();
+        Ok(OpPlan { layouts, src, dst, compute, function, factors, spans, ordered, swapped })
+    }
+
+    /// What is computed, after operands with factor 0 were dropped.
+    pub fn function(&self) -> Function {
+        self.function
+    }
+
+    /// Whether the first operand to read is B, because A is not read.
+    pub fn is_swapped(&self) -> bool {
+        self.swapped
+    }
+
+    /// The bytes that C and the operands reach; empty for an operand that is not read.
+    pub fn byte_spans(&self) -> [ByteSpan; 3] {
+        self.spans
+    }
+
+    /// Whether an operand (1 or 2) is found element by element where C has it, so that both may be the same memory.
+    pub fn works_in_place(&self, operand: usize) -> bool {
+        self.src.size() == self.dst.size()
+            && agree::same_place(&self.layouts[operand], &self.layouts[0])
+            && !self.ordered
+    }
+
+    /// Whether addresses of C repeat: then elements must be computed in the order of the dimensions, the last one
+    /// turning fastest.
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// Hands every problem to `sink`; [`tail`](Self::tail) is left. Nests are canonical unless the plan
+    /// [is ordered](Self::is_ordered).
+    ///
+    /// # Errors
+    /// The first of `sink`, which ends the plan.
+    pub fn for_each(&self, sink: &mut dyn FnMut(&Pointwise) -> Result<()>) -> Result<()> {
+        let mut outcome = Ok(());
+        let [c, a, b] = &self.layouts;
+        layout::nests([c, a, b], &mut |nest| {
+            let nest = if self.ordered { nest } else { nest.canonical() };
+            let OpPlan { dst, src, compute, function, factors, .. } = *self;
+            if outcome.is_ok() {
+                outcome = sink(&Pointwise { nest, dst, src, compute, function, factors });
+            }
+        });
+        outcome
+    }
+
+    /// The padding of a blocked C, to be written as zero.
+    pub fn tail(&self) -> Option<Fill> {
+        super::fill::zero_tail(&self.layouts[0], self.dst, self.ordered)
+    }
+}
+
+/// One line per problem, as the log shows it.
+impl fmt::Display for OpPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut result = Ok(());
+        let mut separator = "";
+        let _ = self.for_each(&mut |problem| {
+            result = result.and_then(|()| write!(f, "{separator}{problem}"));
+            separator = "; ";
+            Ok(())
+        });
+        result
+    }
+}
+
+/// Drops terms of a sum whose factor is 0, so that their operands are not read. If only B is left it takes the
+/// place of A.
+fn simplified(rule: &OpTensorDescriptor, factors: Factors) -> (Function, Factors) {
+    let function = match rule.op {
+        OpTensorOp::Add => match factors.alpha.map(|alpha| alpha != 0.0) {
+            [true, true] => Function::Add,
+            [true, false] => Function::First,
+            [false, true] => {
+                let alpha = [factors.alpha[1], 0.0];
+                return (Function::First, Factors { alpha, ..factors });
+            }
+            [false, false] => Function::Nothing,
+        },
+        OpTensorOp::Mul => Function::Mul,
+        OpTensorOp::Min => Function::Min(rule.nan.into()),
+        OpTensorOp::Max => Function::Max(rule.nan.into()),
+        OpTensorOp::Sqrt => Function::Sqrt,
+        OpTensorOp::Not => Function::Not,
+    };
+    (function, factors)
+}
+
+/// Refuses factors of 0 as the original does (observed on 9.27.0).
+fn strict_factors(operation: OpTensorOp, Factors { alpha, .. }: Factors) -> Result<()> {
+    let zero = alpha.map(|alpha| alpha == 0.0);
+    let refused = match operation {
+        OpTensorOp::Add | OpTensorOp::Min | OpTensorOp::Max => zero == [true, true],
+        OpTensorOp::Mul => zero != [false, false],
+        OpTensorOp::Sqrt => zero[0],
+        OpTensorOp::Not => false,
+    };
+    if refused {
+        return Err(Error::unsupported(format!("strict mode: {operation:?} with factors {alpha:?}")));
+    }
+    Ok(())
+}
+
+/// What the original makes of a combination of types.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Done,
+    BadParam,
+    NotSupported,
+}
+
+/// The original's answers (observed on 9.27.0): per type of A and B a row, per type of C a letter, in the order of
+/// the types' numbers, of which it knows ten. Types it does not know are not supported.
+fn recorded_types(computation: DataType, src: DataType, dst: DataType) -> Answer {
+    let number = |t: DataType| DataType::ALL.iter().position(|&other| other == t).filter(|&n| n < 10);
+    let (Some(from), Some(to)) = (number(src), number(dst)) else { return Answer::NotSupported };
+    const OTHERS: &[u8; 10] = b"BNBBNNNNNB";
+    let row = match (computation, from) {
+        (DataType::Float, 0) => b"0B00NNNNN0",
+        (DataType::Float, 2) => b"0B0BNNNNNN",
+        (DataType::Float, 3) => b"0NB0NNNNNB",
+        (DataType::Float, 9) => b"0NNBNNNNN0",
+        (DataType::Float, _) => OTHERS,
+        (DataType::Double, 1) => b"B0BBNNNNNB",
+        (_, 1) => OTHERS,
+        (_, 0 | 2) => b"NBNNNNNNNN",
+        _ => b"NNNNNNNNNN",
+    };
+    match row[to] {
+        b'0' => Answer::Done,
+        b'B' => Answer::BadParam,
+        _ => Answer::NotSupported,
+    }
+}

@@ -1,0 +1,332 @@
+//! Element-wise operations and reductions of the CPU core against the reference loops, bit for bit, at every instruction set
+//! level of this processor, for 1, 2 and 3 threads, with guard bytes around and between the cells.
+
+use cudnn::backend::{Isa, Machine, reference, run_op, run_reduce, run_set};
+use cudnn::desc::{ReduceDescriptor, ReduceOp, TensorDescriptor};
+use cudnn::dtype::{DataType, Scalar};
+use cudnn::layout::{Axis, LoopNest};
+use cudnn::mode::Mode;
+use cudnn::ops::op::{Factors, Function};
+use cudnn::ops::{Compute, Indices, NanRule, Pointwise, Reduce, ReducePlan, Reduction, Scaling, Set};
+
+const FUNCTIONS: [Function; 10] = [
+    Function::Add,
+    Function::Mul,
+    Function::Min(NanRule::Ignore),
+    Function::Min(NanRule::Propagate),
+    Function::Max(NanRule::Ignore),
+    Function::Max(NanRule::Propagate),
+    Function::Sqrt,
+    Function::Not,
+    Function::First,
+    Function::Nothing,
+];
+
+const REDUCTIONS: [Reduction; 12] = [
+    Reduction::Add,
+    Reduction::Mul,
+    Reduction::Min(NanRule::Ignore),
+    Reduction::Min(NanRule::Propagate),
+    Reduction::Max(NanRule::Ignore),
+    Reduction::Max(NanRule::Propagate),
+    Reduction::Amax(NanRule::Ignore),
+    Reduction::Amax(NanRule::Propagate),
+    Reduction::Avg,
+    Reduction::Norm1,
+    Reduction::Norm2,
+    Reduction::MulNoZeros,
+];
+
+/// splitmix64.
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
+
+fn machines() -> impl Iterator<Item = Machine> {
+    Isa::available().flat_map(|isa| (1..=3).map(move |threads| Machine { isa, threads }))
+}
+
+/// Memory in words, so that every scalar is aligned: `front` scalars, the cells, and a guard behind.
+#[derive(Clone, PartialEq, Debug)]
+struct Memory(Vec<u64>);
+
+impl Memory {
+    fn of(scalars: i64, scalar: Scalar, rng: &mut Rng) -> Self {
+        let words = (scalars as usize * scalar.size()).div_ceil(8) + 2;
+        let small = rng.below(2) == 0;
+        let specials = [0.0_f32, -0.0, 1.0, -1.5, f32::NAN, f32::INFINITY, f32::MIN_POSITIVE / 4.0, 3e38];
+        let word = |rng: &mut Rng| match scalar {
+            Scalar::F32 if small => {
+                let mut half = || match rng.below(20) {
+                    0 => u64::from(rng.pick(&specials).to_bits()),
+                    _ => u64::from((rng.next() as i32 as f32 / 1e9).to_bits()),
+                };
+                half() | half() << 32
+            }
+            Scalar::F64 if small => (rng.next() as i64 as f64 / 1e18).to_bits(),
+            _ => rng.next(),
+        };
+        Memory((0..words).map(|_| word(rng)).collect())
+    }
+
+    fn ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Loops of the given extents over `N` operands, each in an order of its own, some with gaps or negative strides;
+/// operands but the first may repeat. Starts where every offset is positive. The scalars that each operand needs.
+fn random_nest<const N: usize>(extents: &[i64], rng: &mut Rng) -> (LoopNest<N>, [i64; N]) {
+    let mut axes: Vec<Axis<N>> = extents.iter().map(|&extent| Axis { extent, strides: [0; N] }).collect();
+    for k in 0..N {
+        let mut order: Vec<usize> = (0..axes.len()).collect();
+        if rng.below(2) == 0 {
+            (1..order.len()).rev().for_each(|i| order.swap(i, rng.below(i + 1)));
+        }
+        let mut step = 1;
+        for &i in order.iter().rev() {
+            axes[i].strides[k] = if rng.below(6) == 0 { -step } else { step };
+            if k > 0 && rng.below(4) == 0 {
+                axes[i].strides[k] = 0;
+            }
+            step *= axes[i].extent;
+            step += if rng.below(4) == 0 { rng.below(3) as i64 } else { 0 };
+        }
+    }
+    let mut nest = LoopNest::new(&axes, [0; N]);
+    let spans: [(i64, i64); N] = std::array::from_fn(|k| nest.span(k).expect("small"));
+    nest.offsets = spans.map(|(low, _)| 3 - low);
+    (nest.canonical(), spans.map(|(low, high)| high - low + 6))
+}
+
+#[test]
+fn operations_agree_with_the_reference() {
+    let mut rng = Rng(11);
+    for case in 0..1500 {
+        let rank = rng.below(4);
+        let mut extents: Vec<i64> = (0..rank).map(|_| 1 + rng.below(12) as i64).collect();
+        if case % 30 == 0 {
+            extents = vec![3, 1 + rng.below(70_000) as i64];
+        }
+        let (nest, need) = random_nest::<3>(&extents, &mut rng);
+        let scalars = if rng.below(2) == 0 {
+            [Scalar::F32, Scalar::F32]
+        } else {
+            [rng.pick(&Scalar::ALL), rng.pick(&Scalar::ALL)]
+        };
+        let factor = |rng: &mut Rng| rng.pick(&[0.0, 1.0, -0.5, 3.0]);
+        let problem = Pointwise {
+            nest,
+            dst: scalars[0],
+            src: scalars[1],
+            compute: rng.pick(&[Compute::Single, Compute::Double]),
+            function: FUNCTIONS[case % FUNCTIONS.len()],
+            factors: Factors { alpha: [factor(&mut rng), factor(&mut rng)], beta: factor(&mut rng) },
+        };
+        let mut operands = [1, 2].map(|k| Memory::of(need[k], problem.src, &mut rng));
+        let before = Memory::of(need[0], problem.dst, &mut rng);
+        let [a, b] = operands.each_mut().map(Memory::ptr);
+        let mut want = before.clone();
+        // SAFETY: every operand is as long as its span.
+        unsafe { reference::op(&problem, [want.ptr(), a, b]) };
+        for machine in machines() {
+            let mut got = before.clone();
+            // SAFETY: as above; the destination's offsets are distinct.
+            unsafe { run_op(&problem, [got.ptr(), a, b], machine) }.unwrap();
+            assert!(got == want, "case {case} on {machine:?}: {problem}");
+        }
+    }
+}
+
+#[test]
+fn operations_in_place_and_past_the_caches_agree_with_the_reference() {
+    let mut rng = Rng(12);
+    for (case, function) in FUNCTIONS.into_iter().enumerate() {
+        // More than is written through the caches.
+        let extent = (5 << 20) + 7;
+        let nest = LoopNest::new(&[Axis { extent, strides: [1; 3] }], [1, 1, 1]);
+        let factors = Factors { alpha: [1.0, -2.0], beta: 0.0 };
+        let problem = Pointwise {
+            nest,
+            dst: Scalar::F32,
+            src: Scalar::F32,
+            compute: Compute::Single,
+            function,
+            factors,
+        };
+        let mut a = Memory::of(extent + 3, Scalar::F32, &mut rng);
+        let mut b = Memory::of(extent + 3, Scalar::F32, &mut rng);
+        let mut want = Memory::of(extent + 3, Scalar::F32, &mut rng);
+        let mut got = want.clone();
+        let machine = Machine { isa: Isa::best(), threads: 2 };
+        // SAFETY: all three are as long as the loop, and aliased cell by cell only.
+        unsafe {
+            reference::op(&problem, [want.ptr(), a.ptr(), b.ptr()]);
+            run_op(&problem, [got.ptr(), a.ptr(), b.ptr()], machine).unwrap();
+            assert!(got == want, "{case}: {problem}");
+            let in_place = a.ptr();
+            run_op(&problem, [in_place, in_place, b.ptr()], machine).unwrap();
+        }
+        let cells = |m: &Memory| m.0[1..(extent as usize) / 2].to_vec();
+        assert!(cells(&a) == cells(&want), "{case} in place: {problem}");
+    }
+}
+
+#[test]
+fn values_are_set_everywhere_and_nowhere_else() {
+    let mut rng = Rng(13);
+    for case in 0..600 {
+        let rank = rng.below(4);
+        let mut extents: Vec<i64> = (0..rank).map(|_| 1 + rng.below(12) as i64).collect();
+        if case % 100 == 0 {
+            extents = vec![(18 << 20) + rng.below(100) as i64];
+        }
+        let (nest, [need]) = random_nest::<1>(&extents, &mut rng);
+        let scalar = rng.pick(&Scalar::ALL);
+        let set = Set { nest, dst: scalar, cell: rng.next() >> (64 - 8 * scalar.size()) };
+        let before = Memory::of(need, scalar, &mut rng);
+        let mut want = before.clone();
+        // SAFETY: the memory is as long as the span.
+        unsafe { reference::set(&set, want.ptr()) };
+        for machine in machines() {
+            let mut got = before.clone();
+            // SAFETY: as above.
+            unsafe { run_set(&set, got.ptr(), machine) }.unwrap();
+            assert!(got == want, "case {case} on {machine:?}: {:?}", set.nest);
+        }
+    }
+}
+
+/// A reduction of a packed or permuted tensor over some of its dimensions, through its plan.
+fn random_reduction(case: usize, rng: &mut Rng) -> (Vec<Reduce>, [i64; 2], usize) {
+    let rank = 2 + rng.below(4);
+    let mut dims: Vec<i64> = (0..rank).map(|_| 1 + rng.below(9) as i64).collect();
+    let long = rng.below(rank);
+    dims[long] = match case % 8 {
+        // Enough for several chunks of one output, and for more than one thread.
+        0 => {
+            dims.fill(1 + rng.below(2) as i64);
+            1 + rng.below(60_000) as i64
+        }
+        _ => 1 + rng.below(60) as i64,
+    };
+    let mut order: Vec<usize> = (0..rank).collect();
+    (1..rank).rev().for_each(|i| order.swap(i, rng.below(i + 1)));
+    let mut strides = vec![0; rank];
+    let mut step = 1;
+    for &k in order.iter().rev() {
+        strides[k] = if rng.below(8) == 0 { -step } else { step };
+        step = step * dims[k] + if rng.below(6) == 0 { 1 } else { 0 };
+    }
+    let results: Vec<i64> = dims.iter().map(|&d| if rng.below(2) == 0 { 1 } else { d }).collect();
+    let types = [DataType::Float, DataType::Half, DataType::Double, DataType::Int8, DataType::Bfloat16];
+    let data_type = rng.pick(&types);
+    let a = TensorDescriptor::with_strides(data_type, rank as i64, &dims, &strides, Mode::Extended).unwrap();
+    let mut packed = vec![1; rank];
+    (1..rank).rev().for_each(|k| packed[k - 1] = packed[k] * results[k]);
+    let c =
+        TensorDescriptor::with_strides(data_type, rank as i64, &results, &packed, Mode::Extended).unwrap();
+    let desc = ReduceDescriptor {
+        op: ReduceOp::Max,
+        compute_type: rng.pick(&[DataType::Float, DataType::Double]),
+        indices: cudnn::desc::ReduceIndices::Flattened,
+        ..ReduceDescriptor::default()
+    };
+    let scaling = Scaling { alpha: rng.pick(&[1.0, -0.5]), beta: rng.pick(&[0.0, 1.0, 2.0]) };
+    let plan = ReducePlan::new(&desc, &a, &c, scaling, Mode::Extended).unwrap();
+    let mut problems = vec![];
+    plan.for_each(&mut |problem| {
+        let mut problem = *problem;
+        problem.reduction = REDUCTIONS[case % REDUCTIONS.len()];
+        let width = rng.pick(&[None, Some(Indices::Bits32), Some(Indices::Bits64)]);
+        problem.indices = width.filter(|_| problem.reduction.selects());
+        problems.push(problem);
+        Ok(())
+    })
+    .unwrap();
+    let [c_span, a_span] = plan.byte_spans();
+    let size = data_type.size() as i64;
+    for problem in &mut problems {
+        problem.outputs.offsets[0] -= c_span.0 / size;
+        problem.outputs.offsets[1] -= a_span.0 / size;
+    }
+    let scalars = [c_span, a_span].map(|(low, high)| (high - low) / size);
+    (problems, scalars, results.iter().product::<i64>() as usize)
+}
+
+#[test]
+fn reductions_agree_with_the_reference_for_every_number_of_threads() {
+    let mut rng = Rng(14);
+    for case in 0..1200 {
+        let (problems, [c_len, a_len], outputs) = random_reduction(case, &mut rng);
+        for problem in problems {
+            let mut a = Memory::of(a_len, problem.src, &mut rng);
+            let before = Memory::of(c_len, problem.dst, &mut rng);
+            let index_memory = Memory(vec![!0; outputs + 1]);
+            let (mut want, mut want_indices) = (before.clone(), index_memory.clone());
+            // SAFETY: the memory is as long as the spans, and there is room for an index of 8 bytes per output.
+            unsafe { reference::reduce(&problem, want.ptr(), a.ptr(), want_indices.ptr()) };
+            for machine in machines() {
+                let (mut got, mut indices) = (before.clone(), index_memory.clone());
+                // SAFETY: as above.
+                unsafe { run_reduce(&problem, got.ptr(), a.ptr(), indices.ptr(), machine) }.unwrap();
+                assert!(got == want, "case {case} on {machine:?}: {problem}: {got:x?} instead of {want:x?}");
+                assert!(indices == want_indices, "indices of case {case} on {machine:?}: {problem}");
+            }
+        }
+    }
+}
+
+/// Sums `count` numbers in the given layout of memory, on two threads.
+fn sum_of(numbers: &[f32], count: i64, stride: i64) -> f32 {
+    let dims = [1, count];
+    let a = TensorDescriptor::with_strides(DataType::Float, 2, &dims, &[1, stride], Mode::Extended).unwrap();
+    let c = TensorDescriptor::with_strides(DataType::Float, 2, &[1, 1], &[1, 1], Mode::Extended).unwrap();
+    let desc = ReduceDescriptor::default();
+    let plan = ReducePlan::new(&desc, &a, &c, Scaling::MOVE, Mode::Extended).unwrap();
+    let mut sum = f32::NAN;
+    plan.for_each(&mut |problem| {
+        let (to, from) = ((&raw mut sum).cast::<u8>(), numbers.as_ptr().cast::<u8>());
+        let machine = Machine { isa: Isa::best(), threads: 2 };
+        // SAFETY: one output, and as many numbers as the tensor has.
+        unsafe { run_reduce(problem, to, from, std::ptr::null_mut(), machine) }
+    })
+    .unwrap();
+    sum
+}
+
+#[test]
+fn a_float_sum_of_a_hundred_million_ones_is_exact() {
+    assert_eq!(sum_of(&[1.0], 100_000_000, 0), 100_000_000.0);
+    let ones = vec![1.0_f32; 20_000_001];
+    assert_eq!(sum_of(&ones, 20_000_001, 1), 20_000_001_i32 as f32);
+}
+
+#[test]
+fn random_float_sums_are_off_by_less_than_two_units_per_level() {
+    let mut rng = Rng(15);
+    for count in [100, 1000, 1024, 1025, 5000, 100_000, 3_000_000] {
+        let numbers: Vec<f32> = (0..count).map(|_| (rng.next() >> 40) as f32 / 16_777_216.0).collect();
+        let exact: f64 = numbers.iter().map(|&x| f64::from(x)).sum();
+        let sum = sum_of(&numbers, count as i64, 1);
+        let unit = f64::from((exact as f32).next_up() - exact as f32);
+        let bound = 2.0 * (count as f64).log2() * unit;
+        assert!((f64::from(sum) - exact).abs() <= bound, "{count}: {sum} instead of {exact}");
+    }
+}
