@@ -61,9 +61,9 @@ static inline cudnnStatus_t on_device_transform(cudnnHandle_t handle, int mapped
     return status;
 }
 
-#define cudnnTransformTensor(handle, alpha, x_desc, x, beta, y_desc, y)                                                \
+#define cudnnTransformTensor(handle, alpha, x_desc, x, beta, y_desc, y) \
     on_device_transform(handle, 0, NULL, alpha, x_desc, x, beta, y_desc, y)
-#define cudnnTransformTensorEx(handle, map, alpha, x_desc, x, beta, y_desc, y)                                         \
+#define cudnnTransformTensorEx(handle, map, alpha, x_desc, x, beta, y_desc, y) \
     on_device_transform(handle, 1, map, alpha, x_desc, x, beta, y_desc, y)
 
 #endif

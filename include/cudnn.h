@@ -222,6 +222,7 @@ typedef enum cudnnStatus_t {
     CUDNN_STATUS_VERSION_MISMATCH CUDNN_DEPRECATED_ENUM = CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
 } cudnnStatus_t;
 
+
 /** Activation functions. */
 typedef enum cudnnActivationMode_t {
     /** `1 / (1 + exp(-x))` */
@@ -248,55 +249,87 @@ typedef enum cudnnNanPropagation_t {
     CUDNN_PROPAGATE_NAN CUDNN_DEPRECATED_ENUM = 1,
 } cudnnNanPropagation_t;
 
-/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
-typedef enum cudnnErrQueryMode_t {
-    /** Read the stored code as it is. */
-    CUDNN_ERRQUERY_RAWCODE = 0,
-    /** Report what is known without waiting for queued work. */
-    CUDNN_ERRQUERY_NONBLOCKING = 1,
-    /** Wait for queued work, then report. */
-    CUDNN_ERRQUERY_BLOCKING = 2,
-} cudnnErrQueryMode_t;
+/** Algorithms of the forward convolution. */
+typedef enum cudnnConvolutionFwdAlgo_t {
+    /** Matrix product over a matrix that is never written out. */
+    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM = 0,
+    /** The same with indices computed ahead, in the workspace. */
+    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM = 1,
+    /** Matrix product over a matrix in the workspace. */
+    CUDNN_CONVOLUTION_FWD_ALGO_GEMM = 2,
+    /** The defining sum. */
+    CUDNN_CONVOLUTION_FWD_ALGO_DIRECT = 3,
+    /** Products of Fourier transforms. */
+    CUDNN_CONVOLUTION_FWD_ALGO_FFT = 4,
+    /** Products of Fourier transforms, tile by tile. */
+    CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING = 5,
+    /** Winograd's minimal filtering. */
+    CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD = 6,
+    /** Winograd's minimal filtering in separate steps. */
+    CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED = 7,
+    /** Number of algorithms. */
+    CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8,
+} cudnnConvolutionFwdAlgo_t;
 
-/** How serious a log message is. */
-typedef enum cudnnSeverity_t {
-    /** The process cannot go on. */
-    CUDNN_SEV_FATAL = 0,
-    /** A call failed. */
-    CUDNN_SEV_ERROR = 1,
-    /** A call went through, but something looks wrong. */
-    CUDNN_SEV_WARNING = 2,
-    /** One line for each call. */
-    CUDNN_SEV_INFO = 3,
-} cudnnSeverity_t;
+/** Algorithms of the convolution's filter gradient. */
+typedef enum cudnnConvolutionBwdFilterAlgo_t {
+    /** Sums in any order. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 = 0,
+    /** Sums in a fixed order. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 = 1,
+    /** Products of Fourier transforms. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT = 2,
+    /** Sums in any order, with indices computed ahead. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3 = 3,
+    /** Winograd's minimal filtering. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD = 4,
+    /** Winograd's minimal filtering in separate steps. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED = 5,
+    /** Products of Fourier transforms, tile by tile. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING = 6,
+    /** Number of algorithms. */
+    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7,
+} cudnnConvolutionBwdFilterAlgo_t;
 
-/** Which arithmetic units a call may use. */
-typedef enum cudnnMathType_t {
-    /** Whatever keeps the precision of the types. */
-    CUDNN_DEFAULT_MATH = 0,
-    /** Tensor cores are allowed. */
-    CUDNN_TENSOR_OP_MATH = 1,
-    /** Tensor cores are allowed, also by rounding the inputs. */
-    CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2,
-    /** Only fused multiply-add units. */
-    CUDNN_FMA_MATH = 3,
-} cudnnMathType_t;
+/** Algorithms of the convolution's data gradient. */
+typedef enum cudnnConvolutionBwdDataAlgo_t {
+    /** Sums in any order. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 = 0,
+    /** Sums in a fixed order. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 = 1,
+    /** Products of Fourier transforms. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT = 2,
+    /** Products of Fourier transforms, tile by tile. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING = 3,
+    /** Winograd's minimal filtering. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD = 4,
+    /** Winograd's minimal filtering in separate steps. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED = 5,
+    /** Number of algorithms. */
+    CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6,
+} cudnnConvolutionBwdDataAlgo_t;
 
-/** Whether 8-bit filters and biases are reordered before use. */
-typedef enum cudnnReorderType_t {
-    /** Reorder where the kernels want it. */
-    CUDNN_DEFAULT_REORDER = 0,
-    /** The caller has reordered already. */
-    CUDNN_NO_REORDER = 1,
-} cudnnReorderType_t CUDNN_DEPRECATED;
+/** Algorithms of recurrent networks. */
+typedef enum cudnnRNNAlgo_t {
+    /** One operation after the other. */
+    CUDNN_RNN_ALGO_STANDARD = 0,
+    /** Weights stay on the chip, kernels built ahead. */
+    CUDNN_RNN_ALGO_PERSIST_STATIC = 1,
+    /** Weights stay on the chip, kernels built at run time. */
+    CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2,
+    /** Weights stay on the chip, for small hidden sizes. */
+    CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3,
+    /** Number of algorithms. */
+    CUDNN_RNN_ALGO_COUNT = 4,
+} cudnnRNNAlgo_t;
 
-/** Whether the filter is flipped. */
-typedef enum cudnnConvolutionMode_t {
-    /** Convolution in the mathematical sense: the filter is flipped. */
-    CUDNN_CONVOLUTION = 0,
-    /** The filter is applied as it lies. */
-    CUDNN_CROSS_CORRELATION = 1,
-} cudnnConvolutionMode_t;
+/** Algorithms of CTC loss. */
+typedef enum cudnnCTCLossAlgo_t {
+    /** Every run gives the same bits. */
+    CUDNN_CTC_LOSS_ALGO_DETERMINISTIC = 0,
+    /** The last bits may differ from run to run. */
+    CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1,
+} cudnnCTCLossAlgo_t;
 
 /** What one element of a tensor is. */
 typedef enum cudnnDataType_t {
@@ -349,6 +382,72 @@ typedef enum cudnnDataType_t {
     /** 8-bit unsigned float, 5 exponent and 3 mantissa bits. */
     CUDNN_DATA_FP8_E5M3 = 23,
 } cudnnDataType_t;
+
+/** Which arithmetic units a call may use. */
+typedef enum cudnnMathType_t {
+    /** Whatever keeps the precision of the types. */
+    CUDNN_DEFAULT_MATH = 0,
+    /** Tensor cores are allowed. */
+    CUDNN_TENSOR_OP_MATH = 1,
+    /** Tensor cores are allowed, also by rounding the inputs. */
+    CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2,
+    /** Only fused multiply-add units. */
+    CUDNN_FMA_MATH = 3,
+} cudnnMathType_t;
+
+/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
+typedef enum cudnnErrQueryMode_t {
+    /** Read the stored code as it is. */
+    CUDNN_ERRQUERY_RAWCODE = 0,
+    /** Report what is known without waiting for queued work. */
+    CUDNN_ERRQUERY_NONBLOCKING = 1,
+    /** Wait for queued work, then report. */
+    CUDNN_ERRQUERY_BLOCKING = 2,
+} cudnnErrQueryMode_t;
+
+/** How serious a log message is. */
+typedef enum cudnnSeverity_t {
+    /** The process cannot go on. */
+    CUDNN_SEV_FATAL = 0,
+    /** A call failed. */
+    CUDNN_SEV_ERROR = 1,
+    /** A call went through, but something looks wrong. */
+    CUDNN_SEV_WARNING = 2,
+    /** One line for each call. */
+    CUDNN_SEV_INFO = 3,
+} cudnnSeverity_t;
+
+/** Whether 8-bit filters and biases are reordered before use. */
+typedef enum cudnnReorderType_t {
+    /** Reorder where the kernels want it. */
+    CUDNN_DEFAULT_REORDER = 0,
+    /** The caller has reordered already. */
+    CUDNN_NO_REORDER = 1,
+} cudnnReorderType_t CUDNN_DEPRECATED;
+
+/** Whether the filter is flipped. */
+typedef enum cudnnConvolutionMode_t {
+    /** Convolution in the mathematical sense: the filter is flipped. */
+    CUDNN_CONVOLUTION = 0,
+    /** The filter is applied as it lies. */
+    CUDNN_CROSS_CORRELATION = 1,
+} cudnnConvolutionMode_t;
+
+/** What CTC loss does with its input first. */
+typedef enum cudnnLossNormalizationMode_t {
+    /** Nothing: the input holds probabilities. */
+    CUDNN_LOSS_NORMALIZATION_NONE = 0,
+    /** Softmax: the input holds unscaled scores. */
+    CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1,
+} cudnnLossNormalizationMode_t;
+
+/** What CTC loss does with gradients of samples outside the valid lengths. */
+typedef enum cudnnCTCGradMode_t {
+    /** Write zeros. */
+    CUDNN_CTC_ZERO_OOB_GRADIENTS = 0,
+    /** Leave them as they are. */
+    CUDNN_CTC_SKIP_OOB_GRADIENTS = 1,
+} cudnnCTCGradMode_t;
 
 /** Order in which the dimensions of a packed tensor lie in memory, outermost first. */
 typedef enum cudnnTensorFormat_t {
@@ -448,11 +547,63 @@ typedef enum cudnnIndicesType_t {
     CUDNN_8BIT_INDICES = 3,
 } cudnnIndicesType_t CUDNN_DEPRECATED;
 
-/** How a spatial transformer samples between grid points. */
-typedef enum cudnnSamplerType_t {
-    /** Linear in both directions. */
-    CUDNN_SAMPLER_BILINEAR = 0,
-} cudnnSamplerType_t;
+/** Whether the LSTM cell state is clipped. */
+typedef enum cudnnRNNClipMode_t {
+    /** No clipping. */
+    CUDNN_RNN_CLIP_NONE = 0,
+    /** Clip into the given interval. */
+    CUDNN_RNN_CLIP_MINMAX = 1,
+} cudnnRNNClipMode_t;
+
+/** The cell of a recurrent network. */
+typedef enum cudnnRNNMode_t {
+    /** One gate with max(x, 0). */
+    CUDNN_RNN_RELU = 0,
+    /** One gate with tanh(x). */
+    CUDNN_RNN_TANH = 1,
+    /** Long short-term memory, four gates. */
+    CUDNN_LSTM = 2,
+    /** Gated recurrent unit, three gates. */
+    CUDNN_GRU = 3,
+} cudnnRNNMode_t;
+
+/** How many bias vectors a recurrent cell has. */
+typedef enum cudnnRNNBiasMode_t {
+    /** None. */
+    CUDNN_RNN_NO_BIAS = 0,
+    /** One, with the input product. */
+    CUDNN_RNN_SINGLE_INP_BIAS = 1,
+    /** Two, one with each product. */
+    CUDNN_RNN_DOUBLE_BIAS = 2,
+    /** One, with the recurrent product. */
+    CUDNN_RNN_SINGLE_REC_BIAS = 3,
+} cudnnRNNBiasMode_t;
+
+/** In which directions a recurrent network reads its sequence. */
+typedef enum cudnnDirectionMode_t {
+    /** From first to last. */
+    CUDNN_UNIDIRECTIONAL = 0,
+    /** Both ways, results side by side. */
+    CUDNN_BIDIRECTIONAL = 1,
+} cudnnDirectionMode_t;
+
+/** What the first recurrent layer does with its input. */
+typedef enum cudnnRNNInputMode_t {
+    /** Multiply it with a weight matrix. */
+    CUDNN_LINEAR_INPUT = 0,
+    /** Use it as it is. */
+    CUDNN_SKIP_INPUT = 1,
+} cudnnRNNInputMode_t;
+
+/** How sequences of a batch lie in memory. */
+typedef enum cudnnRNNDataLayout_t {
+    /** Time step by time step, with padding. */
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
+    /** Time step by time step, without padding. */
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
+    /** Sequence by sequence, with padding. */
+    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
+} cudnnRNNDataLayout_t;
 
 /** Dimensions of sequence data. */
 typedef enum cudnnSeqDataAxis_t {
@@ -465,6 +616,12 @@ typedef enum cudnnSeqDataAxis_t {
     /** Entry of the vector. */
     CUDNN_SEQDATA_VECT_DIM = 3,
 } cudnnSeqDataAxis_t;
+
+/** How a spatial transformer samples between grid points. */
+typedef enum cudnnSamplerType_t {
+    /** Linear in both directions. */
+    CUDNN_SAMPLER_BILINEAR = 0,
+} cudnnSamplerType_t;
 
 /** Groups of weights of multi-head attention. */
 typedef enum cudnnMultiHeadAttnWeightKind_t {
@@ -1444,24 +1601,6 @@ typedef enum cudnnCausalConv1dActivation_t {
     CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1,
 } cudnnCausalConv1dActivation_t;
 
-/** Algorithms of the convolution's data gradient. */
-typedef enum cudnnConvolutionBwdDataAlgo_t {
-    /** Sums in any order. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 = 0,
-    /** Sums in a fixed order. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 = 1,
-    /** Products of Fourier transforms. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT = 2,
-    /** Products of Fourier transforms, tile by tile. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING = 3,
-    /** Winograd's minimal filtering. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD = 4,
-    /** Winograd's minimal filtering in separate steps. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED = 5,
-    /** Number of algorithms. */
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6,
-} cudnnConvolutionBwdDataAlgo_t;
-
 /** Whether an algorithm gives the same bits in every run. */
 typedef enum cudnnDeterminism_t {
     /** The last bits may differ from run to run. */
@@ -1469,72 +1608,6 @@ typedef enum cudnnDeterminism_t {
     /** Every run gives the same bits. */
     CUDNN_DETERMINISTIC = 1,
 } cudnnDeterminism_t;
-
-/** Algorithms of the convolution's filter gradient. */
-typedef enum cudnnConvolutionBwdFilterAlgo_t {
-    /** Sums in any order. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 = 0,
-    /** Sums in a fixed order. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 = 1,
-    /** Products of Fourier transforms. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT = 2,
-    /** Sums in any order, with indices computed ahead. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3 = 3,
-    /** Winograd's minimal filtering. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD = 4,
-    /** Winograd's minimal filtering in separate steps. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED = 5,
-    /** Products of Fourier transforms, tile by tile. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING = 6,
-    /** Number of algorithms. */
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7,
-} cudnnConvolutionBwdFilterAlgo_t;
-
-/** Algorithms of the forward convolution. */
-typedef enum cudnnConvolutionFwdAlgo_t {
-    /** Matrix product over a matrix that is never written out. */
-    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM = 0,
-    /** The same with indices computed ahead, in the workspace. */
-    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM = 1,
-    /** Matrix product over a matrix in the workspace. */
-    CUDNN_CONVOLUTION_FWD_ALGO_GEMM = 2,
-    /** The defining sum. */
-    CUDNN_CONVOLUTION_FWD_ALGO_DIRECT = 3,
-    /** Products of Fourier transforms. */
-    CUDNN_CONVOLUTION_FWD_ALGO_FFT = 4,
-    /** Products of Fourier transforms, tile by tile. */
-    CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING = 5,
-    /** Winograd's minimal filtering. */
-    CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD = 6,
-    /** Winograd's minimal filtering in separate steps. */
-    CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED = 7,
-    /** Number of algorithms. */
-    CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8,
-} cudnnConvolutionFwdAlgo_t;
-
-/** What CTC loss does with its input first. */
-typedef enum cudnnLossNormalizationMode_t {
-    /** Nothing: the input holds probabilities. */
-    CUDNN_LOSS_NORMALIZATION_NONE = 0,
-    /** Softmax: the input holds unscaled scores. */
-    CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1,
-} cudnnLossNormalizationMode_t;
-
-/** What CTC loss does with gradients of samples outside the valid lengths. */
-typedef enum cudnnCTCGradMode_t {
-    /** Write zeros. */
-    CUDNN_CTC_ZERO_OOB_GRADIENTS = 0,
-    /** Leave them as they are. */
-    CUDNN_CTC_SKIP_OOB_GRADIENTS = 1,
-} cudnnCTCGradMode_t;
-
-/** Algorithms of CTC loss. */
-typedef enum cudnnCTCLossAlgo_t {
-    /** Every run gives the same bits. */
-    CUDNN_CTC_LOSS_ALGO_DETERMINISTIC = 0,
-    /** The last bits may differ from run to run. */
-    CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1,
-} cudnnCTCLossAlgo_t;
 
 /** Chains of operations that run as one plan. */
 typedef enum cudnnFusedOps_t {
@@ -1738,67 +1811,35 @@ typedef enum cudnnNormAlgo_t {
     CUDNN_NORM_ALGO_PERSIST = 1,
 } cudnnNormAlgo_t CUDNN_DEPRECATED;
 
-/** Algorithms of recurrent networks. */
-typedef enum cudnnRNNAlgo_t {
-    /** One operation after the other. */
-    CUDNN_RNN_ALGO_STANDARD = 0,
-    /** Weights stay on the chip, kernels built ahead. */
-    CUDNN_RNN_ALGO_PERSIST_STATIC = 1,
-    /** Weights stay on the chip, kernels built at run time. */
-    CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2,
-    /** Weights stay on the chip, for small hidden sizes. */
-    CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3,
-    /** Number of algorithms. */
-    CUDNN_RNN_ALGO_COUNT = 4,
-} cudnnRNNAlgo_t;
+/** How version 7 chose a forward algorithm. */
+typedef enum cudnnConvolutionFwdPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_FWD_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_FWD_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionFwdPreference_t;
 
-/** The cell of a recurrent network. */
-typedef enum cudnnRNNMode_t {
-    /** One gate with max(x, 0). */
-    CUDNN_RNN_RELU = 0,
-    /** One gate with tanh(x). */
-    CUDNN_RNN_TANH = 1,
-    /** Long short-term memory, four gates. */
-    CUDNN_LSTM = 2,
-    /** Gated recurrent unit, three gates. */
-    CUDNN_GRU = 3,
-} cudnnRNNMode_t;
+/** How version 7 chose a data gradient algorithm. */
+typedef enum cudnnConvolutionBwdDataPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionBwdDataPreference_t;
 
-/** How many bias vectors a recurrent cell has. */
-typedef enum cudnnRNNBiasMode_t {
-    /** None. */
-    CUDNN_RNN_NO_BIAS = 0,
-    /** One, with the input product. */
-    CUDNN_RNN_SINGLE_INP_BIAS = 1,
-    /** Two, one with each product. */
-    CUDNN_RNN_DOUBLE_BIAS = 2,
-    /** One, with the recurrent product. */
-    CUDNN_RNN_SINGLE_REC_BIAS = 3,
-} cudnnRNNBiasMode_t;
-
-/** In which directions a recurrent network reads its sequence. */
-typedef enum cudnnDirectionMode_t {
-    /** From first to last. */
-    CUDNN_UNIDIRECTIONAL = 0,
-    /** Both ways, results side by side. */
-    CUDNN_BIDIRECTIONAL = 1,
-} cudnnDirectionMode_t;
-
-/** What the first recurrent layer does with its input. */
-typedef enum cudnnRNNInputMode_t {
-    /** Multiply it with a weight matrix. */
-    CUDNN_LINEAR_INPUT = 0,
-    /** Use it as it is. */
-    CUDNN_SKIP_INPUT = 1,
-} cudnnRNNInputMode_t;
-
-/** Whether the LSTM cell state is clipped. */
-typedef enum cudnnRNNClipMode_t {
-    /** No clipping. */
-    CUDNN_RNN_CLIP_NONE = 0,
-    /** Clip into the given interval. */
-    CUDNN_RNN_CLIP_MINMAX = 1,
-} cudnnRNNClipMode_t;
+/** How version 7 chose a filter gradient algorithm. */
+typedef enum cudnnConvolutionBwdFilterPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionBwdFilterPreference_t;
 
 /** What a forward pass is for. */
 typedef enum cudnnForwardMode_t {
@@ -1807,16 +1848,6 @@ typedef enum cudnnForwardMode_t {
     /** A backward pass will follow. */
     CUDNN_FWD_MODE_TRAINING = 1,
 } cudnnForwardMode_t;
-
-/** How sequences of a batch lie in memory. */
-typedef enum cudnnRNNDataLayout_t {
-    /** Time step by time step, with padding. */
-    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
-    /** Time step by time step, without padding. */
-    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
-    /** Sequence by sequence, with padding. */
-    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
-} cudnnRNNDataLayout_t;
 
 /** How softmax guards against overflow. */
 typedef enum cudnnSoftmaxAlgorithm_t {
@@ -2300,6 +2331,12 @@ typedef struct Scaling Scaling;
 /** The data behind a [`cudnnActivationDescriptor_t`]. */
 typedef struct cudnnActivationStruct cudnnActivationStruct;
 
+/** The data behind a [`cudnnAlgorithmPerformance_t`]. */
+typedef struct cudnnAlgorithmPerformanceStruct cudnnAlgorithmPerformanceStruct;
+
+/** The data behind a [`cudnnAlgorithmDescriptor_t`]. */
+typedef struct cudnnAlgorithmStruct cudnnAlgorithmStruct;
+
 /** The data behind a [`cudnnAttnDescriptor_t`]. */
 typedef struct cudnnAttnStruct cudnnAttnStruct;
 
@@ -2333,6 +2370,9 @@ typedef struct cudnnLRNStruct cudnnLRNStruct;
 /** The data behind a [`cudnnOpTensorDescriptor_t`]. */
 typedef struct cudnnOpTensorStruct cudnnOpTensorStruct;
 
+/** The data behind a [`cudnnPersistentRNNPlan_t`]. */
+typedef struct cudnnPersistentRNNPlan cudnnPersistentRNNPlan;
+
 /** The data behind a [`cudnnPoolingDescriptor_t`]. */
 typedef struct cudnnPoolingStruct cudnnPoolingStruct;
 
@@ -2362,6 +2402,38 @@ typedef struct cudnnTensorTransformStruct cudnnTensorTransformStruct;
 
 /** Mode, NaN rule and coefficient of an activation. */
 typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t CUDNN_DEPRECATED;
+
+/** An algorithm of any kind of call. */
+typedef struct cudnnAlgorithmStruct *cudnnAlgorithmDescriptor_t;
+
+/** An algorithm of any kind of call. */
+typedef struct cudnnAlgorithmUnionStruct {
+    /** The algorithm. */
+    union Algorithm {
+        /** Forward convolution. */
+        cudnnConvolutionFwdAlgo_t convFwdAlgo;
+        /** Filter gradient of a convolution. */
+        cudnnConvolutionBwdFilterAlgo_t convBwdFilterAlgo;
+        /** Data gradient of a convolution. */
+        cudnnConvolutionBwdDataAlgo_t convBwdDataAlgo;
+        /** Recurrent network. */
+        cudnnRNNAlgo_t RNNAlgo;
+        /** CTC loss. */
+        cudnnCTCLossAlgo_t CTCLossAlgo;
+    } algo;
+} cudnnAlgorithmUnionStruct;
+
+/** An algorithm of any kind of call. */
+typedef struct cudnnAlgorithmUnionStruct cudnnAlgorithm_t;
+
+/** What a search found out about an algorithm. */
+typedef struct cudnnAlgorithmPerformanceStruct *cudnnAlgorithmPerformance_t;
+
+/** Heads, sizes and types of a multi-head attention. */
+typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t CUDNN_DEPRECATED;
+
+/** Probability and random state of a dropout. */
+typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
 
 /** A library context: the core, the stream and the last error of a caller. */
 typedef struct cudnnContext *cudnnHandle_t;
@@ -2410,8 +2482,8 @@ typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
 /** Type, format and dimensions of a filter. */
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t CUDNN_DEPRECATED;
 
-/** Probability and random state of a dropout. */
-typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
+/** Type, normalisation and gradient rule of a CTC loss. */
+typedef struct cudnnCTCLossStruct *cudnnCTCLossDescriptor_t;
 
 /** Window and coefficients of a local response normalisation. */
 typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
@@ -2425,14 +2497,17 @@ typedef struct cudnnPoolingStruct *cudnnPoolingDescriptor_t CUDNN_DEPRECATED;
 /** Operation, compute type, NaN rule and indices of `cudnnReduceTensor`. */
 typedef struct cudnnReduceTensorStruct *cudnnReduceTensorDescriptor_t CUDNN_DEPRECATED;
 
-/** Sampler, type and dimensions of a spatial transformer. */
-typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
+/** Cell, sizes, directions and types of a recurrent network. */
+typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
+
+/** Type, layout and lengths of a batch of sequences. */
+typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
 
 /** Type, axes and lengths of the sequences of an attention. */
 typedef struct cudnnSeqDataStruct *cudnnSeqDataDescriptor_t CUDNN_DEPRECATED;
 
-/** Heads, sizes and types of a multi-head attention. */
-typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t CUDNN_DEPRECATED;
+/** Sampler, type and dimensions of a spatial transformer. */
+typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
 
 /** An object of the graph API, of any kind. */
 typedef void *cudnnBackendDescriptor_t;
@@ -2503,9 +2578,6 @@ typedef struct cudnnConvolutionFwdAlgoPerfStruct {
 /** How one algorithm of the forward convolution did. */
 typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t CUDNN_DEPRECATED;
 
-/** Type, normalisation and gradient rule of a CTC loss. */
-typedef struct cudnnCTCLossStruct *cudnnCTCLossDescriptor_t;
-
 /** Constant parameters of a fused plan. */
 typedef struct cudnnFusedOpsConstParamStruct *cudnnFusedOpsConstParamPack_t CUDNN_DEPRECATED;
 
@@ -2535,11 +2607,8 @@ typedef struct cudnnGnnCscGraph_t {
     cudnnDataType_t idxType;
 } cudnnGnnCscGraph_t;
 
-/** Cell, sizes, directions and types of a recurrent network. */
-typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
-
-/** Type, layout and lengths of a batch of sequences. */
-typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
+/** A persistent recurrent network, prepared for one batch size. */
+typedef struct cudnnPersistentRNNPlan *cudnnPersistentRNNPlan_t;
 
 /** A rational number. */
 typedef struct cudnnFractionStruct {
@@ -2551,6 +2620,12 @@ typedef struct cudnnFractionStruct {
 
 /** A rational number. */
 typedef struct cudnnFractionStruct cudnnFraction_t;
+
+/** `CUDNN_RNN_PADDED_IO_DISABLED` or `CUDNN_RNN_PADDED_IO_ENABLED`. */
+typedef unsigned int cudnnRNNPaddingMode_t;
+
+/** `CUDNN_ATTN_QUERYMAP_ALL_TO_ONE` or `CUDNN_ATTN_QUERYMAP_ONE_TO_ONE`. */
+typedef unsigned int cudnnAttnQueryMap_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -2587,6 +2662,58 @@ cudnnStatus_t cudnnSetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t 
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
                                                     double *swish_beta);
+
+/** Creates the descriptor of a multi-head attention: zeros. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreateAttnDescriptor(cudnnAttnDescriptor_t *attnDesc);
+
+/** Destroys the descriptor of a multi-head attention; NULL is fine. Dropout descriptors stay the caller's. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyAttnDescriptor(cudnnAttnDescriptor_t attnDesc);
+
+/** Sets heads, sizes and types of a multi-head attention. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
+                                     unsigned int attnMode,
+                                     int nHeads,
+                                     double smScaler,
+                                     cudnnDataType_t dataType,
+                                     cudnnDataType_t computePrec,
+                                     cudnnMathType_t mathType,
+                                     cudnnDropoutDescriptor_t attnDropoutDesc,
+                                     cudnnDropoutDescriptor_t postDropoutDesc,
+                                     int qSize,
+                                     int kSize,
+                                     int vSize,
+                                     int qProjSize,
+                                     int kProjSize,
+                                     int vProjSize,
+                                     int oProjSize,
+                                     int qoMaxSeqLength,
+                                     int kvMaxSeqLength,
+                                     int maxBatchSize,
+                                     int maxBeamSize);
+
+/** Reads heads, sizes and types of a multi-head attention; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
+                                     unsigned int *attnMode,
+                                     int *nHeads,
+                                     double *smScaler,
+                                     cudnnDataType_t *dataType,
+                                     cudnnDataType_t *computePrec,
+                                     cudnnMathType_t *mathType,
+                                     cudnnDropoutDescriptor_t *attnDropoutDesc,
+                                     cudnnDropoutDescriptor_t *postDropoutDesc,
+                                     int *qSize,
+                                     int *kSize,
+                                     int *vSize,
+                                     int *qProjSize,
+                                     int *kProjSize,
+                                     int *vProjSize,
+                                     int *oProjSize,
+                                     int *qoMaxSeqLength,
+                                     int *kvMaxSeqLength,
+                                     int *maxBatchSize,
+                                     int *maxBeamSize);
 
 /** Creates a handle. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
@@ -2729,6 +2856,66 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t han
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(cudnnHandle_t handle,
                                                                  int *count);
+
+/** Creates the descriptor of a CTC loss: computed in float, zeros elsewhere. */
+cudnnStatus_t cudnnCreateCTCLossDescriptor(cudnnCTCLossDescriptor_t *ctcLossDesc);
+
+/** Destroys the descriptor of a CTC loss; NULL is fine. */
+cudnnStatus_t cudnnDestroyCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc);
+
+/** Sets the compute type of a CTC loss, everything else to 0. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                        cudnnDataType_t compType);
+
+/** Sets compute type, normalisation and NaN rule of a CTC loss, the longest label to 0. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                          cudnnDataType_t compType,
+                                          cudnnLossNormalizationMode_t normMode,
+                                          cudnnNanPropagation_t gradMode);
+
+/** Sets compute type, normalisation, NaN rule and longest label of a CTC loss. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           cudnnDataType_t compType,
+                                           cudnnLossNormalizationMode_t normMode,
+                                           cudnnNanPropagation_t gradMode,
+                                           int maxLabelLength);
+
+/** Sets compute type, normalisation, gradient rule and longest label of a CTC loss. */
+cudnnStatus_t cudnnSetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           cudnnDataType_t compType,
+                                           cudnnLossNormalizationMode_t normMode,
+                                           cudnnCTCGradMode_t ctcGradMode,
+                                           int maxLabelLength);
+
+/** Reads the compute type of a CTC loss; a NULL output is left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                        cudnnDataType_t *compType);
+
+/** Reads compute type, normalisation and NaN rule of a CTC loss; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                          cudnnDataType_t *compType,
+                                          cudnnLossNormalizationMode_t *normMode,
+                                          cudnnNanPropagation_t *gradMode);
+
+/** Reads compute type, normalisation, NaN rule and longest label of a CTC loss; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           cudnnDataType_t *compType,
+                                           cudnnLossNormalizationMode_t *normMode,
+                                           cudnnNanPropagation_t *gradMode,
+                                           int *maxLabelLength);
+
+/** Reads compute type, normalisation, gradient rule and longest label of a CTC loss; NULL outputs are left out. */
+cudnnStatus_t cudnnGetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           cudnnDataType_t *compType,
+                                           cudnnLossNormalizationMode_t *normMode,
+                                           cudnnCTCGradMode_t *ctcGradMode,
+                                           int *maxLabelLength);
 
 /** Creates a dropout descriptor: probability 0, no random state. */
 cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *dropoutDesc);
@@ -2960,6 +3147,131 @@ cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduc
                                              cudnnReduceTensorIndices_t *reduceTensorIndices,
                                              cudnnIndicesType_t *reduceTensorIndicesType);
 
+/** Creates the descriptor of a recurrent network: no network, no clipping. */
+cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
+
+/** Destroys the descriptor of a recurrent network; NULL is fine. The dropout descriptor stays the caller's. */
+cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
+
+/** Sets cell, sizes, directions and types of a recurrent network, and resets its clipping to none. */
+cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
+                                       cudnnRNNAlgo_t algo,
+                                       cudnnRNNMode_t cellMode,
+                                       cudnnRNNBiasMode_t biasMode,
+                                       cudnnDirectionMode_t dirMode,
+                                       cudnnRNNInputMode_t inputMode,
+                                       cudnnDataType_t dataType,
+                                       cudnnDataType_t mathPrec,
+                                       cudnnMathType_t mathType,
+                                       int32_t inputSize,
+                                       int32_t hiddenSize,
+                                       int32_t projSize,
+                                       int32_t numLayers,
+                                       cudnnDropoutDescriptor_t dropoutDesc,
+                                       uint32_t auxFlags);
+
+/** Reads cell, sizes, directions and types of a recurrent network; NULL outputs are left out. */
+cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
+                                       cudnnRNNAlgo_t *algo,
+                                       cudnnRNNMode_t *cellMode,
+                                       cudnnRNNBiasMode_t *biasMode,
+                                       cudnnDirectionMode_t *dirMode,
+                                       cudnnRNNInputMode_t *inputMode,
+                                       cudnnDataType_t *dataType,
+                                       cudnnDataType_t *mathPrec,
+                                       cudnnMathType_t *mathType,
+                                       int32_t *inputSize,
+                                       int32_t *hiddenSize,
+                                       int32_t *projSize,
+                                       int32_t *numLayers,
+                                       cudnnDropoutDescriptor_t *dropoutDesc,
+                                       uint32_t *auxFlags);
+
+/** Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t clipMode,
+                                 cudnnNanPropagation_t clipNanOpt,
+                                 double lclip,
+                                 double rclip);
+
+/** Sets whether and between which bounds the LSTM cell state is clipped; the NaN rule stays. */
+cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t clipMode,
+                                 double lclip,
+                                 double rclip);
+
+/** Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t *clipMode,
+                                 cudnnNanPropagation_t *clipNanOpt,
+                                 double *lclip,
+                                 double *rclip);
+
+/** Reads mode and bounds of the clipping; NULL outputs are left out. */
+cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t *clipMode,
+                                 double *lclip,
+                                 double *rclip);
+
+/** Creates an RNN data descriptor: type float, no sequences. */
+cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
+
+/** Destroys an RNN data descriptor; NULL is fine. */
+cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc);
+
+/** Sets type, layout, sizes and lengths of a batch of sequences of vectors. */
+cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
+                                        cudnnDataType_t dataType,
+                                        cudnnRNNDataLayout_t layout,
+                                        int maxSeqLength,
+                                        int batchSize,
+                                        int vectorSize,
+                                        const int *seqLengthArray,
+                                        void *paddingFill);
+
+/** Reads type, layout and sizes of a batch of sequences, and exactly `arrayLengthRequested` lengths, zeros beyond. */
+cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
+                                        cudnnDataType_t *dataType,
+                                        cudnnRNNDataLayout_t *layout,
+                                        int *maxSeqLength,
+                                        int *batchSize,
+                                        int *vectorSize,
+                                        int arrayLengthRequested,
+                                        int *seqLengthArray,
+                                        void *paddingFill);
+
+/** Creates a sequence data descriptor: type float, zeros. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreateSeqDataDescriptor(cudnnSeqDataDescriptor_t *seqDataDesc);
+
+/** Destroys a sequence data descriptor; NULL is fine. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroySeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc);
+
+/** Sets type, sizes, order and lengths of the sequences of an attention. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
+                                        cudnnDataType_t dataType,
+                                        int nbDims,
+                                        const int *dimA,
+                                        const cudnnSeqDataAxis_t *axes,
+                                        size_t seqLengthArraySize,
+                                        const int *seqLengthArray,
+                                        void *paddingFill);
+
+/** Reads type, sizes, order and lengths of the sequences of an attention; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
+                                        cudnnDataType_t *dataType,
+                                        int *nbDims,
+                                        int nbDimsRequested,
+                                        int *dimA,
+                                        cudnnSeqDataAxis_t *axes,
+                                        size_t *seqLengthArraySize,
+                                        size_t seqLengthSizeRequested,
+                                        int *seqLengthArray,
+                                        void *paddingFill);
+
 /** Creates a spatial transformer descriptor. */
 cudnnStatus_t cudnnCreateSpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t *stDesc);
 
@@ -3001,88 +3313,6 @@ cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
                                       const void *beta,
                                       cudnnTensorDescriptor_t dxDesc,
                                       void *dx);
-
-/** Creates the descriptor of sequence data. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnCreateSeqDataDescriptor(cudnnSeqDataDescriptor_t *seqDataDesc);
-
-/** Destroys the descriptor of sequence data. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnDestroySeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc);
-
-/** Sets type, axes and lengths of sequence data. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
-                                        cudnnDataType_t dataType,
-                                        int nbDims,
-                                        const int *dimA,
-                                        const cudnnSeqDataAxis_t *axes,
-                                        size_t seqLengthArraySize,
-                                        const int *seqLengthArray,
-                                        void *paddingFill);
-
-/** Type, axes and lengths of sequence data. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
-                                        cudnnDataType_t *dataType,
-                                        int *nbDims,
-                                        int nbDimsRequested,
-                                        int *dimA,
-                                        cudnnSeqDataAxis_t *axes,
-                                        size_t *seqLengthArraySize,
-                                        size_t seqLengthSizeRequested,
-                                        int *seqLengthArray,
-                                        void *paddingFill);
-
-/** Creates the descriptor of a multi-head attention. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnCreateAttnDescriptor(cudnnAttnDescriptor_t *attnDesc);
-
-/** Destroys the descriptor of a multi-head attention. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyAttnDescriptor(cudnnAttnDescriptor_t attnDesc);
-
-/** Sets heads, sizes and types of a multi-head attention. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
-                                     unsigned int attnMode,
-                                     int nHeads,
-                                     double smScaler,
-                                     cudnnDataType_t dataType,
-                                     cudnnDataType_t computePrec,
-                                     cudnnMathType_t mathType,
-                                     cudnnDropoutDescriptor_t attnDropoutDesc,
-                                     cudnnDropoutDescriptor_t postDropoutDesc,
-                                     int qSize,
-                                     int kSize,
-                                     int vSize,
-                                     int qProjSize,
-                                     int kProjSize,
-                                     int vProjSize,
-                                     int oProjSize,
-                                     int qoMaxSeqLength,
-                                     int kvMaxSeqLength,
-                                     int maxBatchSize,
-                                     int maxBeamSize);
-
-/** Heads, sizes and types of a multi-head attention. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
-                                     unsigned int *attnMode,
-                                     int *nHeads,
-                                     double *smScaler,
-                                     cudnnDataType_t *dataType,
-                                     cudnnDataType_t *computePrec,
-                                     cudnnMathType_t *mathType,
-                                     cudnnDropoutDescriptor_t *attnDropoutDesc,
-                                     cudnnDropoutDescriptor_t *postDropoutDesc,
-                                     int *qSize,
-                                     int *kSize,
-                                     int *vSize,
-                                     int *qProjSize,
-                                     int *kProjSize,
-                                     int *vProjSize,
-                                     int *oProjSize,
-                                     int *qoMaxSeqLength,
-                                     int *kvMaxSeqLength,
-                                     int *maxBatchSize,
-                                     int *maxBeamSize);
 
 /** Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet. */
 CUDNN_DEPRECATED
@@ -3798,66 +4028,6 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
                                                     cudnnTensorDescriptor_t yDesc,
                                                     void *y);
 
-/** Creates the descriptor of a CTC loss. Not built yet. */
-cudnnStatus_t cudnnCreateCTCLossDescriptor(cudnnCTCLossDescriptor_t *ctcLossDesc);
-
-/** Sets the compute type of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                        cudnnDataType_t compType);
-
-/** Sets compute type, normalisation and NaN rule of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                          cudnnDataType_t compType,
-                                          cudnnLossNormalizationMode_t normMode,
-                                          cudnnNanPropagation_t gradMode);
-
-/** Sets compute type, normalisation, NaN rule and longest label of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           cudnnDataType_t compType,
-                                           cudnnLossNormalizationMode_t normMode,
-                                           cudnnNanPropagation_t gradMode,
-                                           int maxLabelLength);
-
-/** Sets compute type, normalisation, gradient rule and longest label of a CTC loss. Not built yet. */
-cudnnStatus_t cudnnSetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           cudnnDataType_t compType,
-                                           cudnnLossNormalizationMode_t normMode,
-                                           cudnnCTCGradMode_t ctcGradMode,
-                                           int maxLabelLength);
-
-/** Compute type of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                        cudnnDataType_t *compType);
-
-/** Compute type, normalisation and NaN rule of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetCTCLossDescriptorEx(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                          cudnnDataType_t *compType,
-                                          cudnnLossNormalizationMode_t *normMode,
-                                          cudnnNanPropagation_t *gradMode);
-
-/** Compute type, normalisation, NaN rule and longest label of a CTC loss. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           cudnnDataType_t *compType,
-                                           cudnnLossNormalizationMode_t *normMode,
-                                           cudnnNanPropagation_t *gradMode,
-                                           int *maxLabelLength);
-
-/** Compute type, normalisation, gradient rule and longest label of a CTC loss. Not built yet. */
-cudnnStatus_t cudnnGetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           cudnnDataType_t *compType,
-                                           cudnnLossNormalizationMode_t *normMode,
-                                           cudnnCTCGradMode_t *ctcGradMode,
-                                           int *maxLabelLength);
-
-/** Destroys the descriptor of a CTC loss. Not built yet. */
-cudnnStatus_t cudnnDestroyCTCLossDescriptor(cudnnCTCLossDescriptor_t ctcLossDesc);
-
 /** `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet. */
 cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
                            cudnnTensorDescriptor_t probsDesc,
@@ -4314,74 +4484,6 @@ cudnnStatus_t cudnnReduceTensor(cudnnHandle_t handle,
                                 cudnnTensorDescriptor_t cDesc,
                                 void *C);
 
-/** Creates the descriptor of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
-
-/** Destroys the descriptor of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
-
-/** Sets cell, sizes, directions and types of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
-                                       cudnnRNNAlgo_t algo,
-                                       cudnnRNNMode_t cellMode,
-                                       cudnnRNNBiasMode_t biasMode,
-                                       cudnnDirectionMode_t dirMode,
-                                       cudnnRNNInputMode_t inputMode,
-                                       cudnnDataType_t dataType,
-                                       cudnnDataType_t mathPrec,
-                                       cudnnMathType_t mathType,
-                                       int32_t inputSize,
-                                       int32_t hiddenSize,
-                                       int32_t projSize,
-                                       int32_t numLayers,
-                                       cudnnDropoutDescriptor_t dropoutDesc,
-                                       uint32_t auxFlags);
-
-/** Cell, sizes, directions and types of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
-                                       cudnnRNNAlgo_t *algo,
-                                       cudnnRNNMode_t *cellMode,
-                                       cudnnRNNBiasMode_t *biasMode,
-                                       cudnnDirectionMode_t *dirMode,
-                                       cudnnRNNInputMode_t *inputMode,
-                                       cudnnDataType_t *dataType,
-                                       cudnnDataType_t *mathPrec,
-                                       cudnnMathType_t *mathType,
-                                       int32_t *inputSize,
-                                       int32_t *hiddenSize,
-                                       int32_t *projSize,
-                                       int32_t *numLayers,
-                                       cudnnDropoutDescriptor_t *dropoutDesc,
-                                       uint32_t *auxFlags);
-
-/** Sets the clipping of the LSTM cell state and its NaN rule. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t clipMode,
-                                 cudnnNanPropagation_t clipNanOpt,
-                                 double lclip,
-                                 double rclip);
-
-/** Sets the clipping of the LSTM cell state. Not built yet. */
-cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t clipMode,
-                                 double lclip,
-                                 double rclip);
-
-/** Clipping of the LSTM cell state and its NaN rule. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t *clipMode,
-                                 cudnnNanPropagation_t *clipNanOpt,
-                                 double *lclip,
-                                 double *rclip);
-
-/** Clipping of the LSTM cell state. Not built yet. */
-cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t *clipMode,
-                                 double *lclip,
-                                 double *rclip);
-
 /** Builds the kernels of a persistent recurrent network for one batch size. Not built yet. */
 cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int miniBatch);
 
@@ -4409,33 +4511,6 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
                                       void **mAddr,
                                       cudnnTensorDescriptor_t bDesc,
                                       void **bAddr);
-
-/** Creates the descriptor of a batch of sequences. Not built yet. */
-cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
-
-/** Destroys the descriptor of a batch of sequences. Not built yet. */
-cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc);
-
-/** Sets type, layout and lengths of a batch of sequences. Not built yet. */
-cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
-                                        cudnnDataType_t dataType,
-                                        cudnnRNNDataLayout_t layout,
-                                        int maxSeqLength,
-                                        int batchSize,
-                                        int vectorSize,
-                                        const int *seqLengthArray,
-                                        void *paddingFill);
-
-/** Type, layout and lengths of a batch of sequences. Not built yet. */
-cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
-                                        cudnnDataType_t *dataType,
-                                        cudnnRNNDataLayout_t *layout,
-                                        int *maxSeqLength,
-                                        int *batchSize,
-                                        int *vectorSize,
-                                        int arrayLengthRequested,
-                                        int *seqLengthArray,
-                                        void *paddingFill);
 
 /** Outputs and last states of a recurrent network. Not built yet. */
 cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
@@ -4684,7 +4759,7 @@ cudnnStatus_t cudnnTransformTensorEx(cudnnHandle_t handle,
                                      cudnnTensorDescriptor_t destDesc,
                                      void *destData);
 
-/** The version of the interface: equal to `CUDNN_VERSION` of the header. */
+/** The version of the interface: `CUDNN_VERSION`. */
 size_t cudnnGetVersion(void);
 
 /** The newest compute capability that the original of this version knows: major * 100 + minor * 10. */
@@ -4711,6 +4786,622 @@ cudnnStatus_t cudnnAdvVersionCheck(void);
 
 /** Whether the subquadratic-ops part fits the rest: always, it is one library. */
 cudnnStatus_t cudnnSubquadraticOpsVersionCheck(void);
+
+/* What the original of this version no longer has; define CUDNN_SHIM_NO_REMOVED_CALLS to hide it. */
+#ifndef CUDNN_SHIM_NO_REMOVED_CALLS
+/** Creates an algorithm descriptor that holds algorithm 0. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnCreateAlgorithmDescriptor(cudnnAlgorithmDescriptor_t *algoDesc);
+
+/** Stores an algorithm, whatever its number. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetAlgorithmDescriptor(cudnnAlgorithmDescriptor_t algoDesc,
+                                          cudnnAlgorithm_t algorithm);
+
+/** The algorithm as stored. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetAlgorithmDescriptor(cudnnAlgorithmDescriptor_t algoDesc,
+                                          cudnnAlgorithm_t *algorithm);
+
+/** Copies the algorithm of one descriptor to another. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCopyAlgorithmDescriptor(cudnnAlgorithmDescriptor_t src,
+                                           cudnnAlgorithmDescriptor_t dest);
+
+/** Destroys an algorithm descriptor; NULL is fine. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyAlgorithmDescriptor(cudnnAlgorithmDescriptor_t algoDesc);
+
+/** Creates `numberToCreate` performances; all of them or none. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreateAlgorithmPerformance(cudnnAlgorithmPerformance_t *algoPerf,
+                                              int numberToCreate);
+
+/** Stores an algorithm with its status, its time in milliseconds and its workspace in bytes. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetAlgorithmPerformance(cudnnAlgorithmPerformance_t algoPerf,
+                                           cudnnAlgorithmDescriptor_t algoDesc,
+                                           cudnnStatus_t status,
+                                           float time,
+                                           size_t memory);
+
+/** The performance as stored. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetAlgorithmPerformance(cudnnAlgorithmPerformance_t algoPerf,
+                                           cudnnAlgorithmDescriptor_t *algoDesc,
+                                           cudnnStatus_t *status,
+                                           float *time,
+                                           size_t *memory);
+
+/** Destroys `numberToDestroy` performances; NULL entries are fine. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDestroyAlgorithmPerformance(cudnnAlgorithmPerformance_t *algoPerf,
+                                               int numberToDestroy);
+
+/** Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNSetClip(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnRNNClipMode_t clipMode,
+                              cudnnNanPropagation_t clipNanOpt,
+                              double lclip,
+                              double rclip);
+
+/** Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnRNNClipMode_t *clipMode,
+                              cudnnNanPropagation_t *clipNanOpt,
+                              double *lclip,
+                              double *rclip);
+
+/** Bytes that an algorithm takes when it is saved. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetAlgorithmSpaceSize(cudnnHandle_t handle,
+                                         cudnnAlgorithmDescriptor_t algoDesc,
+                                         size_t *algoSpaceSizeInBytes);
+
+/** Saves an algorithm to host memory. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSaveAlgorithm(cudnnHandle_t handle,
+                                 cudnnAlgorithmDescriptor_t algoDesc,
+                                 void *algoSpace,
+                                 size_t algoSpaceSizeInBytes);
+
+/** Restores an algorithm from host memory. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRestoreAlgorithm(cudnnHandle_t handle,
+                                    void *algoSpace,
+                                    size_t algoSpaceSizeInBytes,
+                                    cudnnAlgorithmDescriptor_t algoDesc);
+
+/** The forward algorithm that fits a preference. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm(cudnnHandle_t handle,
+                                                  cudnnTensorDescriptor_t xDesc,
+                                                  cudnnFilterDescriptor_t wDesc,
+                                                  cudnnConvolutionDescriptor_t convDesc,
+                                                  cudnnTensorDescriptor_t yDesc,
+                                                  cudnnConvolutionFwdPreference_t preference,
+                                                  size_t memoryLimitInBytes,
+                                                  cudnnConvolutionFwdAlgo_t *algo);
+
+/** The data gradient algorithm that fits a preference. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
+                                                       cudnnFilterDescriptor_t wDesc,
+                                                       cudnnTensorDescriptor_t dyDesc,
+                                                       cudnnConvolutionDescriptor_t convDesc,
+                                                       cudnnTensorDescriptor_t dxDesc,
+                                                       cudnnConvolutionBwdDataPreference_t preference,
+                                                       size_t memoryLimitInBytes,
+                                                       cudnnConvolutionBwdDataAlgo_t *algo);
+
+/** The filter gradient algorithm that fits a preference. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
+                                                         cudnnTensorDescriptor_t xDesc,
+                                                         cudnnTensorDescriptor_t dyDesc,
+                                                         cudnnConvolutionDescriptor_t convDesc,
+                                                         cudnnFilterDescriptor_t dwDesc,
+                                                         cudnnConvolutionBwdFilterPreference_t preference,
+                                                         size_t memoryLimitInBytes,
+                                                         cudnnConvolutionBwdFilterAlgo_t *algo);
+
+/** Sets the sizes, cell and algorithm of a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNDescriptor_v6(cudnnHandle_t handle,
+                                       cudnnRNNDescriptor_t rnnDesc,
+                                       int hiddenSize,
+                                       int numLayers,
+                                       cudnnDropoutDescriptor_t dropoutDesc,
+                                       cudnnRNNInputMode_t inputMode,
+                                       cudnnDirectionMode_t direction,
+                                       cudnnRNNMode_t cellMode,
+                                       cudnnRNNAlgo_t algo,
+                                       cudnnDataType_t mathPrec);
+
+/** The sizes, cell and algorithm of a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNDescriptor_v6(cudnnHandle_t handle,
+                                       cudnnRNNDescriptor_t rnnDesc,
+                                       int *hiddenSize,
+                                       int *numLayers,
+                                       cudnnDropoutDescriptor_t *dropoutDesc,
+                                       cudnnRNNInputMode_t *inputMode,
+                                       cudnnDirectionMode_t *direction,
+                                       cudnnRNNMode_t *cellMode,
+                                       cudnnRNNAlgo_t *algo,
+                                       cudnnDataType_t *mathPrec);
+
+/** Sets which arithmetic units a recurrent network may use. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNMatrixMathType(cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnMathType_t mType);
+
+/** Which arithmetic units a recurrent network may use. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNMatrixMathType(cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnMathType_t *mType);
+
+/** Sets how many bias vectors a recurrent cell has. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
+                                  cudnnRNNBiasMode_t biasMode);
+
+/** How many bias vectors a recurrent cell has. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
+                                  cudnnRNNBiasMode_t *biasMode);
+
+/** Sets the sizes that an LSTM projects its outputs to. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNProjectionLayers(cudnnHandle_t handle,
+                                          cudnnRNNDescriptor_t rnnDesc,
+                                          int recProjSize,
+                                          int outProjSize);
+
+/** The sizes that an LSTM projects its outputs to. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNProjectionLayers(cudnnHandle_t handle,
+                                          cudnnRNNDescriptor_t rnnDesc,
+                                          int *recProjSize,
+                                          int *outProjSize);
+
+/** Sets whether sequences lie with padding. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNPaddingMode(cudnnRNNDescriptor_t rnnDesc,
+                                     unsigned int paddingMode);
+
+/** Whether sequences lie with padding. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNPaddingMode(cudnnRNNDescriptor_t rnnDesc,
+                                     unsigned int *paddingMode);
+
+/** Creates a plan for a persistent recurrent network and a batch size. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreatePersistentRNNPlan(cudnnRNNDescriptor_t rnnDesc,
+                                           int minibatch,
+                                           cudnnDataType_t dataType,
+                                           cudnnPersistentRNNPlan_t *plan);
+
+/** Destroys a plan for a persistent recurrent network. Not built yet. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyPersistentRNNPlan(cudnnPersistentRNNPlan_t plan);
+
+/** Gives a plan to a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetPersistentRNNPlan(cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnPersistentRNNPlan_t plan);
+
+/** Gives an algorithm to a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetRNNAlgorithmDescriptor(cudnnHandle_t handle,
+                                             cudnnRNNDescriptor_t rnnDesc,
+                                             cudnnAlgorithmDescriptor_t algoDesc);
+
+/** Bytes of workspace for sequences of descriptors, one per step. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNWorkspaceSize(cudnnHandle_t handle,
+                                       cudnnRNNDescriptor_t rnnDesc,
+                                       int seqLength,
+                                       const cudnnTensorDescriptor_t *xDesc,
+                                       size_t *sizeInBytes);
+
+/** Bytes that the forward pass keeps for the backward pass. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNTrainingReserveSize(cudnnHandle_t handle,
+                                             cudnnRNNDescriptor_t rnnDesc,
+                                             int seqLength,
+                                             const cudnnTensorDescriptor_t *xDesc,
+                                             size_t *sizeInBytes);
+
+/** Bytes of all weights and biases. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNParamsSize(cudnnHandle_t handle,
+                                    cudnnRNNDescriptor_t rnnDesc,
+                                    cudnnTensorDescriptor_t xDesc,
+                                    size_t *sizeInBytes,
+                                    cudnnDataType_t dataType);
+
+/** Where one weight matrix lies, and its shape. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNLinLayerMatrixParams(cudnnHandle_t handle,
+                                              cudnnRNNDescriptor_t rnnDesc,
+                                              int pseudoLayer,
+                                              cudnnTensorDescriptor_t xDesc,
+                                              cudnnFilterDescriptor_t wDesc,
+                                              const void *w,
+                                              int linLayerID,
+                                              cudnnFilterDescriptor_t linLayerMatDesc,
+                                              void **linLayerMat);
+
+/** Where one bias vector lies, and its shape. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNLinLayerBiasParams(cudnnHandle_t handle,
+                                            cudnnRNNDescriptor_t rnnDesc,
+                                            int pseudoLayer,
+                                            cudnnTensorDescriptor_t xDesc,
+                                            cudnnFilterDescriptor_t wDesc,
+                                            const void *w,
+                                            int linLayerID,
+                                            cudnnFilterDescriptor_t linLayerBiasDesc,
+                                            void **linLayerBias);
+
+/** The outputs of a recurrent network. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNForwardInference(cudnnHandle_t handle,
+                                       cudnnRNNDescriptor_t rnnDesc,
+                                       int seqLength,
+                                       const cudnnTensorDescriptor_t *xDesc,
+                                       const void *x,
+                                       cudnnTensorDescriptor_t hxDesc,
+                                       const void *hx,
+                                       cudnnTensorDescriptor_t cxDesc,
+                                       const void *cx,
+                                       cudnnFilterDescriptor_t wDesc,
+                                       const void *w,
+                                       const cudnnTensorDescriptor_t *yDesc,
+                                       void *y,
+                                       cudnnTensorDescriptor_t hyDesc,
+                                       void *hy,
+                                       cudnnTensorDescriptor_t cyDesc,
+                                       void *cy,
+                                       void *workSpace,
+                                       size_t workSpaceSizeInBytes);
+
+/** The outputs of a recurrent network, and what its backward pass needs. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNForwardTraining(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t rnnDesc,
+                                      int seqLength,
+                                      const cudnnTensorDescriptor_t *xDesc,
+                                      const void *x,
+                                      cudnnTensorDescriptor_t hxDesc,
+                                      const void *hx,
+                                      cudnnTensorDescriptor_t cxDesc,
+                                      const void *cx,
+                                      cudnnFilterDescriptor_t wDesc,
+                                      const void *w,
+                                      const cudnnTensorDescriptor_t *yDesc,
+                                      void *y,
+                                      cudnnTensorDescriptor_t hyDesc,
+                                      void *hy,
+                                      cudnnTensorDescriptor_t cyDesc,
+                                      void *cy,
+                                      void *workSpace,
+                                      size_t workSpaceSizeInBytes,
+                                      void *reserveSpace,
+                                      size_t reserveSpaceSizeInBytes);
+
+/** Gradients of a recurrent network by its inputs and states. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNBackwardData(cudnnHandle_t handle,
+                                   cudnnRNNDescriptor_t rnnDesc,
+                                   int seqLength,
+                                   const cudnnTensorDescriptor_t *yDesc,
+                                   const void *y,
+                                   const cudnnTensorDescriptor_t *dyDesc,
+                                   const void *dy,
+                                   cudnnTensorDescriptor_t dhyDesc,
+                                   const void *dhy,
+                                   cudnnTensorDescriptor_t dcyDesc,
+                                   const void *dcy,
+                                   cudnnFilterDescriptor_t wDesc,
+                                   const void *w,
+                                   cudnnTensorDescriptor_t hxDesc,
+                                   const void *hx,
+                                   cudnnTensorDescriptor_t cxDesc,
+                                   const void *cx,
+                                   const cudnnTensorDescriptor_t *dxDesc,
+                                   void *dx,
+                                   cudnnTensorDescriptor_t dhxDesc,
+                                   void *dhx,
+                                   cudnnTensorDescriptor_t dcxDesc,
+                                   void *dcx,
+                                   void *workSpace,
+                                   size_t workSpaceSizeInBytes,
+                                   void *reserveSpace,
+                                   size_t reserveSpaceSizeInBytes);
+
+/** Gradients of a recurrent network by its weights, added to what is there. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNBackwardWeights(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t rnnDesc,
+                                      int seqLength,
+                                      const cudnnTensorDescriptor_t *xDesc,
+                                      const void *x,
+                                      cudnnTensorDescriptor_t hxDesc,
+                                      const void *hx,
+                                      const cudnnTensorDescriptor_t *yDesc,
+                                      const void *y,
+                                      const void *workSpace,
+                                      size_t workSpaceSizeInBytes,
+                                      cudnnFilterDescriptor_t dwDesc,
+                                      void *dw,
+                                      const void *reserveSpace,
+                                      size_t reserveSpaceSizeInBytes);
+
+/** The outputs of a recurrent network on a padded batch. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNForwardInferenceEx(cudnnHandle_t handle,
+                                         cudnnRNNDescriptor_t rnnDesc,
+                                         cudnnRNNDataDescriptor_t xDesc,
+                                         const void *x,
+                                         cudnnTensorDescriptor_t hxDesc,
+                                         const void *hx,
+                                         cudnnTensorDescriptor_t cxDesc,
+                                         const void *cx,
+                                         cudnnFilterDescriptor_t wDesc,
+                                         const void *w,
+                                         cudnnRNNDataDescriptor_t yDesc,
+                                         void *y,
+                                         cudnnTensorDescriptor_t hyDesc,
+                                         void *hy,
+                                         cudnnTensorDescriptor_t cyDesc,
+                                         void *cy,
+                                         cudnnRNNDataDescriptor_t kDesc,
+                                         const void *keys,
+                                         cudnnRNNDataDescriptor_t cDesc,
+                                         void *cAttn,
+                                         cudnnRNNDataDescriptor_t iDesc,
+                                         void *iAttn,
+                                         cudnnRNNDataDescriptor_t qDesc,
+                                         void *queries,
+                                         void *workSpace,
+                                         size_t workSpaceSizeInBytes);
+
+/** The outputs of a recurrent network on a padded batch, and what its backward pass needs. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNForwardTrainingEx(cudnnHandle_t handle,
+                                        cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnRNNDataDescriptor_t xDesc,
+                                        const void *x,
+                                        cudnnTensorDescriptor_t hxDesc,
+                                        const void *hx,
+                                        cudnnTensorDescriptor_t cxDesc,
+                                        const void *cx,
+                                        cudnnFilterDescriptor_t wDesc,
+                                        const void *w,
+                                        cudnnRNNDataDescriptor_t yDesc,
+                                        void *y,
+                                        cudnnTensorDescriptor_t hyDesc,
+                                        void *hy,
+                                        cudnnTensorDescriptor_t cyDesc,
+                                        void *cy,
+                                        cudnnRNNDataDescriptor_t kDesc,
+                                        const void *keys,
+                                        cudnnRNNDataDescriptor_t cDesc,
+                                        void *cAttn,
+                                        cudnnRNNDataDescriptor_t iDesc,
+                                        void *iAttn,
+                                        cudnnRNNDataDescriptor_t qDesc,
+                                        void *queries,
+                                        void *workSpace,
+                                        size_t workSpaceSizeInBytes,
+                                        void *reserveSpace,
+                                        size_t reserveSpaceSizeInBytes);
+
+/** Gradients of a recurrent network on a padded batch by its inputs and states. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNBackwardDataEx(cudnnHandle_t handle,
+                                     cudnnRNNDescriptor_t rnnDesc,
+                                     cudnnRNNDataDescriptor_t yDesc,
+                                     const void *y,
+                                     cudnnRNNDataDescriptor_t dyDesc,
+                                     const void *dy,
+                                     cudnnRNNDataDescriptor_t dcDesc,
+                                     const void *dcAttn,
+                                     cudnnTensorDescriptor_t dhyDesc,
+                                     const void *dhy,
+                                     cudnnTensorDescriptor_t dcyDesc,
+                                     const void *dcy,
+                                     cudnnFilterDescriptor_t wDesc,
+                                     const void *w,
+                                     cudnnTensorDescriptor_t hxDesc,
+                                     const void *hx,
+                                     cudnnTensorDescriptor_t cxDesc,
+                                     const void *cx,
+                                     cudnnRNNDataDescriptor_t dxDesc,
+                                     void *dx,
+                                     cudnnTensorDescriptor_t dhxDesc,
+                                     void *dhx,
+                                     cudnnTensorDescriptor_t dcxDesc,
+                                     void *dcx,
+                                     cudnnRNNDataDescriptor_t dkDesc,
+                                     void *dkeys,
+                                     void *workSpace,
+                                     size_t workSpaceSizeInBytes,
+                                     void *reserveSpace,
+                                     size_t reserveSpaceSizeInBytes);
+
+/** Gradients of a recurrent network on a padded batch by its weights. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRNNBackwardWeightsEx(cudnnHandle_t handle,
+                                        cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnRNNDataDescriptor_t xDesc,
+                                        const void *x,
+                                        cudnnTensorDescriptor_t hxDesc,
+                                        const void *hx,
+                                        cudnnRNNDataDescriptor_t yDesc,
+                                        const void *y,
+                                        void *workSpace,
+                                        size_t workSpaceSizeInBytes,
+                                        cudnnFilterDescriptor_t dwDesc,
+                                        void *dw,
+                                        void *reserveSpace,
+                                        size_t reserveSpaceSizeInBytes);
+
+/** The most results that a search for inference algorithms gives. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNForwardInferenceAlgorithmMaxCount(cudnnHandle_t handle,
+                                                           cudnnRNNDescriptor_t rnnDesc,
+                                                           int *count);
+
+/** Inference algorithms, ranked by measuring them. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindRNNForwardInferenceAlgorithmEx(cudnnHandle_t handle,
+                                                      cudnnRNNDescriptor_t rnnDesc,
+                                                      int seqLength,
+                                                      const cudnnTensorDescriptor_t *xDesc,
+                                                      const void *x,
+                                                      cudnnTensorDescriptor_t hxDesc,
+                                                      const void *hx,
+                                                      cudnnTensorDescriptor_t cxDesc,
+                                                      const void *cx,
+                                                      cudnnFilterDescriptor_t wDesc,
+                                                      const void *w,
+                                                      const cudnnTensorDescriptor_t *yDesc,
+                                                      void *y,
+                                                      cudnnTensorDescriptor_t hyDesc,
+                                                      void *hy,
+                                                      cudnnTensorDescriptor_t cyDesc,
+                                                      void *cy,
+                                                      float findIntensity,
+                                                      int requestedAlgoCount,
+                                                      int *returnedAlgoCount,
+                                                      cudnnAlgorithmPerformance_t *perfResults,
+                                                      void *workspace,
+                                                      size_t workSpaceSizeInBytes);
+
+/** The most results that a search for training algorithms gives. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNForwardTrainingAlgorithmMaxCount(cudnnHandle_t handle,
+                                                          cudnnRNNDescriptor_t rnnDesc,
+                                                          int *count);
+
+/** Training algorithms, ranked by measuring them. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindRNNForwardTrainingAlgorithmEx(cudnnHandle_t handle,
+                                                     cudnnRNNDescriptor_t rnnDesc,
+                                                     int seqLength,
+                                                     const cudnnTensorDescriptor_t *xDesc,
+                                                     const void *x,
+                                                     cudnnTensorDescriptor_t hxDesc,
+                                                     const void *hx,
+                                                     cudnnTensorDescriptor_t cxDesc,
+                                                     const void *cx,
+                                                     cudnnFilterDescriptor_t wDesc,
+                                                     const void *w,
+                                                     const cudnnTensorDescriptor_t *yDesc,
+                                                     void *y,
+                                                     cudnnTensorDescriptor_t hyDesc,
+                                                     void *hy,
+                                                     cudnnTensorDescriptor_t cyDesc,
+                                                     void *cy,
+                                                     float findIntensity,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnAlgorithmPerformance_t *perfResults,
+                                                     void *workspace,
+                                                     size_t workSpaceSizeInBytes,
+                                                     void *reserveSpace,
+                                                     size_t reserveSpaceSizeInBytes);
+
+/** The most results that a search for data gradient algorithms of recurrent networks gives. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNBackwardDataAlgorithmMaxCount(cudnnHandle_t handle,
+                                                       cudnnRNNDescriptor_t rnnDesc,
+                                                       int *count);
+
+/** Data gradient algorithms of recurrent networks, ranked by measuring them. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindRNNBackwardDataAlgorithmEx(cudnnHandle_t handle,
+                                                  cudnnRNNDescriptor_t rnnDesc,
+                                                  int seqLength,
+                                                  const cudnnTensorDescriptor_t *yDesc,
+                                                  const void *y,
+                                                  const cudnnTensorDescriptor_t *dyDesc,
+                                                  const void *dy,
+                                                  cudnnTensorDescriptor_t dhyDesc,
+                                                  const void *dhy,
+                                                  cudnnTensorDescriptor_t dcyDesc,
+                                                  const void *dcy,
+                                                  cudnnFilterDescriptor_t wDesc,
+                                                  const void *w,
+                                                  cudnnTensorDescriptor_t hxDesc,
+                                                  const void *hx,
+                                                  cudnnTensorDescriptor_t cxDesc,
+                                                  const void *cx,
+                                                  const cudnnTensorDescriptor_t *dxDesc,
+                                                  void *dx,
+                                                  cudnnTensorDescriptor_t dhxDesc,
+                                                  void *dhx,
+                                                  cudnnTensorDescriptor_t dcxDesc,
+                                                  void *dcx,
+                                                  float findIntensity,
+                                                  int requestedAlgoCount,
+                                                  int *returnedAlgoCount,
+                                                  cudnnAlgorithmPerformance_t *perfResults,
+                                                  void *workspace,
+                                                  size_t workSpaceSizeInBytes,
+                                                  void *reserveSpace,
+                                                  size_t reserveSpaceSizeInBytes);
+
+/** The most results that a search for weight gradient algorithms gives. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNBackwardWeightsAlgorithmMaxCount(cudnnHandle_t handle,
+                                                          cudnnRNNDescriptor_t rnnDesc,
+                                                          int *count);
+
+/** Weight gradient algorithms of recurrent networks, ranked by measuring them. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindRNNBackwardWeightsAlgorithmEx(cudnnHandle_t handle,
+                                                     cudnnRNNDescriptor_t rnnDesc,
+                                                     int seqLength,
+                                                     const cudnnTensorDescriptor_t *xDesc,
+                                                     const void *x,
+                                                     cudnnTensorDescriptor_t hxDesc,
+                                                     const void *hx,
+                                                     const cudnnTensorDescriptor_t *yDesc,
+                                                     const void *y,
+                                                     float findIntensity,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnAlgorithmPerformance_t *perfResults,
+                                                     const void *workspace,
+                                                     size_t workSpaceSizeInBytes,
+                                                     cudnnFilterDescriptor_t dwDesc,
+                                                     void *dw,
+                                                     const void *reserveSpace,
+                                                     size_t reserveSpaceSizeInBytes);
+
+/** Whether the ops inference part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnOpsInferVersionCheck(void);
+
+/** Whether the ops training part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnOpsTrainVersionCheck(void);
+
+/** Whether the cnn inference part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnCnnInferVersionCheck(void);
+
+/** Whether the cnn training part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnCnnTrainVersionCheck(void);
+
+/** Whether the adv inference part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnAdvInferVersionCheck(void);
+
+/** Whether the adv training part of version 8 fits the rest: always, it is one library. */
+cudnnStatus_t cudnnAdvTrainVersionCheck(void);
+#endif /* CUDNN_SHIM_NO_REMOVED_CALLS */
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -7,7 +7,7 @@
 //!  src/layout/  index arithmetic: dims, strides, formats, blocking, LoopNest
 //!  src/dtype/   element types, conversion and rounding rules
 //!  src/exec/    the context behind cudnnHandle_t; runs a Plan on the handle's core
-//!  src/backend/ reference loop, CPU core
+//!  src/backend/ reference loop, CPU core, CUDA core
 //! ```
 //! Arrows point downwards only; `tests/architecture.rs` enforces it.
 #![deny(rustdoc::broken_intra_doc_links)]

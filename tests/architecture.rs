@@ -30,7 +30,7 @@ const DRIVER: &str = "src/backend/cuda/driver.rs";
 const MAX_LINES: usize = 520;
 
 /// Generated files and tables of constants, which grow with what they list.
-const LONG: &[&str] = &["include/cudnn.h", "src/capi/types/backend_attribute.rs"];
+const LONG: &[&str] = &["include/cudnn.h", "include/v8/cudnn.h", "src/capi/types/backend_attribute.rs"];
 
 /// Sources that people read.
 const FOLDERS: &[&str] =

@@ -84,8 +84,8 @@ void check_shared(uintptr_t address, size_t size, bool write) {
                  emu::running.block_index.x, verb, size, size_t(address));
     } else {
         complain("%s: thread %u of block %u %s %zu bytes at %#zx, %zd bytes from the start of an allocation of %zu",
-                 name(), thread, emu::running.block_index.x, verb, size, size_t(address), ssize_t(address - near->start),
-                 near->size);
+                 name(), thread, emu::running.block_index.x, verb, size, size_t(address),
+                 ssize_t(address - near->start), near->size);
     }
     leave_kernel(ILLEGAL_ADDRESS);
 }
@@ -109,21 +109,21 @@ void check(void *pointer, size_t size, bool write, bool aligned) {
     if (!holds(address, size)) refuse(address, size, write);
 }
 
-} // namespace
+}  // namespace
 
 void forget_accesses() { ++block; }
 
-} // namespace driver_double
+}  // namespace driver_double
 
 using driver_double::check;
 
 #define SANITIZER extern "C" __attribute__((visibility("hidden"))) void
-#define ACCESS(size)                                                                                                   \
-    SANITIZER __tsan_read##size(void *p) { check(p, size, false, true); }                                              \
-    SANITIZER __tsan_write##size(void *p) { check(p, size, true, true); }                                              \
-    SANITIZER __tsan_unaligned_read##size(void *p) { check(p, size, false, false); }                                   \
-    SANITIZER __tsan_unaligned_write##size(void *p) { check(p, size, true, false); }                                   \
-    SANITIZER __tsan_volatile_read##size(void *p) { check(p, size, false, true); }                                     \
+#define ACCESS(size)                                                                 \
+    SANITIZER __tsan_read##size(void *p) { check(p, size, false, true); }            \
+    SANITIZER __tsan_write##size(void *p) { check(p, size, true, true); }            \
+    SANITIZER __tsan_unaligned_read##size(void *p) { check(p, size, false, false); } \
+    SANITIZER __tsan_unaligned_write##size(void *p) { check(p, size, true, false); } \
+    SANITIZER __tsan_volatile_read##size(void *p) { check(p, size, false, true); }   \
     SANITIZER __tsan_volatile_write##size(void *p) { check(p, size, true, true); }
 ACCESS(1)
 ACCESS(2)

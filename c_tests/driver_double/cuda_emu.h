@@ -65,13 +65,16 @@ struct Kernel {
 };
 extern const Kernel *kernels;
 
-template <auto F> struct Caller;
-template <class P, void (*F)(P)> struct Caller<F> {
+template <auto F>
+struct Caller;
+template <class P, void (*F)(P)>
+struct Caller<F> {
     typedef std::remove_cv_t<std::remove_reference_t<P>> Parameter;
     UNCHECKED static void call(const void *parameter) { F(*static_cast<const Parameter *>(parameter)); }
 };
 
-template <auto F> struct Registration {
+template <auto F>
+struct Registration {
     Kernel kernel;
     explicit Registration(const char *name)
         : kernel{name, Caller<F>::call, sizeof(typename Caller<F>::Parameter), kernels} {
@@ -79,19 +82,21 @@ template <auto F> struct Registration {
     }
 };
 
-template <class T> inline uint64_t widen(T value) {
+template <class T>
+inline uint64_t widen(T value) {
     static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
     uint64_t wide = 0;
     memcpy(&wide, &value, sizeof value);
     return wide;
 }
-template <class T> inline T narrow(uint64_t wide) {
+template <class T>
+inline T narrow(uint64_t wide) {
     T value;
     memcpy(&value, &wide, sizeof value);
     return value;
 }
 
-} // namespace emu
+}  // namespace emu
 
 #define EMU_REGISTER(name) static emu::Registration<&name> emu_registration_##name(#name);
 
@@ -108,23 +113,30 @@ template <class T> inline T narrow(uint64_t wide) {
 #define __any_sync(mask, predicate) (emu::ballot(mask, (predicate) != 0) != 0)
 
 inline void __syncwarp(unsigned mask = ~0u) { emu::sync_warp(mask); }
-template <class T> inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+template <class T>
+inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
     const unsigned lane = emu::running.thread->lane, first = lane & ~unsigned(width - 1);
     return emu::narrow<T>(emu::shuffle(mask, emu::widen(value), first + (unsigned(source) & unsigned(width - 1))));
 }
-template <class T> inline T __shfl_xor_sync(unsigned mask, T value, int flip, int width = 32) {
+template <class T>
+inline T __shfl_xor_sync(unsigned mask, T value, int flip, int width = 32) {
     const unsigned lane = emu::running.thread->lane, source = lane ^ unsigned(flip);
     const bool same = (lane & ~unsigned(width - 1)) == (source & ~unsigned(width - 1));
     return emu::narrow<T>(emu::shuffle(mask, emu::widen(value), same ? source : lane));
 }
-template <class T> inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+template <class T>
+inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
     const unsigned lane = emu::running.thread->lane;
     const bool inside = (lane & unsigned(width - 1)) + delta < unsigned(width);
     return emu::narrow<T>(emu::shuffle(mask, emu::widen(value), inside ? lane + delta : lane));
 }
-template <class T> inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+template <class T>
+inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
     const unsigned lane = emu::running.thread->lane;
     const bool inside = (lane & unsigned(width - 1)) >= delta;
     return emu::narrow<T>(emu::shuffle(mask, emu::widen(value), inside ? lane - delta : lane));
 }
-template <class T> inline T __ldg(const T *address) { return *address; }
+template <class T>
+inline T __ldg(const T *address) {
+    return *address;
+}

@@ -53,7 +53,7 @@ static int ready() {
     return current == nullptr ? choose(0) : 0;
 }
 
-#define READY                                                                                                          \
+#define READY \
     if (const int code = ready()) return keep(code)
 
 static uintptr_t address_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
@@ -82,7 +82,7 @@ EXPORT int cudaMemcpy(void *dst, const void *src, size_t size, cudaMemcpyKind ki
     case cudaMemcpyDeviceToHost: return keep(cuMemcpyDtoH_v2(dst, address_of(src), size));
     case cudaMemcpyDeviceToDevice: return keep(cuMemcpyDtoD_v2(address_of(dst), address_of(src), size));
     }
-    return keep(21); // cudaErrorInvalidMemcpyDirection
+    return keep(21);  // cudaErrorInvalidMemcpyDirection
 }
 EXPORT int cudaMemset(void *address, int value, size_t size) {
     READY;

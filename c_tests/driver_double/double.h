@@ -90,4 +90,4 @@ unsigned dynamic_shared_size();
 // Forgets who touched shared memory: at the start of each block.
 void forget_accesses();
 
-} // namespace driver_double
+}  // namespace driver_double

@@ -51,14 +51,15 @@ void begin(Context *context, int device) {
 int copy(uintptr_t dst, uintptr_t src, size_t size, bool to_device, bool from_device) {
     const int code = settle();
     if (code != SUCCESS) return code;
-    if ((to_device && !holds(dst, size)) || (from_device && !holds(src, size))) return size == 0 ? SUCCESS : INVALID_VALUE;
+    if ((to_device && !holds(dst, size)) || (from_device && !holds(src, size)))
+        return size == 0 ? SUCCESS : INVALID_VALUE;
     open_memory();
     memmove(reinterpret_cast<void *>(dst), reinterpret_cast<void *>(src), size);
     close_memory();
     return SUCCESS;
 }
 
-} // namespace
+}  // namespace
 
 int need_initialised() { return initialised ? SUCCESS : NOT_INITIALIZED; }
 
@@ -78,7 +79,7 @@ void not_inside_a_call(const char *entry) {
     complain("%s while a context is pushed: the library allocates or waits inside a call, or left its context", entry);
 }
 
-} // namespace driver_double
+}  // namespace driver_double
 
 using namespace driver_double;
 

@@ -29,12 +29,12 @@ int not_while_capturing(const char *entry);
 // Runs everything that is queued; what goes wrong stays in its context.
 int settle();
 
-} // namespace driver_double
+}  // namespace driver_double
 
 #define ENTRY(name, ...) extern "C" __attribute__((visibility("default"))) int name(__VA_ARGS__)
 // One call at a time, and an injected fault in its place.
-#define START(name)                                                                                                    \
-    const std::lock_guard<std::recursive_mutex> guard(driver_double::driver_mutex);                                    \
+#define START(name)                                                                 \
+    const std::lock_guard<std::recursive_mutex> guard(driver_double::driver_mutex); \
     if (const int code = driver_double::enter(#name)) return code
-#define NEED(condition)                                                                                                \
+#define NEED(condition) \
     if (const int code = (condition)) return code

@@ -4,8 +4,8 @@
 // fiber for a whole block.
 #include "double.h"
 
-#include <cstdlib>
 #include <sys/mman.h>
+#include <cstdlib>
 #include <vector>
 
 #if !defined(__x86_64__)
@@ -15,7 +15,7 @@
 namespace emu {
 Running running;
 const Kernel *kernels;
-} // namespace emu
+}  // namespace emu
 
 namespace driver_double {
 
@@ -61,10 +61,10 @@ driver_double_switch:
 #endif
 
 struct Warp {
-    unsigned alive;    // lanes that have not come to the end
-    unsigned arrived;  // lanes at the warp's barrier
-    unsigned barriers; // passed in this block
-    unsigned members;  // lanes that passed the last one
+    unsigned alive;     // lanes that have not come to the end
+    unsigned arrived;   // lanes at the warp's barrier
+    unsigned barriers;  // passed in this block
+    unsigned members;   // lanes that passed the last one
     uint64_t slots[2][32];
     std::vector<Fiber *> waiting;
 };
@@ -109,7 +109,7 @@ void go(Fiber *to) {
 
 void fiber_main() {
     run_threads();
-    abort(); // root never comes back to a fiber without threads
+    abort();  // root never comes back to a fiber without threads
 }
 
 Fiber *new_fiber() {
@@ -221,12 +221,12 @@ void run_block() {
     }
 }
 
-} // namespace
+}  // namespace
 
 void leave_kernel(int code) {
     outcome = code;
     go(&root);
-    abort(); // the fibers of a grid that was left are never resumed
+    abort();  // the fibers of a grid that was left are never resumed
 }
 
 const emu::Kernel *running_kernel() { return grid == NULL ? NULL : grid->kernel; }
@@ -271,7 +271,7 @@ int run_grid(const Grid &what) {
     return outcome;
 }
 
-} // namespace driver_double
+}  // namespace driver_double
 
 using namespace driver_double;
 

@@ -140,7 +140,7 @@ void invalidate_captures() {
     for (Stream *stream : captures) stream->invalidated = true;
 }
 
-} // namespace
+}  // namespace
 
 int settle() {
     Context *context = current_context();
@@ -160,7 +160,7 @@ int not_while_capturing(const char *entry) {
     return CAPTURE_UNSUPPORTED;
 }
 
-} // namespace driver_double
+}  // namespace driver_double
 
 using namespace driver_double;
 
@@ -211,6 +211,8 @@ ENTRY(cuLaunchKernel, const Function *function, unsigned gx, unsigned gy, unsign
     START(cuLaunchKernel);
     NEED(need_context());
     Context *context = current_context();
+    // Counts under the kernel's name, too.
+    NEED(enter(function->kernel->name));
     if (function->module->context_id != context->id) {
         complain("%s is launched in a context it was not loaded into", function->kernel->name);
         return INVALID_HANDLE;

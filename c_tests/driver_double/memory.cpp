@@ -1,10 +1,9 @@
 // Device memory of the driver double: apart from host memory, closed to the host, guarded on both sides.
 #include "double.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <map>
 #include <sys/mman.h>
+#include <algorithm>
+#include <map>
 
 namespace driver_double {
 namespace {
@@ -14,8 +13,11 @@ constexpr size_t RESERVED = size_t(1) << 40;
 constexpr size_t PAGE = 4096;
 // Not usable, in front of and behind each allocation.
 constexpr size_t GUARD = 16 * PAGE;
-// Most that the devices hold together.
-constexpr size_t CAPACITY = size_t(2) << 30;
+// Most that the devices hold together. Pages that nobody touches cost nothing.
+constexpr size_t CAPACITY = size_t(64) << 30;
+// What new memory is filled with, as far as this from its start.
+constexpr unsigned char FRESH = 0xCD;
+constexpr size_t FILLED = size_t(1) << 24;
 
 uintptr_t base, next;
 size_t used;
@@ -40,7 +42,7 @@ void drop(std::map<uintptr_t, Allocation>::iterator entry) {
     live.erase(entry);
 }
 
-} // namespace
+}  // namespace
 
 Allocation *allocate(size_t size, int device) {
     if (size == 0 || size > CAPACITY - used) return NULL;
@@ -54,7 +56,7 @@ Allocation *allocate(size_t size, int device) {
     if (start + room + GUARD > base + RESERVED) return NULL;
     void *memory = reinterpret_cast<void *>(start);
     if (mprotect(memory, room, PROT_READ | PROT_WRITE) != 0) return NULL;
-    memset(memory, 0xCD, room);
+    memset(memory, FRESH, std::min(room, FILLED));
     mprotect(memory, room, PROT_NONE);
     next = start + room;
     used += room;
@@ -107,4 +109,4 @@ bool holds(uintptr_t address, size_t size) {
 void open_memory() { protect(PROT_READ | PROT_WRITE); }
 void close_memory() { protect(PROT_NONE); }
 
-} // namespace driver_double
+}  // namespace driver_double

@@ -1,12 +1,12 @@
 // Complaints, counters and injected faults of the driver double, and what tests call to steer it.
 #include "double.h"
 
+#include <unistd.h>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <unistd.h>
 #include <vector>
 
 #define TEST_API extern "C" __attribute__((visibility("default")))
@@ -39,7 +39,7 @@ struct AtExit {
     }
 } at_exit;
 
-} // namespace
+}  // namespace
 
 void complain(const char *format, ...) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
@@ -66,7 +66,7 @@ int enter(const char *entry) {
     return SUCCESS;
 }
 
-} // namespace driver_double
+}  // namespace driver_double
 
 using namespace driver_double;
 

@@ -101,6 +101,16 @@ pub(crate) unsafe fn set_optional<T>(pointer: *mut T, value: T) {
     }
 }
 
+/// Stores an enumerator whose place may be NULL; any integer may be stored there.
+///
+/// # Safety
+/// `pointer` is NULL or valid for one write.
+pub(crate) unsafe fn set_optional_code<E: CEnum>(pointer: *mut E, code: c_int) {
+    const { assert!(size_of::<E>() == size_of::<c_int>()) };
+    // SAFETY: handed on; enums have the size of an int.
+    unsafe { set_optional(pointer.cast::<c_int>(), code) }
+}
+
 /// The first entries of a C array of `int`, at most as many as a descriptor has dimensions.
 ///
 /// # Errors
@@ -118,6 +128,22 @@ pub(crate) unsafe fn ints(array: *const c_int, len: c_int, argument: &'static st
         // SAFETY: not NULL, and the caller vouches for `len` entries.
         *value = i64::from(unsafe { array.add(index).read_unaligned() });
     }
+    Ok(values)
+}
+
+/// A C array of `len` ints, however long.
+///
+/// # Errors
+/// Bad parameter for NULL; host allocation if there is no memory for the copy.
+///
+/// # Safety
+/// `array` is NULL or valid for reads of `len` ints.
+pub(crate) unsafe fn int_list(array: *const c_int, len: usize, argument: &'static str) -> Result<Vec<c_int>> {
+    required(array, argument)?;
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| Error::HostAllocation { bytes: len.saturating_mul(4) })?;
+    // SAFETY: not NULL, and the caller vouches for `len` entries.
+    values.extend((0..len).map(|index| unsafe { array.add(index).read_unaligned() }));
     Ok(values)
 }
 

@@ -33,8 +33,10 @@ pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Resu
 
 /// Creates a handle.
 ///
-/// It is bound for its life to one core: the CPU core, where data pointers are host pointers and calls finish
-/// before they return. `CUDNN_SHIM_BACKEND` (`auto`, `cpu`, `cuda`) chooses.
+/// It is bound for its life to one core. `CUDNN_SHIM_BACKEND` (`auto`, `cpu`, `cuda`) chooses; `auto` takes the CUDA
+/// core if a CUDA driver and a device answer. On the CPU core data pointers are host pointers and calls finish before
+/// they return. On the CUDA core they are device pointers, and calls queue their work on the handle's stream, in the
+/// context that is current now, or at the handle's first call if none is.
 ///
 /// Status: BAD_PARAM if `handle` is NULL; NOT_INITIALIZED if the chosen core is not available (`*handle` is NULL
 /// then).
@@ -70,6 +72,7 @@ pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
 
 /// Chooses the stream that later calls with this handle work on.
 ///
+/// It has to belong to the handle's context and to live as long as calls use it; NULL is the legacy default stream.
 /// The CPU core keeps it and does not use it.
 ///
 /// Status: BAD_PARAM for a handle that is not alive.
@@ -101,7 +104,8 @@ pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cu
 
 /// Errors of work that is still running or has run.
 ///
-/// The CPU core finishes every call before it returns and has told its errors there, so `*rstatus` is SUCCESS.
+/// The CPU core finishes every call before it returns and has told its errors there, and no kernel of the CUDA core
+/// reports errors of its own, so `*rstatus` is SUCCESS. What goes wrong with queued work, the CUDA runtime tells.
 ///
 /// Status: BAD_PARAM for a handle that is not alive, if `rstatus` is NULL, or for an unknown `mode`. `tag` is not
 /// read; nothing in this interface makes one.
@@ -135,6 +139,7 @@ pub unsafe extern "C" fn cudnnQueryRuntimeError(
 ///
 /// # Safety
 /// `message` is NULL or valid for writes of `max_size` bytes.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size: usize) {
     // SAFETY: as the caller promises.

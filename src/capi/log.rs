@@ -123,6 +123,11 @@ pub(crate) fn information(text: fmt::Arguments<'_>) {
     }
 }
 
+/// Reports something that looks wrong without being an error.
+pub(crate) fn warning(text: fmt::Arguments<'_>) {
+    emit(cudnnSeverity_t::CUDNN_SEV_WARNING, cudnnStatus_t::CUDNN_STATUS_SUCCESS, text);
+}
+
 fn emit(severity: cudnnSeverity_t, status: cudnnStatus_t, text: fmt::Arguments<'_>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // SAFETY: gettid has no preconditions.
@@ -147,7 +152,7 @@ fn emit(severity: cudnnSeverity_t, status: cudnnStatus_t, text: fmt::Arguments<'
         && callback.mask & (1 << severity as u32) != 0
     {
         let debug = cudnnDebug_t {
-            cudnn_version: version::VERSION as c_uint,
+            cudnn_version: version::number() as c_uint,
             cudnnStatus: status,
             time_sec: now.as_secs() as c_uint,
             time_usec: now.subsec_micros(),

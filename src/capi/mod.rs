@@ -1,12 +1,20 @@
 //! The C boundary: translates, never computes. The only `extern "C"`, the only C names, the only status numbers.
+#![cfg_attr(
+    feature = "cudnn8",
+    allow(dead_code, unused_imports, reason = "what only calls of version 9 use")
+)]
 #![allow(deprecated, reason = "the interface is, its implementation is not")]
 #![allow(non_snake_case, reason = "argument names are the original's")]
 #![allow(clippy::too_many_arguments, reason = "the argument lists are the original's")]
 
 mod activation;
+mod algorithm;
 mod arg;
+mod attention;
 mod context;
 mod convolution;
+mod ctc;
+mod cudart;
 mod data_type;
 mod dropout;
 mod filter;
@@ -20,6 +28,9 @@ mod pointwise;
 mod pooling;
 mod reduce;
 mod reduction;
+mod removed_rnn;
+mod rnn;
+mod sequence;
 mod slab;
 mod spatial_transformer;
 mod status;

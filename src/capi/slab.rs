@@ -57,6 +57,10 @@ pub(crate) enum Kind {
     SeqData = 0xD0,
     /// `cudnnAttnDescriptor_t`
     Attention = 0xD1,
+    /// `cudnnAlgorithmDescriptor_t`
+    Algorithm = 0xE1,
+    /// `cudnnAlgorithmPerformance_t`
+    AlgorithmPerformance = 0xE2,
 }
 
 impl Kind {
@@ -79,6 +83,8 @@ impl Kind {
             Kind::RnnData => "RNN data descriptor",
             Kind::SeqData => "sequence data descriptor",
             Kind::Attention => "attention descriptor",
+            Kind::Algorithm => "algorithm descriptor",
+            Kind::AlgorithmPerformance => "algorithm performance",
         }
     }
 }

@@ -12,9 +12,15 @@ pub(crate) fn of(error: &Error) -> cudnnStatus_t {
         Class::BadParam => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
         Class::NotSupported => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
         Class::NotInitialized => cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED,
+        #[cfg(not(feature = "cudnn8"))]
         Class::HostAllocation => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
+        #[cfg(feature = "cudnn8")]
+        Class::HostAllocation => cudnnStatus_t::CUDNN_STATUS_ALLOC_FAILED,
         Class::Execution => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
+        #[cfg(not(feature = "cudnn8"))]
         Class::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED_CUDART,
+        #[cfg(feature = "cudnn8")]
+        Class::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
         Class::Internal => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR,
     }
 }
@@ -25,6 +31,7 @@ pub extern "C" fn cudnnGetErrorString(status: MaybeUninit<cudnnStatus_t>) -> *co
     name(raw(status)).as_ptr()
 }
 
+#[cfg(not(feature = "cudnn8"))]
 fn name(status: c_int) -> &'static CStr {
     match status {
         0 => c"CUDNN_STATUS_SUCCESS",
@@ -76,6 +83,28 @@ fn name(status: c_int) -> &'static CStr {
         5002 => c"CUDNN_STATUS_EXECUTION_FAILED_CUBLAS",
         5003 => c"CUDNN_STATUS_EXECUTION_FAILED_CUDART",
         5004 => c"CUDNN_STATUS_EXECUTION_FAILED_CURAND",
+        _ => c"CUDNN_UNKNOWN_STATUS",
+    }
+}
+
+#[cfg(feature = "cudnn8")]
+fn name(status: c_int) -> &'static CStr {
+    match status {
+        0 => c"CUDNN_STATUS_SUCCESS",
+        1 => c"CUDNN_STATUS_NOT_INITIALIZED",
+        2 => c"CUDNN_STATUS_ALLOC_FAILED",
+        3 => c"CUDNN_STATUS_BAD_PARAM",
+        4 => c"CUDNN_STATUS_INTERNAL_ERROR",
+        5 => c"CUDNN_STATUS_INVALID_VALUE",
+        6 => c"CUDNN_STATUS_ARCH_MISMATCH",
+        7 => c"CUDNN_STATUS_MAPPING_ERROR",
+        8 => c"CUDNN_STATUS_EXECUTION_FAILED",
+        9 => c"CUDNN_STATUS_NOT_SUPPORTED",
+        10 => c"CUDNN_STATUS_LICENSE_ERROR",
+        11 => c"CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING",
+        12 => c"CUDNN_STATUS_RUNTIME_IN_PROGRESS",
+        13 => c"CUDNN_STATUS_RUNTIME_FP_OVERFLOW",
+        14 => c"CUDNN_STATUS_VERSION_MISMATCH",
         _ => c"CUDNN_UNKNOWN_STATUS",
     }
 }

@@ -189,8 +189,8 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
 ///
 /// Both tensors have the same rank (2 to 8) and dims; an element of INT8x4, UINT8x4 or INT8x32 counts as its 4 or
 /// 32 channels. `alpha` and `beta` point to host `double` if y is DOUBLE, else to `float`. `x` and `y` point to
-/// the element of coordinates 0, on the host for the CPU core; they need no more alignment than one element.
-/// They may overlap: the result is as if all of x were read first. With beta = 0, y is never read; with alpha = 1
+/// the element of coordinates 0, on the host for the CPU core, on the device for the CUDA core; they need no more
+/// alignment than one element. They may overlap: the result is as if all of x were read first. With beta = 0, y is never read; with alpha = 1
 /// as well and equal types, every bit is kept. Padding channels of a blocked y are written as zero.
 ///
 /// Conversions round once, to nearest even; integers saturate and take NaN as 0.
@@ -198,7 +198,9 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
 /// off its element's alignment; BAD_PARAM if ranks or dims differ, or y repeats an address through stride 0;
 /// NOT_SUPPORTED for NCHW_VECT_C of a type of one channel, and in strict mode for the pairs that the original
-/// refuses (observed on 9.27.0). A failing call writes nothing.
+/// refuses (observed on 9.27.0). On the CUDA core NOT_SUPPORTED for an overlap unless every element is its own
+/// source, BAD_PARAM for memory that does not serve (with `CUDNN_SHIM_CHECK=1`), and EXECUTION_FAILED_CUDART for what
+/// the driver refuses, or reports of earlier work. A failing call writes nothing.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`,

@@ -1,42 +1,94 @@
 //! What the library says it is: version numbers, properties and the checks between its parts.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{OsString, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arg::Out;
 use super::guard::entry;
-use super::types::{cudnnStatus_t, libraryPropertyType};
+use super::types::{
+    CUDNN_MAJOR, CUDNN_MAX_DEVICE_VERSION, CUDNN_MINOR, CUDNN_PATCHLEVEL, cudnnStatus_t, libraryPropertyType,
+};
+use super::{cudart, log};
 use crate::error::Error;
 
-/// Major version of the interface.
-pub const MAJOR: c_int = 9;
-/// Minor version of the interface.
-pub const MINOR: c_int = 27;
-/// Patch level of the interface.
-pub const PATCHLEVEL: c_int = 0;
-/// `CUDNN_VERSION` of version 9: major * 10000 + minor * 100 + patch level.
-pub const VERSION: usize = MAJOR as usize * 10_000 + MINOR as usize * 100 + PATCHLEVEL as usize;
-
-/// Build of the original whose behaviour this library reproduces (9.27.0.42).
-const BUILD: c_int = 42;
+/// Build of the original whose behaviour this library reproduces (9.27.0.42, 8.9.7.29).
+const BUILD: c_int = if cfg!(feature = "cudnn8") { 29 } else { 42 };
 /// The number of the undocumented property that tells the build.
 const BUILD_PROPERTY: c_int = 100;
 
-/// Newest compute capability the original knows, as major * 100 + minor * 10.
-const MAX_DEVICE_VERSION: usize = 1210;
 /// The CUDA runtime that the original of this version was built with; told when the process has none.
-const CUDART_VERSION: c_int = 12_090;
+const CUDART_VERSION: c_int = if cfg!(feature = "cudnn8") { 12_020 } else { 12_090 };
 
-/// The version of the interface: equal to `CUDNN_VERSION` of the header.
+/// Major, minor and patch level of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version([c_int; 3]);
+
+impl Version {
+    /// The version of this library's header.
+    const HEADER: Version = Version([CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL]);
+
+    /// What this process is told: `CUDNN_SHIM_VERSION`, read once, if it is a version, else the header's.
+    fn reported() -> Version {
+        static REPORTED: OnceLock<Result<Version, OsString>> = OnceLock::new();
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        let reported = REPORTED.get_or_init(|| match std::env::var_os("CUDNN_SHIM_VERSION") {
+            Some(text) if !text.is_empty() => text.to_str().and_then(Version::parse).ok_or(text),
+            _ => Ok(Version::HEADER),
+        });
+        if let Err(text) = reported
+            // Not under the lock of `REPORTED`: log messages carry the version.
+            && !WARNED.swap(true, Ordering::Relaxed)
+        {
+            log::warning(format_args!(
+                "CUDNN_SHIM_VERSION={text:?} is ignored: neither MAJOR.MINOR.PATCH nor a CUDNN_VERSION"
+            ));
+        }
+        reported.as_ref().copied().unwrap_or(Version::HEADER)
+    }
+
+    /// Reads `9.1.0`, or the number that a `CUDNN_VERSION` is: 90100, or 8907 before version 9.
+    fn parse(text: &str) -> Option<Version> {
+        let parts: Vec<c_int> = text
+            .split('.')
+            .map(|part| part.parse().ok().filter(|number| (0..1000).contains(number) || !text.contains('.')))
+            .collect::<Option<_>>()?;
+        let version = match parts[..] {
+            [major, minor, patch] => Version([major, minor, patch]),
+            [number @ 1_000..10_000] => Version([number / 1000, number / 100 % 10, number % 100]),
+            [number @ 90_000..1_000_000] => Version([number / 10_000, number / 100 % 100, number % 100]),
+            _ => return None,
+        };
+        (version.0[0] > 0).then_some(version)
+    }
+
+    /// What `CUDNN_VERSION` would be: version 9 gave major and minor more room.
+    const fn number(self) -> usize {
+        let [major, minor, patch] = self.0;
+        let weight = if major >= 9 { 10_000 } else { 1_000 };
+        (major * weight + minor * 100 + patch) as usize
+    }
+}
+
+/// The version that log messages carry.
+pub(crate) fn number() -> usize {
+    Version::reported().number()
+}
+
+/// The version of the interface: `CUDNN_VERSION`.
+///
+/// `CUDNN_SHIM_VERSION` (`9.1.0`, or the number itself) makes it another one, for programs that insist.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetVersion() -> usize {
-    VERSION
+    number()
 }
 
 /// The newest compute capability that the original of this version knows: major * 100 + minor * 10.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetMaxDeviceVersion() -> usize {
-    MAX_DEVICE_VERSION
+    CUDNN_MAX_DEVICE_VERSION
 }
 
 /// The version of the CUDA runtime library in this process.
@@ -45,12 +97,10 @@ pub extern "C" fn cudnnGetMaxDeviceVersion() -> usize {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetCudartVersion() -> usize {
     type RuntimeGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
-    // SAFETY: the name is a C string; looking a symbol up has no other precondition.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"cudaRuntimeGetVersion".as_ptr()) };
     let mut version = 0;
-    if !symbol.is_null() {
+    if let Some(symbol) = cudart::symbol(c"cudaRuntimeGetVersion") {
         // SAFETY: this name belongs to the CUDA runtime, whose interface gives it this type.
-        let get_version = unsafe { std::mem::transmute::<*mut c_void, RuntimeGetVersion>(symbol) };
+        let get_version = unsafe { std::mem::transmute::<NonNull<c_void>, RuntimeGetVersion>(symbol) };
         // SAFETY: `version` is valid for one write.
         if unsafe { get_version(&mut version) } != 0 {
             version = 0;
@@ -75,9 +125,7 @@ pub unsafe extern "C" fn cudnnGetProperty(
         // SAFETY: as the caller promises.
         let value = unsafe { Out::new(value, "value") }?;
         value.set(match code {
-            0 => MAJOR,
-            1 => MINOR,
-            2 => PATCHLEVEL,
+            0..=2 => Version::reported().0[code as usize],
             BUILD_PROPERTY => BUILD,
             _ => return Err(Error::argument("type", code.into(), "0 major, 1 minor, 2 patch level")),
         });
@@ -86,31 +134,95 @@ pub unsafe extern "C" fn cudnnGetProperty(
 }
 
 /// Whether the graph part fits the rest: always, it is one library.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGraphVersionCheck() -> cudnnStatus_t {
     entry("cudnnGraphVersionCheck", format_args!(""), || Ok(()))
 }
 
 /// Whether the ops part fits the rest: always, it is one library.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsVersionCheck() -> cudnnStatus_t {
     entry("cudnnOpsVersionCheck", format_args!(""), || Ok(()))
 }
 
 /// Whether the cnn part fits the rest: always, it is one library.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnVersionCheck() -> cudnnStatus_t {
     entry("cudnnCnnVersionCheck", format_args!(""), || Ok(()))
 }
 
 /// Whether the adv part fits the rest: always, it is one library.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvVersionCheck() -> cudnnStatus_t {
     entry("cudnnAdvVersionCheck", format_args!(""), || Ok(()))
 }
 
 /// Whether the subquadratic-ops part fits the rest: always, it is one library.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSubquadraticOpsVersionCheck() -> cudnnStatus_t {
     entry("cudnnSubquadraticOpsVersionCheck", format_args!(""), || Ok(()))
+}
+
+/// Whether the ops inference part of version 8 fits the rest: always, it is one library.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnOpsInferVersionCheck() -> cudnnStatus_t {
+    entry("cudnnOpsInferVersionCheck", format_args!(""), || Ok(()))
+}
+
+/// Whether the ops training part of version 8 fits the rest: always, it is one library.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnOpsTrainVersionCheck() -> cudnnStatus_t {
+    entry("cudnnOpsTrainVersionCheck", format_args!(""), || Ok(()))
+}
+
+/// Whether the cnn inference part of version 8 fits the rest: always, it is one library.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnCnnInferVersionCheck() -> cudnnStatus_t {
+    entry("cudnnCnnInferVersionCheck", format_args!(""), || Ok(()))
+}
+
+/// Whether the cnn training part of version 8 fits the rest: always, it is one library.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnCnnTrainVersionCheck() -> cudnnStatus_t {
+    entry("cudnnCnnTrainVersionCheck", format_args!(""), || Ok(()))
+}
+
+/// Whether the adv inference part of version 8 fits the rest: always, it is one library.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnAdvInferVersionCheck() -> cudnnStatus_t {
+    entry("cudnnAdvInferVersionCheck", format_args!(""), || Ok(()))
+}
+
+/// Whether the adv training part of version 8 fits the rest: always, it is one library.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnAdvTrainVersionCheck() -> cudnnStatus_t {
+    entry("cudnnAdvTrainVersionCheck", format_args!(""), || Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Version;
+
+    #[test]
+    fn versions_are_read_in_both_spellings() {
+        for (text, version, number) in [
+            ("9.27.0", [9, 27, 0], 92_700),
+            ("90100", [9, 1, 0], 90_100),
+            ("8.9.7", [8, 9, 7], 8_907),
+            ("8907", [8, 9, 7], 8_907),
+            ("7605", [7, 6, 5], 7_605),
+            ("10.1.2", [10, 1, 2], 100_102),
+        ] {
+            let read = Version::parse(text).expect("a version");
+            assert_eq!((read, read.number()), (Version(version), number), "{text}");
+        }
+        for text in ["", "9", "9.1", "0.1.2", "9.1.0.42", "9.x.0", "-9.1.0", "9.-1.0", "20000", "9.1000.0"] {
+            assert_eq!(Version::parse(text), None, "{text}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod activation;
+pub mod attention;
 mod choice;
 pub mod convolution;
 pub mod ctc;
@@ -12,11 +13,14 @@ pub mod normalization;
 pub mod op_tensor;
 pub mod pooling;
 pub mod reduce;
+pub mod rnn;
+pub mod sequence;
 pub mod spatial_transformer;
 pub mod tensor;
 pub mod transform;
 
 pub use activation::{ActivationDescriptor, ActivationMode};
+pub use attention::AttentionDescriptor;
 pub use choice::{Choice, MathType, NanPropagation};
 pub use convolution::{ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode, Reorder};
 pub use ctc::CtcLossDescriptor;
@@ -26,6 +30,8 @@ pub use lrn::LrnDescriptor;
 pub use op_tensor::{OpTensorDescriptor, OpTensorOp};
 pub use pooling::{PoolingDescriptor, PoolingMode};
 pub use reduce::{IndexType, ReduceDescriptor, ReduceIndices, ReduceOp};
+pub use rnn::{RnnClip, RnnDescriptor, RnnNetwork};
+pub use sequence::{RnnDataDescriptor, SeqDataDescriptor};
 pub use spatial_transformer::SpatialTransformerDescriptor;
 pub use tensor::{Format, TensorDescriptor};
 pub use transform::{Folding, TransformDescriptor};

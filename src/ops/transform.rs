@@ -5,7 +5,7 @@ mod boxes;
 use std::fmt;
 
 use super::{Problem, Scaling};
-use crate::desc::tensor::CHANNEL;
+pub(crate) use crate::desc::tensor::CHANNEL;
 use crate::desc::{Folding, TensorDescriptor, TransformDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
@@ -42,7 +42,7 @@ struct Types {
 /// Padding and folding in scalars, the transform descriptor's units resolved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Map {
-    pub(crate) direction: Folding,
+    direction: Folding,
     /// Padding in front of each dimension; negative crops.
     pub(crate) before: Dims,
     /// Padding behind each dimension; negative crops.
@@ -242,6 +242,11 @@ impl TransformPlan {
 }
 
 impl Map {
+    /// Whether channels are spread into space.
+    pub(crate) fn unfolds(&self) -> bool {
+        self.direction == Folding::Unfold
+    }
+
     /// The map of a plain transform to a destination of these dims: no padding, one group.
     pub(crate) fn identity(dst: &Dims) -> Self {
         let (none, one) = (Dims::filled(dst.rank(), 0), Dims::filled(dst.rank(), 1));

@@ -147,6 +147,14 @@ impl Memory {
         Memory { address, size: bytes.len() }
     }
 
+    /// Memory of any size, which need not be there as long as it is not touched.
+    pub fn untouched(size: usize) -> Memory {
+        let mut address = 0;
+        // SAFETY: a place for the result.
+        unsafe { assert_eq!(cuMemAlloc_v2(&mut address, size), 0) };
+        Memory { address, size }
+    }
+
     /// The bytes, once all work is done.
     pub fn read(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.size];

@@ -6,10 +6,12 @@ mod common;
 mod api;
 mod child;
 mod complaints;
+mod cores;
 mod double;
 mod faults;
 mod launch;
 mod programs;
+mod tensors;
 mod verdict;
 
 // The C functions in `api` come from here.

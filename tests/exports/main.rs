@@ -1,37 +1,23 @@
-//! The shared library as a file: exactly the original's symbols and versions, no foreign dependency, and a program
-//! that was linked against the original runs on it as it is.
+//! The shared library of either version as a file: exactly the original's symbols and versions and those restored from
+//! earlier ones, no foreign dependency, and a program that was linked against the original runs on it as it is.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+#[path = "../common/build.rs"]
+mod build;
+#[allow(dead_code, reason = "the header tests use more of it")]
+#[path = "../header/interface.rs"]
+mod interface;
 #[allow(dead_code, reason = "the header tests use more of it")]
 #[path = "../header/table.rs"]
 mod table;
 
 mod stubs;
 
-use table::Table;
-
-const SONAME: &str = "libcudnn.so.9";
-
-/// The cdylib of this build: tests lie in `deps/` beside it.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows its own path");
-    let folder = test.ancestors().nth(2).expect("a test lies in <profile>/deps");
-    let library = folder.join("libcudnn.so");
-    let mut build = Command::new(env!("CARGO"));
-    build
-        .args(["build", "--quiet", "--lib", "--package", "cudnn-shim"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if folder.ends_with("release") {
-        build.arg("--release");
-    }
-    // `cargo test` builds the rlib that tests link, not always the cdylib; an up-to-date one costs nothing here.
-    run(&mut build);
-    assert!(library.exists(), "{} is missing", library.display());
-    library
-}
+use build::library;
+use interface::{BOTH, Interface};
 
 /// A fresh folder of this name in the target's scratch folder.
 fn scratch(name: &str) -> PathBuf {
@@ -65,35 +51,45 @@ fn symbols(library: &Path) -> Vec<(String, char)> {
         .collect()
 }
 
-fn expected() -> BTreeSet<String> {
-    let table = Table::read("symbols");
-    table.rows().map(|row| row.get("symbol").to_owned() + row.get("version")).collect()
+/// The original's symbols and the restored calls, all of the one version.
+fn expected(interface: Interface) -> BTreeSet<String> {
+    let table = interface.symbols();
+    let original = table.rows().map(|row| row.get("symbol").to_owned() + row.get("version"));
+    let restored = interface.restored().into_iter().map(|f| format!("{}@@{}", f.name, interface.soname()));
+    original.chain(restored).collect()
 }
 
 #[test]
 fn exports_exactly_the_original_symbols_and_versions() {
-    // The linker also lists the version node itself, as an absolute symbol without a place in the library.
-    let (nodes, code): (Vec<_>, Vec<_>) = symbols(&library()).into_iter().partition(|(_, kind)| *kind == 'A');
-    for (name, _) in &nodes {
-        assert_eq!(name.split('@').next(), Some(SONAME));
+    for interface in BOTH {
+        let symbols = symbols(&library(interface));
+        // The linker also lists the version node itself, as an absolute symbol without a place in the library.
+        let (nodes, code): (Vec<_>, Vec<_>) = symbols.into_iter().partition(|(_, kind)| *kind == 'A');
+        for (name, _) in &nodes {
+            assert_eq!(name.split('@').next(), Some(interface.soname()));
+        }
+        for (name, kind) in &code {
+            assert_eq!(*kind, 'T', "{name} is no function");
+        }
+        let names: BTreeSet<String> = code.iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(names.len(), code.len(), "a symbol is exported twice");
+        assert_eq!(names, expected(interface));
+        assert_eq!(names.len(), if interface == Interface::Nine { 239 + 58 } else { 268 + 3 });
     }
-    for (name, kind) in &code {
-        assert_eq!(*kind, 'T', "{name} is no function");
-    }
-    let names: BTreeSet<String> = code.iter().map(|(name, _)| name.clone()).collect();
-    assert_eq!(names.len(), code.len(), "a symbol is exported twice");
-    assert_eq!(names, expected());
-    assert_eq!(names.len(), 239);
 }
 
 #[test]
 fn is_called_like_the_original_and_needs_the_system_alone() {
-    let dynamic = stdout(Command::new("readelf").args(["--dynamic", "--wide"]).arg(library()));
+    BOTH.into_iter().for_each(needs_the_system_alone);
+}
+
+fn needs_the_system_alone(interface: Interface) {
+    let dynamic = stdout(Command::new("readelf").args(["--dynamic", "--wide"]).arg(library(interface)));
     let values = |tag: &str| -> Vec<&str> {
         let lines = dynamic.lines().filter(|line| line.contains(tag));
         lines.map(|line| line.split(['[', ']']).nth(1).expect("a name in brackets")).collect()
     };
-    assert_eq!(values("(SONAME)"), [SONAME]);
+    assert_eq!(values("(SONAME)"), [interface.soname()]);
     assert!(values("(RPATH)").is_empty() && values("(RUNPATH)").is_empty());
     for needed in values("(NEEDED)") {
         let stem = needed.split(".so").next().unwrap_or_default();
@@ -103,10 +99,11 @@ fn is_called_like_the_original_and_needs_the_system_alone() {
 }
 
 /// A library with the original's file name, symbols and versions, to link programs against.
-fn stand_in(folder: &Path) {
+fn stand_in(interface: Interface, folder: &Path) {
+    let soname = interface.soname();
     let mut source = String::new();
-    let mut script = format!("{SONAME} {{\n  global:\n");
-    for row in Table::read("symbols").rows() {
+    let mut script = format!("{soname} {{\n  global:\n");
+    for row in interface.symbols().rows() {
         let name = row.get("symbol");
         source += &format!("int {name}(void) {{ return -1; }}\n");
         script += &format!("    {name};\n");
@@ -118,22 +115,22 @@ fn stand_in(folder: &Path) {
         "-shared",
         "-fPIC",
         "-o",
-        SONAME,
+        soname,
         "stand_in.c",
-        "-Wl,-soname,libcudnn.so.9",
+        &format!("-Wl,-soname,{soname}"),
         "-Wl,--version-script=stand_in.map",
     ]));
-    std::os::unix::fs::symlink(SONAME, folder.join("libcudnn.so")).expect("writable");
+    std::os::unix::fs::symlink(soname, folder.join("libcudnn.so")).expect("writable");
     // The same without versions, which the dynamic linker complains about.
     std::fs::create_dir(folder.join("unversioned")).expect("writable");
-    let output = format!("unversioned/{SONAME}");
+    let output = format!("unversioned/{soname}");
     run(Command::new("gcc").current_dir(folder).args(["-shared", "-fPIC", "stand_in.c", "-o", &output]));
 }
 
 /// Takes the address of every function, so that the dynamic linker has to find each, and calls a few.
-fn program() -> String {
+fn program(interface: Interface) -> String {
     let mut text = "#include \"cudnn.h\"\n#include <stdio.h>\n".to_owned();
-    let table = Table::read("symbols");
+    let table = interface.symbols();
     for row in table.rows().filter(|row| !row.is("declared")) {
         text += &format!("cudnnStatus_t {}(void);\n", row.get("symbol"));
     }
@@ -160,15 +157,22 @@ int main(void) {
 
 #[test]
 fn a_program_linked_against_the_original_runs_unchanged() {
-    let folder = scratch("relink");
-    stand_in(&folder);
-    std::fs::write(folder.join("program.c"), program()).expect("writable");
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    BOTH.into_iter().for_each(runs_unchanged);
+}
+
+fn runs_unchanged(interface: Interface) {
+    let folder = scratch(&format!("relink-{interface:?}"));
+    stand_in(interface, &folder);
+    std::fs::write(folder.join("program.c"), program(interface)).expect("writable");
     let mut link = Command::new("gcc");
-    link.current_dir(&folder).arg("-I").arg(include).args(["-DCUDNN_SHIM_NO_CUDA_HEADERS", "-o", "program"]);
+    link.current_dir(&folder).arg("-I").arg(interface.include()).args([
+        "-DCUDNN_SHIM_NO_CUDA_HEADERS",
+        "-o",
+        "program",
+    ]);
     run(link.args(["program.c", "-L.", "-lcudnn"]));
-    let ours = scratch("relink-ours");
-    std::fs::copy(library(), ours.join(SONAME)).expect("writable");
+    let ours = scratch(&format!("relink-ours-{interface:?}"));
+    std::fs::copy(library(interface), ours.join(interface.soname())).expect("writable");
     let start = |path: &Path, now: bool| {
         let mut command = Command::new(folder.join("program"));
         command.env("LD_LIBRARY_PATH", path).env_remove("LD_BIND_NOW");
@@ -185,8 +189,9 @@ fn a_program_linked_against_the_original_runs_unchanged() {
         let output = start(&ours, now);
         let (said, printed) =
             (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-        assert_eq!(said, "", "LD_BIND_NOW={now}");
-        assert_eq!(printed, "239 1 CUDNN_STATUS_BAD_PARAM\n");
+        assert_eq!(said, "", "{interface:?} LD_BIND_NOW={now}");
+        let count = if interface == Interface::Nine { 239 } else { 268 };
+        assert_eq!(printed, format!("{count} 1 CUDNN_STATUS_BAD_PARAM\n"));
         assert!(output.status.success());
     }
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::interface::Interface;
+
 /// One compiler and the language it is asked for.
 #[derive(Clone, Copy)]
 pub struct Compiler {
@@ -22,13 +24,13 @@ impl Compiler {
         let there = Command::new(self.program).arg("--version").output().is_ok();
         assert!(there || self.program != GCC.program, "gcc is needed to check the headers");
         if !there {
-            println!("SKIPPED: {} is not installed", self.program);
+            println!("skipped: {0} is not installed; install it: apt-get install {0}", self.program);
         }
         there
     }
 
     /// Checks `source` without making code; what the compiler said if it refused.
-    pub fn check(self, source: &str, flags: &[&str]) -> Result<String, String> {
+    pub fn check(self, interface: Interface, source: &str, flags: &[&str]) -> Result<String, String> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("header-{}-{}.src", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -37,7 +39,7 @@ impl Compiler {
             .args(["-fsyntax-only", "-x", self.language])
             .args(flags)
             .arg("-I")
-            .arg(include())
+            .arg(interface.include())
             .arg(&file)
             .env("LC_ALL", "C")
             .output()
@@ -46,11 +48,6 @@ impl Compiler {
         let _ = std::fs::remove_file(&file);
         if output.status.success() { Ok(said) } else { Err(said) }
     }
-}
-
-/// The headers of the project.
-pub fn include() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
 }
 
 /// Minimal CUDA headers: only what cudnn.h takes from the real ones.

@@ -2,33 +2,49 @@
 
 mod compile;
 mod facts;
+#[allow(dead_code, reason = "the tests of the library use more of it")]
+mod interface;
 mod table;
 
 use compile::{CLANG, CLANGXX, Compiler, GCC, GXX};
+use interface::{BOTH, Interface};
 use std::process::Command;
 
-/// Every header of the project.
-const HEADERS: [&str; 19] = [
-    "cudnn.h",
-    "cudnn_v9.h",
-    "cudnn_version.h",
-    "cudnn_version_v9.h",
-    "cudnn_graph.h",
-    "cudnn_graph_v9.h",
-    "cudnn_ops.h",
-    "cudnn_ops_v9.h",
-    "cudnn_cnn.h",
-    "cudnn_cnn_v9.h",
-    "cudnn_adv.h",
-    "cudnn_adv_v9.h",
-    "cudnn_backend.h",
-    "cudnn_backend_v9.h",
-    "cudnn_subquadratic_ops.h",
-    "cudnn_subquadratic_ops_v9.h",
-    "cudnn_gnn_ops.h",
-    "cudnn_gnn_ops_v9.h",
-    "cudnn_shim.h",
-];
+/// Every header of a version but the extensions: each is there under a second name, with the major version.
+fn headers(interface: Interface) -> Vec<String> {
+    let (suffix, parts) = match interface {
+        Interface::Nine => ("v9", ["graph", "ops", "cnn", "adv", "backend", "subquadratic_ops", "gnn_ops"]),
+        Interface::Eight => {
+            ("v8", ["ops_infer", "ops_train", "cnn_infer", "cnn_train", "adv_infer", "adv_train", "backend"])
+        }
+    };
+    let names = ["cudnn".to_owned(), "cudnn_version".to_owned()];
+    let names = names.into_iter().chain(parts.map(|part| format!("cudnn_{part}")));
+    names.flat_map(|name| [format!("{name}.h"), format!("{name}_{suffix}.h")]).collect()
+}
+
+/// The same and the extensions: what the folder holds.
+fn all_headers(interface: Interface) -> Vec<String> {
+    let mut headers = headers(interface);
+    headers.push("cudnn_shim.h".to_owned());
+    headers
+}
+
+#[test]
+fn the_folders_hold_these_headers_and_nothing_else() {
+    for interface in BOTH {
+        let files = std::fs::read_dir(interface.include()).expect("the folder exists");
+        let mut found: Vec<String> = files
+            .map(|entry| entry.expect("readable"))
+            .filter(|entry| entry.path().is_file())
+            .map(|entry| entry.file_name().into_string().expect("UTF-8"))
+            .collect();
+        let mut expected = all_headers(interface);
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+}
 
 fn xtask(arguments: &[&str]) {
     let output = Command::new(env!("CARGO"))
@@ -51,10 +67,11 @@ fn matrix_md_is_what_the_sources_generate() {
 }
 
 /// Compiles all headers together, twice, with and without CUDA headers and deprecation warnings.
-fn clean(compiler: Compiler, standard: &str) {
+fn clean(interface: Interface, compiler: Compiler, standard: &str) {
     let stand_in = compile::cuda_stand_in();
     let stand_in = stand_in.to_str().expect("the repository's path is UTF-8");
-    let source: String = HEADERS.iter().chain(&HEADERS).map(|h| format!("#include <{h}>\n")).collect();
+    let headers = all_headers(interface);
+    let source: String = headers.iter().chain(&headers).map(|h| format!("#include <{h}>\n")).collect();
     let source = source + "int main(void) { return 0; }\n";
     let standard_flag = format!("-std={standard}");
     // C89 knows neither long long nor a comma behind the last enumerator; every compiler in use does.
@@ -63,8 +80,8 @@ fn clean(compiler: Compiler, standard: &str) {
         for warn in [&[][..], &["-DCUDNN_WARN_DEPRECATED"]] {
             let flags =
                 [&[standard_flag.as_str(), "-Wall", "-Wextra", pedantic, "-Werror"], cuda, warn].concat();
-            if let Err(said) = compiler.check(&source, &flags) {
-                panic!("{} {flags:?}\n{said}", compiler.program);
+            if let Err(said) = compiler.check(interface, &source, &flags) {
+                panic!("{} {interface:?} {flags:?}\n{said}", compiler.program);
             }
         }
     }
@@ -76,22 +93,28 @@ fn headers_are_clean_in_every_standard() {
     let cpp = ["c++98", "c++11", "c++14", "c++17", "c++20"];
     for (compiler, standards) in [(GCC, c), (CLANG, c), (GXX, cpp), (CLANGXX, cpp)] {
         if compiler.is_there() {
-            standards.iter().for_each(|standard| clean(compiler, standard));
+            for (interface, standard) in BOTH.into_iter().flat_map(|i| standards.map(|s| (i, s))) {
+                clean(interface, compiler, standard);
+            }
         }
     }
 }
 
 #[test]
 fn every_header_stands_alone() {
-    for header in HEADERS {
+    for (interface, header) in BOTH.into_iter().flat_map(|i| all_headers(i).into_iter().map(move |h| (i, h)))
+    {
         // A version header has no declarations of its own, which pedantic C wants at least one of.
         let source = format!("#include \"{header}\"\nint version = CUDNN_VERSION;\n");
         for (compiler, standard) in [(GCC, "-std=c99"), (GXX, "-std=c++11")] {
             if compiler.is_there()
-                && let Err(said) =
-                    compiler.check(&source, &[standard, "-Wall", "-Wextra", "-pedantic", "-Werror"])
+                && let Err(said) = compiler.check(
+                    interface,
+                    &source,
+                    &[standard, "-Wall", "-Wextra", "-pedantic", "-Werror"],
+                )
             {
-                panic!("{header}: {said}");
+                panic!("{interface:?} {header}: {said}");
             }
         }
     }
@@ -100,26 +123,35 @@ fn every_header_stands_alone() {
 #[test]
 fn a_header_that_is_not_clean_is_noticed() {
     let source = "#include \"cudnn.h\"\nint f(void) { int unused; return 0; }\n";
-    assert!(GCC.check(source, &["-Wall", "-Werror"]).is_err());
+    assert!(GCC.check(Interface::Nine, source, &["-Wall", "-Werror"]).is_err());
 }
 
 #[test]
 fn with_cuda_headers_their_types_are_used() {
     let stand_in = compile::cuda_stand_in();
-    let source = "#include \"cudnn.h\"\n#ifndef STAND_IN_CUDA_RUNTIME_API_H\n#error not included\n#endif\n\
-                  #ifndef STAND_IN_LIBRARY_TYPES_H\n#error not included\n#endif\n";
     let stand_in = stand_in.to_str().expect("the repository's path is UTF-8");
-    GCC.check(source, &["-I", stand_in]).expect("the CUDA headers are included where they are installed");
-    assert!(GCC.check(source, &["-I", stand_in, "-DCUDNN_SHIM_NO_CUDA_HEADERS"]).is_err());
+    for (interface, runtime) in
+        [(Interface::Nine, "CUDA_RUNTIME_API_H"), (Interface::Eight, "CUDA_RUNTIME_H")]
+    {
+        let source = format!(
+            "#include \"cudnn.h\"\n#ifndef STAND_IN_{runtime}\n#error not included\n#endif\n\
+             #ifndef STAND_IN_LIBRARY_TYPES_H\n#error not included\n#endif\n"
+        );
+        GCC.check(interface, &source, &["-I", stand_in])
+            .expect("the CUDA headers are included where they are installed");
+        let without = ["-I", stand_in, "-DCUDNN_SHIM_NO_CUDA_HEADERS"];
+        assert!(GCC.check(interface, &source, &without).is_err());
+    }
 }
 
 /// What the finders of 18 projects look for: in either header, from column 0, with exactly one space, a plain
 /// decimal and nothing behind it.
 #[test]
 fn finders_read_the_version_from_either_header() {
-    for header in ["cudnn.h", "cudnn_version.h"] {
-        let text = std::fs::read_to_string(compile::include().join(header)).expect("the header exists");
-        for (name, value) in [("CUDNN_MAJOR", "9"), ("CUDNN_MINOR", "27"), ("CUDNN_PATCHLEVEL", "0")] {
+    for (interface, header) in BOTH.into_iter().flat_map(|i| [(i, "cudnn.h"), (i, "cudnn_version.h")]) {
+        let text = std::fs::read_to_string(interface.include().join(header)).expect("the header exists");
+        let names = ["CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"];
+        for (name, value) in names.into_iter().zip(interface.version()) {
             let found: Vec<&str> =
                 text.lines().filter(|line| line.contains(&format!("define {name}"))).collect();
             assert_eq!(found, [format!("#define {name} {value}")], "{header}");

@@ -13,9 +13,10 @@ class Refused(Exception):
 
 
 class Library:
-    """libcudnn.so.9 and one handle."""
+    """libcudnn.so.9, one handle, and the memory that the handle's core works on."""
 
-    def __init__(self, path):
+    def __init__(self, path, memory):
+        self.memory = memory
         self.c = ctypes.CDLL(path)
         self.c.cudnnGetErrorString.restype = ctypes.c_char_p
         self.c.cudnnGetVersion.restype = c_size_t

@@ -1,6 +1,6 @@
 """Random TransformTensor and TransformTensorEx problems, solved by the library and by NumPy; every byte is compared.
 
-    differential.py --library PATH/libcudnn.so.9 [--cases N] [--seed S] [--only I] [--negative-control]
+    differential.py --library PATH/libcudnn.so.9 [--cases N] [--seed S] [--only I] [--negative-control] [--core cpu|cuda]
 
 Case I of seed S is always the same problem; `--only I` runs it alone. With `--negative-control` one bit of every result is
 flipped, and a case passes when the comparison notices. The last line is `N passed, N failed, N skipped`.
@@ -8,11 +8,13 @@ flipped, and a case passes when the comparison notices. The last line is `N pass
 
 import argparse
 import math
+import os
 import sys
 
 import numpy as np
 
 import cudnn
+import device
 from reference import TYPES, scaled, transformed
 from tensors import INPUT_LAYOUTS, LAYOUTS, Tensor, channels_last, contents, make, packed, poison
 
@@ -175,9 +177,10 @@ class Case:
         want = y.raw.copy()
         y.write(want, result)
         x_before = x.raw.copy()
-        self.lib.transform(
-            self.transform and self.transform.desc, self.alpha, x.desc, x.address, self.beta, y.desc, y.address
-        )
+        with self.lib.memory.placed(x, y) as (x_address, y_address):
+            self.lib.transform(
+                self.transform and self.transform.desc, self.alpha, x.desc, x_address, self.beta, y.desc, y_address
+            )
         if corrupt:
             self.corrupt(want)
         if not self.in_place and not np.array_equal(x.raw, x_before):
@@ -235,10 +238,12 @@ def main():
     parser.add_argument("--only", type=int)
     parser.add_argument("--show", type=int, default=20, help="failures that are described in full")
     parser.add_argument("--negative-control", action="store_true")
+    parser.add_argument("--core", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
 
     np.seterr(all="ignore")  # overflow and NaN are part of the data
-    lib = cudnn.Library(options.library)
+    os.environ["CUDNN_SHIM_BACKEND"] = options.core
+    lib = cudnn.Library(options.library, device.Cuda() if options.core == "cuda" else device.Host())
     print(f"seed {options.seed}, library version {lib.c.cudnnGetVersion()}" + " (negative control)" * options.negative_control)
     passed = failed = 0
     for index in range(options.cases) if options.only is None else [options.only]:

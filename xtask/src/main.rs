@@ -1,10 +1,15 @@
 //! Maintainers' tasks: `cargo xtask <task>`. Each task is one module; [`TASKS`] lists them.
 
+mod api;
 mod demo;
 mod dist;
 mod header;
+mod install;
 mod matrix;
+mod parts;
+mod ptx;
 mod shell;
+mod tables;
 mod test;
 mod tools;
 
@@ -25,8 +30,19 @@ const TASKS: &[Task] = &[
         run: demo::run,
     },
     Task { name: "dist", about: "builds the library and lays out target/dist/{lib,include}", run: dist::run },
-    Task { name: "header", about: "writes include/cudnn.h; --check only compares", run: header::run },
+    Task { name: "header", about: "writes include/{,v8/}cudnn.h; --check only compares", run: header::run },
+    Task {
+        name: "install",
+        about: "puts it all below --prefix DIR (and DESTDIR); --api 8 for version 8",
+        run: install::run,
+    },
     Task { name: "matrix", about: "writes MATRIX.md; --check only compares", run: matrix::run },
+    Task { name: "ptx", about: "compiles the CUDA kernels to PTX; --check only compares", run: ptx::run },
+    Task {
+        name: "uninstall",
+        about: "removes what install put below --prefix DIR, by its list",
+        run: install::uninstall,
+    },
     Task { name: "test", about: "runs every test there is and sums them up", run: test::run },
 ];
 

@@ -8,12 +8,16 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::header::write_or_check;
-use crate::shell;
+use crate::{shell, tables};
 
 /// Calls that compute: their cores and element types. The others work on the host, whatever the core.
 const COMPUTING: &[(&str, &str, &str)] = &[
-    ("cudnnTransformTensor", "CPU", "every pair of the 14 element types"),
-    ("cudnnTransformTensorEx", "CPU", "every pair of the 14 element types"),
+    // These three only keep and tell where the caller's random states lie.
+    ("cudnnGetDropoutDescriptor", "host", ""),
+    ("cudnnRestoreDropoutDescriptor", "host", ""),
+    ("cudnnSetDropoutDescriptor", "host", ""),
+    ("cudnnTransformTensor", "CPU, CUDA", "every pair of the 14 element types"),
+    ("cudnnTransformTensorEx", "CPU, CUDA", "every pair of the 14 element types"),
     ("cudnnTransformFilter", "CPU, CUDA", "every pair of the 14 element types"),
     ("cudnnAddTensor", "CPU, CUDA", "the 14 element types"),
     ("cudnnOpTensor", "CPU", "the 14 element types; pairs of A and C as in its documentation"),
@@ -39,7 +43,7 @@ fn generate() -> Result<String> {
     let root = shell::root();
     let defined = definitions(&root.join("src/capi"))?;
     let stubs = definitions(&root.join("src/capi/stub"))?;
-    let symbols = symbols(&root.join("tests/data/abi"), &defined, &stubs)?;
+    let symbols = symbols(&defined, &stubs)?;
     let mut groups: BTreeMap<(&str, &str), Vec<&Symbol>> = BTreeMap::new();
     for symbol in &symbols {
         groups.entry((&symbol.group, &symbol.subgroup)).or_default().push(symbol);
@@ -94,22 +98,27 @@ fn definitions(folder: &Path) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// The original's symbols in the order of its headers, and last those that no header declares.
-fn symbols(tables: &Path, defined: &BTreeSet<String>, stubs: &BTreeSet<String>) -> Result<Vec<Symbol>> {
-    let functions = table(&tables.join("functions.tsv"))?;
+/// The original's symbols in the order of its headers, those it has removed, and last those that no header declares.
+fn symbols(defined: &BTreeSet<String>, stubs: &BTreeSet<String>) -> Result<Vec<Symbol>> {
     let mut symbols = Vec::new();
-    for row in &functions {
-        let parameters = &row["parameters"];
-        symbols.push(Symbol {
-            name: row["name"].clone(),
-            group: row["group"].clone(),
-            subgroup: row["subgroup"].clone(),
-            built: defined.contains(&row["name"]) && !stubs.contains(&row["name"]),
-            // Whoever gets a handle and untyped data computes; a setter of an attribute gets no handle.
-            computing: parameters.contains("cudnnHandle_t handle") && parameters.contains("void *"),
-        });
+    for (table, removed) in [
+        ("functions", None),
+        ("functions_v8_only", Some("removed by version 9")),
+        ("functions_v7_only", Some("removed by version 8")),
+    ] {
+        for row in tables::read(table)? {
+            let parameters = &row["parameters"];
+            symbols.push(Symbol {
+                name: row["name"].clone(),
+                group: row["group"].clone(),
+                subgroup: removed.map_or_else(|| row["subgroup"].clone(), str::to_owned),
+                built: defined.contains(&row["name"]) && !stubs.contains(&row["name"]),
+                // Whoever gets a handle and untyped data computes; a setter of an attribute gets no handle.
+                computing: parameters.contains("cudnnHandle_t handle") && parameters.contains("void *"),
+            });
+        }
     }
-    for row in table(&tables.join("symbols.tsv"))?.iter().filter(|row| row["declared"] == "no") {
+    for row in tables::read("symbols")?.iter().filter(|row| row["declared"] == "no") {
         symbols.push(Symbol {
             name: row["symbol"].clone(),
             group: "undeclared".to_owned(),
@@ -122,12 +131,4 @@ fn symbols(tables: &Path, defined: &BTreeSet<String>, stubs: &BTreeSet<String>) 
         bail!("{} is not exported", missing.name);
     }
     Ok(symbols)
-}
-
-/// A tab-separated table with a line of column names.
-fn table(path: &Path) -> Result<Vec<BTreeMap<String, String>>> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut lines = text.lines().map(|line| line.split('\t').map(str::to_owned));
-    let columns: Vec<String> = lines.next().context("the table is empty")?.collect();
-    Ok(lines.map(|cells| columns.iter().cloned().zip(cells).collect()).collect())
 }

@@ -63,7 +63,15 @@ impl fmt::Display for Tally {
 }
 
 pub fn run(_arguments: &[String]) -> Result<()> {
-    for (program, package) in [("cc", "gcc"), ("clang", "clang"), ("valgrind", "valgrind")] {
+    for (program, package) in [
+        ("cc", "gcc"),
+        ("clang", "clang"),
+        ("valgrind", "valgrind"),
+        ("abidiff", "abigail-tools"),
+        ("cmake", "cmake"),
+        ("meson", "meson"),
+        ("pkg-config", "pkg-config"),
+    ] {
         if let Some(line) = tools::missing(program, package) {
             println!("{program} is missing, tests that need it are skipped; install it: {line}");
         }
@@ -151,7 +159,8 @@ fn demo_runs(dist: &Dist) -> Tally {
     }
 }
 
-/// Random problems, solved by the library and by NumPy, and a control that the comparison can fail.
+/// Random problems, solved by each core of the library and by NumPy, and controls that the comparison can fail. The
+/// CUDA core runs on the driver double.
 fn numpy(dist: &Dist) -> Result<Tally> {
     println!("\n{}", heading("NumPy differential"));
     let python = match tools::python() {
@@ -161,15 +170,23 @@ fn numpy(dist: &Dist) -> Result<Tally> {
             return Ok(Tally::SKIP);
         }
     };
+    let double = shell::target().join("driver_double");
+    shell::run(Command::new("sh").arg(shell::root().join("c_tests/driver_double/build.sh")).arg(&double))?;
     let differential = |arguments: &[&str]| -> Result<Tally> {
         let mut reported = None;
         let mut command = Command::new(&python);
         command.arg(shell::root().join("tests/numpy/differential.py")).arg("--library").arg(dist.library());
+        command.env("LD_LIBRARY_PATH", &double).env("CUDNN_SHIM_CHECK", "1");
         let status =
             shell::stream(command.args(arguments), |line| reported = Tally::parse(line).or(reported))?;
         Ok(reported.unwrap_or_default().judged(status))
     };
-    Ok(differential(&["--cases", NUMPY_CASES])? + differential(&["--cases", "200", "--negative-control"])?)
+    let mut tally = Tally::default();
+    for core in ["cpu", "cuda"] {
+        tally = tally + differential(&["--core", core, "--cases", NUMPY_CASES])?;
+        tally = tally + differential(&["--core", core, "--cases", "200", "--negative-control"])?;
+    }
+    Ok(tally)
 }
 
 #[cfg(test)]

@@ -3,11 +3,9 @@
 use super::bytes::ByteNest;
 use super::params::{Divisor, Index, Mapped, MappedAxis, MappedTurn, Operation, Params, Strided, Turn};
 use super::plan::{Launch, Pointers, grid};
-use crate::desc::Folding;
-use crate::desc::tensor::CHANNEL;
 use crate::error::Result;
 use crate::layout::{Axis, Layout, LoopNest, MAX_RANK};
-use crate::ops::transform::Map;
+use crate::ops::transform::{CHANNEL, Map};
 use crate::ops::{Fill, Problem, Transform, TransformPlan};
 
 /// Threads of a block of these kernels.
@@ -105,7 +103,7 @@ pub(super) fn ordered(problem: &Problem, at: Pointers) -> Launch {
 }
 
 /// One loop over the destination, as the kernel is to see it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Loop {
     extent: i64,
     /// Bytes per turn.
@@ -116,19 +114,23 @@ struct Loop {
 }
 
 /// The loops over a destination, padding of the last group included, innermost first: neighbouring threads write
-/// neighbouring elements. A blocked dimension has two loops.
-fn loops(dst: &Layout, size: i64) -> Vec<Loop> {
-    let mut loops = Vec::with_capacity(MAX_RANK + 1);
+/// neighbouring elements. A blocked dimension has two loops. Returns how many there are.
+fn loops(dst: &Layout, size: i64, loops: &mut [Loop; MAX_RANK + 1]) -> usize {
+    let mut count = 0;
+    let mut push = |this: Loop| {
+        loops[count] = this;
+        count += 1;
+    };
     for axis in 0..dst.dims.rank() {
         let block = dst.block(axis);
         let stride = dst.strides[axis] * size;
-        loops.push(Loop { extent: (dst.dims[axis] + block - 1) / block, stride, axis, step: block });
+        push(Loop { extent: (dst.dims[axis] + block - 1) / block, stride, axis, step: block });
         if block > 1 {
-            loops.push(Loop { extent: block, stride: size, axis, step: 1 });
+            push(Loop { extent: block, stride: size, axis, step: 1 });
         }
     }
-    loops.sort_by_key(|this| this.stride.unsigned_abs());
-    loops
+    loops[..count].sort_unstable_by_key(|this| this.stride.unsigned_abs());
+    count
 }
 
 /// A whole plan, padding included, in one launch. Pre: no dim is 0.
@@ -137,8 +139,10 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
     let (from, to) = plan.scalars();
     let identity = Map::identity(&dst.dims);
     let map = plan.map().unwrap_or(&identity);
-    let unfolds = map.direction == Folding::Unfold;
-    let loops = loops(dst, to.size() as i64);
+    let unfolds = map.unfolds();
+    let mut all = [Loop::default(); MAX_RANK + 1];
+    let used = loops(dst, to.size() as i64, &mut all);
+    let loops = &all[..used];
     let count = loops.iter().map(|this| this.extent as u64).product::<u64>();
 
     // Every coordinate that the kernel computes, and then some.
@@ -163,7 +167,7 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
         turns: Mapped::TURNS,
         axes: Mapped::AXES,
     };
-    for (turn, this) in params.turns.iter_mut().zip(&loops) {
+    for (turn, this) in params.turns.iter_mut().zip(loops) {
         let extent = Divisor::new(this.extent, index);
         *turn = MappedTurn { extent, dst: this.stride, axis: this.axis as u32, step: this.step as u32 };
     }

@@ -85,6 +85,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
 ///
 /// # Safety
 /// No pointer is followed.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     handle: cudnnHandle_t,
@@ -112,6 +113,7 @@ pub unsafe extern "C" fn cudnnBackendExecute(
 ///
 /// # Safety
 /// No pointer is followed.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     handle: cudnnHandle_t,
@@ -126,6 +128,7 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
 ///
 /// # Safety
 /// No pointer is followed.
+#[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     handle: cudnnHandle_t,

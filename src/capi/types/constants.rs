@@ -2,16 +2,16 @@
 
 use std::ffi::{c_int, c_uint};
 
-/// Version of the interface: `major * 10000 + minor * 100 + patch level`.
-pub const CUDNN_VERSION: usize = 92700;
+/// Version of the interface: major, minor, patch level.
+const VERSION: [c_int; 3] = if cfg!(feature = "cudnn8") { [8, 9, 7] } else { [9, 27, 0] };
 /// First number of the version.
-pub const CUDNN_MAJOR: c_int = 9;
+pub const CUDNN_MAJOR: c_int = VERSION[0];
 /// Second number of the version.
-pub const CUDNN_MINOR: c_int = 27;
+pub const CUDNN_MINOR: c_int = VERSION[1];
 /// Third number of the version.
-pub const CUDNN_PATCHLEVEL: c_int = 0;
+pub const CUDNN_PATCHLEVEL: c_int = VERSION[2];
 /// The newest device that the interface knows: `100 * compute capability`.
-pub const CUDNN_MAX_DEVICE_VERSION: usize = 1210;
+pub const CUDNN_MAX_DEVICE_VERSION: usize = if cfg!(feature = "cudnn8") { 900 } else { 1210 };
 
 /// The most dimensions a tensor can have.
 pub const CUDNN_DIM_MAX: c_int = 8;

@@ -1,6 +1,7 @@
-//! Statuses: what a call answers.
+//! Statuses: what a call answers. Version 9 numbers them by category, version 8 counts them.
 
 /// Outcome of a call. The thousands digit is the category, the rest narrows it down.
+#[cfg(not(feature = "cudnn8"))]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnStatus_t {
@@ -106,29 +107,35 @@ pub enum cudnnStatus_t {
 }
 
 /// Old name: host memory ran out.
+#[cfg(not(feature = "cudnn8"))]
 #[deprecated]
 pub const CUDNN_STATUS_ALLOC_FAILED: cudnnStatus_t =
     cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
 
 /// Old name: the device's architecture is not served.
+#[cfg(not(feature = "cudnn8"))]
 #[deprecated]
 pub const CUDNN_STATUS_ARCH_MISMATCH: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH;
 
 /// Old name: a texture could not be created.
+#[cfg(not(feature = "cudnn8"))]
 #[deprecated]
 pub const CUDNN_STATUS_MAPPING_ERROR: cudnnStatus_t =
     cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED;
 
 /// Old name: a library that the call needs at run time is missing.
+#[cfg(not(feature = "cudnn8"))]
 #[deprecated]
 pub const CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING: cudnnStatus_t =
     cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING;
 
 /// Old name: parts of the library come from different versions.
+#[cfg(not(feature = "cudnn8"))]
 #[deprecated]
 pub const CUDNN_STATUS_VERSION_MISMATCH: cudnnStatus_t =
     cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH;
 
+#[cfg(not(feature = "cudnn8"))]
 c_enum! {
     cudnnStatus_t:
     CUDNN_STATUS_SUCCESS, CUDNN_STATUS_NOT_INITIALIZED, CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH,
@@ -153,4 +160,51 @@ c_enum! {
     CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED, CUDNN_STATUS_EXECUTION_FAILED,
     CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER, CUDNN_STATUS_EXECUTION_FAILED_CUBLAS,
     CUDNN_STATUS_EXECUTION_FAILED_CUDART, CUDNN_STATUS_EXECUTION_FAILED_CURAND, CUDNN_STATUS_INVALID_VALUE
+}
+
+/// Outcome of a call.
+#[cfg(feature = "cudnn8")]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum cudnnStatus_t {
+    /// The call did what it was asked to do.
+    CUDNN_STATUS_SUCCESS = 0,
+    /// The library or an object is not in the state that the call needs.
+    CUDNN_STATUS_NOT_INITIALIZED = 1,
+    /// Host memory ran out.
+    CUDNN_STATUS_ALLOC_FAILED = 2,
+    /// An argument is wrong.
+    CUDNN_STATUS_BAD_PARAM = 3,
+    /// A defect of the library.
+    CUDNN_STATUS_INTERNAL_ERROR = 4,
+    /// A value is invalid.
+    CUDNN_STATUS_INVALID_VALUE = 5,
+    /// The device's architecture is not served.
+    CUDNN_STATUS_ARCH_MISMATCH = 6,
+    /// A texture could not be created.
+    CUDNN_STATUS_MAPPING_ERROR = 7,
+    /// The core could not run the work.
+    CUDNN_STATUS_EXECUTION_FAILED = 8,
+    /// The request is valid, but not done.
+    CUDNN_STATUS_NOT_SUPPORTED = 9,
+    /// A licence check failed.
+    CUDNN_STATUS_LICENSE_ERROR = 10,
+    /// A library that the call needs at run time is missing.
+    CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING = 11,
+    /// Work queued earlier has not finished.
+    CUDNN_STATUS_RUNTIME_IN_PROGRESS = 12,
+    /// A kernel met a floating-point overflow.
+    CUDNN_STATUS_RUNTIME_FP_OVERFLOW = 13,
+    /// Parts of the library come from different versions.
+    CUDNN_STATUS_VERSION_MISMATCH = 14,
+}
+
+#[cfg(feature = "cudnn8")]
+c_enum! {
+    cudnnStatus_t:
+    CUDNN_STATUS_SUCCESS, CUDNN_STATUS_NOT_INITIALIZED, CUDNN_STATUS_ALLOC_FAILED, CUDNN_STATUS_BAD_PARAM,
+    CUDNN_STATUS_INTERNAL_ERROR, CUDNN_STATUS_INVALID_VALUE, CUDNN_STATUS_ARCH_MISMATCH,
+    CUDNN_STATUS_MAPPING_ERROR, CUDNN_STATUS_EXECUTION_FAILED, CUDNN_STATUS_NOT_SUPPORTED,
+    CUDNN_STATUS_LICENSE_ERROR, CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING, CUDNN_STATUS_RUNTIME_IN_PROGRESS,
+    CUDNN_STATUS_RUNTIME_FP_OVERFLOW, CUDNN_STATUS_VERSION_MISMATCH
 }

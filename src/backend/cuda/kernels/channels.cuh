@@ -56,9 +56,25 @@ struct Pixels {
 // Where vector `slot` of a block's interleaved pixels lies in shared memory. Thread t owns the slots from t * CHANNELS
 // on; without the exchange an even number of channels would send 8 threads to the same banks.
 template <u32 CHANNELS>
-__device__ __forceinline__ u32 slot_at(u32 slot) {
+__device__ __forceinline__ constexpr u32 slot_at(u32 slot) {
     constexpr u32 shared_factor = CHANNELS & (0 - CHANNELS);  // of CHANNELS and the 8 vectors of all banks
     return slot ^ ((slot >> 3) & (shared_factor - 1));
+}
+
+// Whether 8 threads, which shared memory serves at a time, meet in no bank: with slots of their own, and in a row.
+template <u32 CHANNELS>
+__device__ constexpr bool slots_are_free_of_conflicts() {
+    for (u32 first = 0; first < THREADS; first += 8) {
+        for (u32 j = 0; j < CHANNELS; ++j) {
+            u32 own = 0, row = 0;
+            for (u32 t = first; t < first + 8; ++t) {
+                own |= 1u << (slot_at<CHANNELS>(t * CHANNELS + j) % 8);
+                row |= 1u << (slot_at<CHANNELS>(j * THREADS + t) % 8);
+            }
+            if (own != 0xff || row != 0xff) return false;
+        }
+    }
+    return true;
 }
 
 // Pixels of a block, WIDTH bytes an element.
@@ -86,6 +102,7 @@ __device__ __forceinline__ void move_elements(const Tiled &p, const Place &place
 // Planes to pixels: a is the channel, b the pixel.
 template <u32 WIDTH, u32 CHANNELS>
 __device__ __forceinline__ void interleave(const Tiled &p) {
+    static_assert(slots_are_free_of_conflicts<CHANNELS>(), "two threads meet in a bank");
     __shared__ Vector row[THREADS * CHANNELS];
     const Place place = place_of(p, CHANNELS, pixels_per_block(WIDTH));
     if (!(p.vector_dst && p.vector_src && place.b + pixels_per_block(WIDTH) <= p.extent_b)) {

@@ -34,25 +34,51 @@ __device__ __forceinline__ Place place_of(const Tiled &p, u32 tile_a, u32 tile_b
 // A tile is WIDTH squares of 128 bytes by 128 bytes / WIDTH rows: 16 KiB whatever the width. Shared memory holds each
 // row of a (128 bytes, contiguous in b) as 8 chunks of 16 bytes, chunk c of row r at position c ^ key(r). With that:
 // - loading, 8 threads write the 8 chunks of one row: all banks once;
-// - storing, 8 threads along a read one column of 8 groups of rows whose keys are 0 to 7: all banks once.
+// - turning, 8 threads along a read one column of 8 groups of rows whose keys are 0 to 7: all banks once.
 template <u32 WIDTH>
 struct Square {
     enum {
         SIDE = 128 / WIDTH,                  // elements
         BYTES = SIDE * 128,                  // of shared memory
-        COLUMN = WIDTH < 4 ? 4 : WIDTH,      // bytes of b that a thread reads per row when it stores
+        COLUMN = WIDTH < 4 ? 4 : WIDTH,      // bytes of b that a thread reads per row when it turns
         COLUMNS = 128 / COLUMN,              // per row
         ROWS = WIDTH < 16 ? 16 / WIDTH : 1,  // of a in one vector of the destination
-        VECTORS = COLUMN / WIDTH,            // of the destination that a thread stores at a time
+        VECTORS = COLUMN / WIDTH,            // of the destination that come of one column
     };
 
-    static __device__ __forceinline__ u32 key(u32 row) { return (row * WIDTH >> 4) & 7; }
+    static __device__ __forceinline__ constexpr u32 key(u32 row) { return (row * WIDTH >> 4) & 7; }
 
     // Offset of byte `byte` of row `row`.
-    static __device__ __forceinline__ u32 offset(u32 row, u32 byte) {
+    static __device__ __forceinline__ constexpr u32 offset(u32 row, u32 byte) {
         return row * 128 + ((((byte >> 4) ^ key(row)) << 4) | (byte & 15));
     }
 };
+
+// Whether the threads that shared memory serves at a time, 128 bytes of them, meet in no bank: those that write vectors
+// of a row, and those that read a column.
+template <u32 WIDTH>
+__device__ constexpr bool is_free_of_conflicts() {
+    typedef Square<WIDTH> S;
+    for (u32 row = 0; row < S::SIDE; ++row) {
+        u32 seen = 0;
+        for (u32 chunk = 0; chunk < 8; ++chunk) seen |= 1u << (S::offset(row, chunk * 16) / 16 % 8);
+        if (seen != 0xff) return false;
+    }
+    const u32 bytes = S::COLUMN < 16 ? S::COLUMN : 16, threads = 128 / bytes;
+    for (u32 v = 0; v < S::ROWS; ++v) {
+        for (u32 first = 0; first < 8 * S::COLUMNS; first += threads) {
+            u64 seen = 0;
+            for (u32 x = first; x < first + threads; ++x) {
+                const u32 group = x & 7, column = x >> 3;
+                const u32 row = WIDTH < 16 ? group * S::ROWS + v : group * 16 / WIDTH;
+                const u32 byte = column * S::COLUMN + (WIDTH < 16 ? 0 : group * 16 % WIDTH);
+                seen |= u64(1) << (S::offset(row, byte) / bytes % threads);
+            }
+            if (seen != (u64(1) << threads) - 1) return false;
+        }
+    }
+    return true;
+}
 
 // Turns ROWS columns into VECTORS vectors: the transpose inside registers.
 template <u32 WIDTH>
@@ -136,72 +162,110 @@ __device__ __forceinline__ void load_elements(const Tiled &p, const Place &place
     }
 }
 
-// Writes the tile, 16 bytes a thread.
+// Where a thread's vectors belong: the square, the group of 16 bytes of a, and the first of VECTORS neighbours in b.
 template <u32 WIDTH>
-__device__ __forceinline__ void store_vectors(const Tiled &p, const Place &place, const char *tile) {
-    typedef Square<WIDTH> S;
-    const u32 mask_b = (1u << p.squares_b) - 1;
-#pragma unroll 1
-    for (u32 u = 0; u < 4 / S::VECTORS; ++u) {
+struct Column {
+    u32 square, group, index;
+
+    // The `u`-th of a thread's columns.
+    __device__ __forceinline__ Column(u32 u) {
+        typedef Square<WIDTH> S;
         const u32 x = u * THREADS + threadIdx.x;
-        const u32 group = x & 7, column = (x >> 3) % S::COLUMNS, square = (x >> 3) / S::COLUMNS;
-        const char *from = tile + square * S::BYTES;
-        const u64 a = (place.a + (square >> p.squares_b) * S::SIDE) * WIDTH + group * 16;
-        const u64 b = place.b + (square & mask_b) * S::SIDE + column * S::VECTORS;
-        const u64 end = p.extent_a * WIDTH;
-        if (a >= end) continue;
-        Vector out[S::VECTORS];
+        group = x & 7;
+        index = (x >> 3) % S::COLUMNS;
+        square = (x >> 3) / S::COLUMNS;
+    }
+};
+
+// Reads four vectors of the destination from the tile: the transpose. What lies outside the tensor is not looked at.
+template <u32 WIDTH>
+__device__ __forceinline__ void turn(Vector *out, const char *tile) {
+    typedef Square<WIDTH> S;
+#pragma unroll
+    for (u32 u = 0; u < 4 / S::VECTORS; ++u) {
+        const Column<WIDTH> column(u);
+        const char *from = tile + column.square * S::BYTES;
         if constexpr (WIDTH < 4) {
             u32 in[S::ROWS];
 #pragma unroll
-            for (u32 v = 0; v < S::ROWS; ++v) in[v] = at<u32>(from + S::offset(group * S::ROWS + v, column * 4));
-            Turned<WIDTH>::into(out, in);
+            for (u32 v = 0; v < S::ROWS; ++v) {
+                in[v] = at<u32>(from + S::offset(column.group * S::ROWS + v, column.index * 4));
+            }
+            Turned<WIDTH>::into(out + u * S::VECTORS, in);
         } else if constexpr (WIDTH < 16) {
             typedef typename Unit<WIDTH>::Type Type;
 #pragma unroll
             for (u32 v = 0; v < S::ROWS; ++v) {
-                const Type element = at<Type>(from + S::offset(group * S::ROWS + v, column * WIDTH));
-                memcpy(reinterpret_cast<char *>(out) + v * WIDTH, &element, WIDTH);
+                const Type element = at<Type>(from + S::offset(column.group * S::ROWS + v, column.index * WIDTH));
+                memcpy(reinterpret_cast<char *>(out + u) + v * WIDTH, &element, WIDTH);
             }
         } else {
             // A vector of the destination is an element or half of one.
-            const u32 byte = group * 16;
-            out[0] = at<Vector>(from + S::offset(byte / WIDTH, column * WIDTH + byte % WIDTH));
+            const u32 byte = column.group * 16;
+            out[u] = at<Vector>(from + S::offset(byte / WIDTH, column.index * WIDTH + byte % WIDTH));
         }
+    }
+}
+
+// Writes a thread's four vectors.
+template <u32 WIDTH>
+__device__ __forceinline__ void store_vectors(const Tiled &p, const Place &place, const Vector *out) {
+    typedef Square<WIDTH> S;
+    const u32 mask_b = (1u << p.squares_b) - 1;
+    const u64 end = p.extent_a * WIDTH;
+#pragma unroll
+    for (u32 u = 0; u < 4 / S::VECTORS; ++u) {
+        const Column<WIDTH> column(u);
+        const u64 a = (place.a + (column.square >> p.squares_b) * S::SIDE) * WIDTH + column.group * 16;
+        const u64 b = place.b + (column.square & mask_b) * S::SIDE + column.index * S::VECTORS;
 #pragma unroll
         for (u32 k = 0; k < S::VECTORS; ++k) {
-            if (b + k >= p.extent_b) break;
+            if (a >= end || b + k >= p.extent_b) continue;
             char *to = place.dst + i64(b + k) * p.dst_b + a;
+            const Vector &vector = out[u * S::VECTORS + k];
             if (a + 16 <= end) {
-                put<Vector>(to, out[k]);
+                put<Vector>(to, vector);
             } else {
-                copy_part<WIDTH>(to, reinterpret_cast<const char *>(&out[k]), end - a);
+                copy_part<WIDTH>(to, reinterpret_cast<const char *>(&vector), end - a);
             }
         }
     }
 }
 
-// Writes the tile, one element a thread.
+// Writes the vectors of all threads, one element a thread: rows that do not start on 16 bytes. The vectors go through
+// the tile once more, as rows of b, so that neighbouring threads write neighbouring elements.
 template <u32 WIDTH>
-__device__ __forceinline__ void store_elements(const Tiled &p, const Place &place, const char *tile) {
+__device__ __forceinline__ void store_elements(const Tiled &p, const Place &place, const Vector *out, char *tile) {
     typedef Square<WIDTH> S;
     typedef typename Unit<WIDTH>::Type Type;
     const u32 mask_b = (1u << p.squares_b) - 1;
+    // Everybody has read the tile.
+    __syncthreads();
+#pragma unroll
+    for (u32 u = 0; u < 4 / S::VECTORS; ++u) {
+        const Column<WIDTH> column(u);
+#pragma unroll
+        for (u32 k = 0; k < S::VECTORS; ++k) {
+            const u32 row = column.index * S::VECTORS + k;
+            put<Vector>(tile + column.square * S::BYTES + row * 128 + column.group * 16, out[u * S::VECTORS + k]);
+        }
+    }
+    __syncthreads();
 #pragma unroll 4
     for (u32 u = 0; u < 64 / WIDTH; ++u) {
         const u32 x = u * THREADS + threadIdx.x;
-        const u32 row = x % S::SIDE, column = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
-        const u64 a = place.a + (square >> p.squares_b) * S::SIDE + row;
-        const u64 b = place.b + (square & mask_b) * S::SIDE + column;
+        const u32 column = x % S::SIDE, row = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
+        const u64 a = place.a + (square >> p.squares_b) * S::SIDE + column;
+        const u64 b = place.b + (square & mask_b) * S::SIDE + row;
         if (a >= p.extent_a || b >= p.extent_b) continue;
-        put<Type>(place.dst + i64(b) * p.dst_b + i64(a) * WIDTH,
-                  at<Type>(tile + square * S::BYTES + S::offset(row, column * WIDTH)));
+        put<Type>(place.dst + i64(b) * p.dst_b + i64(a) * WIDTH, at<Type>(tile + x * WIDTH));
     }
 }
 
 template <u32 WIDTH>
 __device__ __forceinline__ void transpose(const Tiled &p) {
     typedef Square<WIDTH> S;
+    static_assert(is_free_of_conflicts<WIDTH>(), "two threads meet in a bank");
     __shared__ Vector tile[1024];
     char *bytes = reinterpret_cast<char *>(tile);
     const Place place = place_of(p, (WIDTH >> p.squares_b) * S::SIDE, S::SIDE << p.squares_b);
@@ -212,10 +276,12 @@ __device__ __forceinline__ void transpose(const Tiled &p) {
         load_elements<WIDTH>(p, place, bytes);
     }
     __syncthreads();
+    Vector out[4];
+    turn<WIDTH>(out, bytes);
     if (WIDTH >= 16 || p.vector_dst) {
-        store_vectors<WIDTH>(p, place, bytes);
+        store_vectors<WIDTH>(p, place, out);
     } else {
-        store_elements<WIDTH>(p, place, bytes);
+        store_elements<WIDTH>(p, place, out, bytes);
     }
 }
 

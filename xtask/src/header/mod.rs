@@ -1,4 +1,6 @@
-//! `cargo xtask header`: include/cudnn.h from the Rust sources; with `--check`, only compares.
+//! `cargo xtask header`: include/cudnn.h and include/v8/cudnn.h from the Rust sources; with `--check`, only compares.
+
+mod version;
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +9,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell;
 
-const HEADER: &str = "include/cudnn.h";
-
 pub fn run(arguments: &[String]) -> Result<()> {
-    write_or_check(HEADER, &generate()?, arguments, "header")
+    let shared = shared_text()?;
+    write_or_check("include/cudnn.h", &generate(&shared, false)?, arguments, "header")?;
+    write_or_check("include/v8/cudnn.h", &generate(&shared, true)?, arguments, "header")?;
+    // A header finds those that it includes in its own folder first, so that each version needs its own.
+    let extensions = fs::read_to_string(shell::root().join("include/cudnn_shim.h"))?;
+    write_or_check("include/v8/cudnn_shim.h", &extensions, arguments, "header")
 }
 
 /// Writes a generated file, or with `--check` fails if the committed one differs.
@@ -30,8 +35,13 @@ pub fn write_or_check(file: &str, text: &str, arguments: &[String], task: &str) 
     }
 }
 
-/// The text of cudnn.h.
-fn generate() -> Result<String> {
+/// Everything that cbindgen sees, with conditions on what only one of the versions has, and what it does not see.
+struct Shared {
+    text: String,
+    names: Names,
+}
+
+fn shared_text() -> Result<Shared> {
     let root = shell::root();
     let names = Names::read(&root.join("src/capi/types"))?;
     let mut config =
@@ -41,9 +51,19 @@ fn generate() -> Result<String> {
     let mut raw = Vec::new();
     cbindgen::Builder::new().with_crate(root).with_config(config).generate()?.write(&mut raw);
     let text = one_line_comments(&String::from_utf8(raw)?);
-    let text = old_comments(&plain_enum_names(&text));
-    let text = deprecated_types(&text, &names.deprecated)?;
-    aliased_enumerators(&text, &names.aliases)
+    let text = nested_union(&old_comments(&plain_enum_names(&text)))?;
+    Ok(Shared { text, names })
+}
+
+/// The text of cudnn.h.
+fn generate(Shared { text, names }: &Shared, version_8: bool) -> Result<String> {
+    let text = version::resolve(text, version_8)?;
+    let aliases = names.aliases.iter().filter(|alias| !(alias.only_version_9 && version_8));
+    let text = aliased_enumerators(&text, aliases)?;
+    // Version 8 deprecates calls only.
+    let text =
+        if version_8 { version::only_version_8(&text)? } else { deprecated_types(&text, &names.deprecated)? };
+    version::removed_calls_last(&text, version_8)
 }
 
 /// What cbindgen has no notion of, read from the definitions of the C types.
@@ -63,6 +83,8 @@ struct Alias {
     target: String,
     comment: String,
     deprecated: bool,
+    /// Version 8 has it as an enumerator of its own.
+    only_version_9: bool,
 }
 
 impl Names {
@@ -75,22 +97,24 @@ impl Names {
         for file in files {
             // rustfmt puts a long value on the next line.
             let text = fs::read_to_string(&file)?.replace(" =\n    ", " = ");
-            let (mut comment, mut deprecated) = ("", false);
+            let (mut comment, mut deprecated, mut only_version_9) = ("", false, false);
             for line in text.lines() {
                 if let Some(text) = line.strip_prefix("/// ") {
                     comment = text;
                 } else if line == "#[deprecated]" {
                     deprecated = true;
+                } else if line == "#[cfg(not(feature = \"cudnn8\"))]" {
+                    only_version_9 = true;
                 } else if let Some(item) = line.strip_prefix("pub ") {
-                    names.add(item, comment, deprecated);
-                    deprecated = false;
+                    names.add(item, comment, deprecated, only_version_9);
+                    (deprecated, only_version_9) = (false, false);
                 }
             }
         }
         Ok(names)
     }
 
-    fn add(&mut self, item: &str, comment: &str, deprecated: bool) {
+    fn add(&mut self, item: &str, comment: &str, deprecated: bool, only_version_9: bool) {
         let word =
             |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned);
         let Some((kind, rest)) = item.split_once(' ') else { return };
@@ -112,6 +136,7 @@ impl Names {
                     target: target.trim_end_matches(';').to_owned(),
                     comment: comment.to_owned(),
                     deprecated,
+                    only_version_9,
                 });
             }
             _ => {}
@@ -167,6 +192,21 @@ fn old_comments(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
+/// The one union of the interface goes where it is used: at the top level, C++ programs could not have an
+/// `Algorithm` of their own.
+fn nested_union(text: &str) -> Result<String> {
+    const NAME: &str = "Algorithm";
+    let (start, end, member) =
+        (format!("typedef union {NAME} {{\n"), format!("}} {NAME};\n"), format!("    union {NAME} algo;\n"));
+    let found = text.find(&start).zip(text.find(&end)).filter(|_| text.contains(&member));
+    let Some((from, to)) = found else { bail!("cannot find the union {NAME}") };
+    let body: String = text[from + start.len()..to].lines().map(|line| format!("    {line}\n")).collect();
+    // With the comment above it and the empty line below.
+    let from = text[..from].rfind("/**").unwrap_or(from);
+    let text = format!("{}{}", &text[..from], text[to + end.len()..].trim_start());
+    Ok(text.replace(&member, &format!("    union {NAME} {{\n{body}    }} algo;\n")))
+}
+
 /// Marks the typedefs of these names as deprecated.
 fn deprecated_types(text: &str, names: &[String]) -> Result<String> {
     let mut text = text.to_owned();
@@ -182,9 +222,9 @@ fn deprecated_types(text: &str, names: &[String]) -> Result<String> {
 }
 
 /// Adds second names at the end of their enum.
-fn aliased_enumerators(text: &str, aliases: &[Alias]) -> Result<String> {
+fn aliased_enumerators<'a>(text: &str, aliases: impl Iterator<Item = &'a Alias>) -> Result<String> {
     let mut text = text.to_owned();
-    for Alias { name, of, target, comment, deprecated } in aliases {
+    for Alias { name, of, target, comment, deprecated, .. } in aliases {
         let attribute = if *deprecated { " CUDNN_DEPRECATED_ENUM" } else { "" };
         let end = format!("}} {of};\n");
         if text.matches(&end).count() != 1 {

@@ -1,0 +1,241 @@
+//! Algorithm descriptors and performances, which version 9 removed: plain data that a program stores and reads back.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use super::arg::{self, Out};
+use super::guard::entry;
+use super::slab::{Kind, Table};
+use super::types::{
+    Algorithm, cudnnAlgorithm_t, cudnnAlgorithmDescriptor_t, cudnnAlgorithmPerformance_t, cudnnStatus_t, raw,
+};
+use crate::error::{Error, Result};
+
+static ALGORITHMS: Table<cudnnAlgorithm_t> = Table::new(Kind::Algorithm);
+static PERFORMANCES: Table<Performance> = Table::new(Kind::AlgorithmPerformance);
+
+/// What a search found out about an algorithm.
+#[derive(Clone, Copy)]
+struct Performance {
+    /// The algorithm descriptor as the program gave it, as an address; 0 before.
+    algorithm: usize,
+    status: MaybeUninit<cudnnStatus_t>,
+    /// Milliseconds.
+    time: f32,
+    /// Bytes of workspace.
+    memory: usize,
+}
+
+/// Creates an algorithm descriptor that holds algorithm 0.
+///
+/// Status: BAD_PARAM if `algoDesc` is NULL.
+///
+/// # Safety
+/// `algoDesc` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnCreateAlgorithmDescriptor(
+    algoDesc: *mut cudnnAlgorithmDescriptor_t,
+) -> cudnnStatus_t {
+    entry("cudnnCreateAlgorithmDescriptor", format_args!("algoDesc={algoDesc:p}"), || {
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(algoDesc, "algoDesc") }?;
+        let zero = cudnnAlgorithm_t { algo: Algorithm { convFwdAlgo: MaybeUninit::zeroed() } };
+        out.set(std::ptr::without_provenance_mut(ALGORITHMS.insert(zero)?));
+        Ok(())
+    })
+}
+
+/// Stores an algorithm, whatever its number.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnSetAlgorithmDescriptor(
+    algoDesc: cudnnAlgorithmDescriptor_t,
+    algorithm: cudnnAlgorithm_t,
+) -> cudnnStatus_t {
+    entry("cudnnSetAlgorithmDescriptor", format_args!("algoDesc={algoDesc:p}"), || {
+        ALGORITHMS.with_mut(algoDesc.addr(), "algoDesc", |stored| {
+            *stored = algorithm;
+            Ok(())
+        })
+    })
+}
+
+/// The algorithm as stored.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, or if `algorithm` is NULL.
+///
+/// # Safety
+/// `algorithm` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetAlgorithmDescriptor(
+    algoDesc: cudnnAlgorithmDescriptor_t,
+    algorithm: *mut cudnnAlgorithm_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!("algoDesc={algoDesc:p}, algorithm={algorithm:p}");
+    entry("cudnnGetAlgorithmDescriptor", arguments, || {
+        let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
+        // SAFETY: as the caller promises.
+        unsafe { Out::new(algorithm, "algorithm") }?.set(stored);
+        Ok(())
+    })
+}
+
+/// Copies the algorithm of one descriptor to another.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnCopyAlgorithmDescriptor(
+    src: cudnnAlgorithmDescriptor_t,
+    dest: cudnnAlgorithmDescriptor_t,
+) -> cudnnStatus_t {
+    entry("cudnnCopyAlgorithmDescriptor", format_args!("src={src:p}, dest={dest:p}"), || {
+        let algorithm = ALGORITHMS.get(src.addr(), "src")?;
+        ALGORITHMS.with_mut(dest.addr(), "dest", |stored| {
+            *stored = algorithm;
+            Ok(())
+        })
+    })
+}
+
+/// Destroys an algorithm descriptor; NULL is fine.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnDestroyAlgorithmDescriptor(algoDesc: cudnnAlgorithmDescriptor_t) -> cudnnStatus_t {
+    entry("cudnnDestroyAlgorithmDescriptor", format_args!("algoDesc={algoDesc:p}"), || {
+        if algoDesc.is_null() {
+            return Ok(());
+        }
+        ALGORITHMS.remove(algoDesc.addr(), "algoDesc").map(drop)
+    })
+}
+
+/// Creates `numberToCreate` performances; all of them or none.
+///
+/// Status: BAD_PARAM for a negative number, or if `algoPerf` is NULL.
+///
+/// # Safety
+/// `algoPerf` is NULL or valid for writes of `numberToCreate` handles.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnCreateAlgorithmPerformance(
+    algoPerf: *mut cudnnAlgorithmPerformance_t,
+    numberToCreate: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!("algoPerf={algoPerf:p}, numberToCreate={numberToCreate}");
+    entry("cudnnCreateAlgorithmPerformance", arguments, || {
+        arg::required(algoPerf, "algoPerf")?;
+        let empty = Performance { algorithm: 0, status: MaybeUninit::zeroed(), time: 0.0, memory: 0 };
+        let mut created = Vec::new();
+        for _ in 0..count(numberToCreate, "numberToCreate")? {
+            match PERFORMANCES.insert(empty) {
+                Ok(handle) => created.push(handle),
+                Err(error) => {
+                    for handle in created {
+                        PERFORMANCES.remove(handle, "algoPerf")?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        // SAFETY: not NULL, and the caller promises room for this many handles.
+        unsafe { arg::store(algoPerf, created.into_iter().map(std::ptr::without_provenance_mut)) };
+        Ok(())
+    })
+}
+
+/// Stores an algorithm with its status, its time in milliseconds and its workspace in bytes.
+///
+/// Status: BAD_PARAM for a performance that is not alive. Nothing else is judged.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnSetAlgorithmPerformance(
+    algoPerf: cudnnAlgorithmPerformance_t,
+    algoDesc: cudnnAlgorithmDescriptor_t,
+    status: MaybeUninit<cudnnStatus_t>,
+    time: f32,
+    memory: usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "algoPerf={algoPerf:p}, algoDesc={algoDesc:p}, status={}, time={time}, memory={memory}",
+        raw(status)
+    );
+    entry("cudnnSetAlgorithmPerformance", arguments, || {
+        PERFORMANCES.with_mut(algoPerf.addr(), "algoPerf", |stored| {
+            *stored = Performance { algorithm: algoDesc.addr(), status, time, memory };
+            Ok(())
+        })
+    })
+}
+
+/// The performance as stored.
+///
+/// Status: BAD_PARAM for a performance that is not alive, or if any pointer is NULL.
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetAlgorithmPerformance(
+    algoPerf: cudnnAlgorithmPerformance_t,
+    algoDesc: *mut cudnnAlgorithmDescriptor_t,
+    status: *mut cudnnStatus_t,
+    time: *mut f32,
+    memory: *mut usize,
+) -> cudnnStatus_t {
+    entry("cudnnGetAlgorithmPerformance", format_args!("algoPerf={algoPerf:p}"), || {
+        let stored = PERFORMANCES.get(algoPerf.addr(), "algoPerf")?;
+        // SAFETY: as the caller promises, for all four; what was stored may be no enumerator, so that the
+        // status is written as the integer that it is.
+        let (algorithm, code, duration, bytes) = unsafe {
+            (
+                Out::new(algoDesc, "algoDesc")?,
+                Out::new(status.cast::<c_int>(), "status")?,
+                Out::new(time, "time")?,
+                Out::new(memory, "memory")?,
+            )
+        };
+        algorithm.set(std::ptr::without_provenance_mut(stored.algorithm));
+        code.set(raw(stored.status));
+        duration.set(stored.time);
+        bytes.set(stored.memory);
+        Ok(())
+    })
+}
+
+/// Destroys `numberToDestroy` performances; NULL entries are fine.
+///
+/// Status: BAD_PARAM for a negative number, if `algoPerf` is NULL, or for an entry that is not alive; the entries
+/// before it are destroyed then.
+///
+/// # Safety
+/// `algoPerf` is NULL or valid for reads of `numberToDestroy` handles.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnDestroyAlgorithmPerformance(
+    algoPerf: *mut cudnnAlgorithmPerformance_t,
+    numberToDestroy: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!("algoPerf={algoPerf:p}, numberToDestroy={numberToDestroy}");
+    entry("cudnnDestroyAlgorithmPerformance", arguments, || {
+        arg::required(algoPerf, "algoPerf")?;
+        for index in 0..count(numberToDestroy, "numberToDestroy")? {
+            // SAFETY: not NULL, and the caller promises this many handles.
+            let handle = unsafe { algoPerf.add(index).read_unaligned() };
+            if !handle.is_null() {
+                PERFORMANCES.remove(handle.addr(), "algoPerf")?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn count(number: c_int, argument: &'static str) -> Result<usize> {
+    usize::try_from(number).map_err(|_| Error::argument(argument, number.into(), "must not be negative"))
+}

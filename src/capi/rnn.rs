@@ -1,0 +1,282 @@
+//! Descriptors of recurrent networks: create, set, get, clip, destroy.
+
+use std::mem::MaybeUninit;
+
+use super::guard::entry;
+use super::slab::{Kind, Table};
+use super::types::{
+    cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnMathType_t, cudnnNanPropagation_t,
+    cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNClipMode_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t,
+    cudnnRNNMode_t, cudnnStatus_t, raw,
+};
+use super::{arg, data_type, dropout, lifecycle};
+use crate::desc::rnn::{RnnSizes, TypePair};
+use crate::desc::{Choice, RnnClip, RnnDescriptor, RnnNetwork};
+use crate::error::{Error, Result};
+
+static RNNS: Table<RnnDescriptor> = Table::new(Kind::Rnn);
+
+fn get(desc: cudnnRNNDescriptor_t) -> Result<RnnDescriptor> {
+    RNNS.get(desc.addr(), "rnnDesc")
+}
+
+/// Creates the descriptor of a recurrent network: no network, no clipping.
+///
+/// Status: BAD_PARAM if `rnnDesc` is NULL.
+///
+/// # Safety
+/// `rnnDesc` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnCreateRNNDescriptor(rnnDesc: *mut cudnnRNNDescriptor_t) -> cudnnStatus_t {
+    // SAFETY: as the caller promises.
+    unsafe { lifecycle::create("cudnnCreateRNNDescriptor", &RNNS, rnnDesc, "rnnDesc") }
+}
+
+/// Destroys the descriptor of a recurrent network; NULL is fine. The dropout descriptor stays the caller's.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cudnnStatus_t {
+    lifecycle::destroy("cudnnDestroyRNNDescriptor", &RNNS, rnnDesc, "rnnDesc")
+}
+
+/// Sets cell, sizes, directions and types of a recurrent network, and resets its clipping to none.
+///
+/// `dropoutDesc` may be NULL. A failing call changes nothing.
+///
+/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown enumerator, a
+/// size or layer count below 1, or `auxFlags` above 1; NOT_SUPPORTED for types other than FLOAT, HALF and BFLOAT16
+/// computed in FLOAT, HALF in HALF and DOUBLE in DOUBLE, for a `projSize` above `hiddenSize`, or below it in anything
+/// but an LSTM with the standard algorithm; NOT_SUPPORTED for another algorithm without two biases, linear input, and
+/// FLOAT or HALF computed in FLOAT.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnSetRNNDescriptor_v8(
+    rnnDesc: cudnnRNNDescriptor_t,
+    algo: MaybeUninit<cudnnRNNAlgo_t>,
+    cellMode: MaybeUninit<cudnnRNNMode_t>,
+    biasMode: MaybeUninit<cudnnRNNBiasMode_t>,
+    dirMode: MaybeUninit<cudnnDirectionMode_t>,
+    inputMode: MaybeUninit<cudnnRNNInputMode_t>,
+    dataType: MaybeUninit<cudnnDataType_t>,
+    mathPrec: MaybeUninit<cudnnDataType_t>,
+    mathType: MaybeUninit<cudnnMathType_t>,
+    inputSize: i32,
+    hiddenSize: i32,
+    projSize: i32,
+    numLayers: i32,
+    dropoutDesc: cudnnDropoutDescriptor_t,
+    auxFlags: u32,
+) -> cudnnStatus_t {
+    let types = (raw(dataType), raw(mathPrec));
+    let arguments = format_args!(
+        "rnnDesc={rnnDesc:p}, algo={}, cellMode={}, biasMode={}, dirMode={}, inputMode={}, dataType={}, mathPrec={}, \
+         mathType={}, inputSize={inputSize}, hiddenSize={hiddenSize}, projSize={projSize}, numLayers={numLayers}, \
+         dropoutDesc={dropoutDesc:p}, auxFlags={auxFlags}",
+        raw(algo),
+        raw(cellMode),
+        raw(biasMode),
+        raw(dirMode),
+        raw(inputMode),
+        types.0,
+        types.1,
+        raw(mathType)
+    );
+    entry("cudnnSetRNNDescriptor_v8", arguments, || {
+        RNNS.replace(rnnDesc.addr(), "rnnDesc", || {
+            if auxFlags > 1 {
+                return Err(Error::argument("auxFlags", auxFlags.into(), "0, or 1 for padded sequences"));
+            }
+            dropout::check_optional(dropoutDesc, "dropoutDesc")?;
+            let sizes =
+                RnnSizes { input: inputSize, hidden: hiddenSize, projected: projSize, layers: numLayers };
+            // Evaluated from top to bottom: the types, which are not supported rather than wrong, come last.
+            let network = RnnNetwork {
+                algo: arg::choice(algo, "algo")?,
+                cell: arg::choice(cellMode, "cellMode")?,
+                bias: arg::choice(biasMode, "biasMode")?,
+                direction: arg::choice(dirMode, "dirMode")?,
+                input: arg::choice(inputMode, "inputMode")?,
+                math_type: arg::choice(mathType, "mathType")?,
+                dropout: dropoutDesc.addr(),
+                flags: auxFlags,
+                sizes: sizes.checked()?,
+                types: TypePair::new(data_type::known(types.0), data_type::known(types.1))?,
+            };
+            network.check_support()?;
+            Ok(RnnDescriptor { network: Some(network), clip: RnnClip::default() })
+        })
+    })
+}
+
+/// Reads cell, sizes, directions and types of a recurrent network; NULL outputs are left out.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive; NOT_INITIALIZED for one that was never set (observed on
+/// 9.27.0).
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
+    rnnDesc: cudnnRNNDescriptor_t,
+    algo: *mut cudnnRNNAlgo_t,
+    cellMode: *mut cudnnRNNMode_t,
+    biasMode: *mut cudnnRNNBiasMode_t,
+    dirMode: *mut cudnnDirectionMode_t,
+    inputMode: *mut cudnnRNNInputMode_t,
+    dataType: *mut cudnnDataType_t,
+    mathPrec: *mut cudnnDataType_t,
+    mathType: *mut cudnnMathType_t,
+    inputSize: *mut i32,
+    hiddenSize: *mut i32,
+    projSize: *mut i32,
+    numLayers: *mut i32,
+    dropoutDesc: *mut cudnnDropoutDescriptor_t,
+    auxFlags: *mut u32,
+) -> cudnnStatus_t {
+    entry("cudnnGetRNNDescriptor_v8", format_args!("rnnDesc={rnnDesc:p}"), || {
+        let network = get(rnnDesc)?.network.ok_or(Error::NotInitialized("rnnDesc was never set".into()))?;
+        // SAFETY: as the caller promises, for all of them.
+        unsafe {
+            arg::set_optional_code(algo, network.algo.code());
+            arg::set_optional_code(cellMode, network.cell.code());
+            arg::set_optional_code(biasMode, network.bias.code());
+            arg::set_optional_code(dirMode, network.direction.code());
+            arg::set_optional_code(inputMode, network.input.code());
+            arg::set_optional(dataType, data_type::encode(network.types.data));
+            arg::set_optional(mathPrec, data_type::encode(network.types.compute));
+            arg::set_optional_code(mathType, network.math_type.code());
+            arg::set_optional(inputSize, network.sizes.input);
+            arg::set_optional(hiddenSize, network.sizes.hidden);
+            arg::set_optional(projSize, network.sizes.projected);
+            arg::set_optional(numLayers, network.sizes.layers);
+            arg::set_optional(dropoutDesc, std::ptr::without_provenance_mut(network.dropout));
+            arg::set_optional(auxFlags, network.flags);
+        }
+        Ok(())
+    })
+}
+
+/// Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule.
+///
+/// Works before the network is set, and does not judge mode and NaN rule. A failing call changes nothing.
+///
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, or bounds that are NaN or reversed, also if
+/// the mode is none.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnRNNSetClip_v8(
+    rnnDesc: cudnnRNNDescriptor_t,
+    clipMode: MaybeUninit<cudnnRNNClipMode_t>,
+    clipNanOpt: MaybeUninit<cudnnNanPropagation_t>,
+    lclip: f64,
+    rclip: f64,
+) -> cudnnStatus_t {
+    let (mode, nan) = (raw(clipMode), raw(clipNanOpt));
+    let arguments =
+        format_args!("rnnDesc={rnnDesc:p}, clipMode={mode}, clipNanOpt={nan}, lclip={lclip}, rclip={rclip}");
+    entry("cudnnRNNSetClip_v8", arguments, || set_clip(rnnDesc, mode, nan, lclip, rclip))
+}
+
+/// The work of every call that sets clipping with a NaN rule.
+pub(crate) fn set_clip(
+    rnnDesc: cudnnRNNDescriptor_t,
+    mode: i32,
+    nan: i32,
+    lclip: f64,
+    rclip: f64,
+) -> Result<()> {
+    RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
+        desc.clip = RnnClip::new(mode, nan, lclip, rclip)?;
+        Ok(())
+    })
+}
+
+/// Sets whether and between which bounds the LSTM cell state is clipped; the NaN rule stays.
+///
+/// Status: as cudnnRNNSetClip_v8.
+#[cfg(not(feature = "cudnn8"))]
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnRNNSetClip_v9(
+    rnnDesc: cudnnRNNDescriptor_t,
+    clipMode: MaybeUninit<cudnnRNNClipMode_t>,
+    lclip: f64,
+    rclip: f64,
+) -> cudnnStatus_t {
+    let mode = raw(clipMode);
+    let arguments = format_args!("rnnDesc={rnnDesc:p}, clipMode={mode}, lclip={lclip}, rclip={rclip}");
+    entry("cudnnRNNSetClip_v9", arguments, || {
+        RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
+            desc.clip = RnnClip::new(mode, desc.clip.nan, lclip, rclip)?;
+            Ok(())
+        })
+    })
+}
+
+/// Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnRNNGetClip_v8(
+    rnnDesc: cudnnRNNDescriptor_t,
+    clipMode: *mut cudnnRNNClipMode_t,
+    clipNanOpt: *mut cudnnNanPropagation_t,
+    lclip: *mut f64,
+    rclip: *mut f64,
+) -> cudnnStatus_t {
+    entry("cudnnRNNGetClip_v8", format_args!("rnnDesc={rnnDesc:p}"), || {
+        // SAFETY: as the caller promises, for all of them.
+        unsafe { get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
+    })
+}
+
+/// The work of every call that reads clipping with its NaN rule.
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+pub(crate) unsafe fn get_clip(
+    rnnDesc: cudnnRNNDescriptor_t,
+    clipMode: *mut cudnnRNNClipMode_t,
+    clipNanOpt: *mut cudnnNanPropagation_t,
+    lclip: *mut f64,
+    rclip: *mut f64,
+) -> Result<()> {
+    let clip = get(rnnDesc)?.clip;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional_code(clipMode, clip.mode);
+        arg::set_optional_code(clipNanOpt, clip.nan);
+        arg::set_optional(lclip, clip.lower());
+        arg::set_optional(rclip, clip.upper());
+    }
+    Ok(())
+}
+
+/// Reads mode and bounds of the clipping; NULL outputs are left out.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+#[cfg(not(feature = "cudnn8"))]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnRNNGetClip_v9(
+    rnnDesc: cudnnRNNDescriptor_t,
+    clipMode: *mut cudnnRNNClipMode_t,
+    lclip: *mut f64,
+    rclip: *mut f64,
+) -> cudnnStatus_t {
+    entry("cudnnRNNGetClip_v9", format_args!("rnnDesc={rnnDesc:p}"), || {
+        let clip = get(rnnDesc)?.clip;
+        // SAFETY: as the caller promises, for all of them.
+        unsafe {
+            arg::set_optional_code(clipMode, clip.mode);
+            arg::set_optional(lclip, clip.lower());
+            arg::set_optional(rclip, clip.upper());
+        }
+        Ok(())
+    })
+}

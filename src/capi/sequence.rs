@@ -1,0 +1,317 @@
+//! RNN data and sequence data descriptors: create, set, get, destroy.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use super::arg::{self, Out};
+use super::guard::entry;
+use super::slab::{Kind, Table};
+use super::types::{
+    CEnum, cudnnDataType_t, cudnnRNNDataDescriptor_t, cudnnRNNDataLayout_t, cudnnSeqDataAxis_t,
+    cudnnSeqDataDescriptor_t, cudnnStatus_t, raw,
+};
+use super::{data_type, lifecycle};
+use crate::desc::sequence::{Fill, SEQ_RANK, TYPES};
+use crate::desc::{Choice, RnnDataDescriptor, SeqDataDescriptor};
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
+use crate::mode::Mode;
+
+static RNN_DATA: Table<RnnDataDescriptor> = Table::new(Kind::RnnData);
+static SEQ_DATA: Table<SeqDataDescriptor> = Table::new(Kind::SeqData);
+
+/// The element type of sequences; `other` makes the error for the types that C knows and sequences do not have.
+fn sequence_type(
+    code: MaybeUninit<cudnnDataType_t>,
+    other: impl FnOnce(String) -> Error,
+) -> Result<DataType> {
+    if cudnnDataType_t::decode(code).is_none() {
+        return Err(Error::argument("dataType", raw(code).into(), "no data type"));
+    }
+    data_type::known(raw(code))
+        .filter(|data_type| TYPES.contains(data_type))
+        .ok_or_else(|| other(format!("dataType = {}: sequences have the types {TYPES:?}", raw(code))))
+}
+
+/// Reads the element that fills the space behind short sequences, zeros if it is not given.
+///
+/// # Safety
+/// `fill` is NULL or valid for reads of one element of the type.
+unsafe fn load_fill(fill: *const c_void, data_type: DataType) -> Fill {
+    let mut bytes = Fill::default();
+    // SAFETY: as the caller promises.
+    unsafe { arg::load_optional(fill.cast::<u8>(), &mut bytes[..data_type.size()]) };
+    bytes
+}
+
+/// Creates an RNN data descriptor: type float, no sequences.
+///
+/// Status: BAD_PARAM if `rnnDataDesc` is NULL.
+///
+/// # Safety
+/// `rnnDataDesc` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnCreateRNNDataDescriptor(
+    rnnDataDesc: *mut cudnnRNNDataDescriptor_t,
+) -> cudnnStatus_t {
+    // SAFETY: as the caller promises.
+    unsafe { lifecycle::create("cudnnCreateRNNDataDescriptor", &RNN_DATA, rnnDataDesc, "rnnDataDesc") }
+}
+
+/// Destroys an RNN data descriptor; NULL is fine.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnDestroyRNNDataDescriptor(rnnDataDesc: cudnnRNNDataDescriptor_t) -> cudnnStatus_t {
+    lifecycle::destroy("cudnnDestroyRNNDataDescriptor", &RNN_DATA, rnnDataDesc, "rnnDataDesc")
+}
+
+/// Sets type, layout, sizes and lengths of a batch of sequences of vectors.
+///
+/// `seqLengthArray` has one length per sequence, each from 0 to `maxSeqLength`; in the packed layout they do not
+/// increase, the first is `maxSeqLength` and none is 0. `paddingFill` points to one element, NULL means zero. A failing
+/// call changes nothing.
+///
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a number that is no type; NOT_SUPPORTED
+/// for types other than FLOAT, DOUBLE, HALF and BFLOAT16; BAD_PARAM for an unknown layout, a size below 1, a NULL array
+/// or a bad length.
+///
+/// # Safety
+/// `seqLengthArray` is NULL or valid for reads of `batchSize` ints, `paddingFill` for one element.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
+    rnnDataDesc: cudnnRNNDataDescriptor_t,
+    dataType: MaybeUninit<cudnnDataType_t>,
+    layout: MaybeUninit<cudnnRNNDataLayout_t>,
+    maxSeqLength: c_int,
+    batchSize: c_int,
+    vectorSize: c_int,
+    seqLengthArray: *const c_int,
+    paddingFill: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "rnnDataDesc={rnnDataDesc:p}, dataType={}, layout={}, maxSeqLength={maxSeqLength}, batchSize={batchSize}, \
+         vectorSize={vectorSize}, seqLengthArray={seqLengthArray:p}, paddingFill={paddingFill:p}",
+        raw(dataType),
+        raw(layout)
+    );
+    entry("cudnnSetRNNDataDescriptor", arguments, || {
+        RNN_DATA.replace(rnnDataDesc.addr(), "rnnDataDesc", || {
+            let data_type = sequence_type(dataType, Error::unsupported)?;
+            let layout = arg::choice(layout, "layout")?;
+            for (argument, size) in
+                [("maxSeqLength", maxSeqLength), ("batchSize", batchSize), ("vectorSize", vectorSize)]
+            {
+                if size < 1 {
+                    return Err(Error::argument(argument, size.into(), "at least 1"));
+                }
+            }
+            // SAFETY: as the caller promises, for both.
+            let (lengths, fill) = unsafe {
+                (
+                    arg::int_list(seqLengthArray, batchSize as usize, "seqLengthArray")?,
+                    load_fill(paddingFill, data_type),
+                )
+            };
+            RnnDataDescriptor::new(data_type, layout, maxSeqLength, vectorSize, lengths, fill)
+        })
+    })
+}
+
+/// Reads type, layout and sizes of a batch of sequences, and exactly `arrayLengthRequested` lengths, zeros beyond.
+///
+/// `paddingFill` receives one element.
+///
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, a negative `arrayLengthRequested`, or if a
+/// pointer is NULL (`seqLengthArray` may be if no length is requested).
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write, `seqLengthArray` for `arrayLengthRequested`, `paddingFill` for one
+/// element.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
+    rnnDataDesc: cudnnRNNDataDescriptor_t,
+    dataType: *mut cudnnDataType_t,
+    layout: *mut cudnnRNNDataLayout_t,
+    maxSeqLength: *mut c_int,
+    batchSize: *mut c_int,
+    vectorSize: *mut c_int,
+    arrayLengthRequested: c_int,
+    seqLengthArray: *mut c_int,
+    paddingFill: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!("rnnDataDesc={rnnDataDesc:p}, arrayLengthRequested={arrayLengthRequested}");
+    entry("cudnnGetRNNDataDescriptor", arguments, || {
+        RNN_DATA.with(rnnDataDesc.addr(), "rnnDataDesc", |desc| {
+            let Ok(requested) = usize::try_from(arrayLengthRequested) else {
+                return Err(Error::argument(
+                    "arrayLengthRequested",
+                    arrayLengthRequested.into(),
+                    "not negative",
+                ));
+            };
+            if requested > 0 {
+                arg::required(seqLengthArray, "seqLengthArray")?;
+            }
+            arg::required(paddingFill, "paddingFill")?;
+            // SAFETY: as the caller promises, for all of them.
+            let (data_type, layout, sizes) = unsafe {
+                (
+                    Out::new(dataType, "dataType")?,
+                    Out::code(layout, "layout")?,
+                    [
+                        Out::new(maxSeqLength, "maxSeqLength")?,
+                        Out::new(batchSize, "batchSize")?,
+                        Out::new(vectorSize, "vectorSize")?,
+                    ],
+                )
+            };
+            data_type.set(data_type::encode(desc.data_type()));
+            layout.set(desc.layout().code());
+            sizes[0].set(desc.max_length());
+            sizes[1].set(desc.lengths().len() as c_int);
+            sizes[2].set(desc.vector_size());
+            let lengths = desc.lengths().iter().copied().chain(std::iter::repeat(0));
+            // SAFETY: not NULL if anything is written, and the caller vouches for this many entries.
+            unsafe {
+                arg::store(seqLengthArray, lengths.take(requested));
+                arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]);
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Creates a sequence data descriptor: type float, zeros.
+///
+/// Status: BAD_PARAM if `seqDataDesc` is NULL.
+///
+/// # Safety
+/// `seqDataDesc` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnCreateSeqDataDescriptor(
+    seqDataDesc: *mut cudnnSeqDataDescriptor_t,
+) -> cudnnStatus_t {
+    // SAFETY: as the caller promises.
+    unsafe { lifecycle::create("cudnnCreateSeqDataDescriptor", &SEQ_DATA, seqDataDesc, "seqDataDesc") }
+}
+
+/// Destroys a sequence data descriptor; NULL is fine.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnDestroySeqDataDescriptor(seqDataDesc: cudnnSeqDataDescriptor_t) -> cudnnStatus_t {
+    lifecycle::destroy("cudnnDestroySeqDataDescriptor", &SEQ_DATA, seqDataDesc, "seqDataDesc")
+}
+
+/// Sets type, sizes, order and lengths of the sequences of an attention.
+///
+/// `dimA` holds the extents of time, batch, beam and vector; `axes` their order in memory, outermost first, the vector
+/// last. `seqLengthArray` has `batch * beam` lengths, each from 1 to time. `paddingFill` points to one element, NULL
+/// means zero. A failing call changes nothing.
+///
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or nbDims below 1; NOT_SUPPORTED if it is not
+/// 4; BAD_PARAM for a number that is no type; INTERNAL_ERROR for types other than FLOAT, DOUBLE, HALF and BFLOAT16, as the
+/// original has it; BAD_PARAM for a NULL array, bad axes, an extent below 1, another number of lengths, or a bad length.
+///
+/// # Safety
+/// `dimA` and `axes` are NULL or valid for 4 reads, `seqLengthArray` for `seqLengthArraySize`, `paddingFill` for one
+/// element.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
+    seqDataDesc: cudnnSeqDataDescriptor_t,
+    dataType: MaybeUninit<cudnnDataType_t>,
+    nbDims: c_int,
+    dimA: *const c_int,
+    axes: *const MaybeUninit<cudnnSeqDataAxis_t>,
+    seqLengthArraySize: usize,
+    seqLengthArray: *const c_int,
+    paddingFill: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "seqDataDesc={seqDataDesc:p}, dataType={}, nbDims={nbDims}, dimA={dimA:p}, axes={axes:p}, \
+         seqLengthArraySize={seqLengthArraySize}, seqLengthArray={seqLengthArray:p}, paddingFill={paddingFill:p}",
+        raw(dataType)
+    );
+    entry("cudnnSetSeqDataDescriptor", arguments, || {
+        SEQ_DATA.replace(seqDataDesc.addr(), "seqDataDesc", || {
+            if nbDims < 1 {
+                return Err(Error::argument("nbDims", nbDims.into(), "sequence data has 4 dimensions"));
+            }
+            if nbDims as usize != SEQ_RANK {
+                return Err(Error::unsupported(format!("nbDims = {nbDims}: sequence data has 4 dimensions")));
+            }
+            let data_type = sequence_type(dataType, |text| Error::Internal(text.into()))?;
+            arg::required(dimA, "dimA")?;
+            arg::required(axes, "axes")?;
+            let (mut dims, mut order) = ([0; SEQ_RANK], [0; SEQ_RANK]);
+            // SAFETY: as the caller promises, for all four; an axis is an int.
+            let (lengths, fill) = unsafe {
+                arg::load_optional(dimA, &mut dims);
+                arg::load_optional(axes.cast::<c_int>(), &mut order);
+                (
+                    arg::int_list(seqLengthArray, seqLengthArraySize, "seqLengthArray")?,
+                    load_fill(paddingFill, data_type),
+                )
+            };
+            SeqDataDescriptor::new(data_type, dims, order, lengths, fill)
+        })
+    })
+}
+
+/// Reads type, sizes, order and lengths of the sequences of an attention; NULL outputs are left out.
+///
+/// At most 4 dimensions and axes and at most as many lengths as there are; `*seqLengthArraySize` is their number.
+///
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a negative nbDimsRequested; in strict
+/// mode INTERNAL_ERROR for BFLOAT16, after everything but `paddingFill` was written.
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write, `dimA` and `axes` for `nbDimsRequested` (4 at most), `seqLengthArray` for
+/// `seqLengthSizeRequested`, `paddingFill` for one element.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetSeqDataDescriptor(
+    seqDataDesc: cudnnSeqDataDescriptor_t,
+    dataType: *mut cudnnDataType_t,
+    nbDims: *mut c_int,
+    nbDimsRequested: c_int,
+    dimA: *mut c_int,
+    axes: *mut cudnnSeqDataAxis_t,
+    seqLengthArraySize: *mut usize,
+    seqLengthSizeRequested: usize,
+    seqLengthArray: *mut c_int,
+    paddingFill: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "seqDataDesc={seqDataDesc:p}, nbDimsRequested={nbDimsRequested}, \
+         seqLengthSizeRequested={seqLengthSizeRequested}"
+    );
+    entry("cudnnGetSeqDataDescriptor", arguments, || {
+        SEQ_DATA.with(seqDataDesc.addr(), "seqDataDesc", |desc| {
+            let Ok(requested) = usize::try_from(nbDimsRequested) else {
+                return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), "not negative"));
+            };
+            let rank = requested.min(SEQ_RANK);
+            let lengths = desc.lengths();
+            // SAFETY: as the caller promises, for all of them; an axis is an int.
+            unsafe {
+                arg::set_optional(dataType, data_type::encode(desc.data_type()));
+                arg::set_optional(nbDims, SEQ_RANK as c_int);
+                arg::store_optional(dimA, &desc.dims()[..rank]);
+                arg::store_optional(axes.cast::<c_int>(), &desc.axes()[..rank]);
+                arg::set_optional(seqLengthArraySize, lengths.len());
+                arg::store_optional(seqLengthArray, &lengths[..seqLengthSizeRequested.min(lengths.len())]);
+            }
+            if desc.data_type() == DataType::Bfloat16 && Mode::current().is_strict() {
+                return Err(Error::Internal("strict mode has no padding of BFLOAT16".into()));
+            }
+            // SAFETY: as the caller promises.
+            unsafe { arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]) };
+            Ok(())
+        })
+    })
+}

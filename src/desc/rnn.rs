@@ -1,0 +1,225 @@
+//! The descriptor of a recurrent network, and its clipping.
+
+use super::choice::{MathType, choice};
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
+
+choice! {
+    /// How a recurrent network is computed. No core of this library has a choice; the value is kept.
+    RnnAlgo:
+    /// One operation after the other.
+    Standard,
+    /// Weights stay on the chip, kernels built ahead.
+    PersistStatic,
+    /// Weights stay on the chip, kernels built at run time.
+    PersistDynamic,
+    /// Weights stay on the chip, for small hidden sizes.
+    PersistStaticSmallHidden,
+}
+
+choice! {
+    /// The cell of a recurrent network.
+    RnnCell:
+    /// One gate with `max(x, 0)`.
+    Relu,
+    /// One gate with `tanh(x)`.
+    Tanh,
+    /// Long short-term memory, four gates.
+    Lstm,
+    /// Gated recurrent unit, three gates.
+    Gru,
+}
+
+choice! {
+    /// How many bias vectors a cell has.
+    RnnBias:
+    /// None.
+    None,
+    /// One, with the input product.
+    SingleInput,
+    /// Two, one with each product.
+    Double,
+    /// One, with the recurrent product.
+    SingleRecurrent,
+}
+
+choice! {
+    /// In which directions a network reads its sequence.
+    RnnDirection:
+    /// From first to last.
+    Unidirectional,
+    /// Both ways, results side by side.
+    Bidirectional,
+}
+
+choice! {
+    /// What the first layer does with its input.
+    RnnInput:
+    /// Multiply it with a weight matrix.
+    Linear,
+    /// Use it as it is.
+    Skip,
+}
+
+/// What a `cudnnRNNDescriptor_t` holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RnnDescriptor {
+    /// The network, `None` before it is set.
+    pub network: Option<RnnNetwork>,
+    /// Clipping of the LSTM cell state; can be set before the network, which resets it.
+    pub clip: RnnClip,
+}
+
+/// A network as `SetRNNDescriptor_v8` describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RnnNetwork {
+    /// How it is computed.
+    pub algo: RnnAlgo,
+    /// The cell.
+    pub cell: RnnCell,
+    /// The biases of a cell.
+    pub bias: RnnBias,
+    /// Directions.
+    pub direction: RnnDirection,
+    /// What becomes of the input.
+    pub input: RnnInput,
+    /// Arithmetic units.
+    pub math_type: MathType,
+    /// Vector sizes and layers.
+    pub sizes: RnnSizes,
+    /// Element types.
+    pub types: TypePair,
+    /// The handle of a dropout descriptor between layers, 0 for none.
+    pub dropout: usize,
+    /// Whether sequences come with padding (1) or without (0).
+    pub flags: u32,
+}
+
+/// Vector sizes and layers of a recurrent network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RnnSizes {
+    /// Entries of an input vector.
+    pub input: i32,
+    /// Entries of the hidden state.
+    pub hidden: i32,
+    /// Entries of the recurrent projection; as many as `hidden` if there is none.
+    pub projected: i32,
+    /// Layers.
+    pub layers: i32,
+}
+
+impl RnnSizes {
+    /// # Errors
+    /// Bad parameter: one below 1 (observed on 9.27.0).
+    pub fn checked(self) -> Result<Self> {
+        for (argument, size) in [
+            ("inputSize", self.input),
+            ("hiddenSize", self.hidden),
+            ("projSize", self.projected),
+            ("numLayers", self.layers),
+        ] {
+            if size < 1 {
+                return Err(Error::argument(argument, size.into(), "at least 1"));
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl RnnNetwork {
+    /// Refuses what the original does not do.
+    ///
+    /// # Errors
+    /// Not supported: projections of anything but standard LSTMs or larger than the state; other algorithms than the
+    /// standard one with DOUBLE, computed in HALF or on BFLOAT16, without both biases or the input matrix (observed on
+    /// 9.27.0).
+    pub fn check_support(&self) -> Result<()> {
+        let RnnSizes { hidden, projected, .. } = self.sizes;
+        if projected > hidden {
+            let text = format!("projSize = {projected} is more than hiddenSize = {hidden}");
+            return Err(Error::unsupported(text));
+        }
+        let standard = self.algo == RnnAlgo::Standard;
+        if projected != hidden && !(standard && self.cell == RnnCell::Lstm) {
+            return Err(Error::unsupported(
+                "recurrent projections of anything but LSTMs with the standard algorithm",
+            ));
+        }
+        let persists = self.types.compute == DataType::Float
+            && self.types.data != DataType::Bfloat16
+            && self.bias == RnnBias::Double
+            && self.input == RnnInput::Linear;
+        if !standard && !persists {
+            return Err(Error::unsupported(
+                "persistent algorithms need FLOAT or HALF computed in FLOAT, two biases and linear input",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The element type and the type to compute in of recurrent networks and attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypePair {
+    /// Of data and weights.
+    pub data: DataType,
+    /// Of sums.
+    pub compute: DataType,
+}
+
+impl TypePair {
+    /// The pairs observed on 9.27.0; `None` stands for a number that is no type.
+    ///
+    /// # Errors
+    /// Not supported for every other pair.
+    pub fn new(data: Option<DataType>, compute: Option<DataType>) -> Result<Self> {
+        use DataType::{Bfloat16, Double, Float, Half};
+        match (data, compute) {
+            (Some(data), Some(compute))
+                if matches!(
+                    (data, compute),
+                    (Float | Half | Bfloat16, Float) | (Half, Half) | (Double, Double)
+                ) =>
+            {
+                Ok(TypePair { data, compute })
+            }
+            _ => Err(Error::unsupported(
+                "the types are FLOAT, HALF and BFLOAT16 computed in FLOAT, HALF in HALF and DOUBLE in DOUBLE",
+            )),
+        }
+    }
+}
+
+/// Clipping of the LSTM cell state.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RnnClip {
+    /// 0: none; 1: into the bounds. Judged when used (observed on 9.27.0).
+    pub mode: i32,
+    /// What becomes of a NaN; judged when used.
+    pub nan: i32,
+    lower: f64,
+    upper: f64,
+}
+
+impl RnnClip {
+    /// Clipping between two bounds, which are checked and kept also if the mode is none.
+    ///
+    /// # Errors
+    /// Bad parameter: a lower bound above the upper one, or NaN.
+    pub fn new(mode: i32, nan: i32, lower: f64, upper: f64) -> Result<Self> {
+        if lower > upper || lower.is_nan() || upper.is_nan() {
+            return Err(Error::mismatch(format!("lclip = {lower}, rclip = {upper}: no interval")));
+        }
+        Ok(RnnClip { mode, nan, lower, upper })
+    }
+
+    /// The lower bound.
+    pub fn lower(&self) -> f64 {
+        self.lower
+    }
+
+    /// The upper bound.
+    pub fn upper(&self) -> f64 {
+        self.upper
+    }
+}

@@ -1,0 +1,142 @@
+//! What the comparison of the cores is made of: random numbers, tensors with guards, aligned bytes.
+
+use cudnn::desc::{Format, TensorDescriptor};
+use cudnn::dtype::DataType;
+use cudnn::mode::Mode;
+
+/// Bytes left free on both sides of a tensor.
+const GUARD: usize = 64;
+
+/// splitmix64.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    pub fn order(&mut self, n: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..n).collect();
+        (1..n).rev().for_each(|i| order.swap(i, self.below(i + 1)));
+        order
+    }
+
+    /// Bits of all kinds: any, small integers of any type, and the floats with the fewest.
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let kind = self.below(3);
+        let mut bytes: Vec<u8> = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            let bits = match kind {
+                0 => self.next(),
+                // 16-bit and 32-bit floats of ordinary size, whatever they are read as.
+                1 => (self.next() & 0x07ff_07ff_07ff_07ff) | 0x3c00_3c00_3f80_3c00,
+                _ => (self.next() & 0x7f).wrapping_sub(64),
+            };
+            bytes.extend(bits.to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+/// A tensor's descriptor and the bytes that it spans around its data pointer.
+#[derive(Clone, Copy)]
+pub struct Tensor {
+    pub desc: TensorDescriptor,
+    low: i64,
+    high: i64,
+    /// How far from a multiple of 64 bytes the data may begin: a number of scalars.
+    shift: usize,
+}
+
+impl Tensor {
+    pub fn of(desc: TensorDescriptor) -> Tensor {
+        let layout = desc.layout().expect("a layout");
+        let (low, high) = layout.padded_span().expect("a span");
+        let size = desc.data_type().scalar().size() as i64;
+        Tensor { desc, low: low * size, high: (high + 1) * size, shift: 0 }
+    }
+
+    pub fn shifted(mut self, scalars: usize) -> Tensor {
+        self.shift = scalars * self.desc.data_type().scalar().size();
+        self
+    }
+
+    /// Where the data pointer lies in the tensor's memory.
+    pub fn base(&self) -> usize {
+        (GUARD as i64 - self.low) as usize / 64 * 64 + 64 + self.shift
+    }
+
+    /// Bytes of memory with both guards.
+    pub fn size(&self) -> usize {
+        self.base() + self.high as usize + GUARD
+    }
+}
+
+pub fn format(data_type: DataType, format: Format, dims: &[i64]) -> Tensor {
+    Tensor::of(
+        TensorDescriptor::with_format(data_type, format, dims.len() as i64, dims, Mode::Extended)
+            .expect("a descriptor"),
+    )
+}
+
+pub fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> Tensor {
+    let rank = dims.len() as i64;
+    Tensor::of(
+        TensorDescriptor::with_strides(data_type, rank, dims, strides, Mode::Extended).expect("a descriptor"),
+    )
+}
+
+/// Strides of dims that are packed in `order`, outermost first, with up to `gap` elements behind each dimension.
+pub fn packed(dims: &[i64], order: &[usize], gap: usize, rng: &mut Rng) -> Vec<i64> {
+    let mut strides = vec![0; dims.len()];
+    let mut step = 1;
+    for &axis in order.iter().rev() {
+        strides[axis] = step;
+        step = step * dims[axis] + rng.below(gap + 1) as i64;
+    }
+    strides
+}
+
+/// Bytes at an address that serves every scalar.
+pub struct Words {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Words {
+    pub fn new(bytes: &[u8]) -> Words {
+        let mut words = vec![0u64; bytes.len().div_ceil(8)];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_ne_bytes(whole);
+        }
+        Words { words, len: bytes.len() }
+    }
+
+    pub fn address(&self) -> *const u8 {
+        self.words.as_ptr().cast()
+    }
+
+    pub fn address_mut(&mut self) -> *mut u8 {
+        self.words.as_mut_ptr().cast()
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the vector holds at least `len` bytes.
+        unsafe { std::slice::from_raw_parts(self.address(), self.len) }
+    }
+}

@@ -1,0 +1,33 @@
+# In the style of the modules that projects carry: header, version from its text, library, static on demand.
+set(CUDNN_ROOT "" CACHE PATH "Where the library is installed")
+
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDNN_ROOT} PATH_SUFFIXES include cuda/include)
+
+set(_header "${CUDNN_INCLUDE_DIR}/cudnn_version.h")
+if(NOT EXISTS "${_header}")
+  set(_header "${CUDNN_INCLUDE_DIR}/cudnn.h")
+endif()
+if(EXISTS "${_header}")
+  file(READ "${_header}" _text)
+  set(CUDNN_VERSION "")
+  foreach(_name MAJOR MINOR PATCHLEVEL)
+    string(REGEX MATCH "define CUDNN_${_name} * +([0-9]+)" _match "${_text}")
+    list(APPEND CUDNN_VERSION "${CMAKE_MATCH_1}")
+  endforeach()
+  string(REPLACE ";" "." CUDNN_VERSION "${CUDNN_VERSION}")
+endif()
+
+if(USE_STATIC_CUDNN)
+  set(_library libcudnn_static.a)
+else()
+  set(_library cudnn)
+endif()
+find_library(CUDNN_LIBRARY ${_library} HINTS ${CUDNN_ROOT} PATH_SUFFIXES lib lib64)
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CUDNN REQUIRED_VARS CUDNN_LIBRARY CUDNN_INCLUDE_DIR VERSION_VAR CUDNN_VERSION)
+set(CUDNN_INCLUDE_DIRS ${CUDNN_INCLUDE_DIR})
+set(CUDNN_LIBRARIES ${CUDNN_LIBRARY})
+if(USE_STATIC_CUDNN)
+  list(APPEND CUDNN_LIBRARIES m pthread dl)
+endif()
