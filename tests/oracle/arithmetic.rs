@@ -85,8 +85,10 @@ fn has_data(tensor: &Tensor) -> bool {
 fn broadcasts(small: &Tensor, large: &Tensor) -> bool {
     let fits = |(s, l): (&i64, &i64)| s == l || *s == 1;
     let vectors = |tensor: &Tensor| tensor.format == Some(VECT_C);
+    let lanes = |tensor: &Tensor| [5, 7, 8].iter().position(|&t| t == tensor.data_type).map(|at| at / 2);
     small.rank == large.rank
         && vectors(small) == vectors(large)
+        && lanes(small) == lanes(large)
         && small.dims.iter().zip(&large.dims).all(fits)
 }
 
