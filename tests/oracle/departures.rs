@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::arithmetic::Arithmetic;
 use super::case::{Case, Step};
 use super::filters::Filters;
 
@@ -154,6 +155,7 @@ struct World {
     tensors: HashMap<String, Tensor>,
     transforms: HashMap<String, Transform>,
     filters: Filters,
+    arithmetic: Arithmetic,
 }
 
 /// What the rules need to know of a transform descriptor.
@@ -171,6 +173,7 @@ pub fn promises(case: &Case) -> Vec<Option<Promise>> {
                 OK => None,
                 _ => world.promise(step),
             });
+            let promise = promise.or_else(|| world.arithmetic.promise(step, &world.tensors));
             if promise.map_or(step.status(), |promise| promise.status) == OK {
                 world.follow(step);
             }
@@ -206,6 +209,7 @@ impl World {
 
     /// Takes over what an accepted call sets.
     fn follow(&mut self, step: &Step) {
+        self.arithmetic.follow(step);
         if let Some(setter) = Tensor::of_setter(step) {
             self.tensors.insert(step.args[0].clone(), setter);
         } else if let ("SetTensorTransformDescriptor", Some(format)) = (step.function.as_str(), step.int(2)) {

@@ -3,6 +3,7 @@
 //! Strict mode must answer exactly as recorded. The default mode may differ only where a named departure says so, with
 //! the status that departure promises, and the number of cases per departure is committed next to the recordings.
 
+mod arithmetic;
 mod call;
 mod case;
 #[path = "../common/mod.rs"]
