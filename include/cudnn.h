@@ -3054,6 +3054,43 @@ cudnnStatus_t cudnnGetOpTensorDescriptor(cudnnOpTensorDescriptor_t opTensorDesc,
                                          cudnnDataType_t *opTensorCompType,
                                          cudnnNanPropagation_t *opTensorNanOpt);
 
+/** `C = alpha * A + beta * C`, where each dimension of A is that of C or 1. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle,
+                             const void *alpha,
+                             cudnnTensorDescriptor_t aDesc,
+                             const void *A,
+                             const void *beta,
+                             cudnnTensorDescriptor_t cDesc,
+                             void *C);
+
+/** `C = op(alpha1 * A, alpha2 * B) + beta * C`, where each dimension of A and of B is that of C or 1. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
+                            cudnnOpTensorDescriptor_t opTensorDesc,
+                            const void *alpha1,
+                            cudnnTensorDescriptor_t aDesc,
+                            const void *A,
+                            const void *alpha2,
+                            cudnnTensorDescriptor_t bDesc,
+                            const void *B,
+                            const void *beta,
+                            cudnnTensorDescriptor_t cDesc,
+                            void *C);
+
+/** Sets every element of y to one value. */
+cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle,
+                             cudnnTensorDescriptor_t yDesc,
+                             void *y,
+                             const void *valuePtr);
+
+/** `y = alpha * y`. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
+                               cudnnTensorDescriptor_t yDesc,
+                               void *y,
+                               const void *alpha);
+
 /** Creates a pooling descriptor: maximum, no dimensions. */
 CUDNN_DEPRECATED cudnnStatus_t cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t *poolingDesc);
 
@@ -3146,6 +3183,37 @@ cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduc
                                              cudnnNanPropagation_t *reduceTensorNanOpt,
                                              cudnnReduceTensorIndices_t *reduceTensorIndices,
                                              cudnnIndicesType_t *reduceTensorIndicesType);
+
+/** Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetReductionIndicesSize(cudnnHandle_t handle,
+                                           cudnnReduceTensorDescriptor_t reduceTensorDesc,
+                                           cudnnTensorDescriptor_t aDesc,
+                                           cudnnTensorDescriptor_t cDesc,
+                                           size_t *sizeInBytes);
+
+/** Bytes of workspace to hand to cudnnReduceTensor: 16. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetReductionWorkspaceSize(cudnnHandle_t handle,
+                                             cudnnReduceTensorDescriptor_t reduceTensorDesc,
+                                             cudnnTensorDescriptor_t aDesc,
+                                             cudnnTensorDescriptor_t cDesc,
+                                             size_t *sizeInBytes);
+
+/** `C = alpha * reduce(A) + beta * C` over the dimensions where C has extent 1. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnReduceTensor(cudnnHandle_t handle,
+                                cudnnReduceTensorDescriptor_t reduceTensorDesc,
+                                void *indices,
+                                size_t indicesSizeInBytes,
+                                void *workspace,
+                                size_t workspaceSizeInBytes,
+                                const void *alpha,
+                                cudnnTensorDescriptor_t aDesc,
+                                const void *A,
+                                const void *beta,
+                                cudnnTensorDescriptor_t cDesc,
+                                void *C);
 
 /** Creates the descriptor of a recurrent network: no network, no clipping. */
 cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
@@ -4097,17 +4165,6 @@ cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle,
                                    void *reserveSpace,
                                    size_t reserveSpaceSizeInBytes);
 
-/** `dest = alpha * transform(src) + beta * dest` between two filters. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnTransformFilter(cudnnHandle_t handle,
-                                   cudnnTensorTransformDescriptor_t transDesc,
-                                   const void *alpha,
-                                   cudnnFilterDescriptor_t srcDesc,
-                                   const void *srcData,
-                                   const void *beta,
-                                   cudnnFilterDescriptor_t destDesc,
-                                   void *destData);
-
 /** Creates the constant parameters of a fused plan. Not built yet. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnCreateFusedOpsConstParamPack(cudnnFusedOpsConstParamPack_t *constPack,
@@ -4390,43 +4447,6 @@ cudnnStatus_t cudnnNormalizationBackward(cudnnHandle_t handle,
                                          size_t reserveSpaceSizeInBytes,
                                          int groupCnt);
 
-/** `C = alpha * A + beta * C`; dimensions of A are those of C or 1. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle,
-                             const void *alpha,
-                             cudnnTensorDescriptor_t aDesc,
-                             const void *A,
-                             const void *beta,
-                             cudnnTensorDescriptor_t cDesc,
-                             void *C);
-
-/** `C = op(alpha1 * A, alpha2 * B) + beta * C`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
-                            cudnnOpTensorDescriptor_t opTensorDesc,
-                            const void *alpha1,
-                            cudnnTensorDescriptor_t aDesc,
-                            const void *A,
-                            const void *alpha2,
-                            cudnnTensorDescriptor_t bDesc,
-                            const void *B,
-                            const void *beta,
-                            cudnnTensorDescriptor_t cDesc,
-                            void *C);
-
-/** Sets every element of y to one value. Not built yet. */
-cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle,
-                             cudnnTensorDescriptor_t yDesc,
-                             void *y,
-                             const void *valuePtr);
-
-/** `y = alpha * y`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
-                               cudnnTensorDescriptor_t yDesc,
-                               void *y,
-                               const void *alpha);
-
 /** `y = alpha * pool(x) + beta * y`. Not built yet. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle,
@@ -4452,37 +4472,6 @@ cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle,
                                    const void *beta,
                                    cudnnTensorDescriptor_t dxDesc,
                                    void *dx);
-
-/** Bytes that the indices of a reduction take. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetReductionIndicesSize(cudnnHandle_t handle,
-                                           cudnnReduceTensorDescriptor_t reduceTensorDesc,
-                                           cudnnTensorDescriptor_t aDesc,
-                                           cudnnTensorDescriptor_t cDesc,
-                                           size_t *sizeInBytes);
-
-/** Bytes of workspace that a reduction takes. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetReductionWorkspaceSize(cudnnHandle_t handle,
-                                             cudnnReduceTensorDescriptor_t reduceTensorDesc,
-                                             cudnnTensorDescriptor_t aDesc,
-                                             cudnnTensorDescriptor_t cDesc,
-                                             size_t *sizeInBytes);
-
-/** `C = alpha * reduce(A) + beta * C` over the dimensions where C has extent 1. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnReduceTensor(cudnnHandle_t handle,
-                                cudnnReduceTensorDescriptor_t reduceTensorDesc,
-                                void *indices,
-                                size_t indicesSizeInBytes,
-                                void *workspace,
-                                size_t workspaceSizeInBytes,
-                                const void *alpha,
-                                cudnnTensorDescriptor_t aDesc,
-                                const void *A,
-                                const void *beta,
-                                cudnnTensorDescriptor_t cDesc,
-                                void *C);
 
 /** Builds the kernels of a persistent recurrent network for one batch size. Not built yet. */
 cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int miniBatch);
@@ -4758,6 +4747,17 @@ cudnnStatus_t cudnnTransformTensorEx(cudnnHandle_t handle,
                                      const void *beta,
                                      cudnnTensorDescriptor_t destDesc,
                                      void *destData);
+
+/** `dest = alpha * transform(src) + beta * dest` between two filters: as cudnnTransformTensorEx, of packed K x C x */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnTransformFilter(cudnnHandle_t handle,
+                                   cudnnTensorTransformDescriptor_t transDesc,
+                                   const void *alpha,
+                                   cudnnFilterDescriptor_t srcDesc,
+                                   const void *srcData,
+                                   const void *beta,
+                                   cudnnFilterDescriptor_t destDesc,
+                                   void *destData);
 
 /** The version of the interface: `CUDNN_VERSION`. */
 size_t cudnnGetVersion(void);
