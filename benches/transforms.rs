@@ -83,7 +83,7 @@ fn main() {
             let Some(row) = sized(&row, size) else { continue };
             ratios.push((size, measure(&row, size, &options)));
             let axes = if options.grow { row.dims.len() } else { 0 };
-            for grown in (0..axes).filter_map(|axis| row.with_extent(axis, row.dims[axis] + 1)) {
+            for grown in (0..axes).map(|axis| row.with_extent(axis, row.dims[axis] + 1)) {
                 measure(&grown, size, &options);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Machine, shape::Loop, threads};
+use super::{Machine, shape::Loop, stream, threads};
 use crate::backend::Operands;
 use crate::error::Result;
 use crate::layout::MAX_AXES;
@@ -37,6 +37,8 @@ pub(super) struct Tile<const K: usize> {
     /// The first cell of either operand.
     pub dst: *mut u8,
     pub src: *const u8,
+    /// The first cell of the source of the tile after this one, or of this one if it is the last.
+    pub next: *const u8,
     /// Turns of each kernel loop, in the order given to [`Grid::new`].
     pub extents: [usize; K],
 }
@@ -44,10 +46,20 @@ pub(super) struct Tile<const K: usize> {
 impl<const K: usize> Grid<K> {
     /// Cuts the loops `kernel[k].0` into blocks of at most `kernel[k].1` turns; the last of them turns fastest.
     pub fn new(loops: &[Loop], start: [isize; 2], kernel: [(usize, usize); K]) -> Self {
+        Grid::around(loops, |_| false, start, kernel)
+    }
+
+    /// The same, leaving out the loops that the kernel walks itself.
+    pub fn around(
+        loops: &[Loop],
+        inside: impl Fn(usize) -> bool,
+        start: [isize; 2],
+        kernel: [(usize, usize); K],
+    ) -> Self {
         let idle = TileLoop { extent: 1, block: 1, turns: 1, dst: 0, src: 0 };
         let mut grid = Grid { loops: [idle; MAX_AXES], rank: 0, start, tiles: 1 };
         for (i, &l) in loops.iter().enumerate() {
-            if kernel.iter().all(|k| k.0 != i) {
+            if kernel.iter().all(|k| k.0 != i) && !inside(i) {
                 grid.push(l, 1);
             }
         }
@@ -108,29 +120,36 @@ impl<const K: usize> Grid<K> {
             src += l.src * index[i] as isize;
         }
         let inner = self.rank - K;
-        for _ in tiles {
+        let end = tiles.end;
+        for at in tiles {
             let extents = std::array::from_fn(|k| {
                 let l = &loops[inner + k];
                 l.block.min(l.extent - index[inner + k] * l.block)
             });
+            let here = [dst, src];
+            if at + 1 < end {
+                for (i, l) in loops.iter().enumerate().rev() {
+                    index[i] += 1;
+                    dst += l.dst;
+                    src += l.src;
+                    if index[i] < l.turns {
+                        break;
+                    }
+                    dst -= l.dst * l.turns as isize;
+                    src -= l.src * l.turns as isize;
+                    index[i] = 0;
+                }
+            }
             // Only kernels dereference; that the nest's cells may be is promised to them.
             kernel(Tile {
-                dst: operands.dst.wrapping_offset(dst),
-                src: operands.src.wrapping_offset(src),
+                dst: operands.dst.wrapping_offset(here[0]),
+                src: operands.src.wrapping_offset(here[1]),
+                next: operands.src.wrapping_offset(src),
                 extents,
             });
-            for (i, l) in loops.iter().enumerate().rev() {
-                index[i] += 1;
-                dst += l.dst;
-                src += l.src;
-                if index[i] < l.turns {
-                    break;
-                }
-                dst -= l.dst * l.turns as isize;
-                src -= l.src * l.turns as isize;
-                index[i] = 0;
-            }
         }
+        // What kernels streamed comes before the signal that the task is done.
+        stream::fence();
     }
 }
 
