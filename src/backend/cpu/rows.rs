@@ -1,6 +1,7 @@
 //! Contiguous runs inside a nest of other loops: one row at a time, any pair of types.
 
-use super::{Machine, grid::Grid, row, shape::Shape};
+use super::output::Output;
+use super::{Machine, grid::Grid, shape::Shape};
 use crate::backend::Operands;
 use crate::error::Result;
 
@@ -14,14 +15,10 @@ pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
 /// # Safety
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
-    let merged = shape.dst_cell / shape.transform.dst.size();
-    let row = row::row(shape.transform, machine.isa);
-    let scaling = shape.transform.scaling;
+    let output = Output::new(shape, machine);
     let grid = Grid::new(shape.loops(), shape.start, [(shape.loops().len() - 1, TILE_CELLS)]);
     grid.run(machine, shape.bytes(), operands, |tile| {
         // SAFETY: the tile is a run of the nest, contiguous on either side because the innermost loop is.
-        unsafe {
-            row(tile.dst, tile.src, tile.extents[0] * merged, scaling);
-        }
+        unsafe { output.write(tile.dst, tile.src, tile.extents[0]) }
     })
 }
