@@ -12,6 +12,7 @@ mod problems;
 use std::time::Instant;
 
 use cudnn::backend::cpu::threads;
+use cudnn::backend::cuda::Names;
 use cudnn::backend::{Candidate, Machine};
 use cudnn::exec::{Buffers, Context};
 use cudnn::layout::nests;
@@ -118,10 +119,11 @@ fn measure(row: &Row, size: &str, options: &Options) -> f64 {
     let copied = row.bytes() / 2;
     let mut x = Buffer::new(len(x_span).max(copied), options.offset);
     let mut y = Buffer::new(len(y_span).max(copied), options.offset);
-    let context = Context::create().expect("the CPU core is there");
+    let context = Context::cpu();
     let buffers = Buffers {
         src: x.ptr().wrapping_offset(-x_span.0 as isize),
         dst: y.ptr().wrapping_offset(-y_span.0 as isize),
+        names: Names { src: "x", dst: "y" },
     };
     // SAFETY: both buffers hold their spans, and nothing else uses them.
     let ours = || unsafe { context.transform(&plan, buffers) }.expect("it runs");
@@ -179,7 +181,7 @@ fn dump(row: &Row) {
     println!("{}", row.title());
     let Tensors { src, dst, plan } = row.tensors();
     let (x, y) = (src.layout().expect("it has one"), dst.layout().expect("it has one"));
-    nests(&y, &x, &mut |nest| {
+    nests([&y, &x], &mut |nest| {
         for (step, nest) in nest.canonical_steps() {
             println!("  {step:18} {nest}");
         }
