@@ -227,12 +227,14 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     let mut rng = Rng(2);
     let pixels = 301 * 307;
     type Loops<'a> = &'a [(i64, i64, i64)];
-    let shapes: [(&str, Loops); 6] = [
+    let shapes: [(&str, Loops); 8] = [
         ("copy", &[(300_007, 1, 1)]),
         ("rows", &[(3, 101_000, 100_100), (100_003, 1, 1)]),
         ("interleave", &[(pixels, 3, 1), (3, 1, pixels)]),
         ("interleave", &[(3, pixels, 1), (pixels, 1, 3)]),
         ("transpose", &[(2, 64 * 1601, 64 * 1601), (1601, 64, 1), (64, 1, 1601)]),
+        ("repeat", &[(7, 30_011, 1), (30_011, 1, 0)]),
+        ("repeat", &[(60_013, 3, 0), (3, 1, 1)]),
         ("strided", &[(401, 701, 0), (350, 2, -3)]),
     ];
     for (name, axes) in shapes {
