@@ -229,6 +229,8 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     type Loops<'a> = &'a [(i64, i64, i64)];
     let shapes: [(&str, Loops); 8] = [
         ("copy", &[(300_007, 1, 1)]),
+        ("repeat", &[(101, 3001, 1), (3001, 1, 0)]),
+        ("repeat", &[(3001, 101, 0), (101, 1, 1)]),
         ("rows", &[(3, 101_000, 100_100), (100_003, 1, 1)]),
         ("interleave", &[(pixels, 3, 1), (3, 1, pixels)]),
         ("interleave", &[(3, pixels, 1), (pixels, 1, 3)]),

@@ -108,8 +108,7 @@ pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
 
 /// Reads destination format, padding, fold factors and direction of a transform.
 ///
-/// Exactly `nbDimsRequested` paddings and `nbDimsRequested - 2` factors, zeros where none were set.
-/// `destFormat` and the arrays may be NULL.
+/// Exactly `nbDimsRequested` paddings and `nbDimsRequested - 2` factors, zeros where none were set. `destFormat` and the arrays may be NULL.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive, nbDimsRequested outside 3..8, or if `direction` is NULL.
 ///
@@ -153,8 +152,8 @@ pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
 
 /// Sets `destDesc` to what the transform makes of `srcDesc`: packed, of the same type and vectorisation.
 ///
-/// Fold: pad, then `C *= factor` and `dim = ceil(dim / factor)`; unfold: `C = ceil(C / factor)` and `dim *=
-/// factor`, then pad. `destSizeInBytes` (may be NULL) receives its size. The two descriptors may be the same.
+/// Fold: pad, then `C *= factor` and `dim = ceil(dim / factor)`; unfold: `C = ceil(C / factor)` and `dim *= factor`,
+/// then pad. `destSizeInBytes` (may be NULL) receives its size. The two descriptors may be the same.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive or padding that leaves nothing of a dimension;
 /// NOT_SUPPORTED for a source never set or an unknown destination format; in strict mode also for more than 5

@@ -1,6 +1,7 @@
 //! Maintainers' tasks: `cargo xtask <task>`. Each task is one module; [`TASKS`] lists them.
 
 mod api;
+mod archive;
 mod demo;
 mod dist;
 mod header;
