@@ -235,6 +235,8 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
         ("interleave", &[(pixels, 3, 1), (3, 1, pixels)]),
         ("interleave", &[(3, pixels, 1), (pixels, 1, 3)]),
         ("transpose", &[(2, 64 * 1601, 64 * 1601), (1601, 64, 1), (64, 1, 1601)]),
+        ("repeat", &[(7, 30_011, 1), (30_011, 1, 0)]),
+        ("repeat", &[(60_013, 3, 0), (3, 1, 1)]),
         ("strided", &[(401, 701, 0), (350, 2, -3)]),
     ];
     for (name, axes) in shapes {
