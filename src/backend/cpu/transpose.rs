@@ -152,6 +152,9 @@ struct Tiling {
     /// Whether tiles go through a buffer.
     buffered: bool,
     order: Order,
+    /// Whether the next tile's source is fetched while this one is transposed. Rows whole pages apart share so few
+    /// cache sets that what is fetched early is gone when it is needed.
+    fetches: bool,
 }
 
 impl Tiling {
@@ -178,7 +181,8 @@ impl Tiling {
             cells[1] = cells[1].min(BUFFER_BYTES / (BUFFERED[0] + LINE));
         }
         let [dst, src] = runs(shape, units, cells);
-        Tiling { dst, src, buffered, order }
+        let fetches = !along_dst.src.unsigned_abs().is_multiple_of(PAGE);
+        Tiling { dst, src, buffered, order, fetches }
     }
 }
 
@@ -211,7 +215,7 @@ unsafe fn tiles<R: Rows + Sync>(
     dst_rows: R,
     src_rows: R,
 ) -> Result<()> {
-    let &Tiling { dst: along_dst, src: along_src, buffered, order } = tiling;
+    let &Tiling { dst: along_dst, src: along_src, buffered, order, fetches } = tiling;
     let inside = |i: usize| along_dst.has_whole(i) || along_src.has_whole(i);
     let kernel = [(along_src.last(), along_src.turns), (along_dst.last(), along_dst.turns)];
     let grid = Grid::around(shape.loops(), inside, shape.start, kernel);
@@ -248,7 +252,7 @@ unsafe fn tiles<R: Rows + Sync>(
                 columns,
                 dst_rows: Even(pitch as isize),
                 src_rows,
-                next: Some(tile.next),
+                next: fetches.then_some(tile.next),
                 order,
             });
             let mut from = 0;
