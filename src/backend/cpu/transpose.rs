@@ -24,11 +24,15 @@ const DIRECT: [usize; 2] = [256, 1024];
 /// neighbours are needed.
 const CROWDED: usize = 1024;
 
-/// The same of a tile that goes through a buffer.
-const BUFFERED: [usize; 2] = [512, 256];
+/// The same of a tile that goes through a buffer: eight lines each way.
+const BUFFERED: [usize; 2] = [512, 512];
 
-/// The buffer: as many rows as a source run of 4-byte cells has cells, each with a line to spare. Narrower cells get fewer rows.
-const BUFFER_BYTES: usize = 64 * (512 + LINE);
+/// Columns of a buffered tile at most. Cells of one byte get half of their eight lines, the buffer stays a part of the
+/// second-level cache.
+const BUFFER_COLUMNS: usize = 256;
+
+/// The buffer; each row has a line to spare.
+const BUFFER_BYTES: usize = BUFFER_COLUMNS * (BUFFERED[0] + LINE);
 
 /// Rows this far apart each need an entry of their own in the table of pages.
 const PAGE: usize = 4096;
@@ -178,7 +182,7 @@ impl Tiling {
         };
         let mut cells = bytes.map(|bytes| (bytes / shape.src_cell).max(SHORT));
         if buffered {
-            cells[1] = cells[1].min(BUFFER_BYTES / (BUFFERED[0] + LINE));
+            cells[1] = cells[1].min(BUFFER_COLUMNS);
         }
         let [dst, src] = runs(shape, units, cells);
         let fetches = !along_dst.src.unsigned_abs().is_multiple_of(PAGE);
