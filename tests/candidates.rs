@@ -271,6 +271,8 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     let pixels = 2403 * 2329;
     streamed("interleave", &[(3, 1, pixels), (pixels, 3, 1)], Scalar::U8, Scalar::I8);
     streamed("interleave", &[(3, pixels, 1), (pixels, 1, 3)], Scalar::U8, Scalar::U8);
+    streamed("rows", &[(19_001, 223, 301), (223, 1, 1)], Scalar::F32, Scalar::F32);
+    streamed("rows", &[(19_001, 240, 301), (223, 1, 1)], Scalar::F32, Scalar::I8);
     streamed("copy", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::F32);
     streamed("rows", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::Bf16);
 }

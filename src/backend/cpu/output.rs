@@ -44,6 +44,11 @@ impl Output {
         }
     }
 
+    /// The same, but through the caches: for pieces too short to have many whole lines.
+    pub fn through_caches(self) -> Self {
+        Output { stream: None, ..self }
+    }
+
     /// Whether results bypass the caches.
     pub fn streams(&self) -> bool {
         self.stream.is_some()

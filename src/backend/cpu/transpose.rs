@@ -24,11 +24,15 @@ const DIRECT: [usize; 2] = [256, 1024];
 /// neighbours are needed.
 const CROWDED: usize = 1024;
 
-/// The same of a tile that goes through a buffer.
-const BUFFERED: [usize; 2] = [512, 256];
+/// The same of a tile that goes through a buffer: eight lines each way.
+const BUFFERED: [usize; 2] = [512, 512];
 
-/// The buffer: as many rows as a source run of 4-byte cells has cells, each with a line to spare. Narrower cells get fewer rows.
-const BUFFER_BYTES: usize = 64 * (512 + LINE);
+/// Columns of a buffered tile at most. Cells of one byte get half of their eight lines, the buffer stays a part of the
+/// second-level cache.
+const BUFFER_COLUMNS: usize = 256;
+
+/// The buffer; each row has a line to spare.
+const BUFFER_BYTES: usize = BUFFER_COLUMNS * (BUFFERED[0] + LINE);
 
 /// Rows this far apart each need an entry of their own in the table of pages.
 const PAGE: usize = 4096;
@@ -152,6 +156,9 @@ struct Tiling {
     /// Whether tiles go through a buffer.
     buffered: bool,
     order: Order,
+    /// Whether the next tile's source is fetched while this one is transposed. Rows whole pages apart share so few
+    /// cache sets that what is fetched early is gone when it is needed.
+    fetches: bool,
 }
 
 impl Tiling {
@@ -175,10 +182,11 @@ impl Tiling {
         };
         let mut cells = bytes.map(|bytes| (bytes / shape.src_cell).max(SHORT));
         if buffered {
-            cells[1] = cells[1].min(BUFFER_BYTES / (BUFFERED[0] + LINE));
+            cells[1] = cells[1].min(BUFFER_COLUMNS);
         }
         let [dst, src] = runs(shape, units, cells);
-        Tiling { dst, src, buffered, order }
+        let fetches = !along_dst.src.unsigned_abs().is_multiple_of(PAGE);
+        Tiling { dst, src, buffered, order, fetches }
     }
 }
 
@@ -211,7 +219,7 @@ unsafe fn tiles<R: Rows + Sync>(
     dst_rows: R,
     src_rows: R,
 ) -> Result<()> {
-    let &Tiling { dst: along_dst, src: along_src, buffered, order } = tiling;
+    let &Tiling { dst: along_dst, src: along_src, buffered, order, fetches } = tiling;
     let inside = |i: usize| along_dst.has_whole(i) || along_src.has_whole(i);
     let kernel = [(along_src.last(), along_src.turns), (along_dst.last(), along_dst.turns)];
     let grid = Grid::around(shape.loops(), inside, shape.start, kernel);
@@ -248,7 +256,7 @@ unsafe fn tiles<R: Rows + Sync>(
                 columns,
                 dst_rows: Even(pitch as isize),
                 src_rows,
-                next: Some(tile.next),
+                next: fetches.then_some(tile.next),
                 order,
             });
             let mut from = 0;
