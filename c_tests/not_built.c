@@ -13,11 +13,6 @@ static void not_built(void) {
     memset(text, 0, sizeof text);
     cudnnGetLastErrorString(text, sizeof text);
     CHECK(strstr(text, "cudnnGetRNNWeightSpaceSize") != NULL);
-    BAD(cudnnDropoutGetStatesSize(NULL, &size));
-    EXPECT(CUDNN_STATUS_NOT_SUPPORTED, cudnnDropoutGetStatesSize(handle, &size));
-    memset(text, 0, sizeof text);
-    cudnnGetLastErrorString(text, sizeof text);
-    CHECK(strstr(text, "cudnnDropoutGetStatesSize") != NULL);
 }
 
 int main(void) {

@@ -2801,7 +2801,7 @@ cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convD
                                               cudnnConvolutionMode_t mode,
                                               cudnnDataType_t computeType);
 
-/** Reads a convolution's first two paddings, strides and dilations, zeros where there are fewer, mode and compute type. */
+/** Reads padding, strides, dilation, mode and compute type of a convolution's first two dimensions. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
                                               int *pad_h,
@@ -3263,7 +3263,7 @@ cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t rnnDesc,
                                  double lclip,
                                  double rclip);
 
-/** Sets whether and between which bounds the LSTM cell state is clipped; the NaN rule stays. */
+/** Sets whether and between which bounds the LSTM cell state is clipped; a NaN stays a NaN. */
 cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t rnnDesc,
                                  cudnnRNNClipMode_t clipMode,
                                  double lclip,

@@ -227,12 +227,16 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     let mut rng = Rng(2);
     let pixels = 301 * 307;
     type Loops<'a> = &'a [(i64, i64, i64)];
-    let shapes: [(&str, Loops); 6] = [
+    let shapes: [(&str, Loops); 8] = [
         ("copy", &[(300_007, 1, 1)]),
+        ("repeat", &[(101, 3001, 1), (3001, 1, 0)]),
+        ("repeat", &[(3001, 101, 0), (101, 1, 1)]),
         ("rows", &[(3, 101_000, 100_100), (100_003, 1, 1)]),
         ("interleave", &[(pixels, 3, 1), (3, 1, pixels)]),
         ("interleave", &[(3, pixels, 1), (pixels, 1, 3)]),
         ("transpose", &[(2, 64 * 1601, 64 * 1601), (1601, 64, 1), (64, 1, 1601)]),
+        ("repeat", &[(7, 30_011, 1), (30_011, 1, 0)]),
+        ("repeat", &[(60_013, 3, 0), (3, 1, 1)]),
         ("strided", &[(401, 701, 0), (350, 2, -3)]),
     ];
     for (name, axes) in shapes {
@@ -250,12 +254,27 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     }
     assert_all_ran(&counts);
     // Larger than the caches, so that the output is written past them; tails on either side.
-    for (scalar, rows, columns) in [(Scalar::F32, 2064, 2051), (Scalar::U8, 4160, 4099)] {
-        let (nest, sizes) = nest(&[(columns, rows, 1), (rows, 1, columns)]);
-        let transform = Transform { nest, dst: scalar, src: scalar, scaling: Scaling::MOVE };
-        assert_eq!(Candidate::for_transform(&transform).name, "transpose");
+    let mut streamed = |name, axes: &[(i64, i64, i64)], dst, src| {
+        let (nest, sizes) = nest(axes);
+        assert!(nest.len() as usize * Scalar::size(dst) >= 16 << 20, "{nest} is not streamed");
+        let transform = Transform { nest, dst, src, scaling: Scaling::MOVE };
+        assert_eq!(Candidate::for_transform(&transform).name, name);
         check(&transform, sizes, &[2], &mut rng, &mut counts);
-    }
+    };
+    streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F32);
+    streamed("transpose", &[(4099, 4160, 1), (4160, 1, 4099)], Scalar::U8, Scalar::U8);
+    streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F16);
+    // Runs through several loops on either side: abcd -> dbca, each of few cells.
+    let (a, b, c, d) = (23, 60, 58, 54);
+    let permuted = [(a, 1, b * c * d), (c, a, d), (b, a * c, c * d), (d, a * c * b, 1)];
+    streamed("transpose", &permuted, Scalar::F32, Scalar::F32);
+    let pixels = 2403 * 2329;
+    streamed("interleave", &[(3, 1, pixels), (pixels, 3, 1)], Scalar::U8, Scalar::I8);
+    streamed("interleave", &[(3, pixels, 1), (pixels, 1, 3)], Scalar::U8, Scalar::U8);
+    streamed("rows", &[(19_001, 223, 301), (223, 1, 1)], Scalar::F32, Scalar::F32);
+    streamed("rows", &[(19_001, 240, 301), (223, 1, 1)], Scalar::F32, Scalar::I8);
+    streamed("copy", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::F32);
+    streamed("rows", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::Bf16);
 }
 
 #[test]

@@ -2225,7 +2225,7 @@ cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t convD
                                               cudnnConvolutionMode_t mode,
                                               cudnnDataType_t computeType);
 
-/** Reads a convolution's first two paddings, strides and dilations, zeros where there are fewer, mode and compute type. */
+/** Reads padding, strides, dilation, mode and compute type of a convolution's first two dimensions. */
 cudnnStatus_t cudnnGetConvolution2dDescriptor(cudnnConvolutionDescriptor_t convDesc,
                                               int *pad_h,
                                               int *pad_w,

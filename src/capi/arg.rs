@@ -182,8 +182,8 @@ pub(crate) unsafe fn store<T>(array: *mut T, values: impl IntoIterator<Item = T>
     }
 }
 
-/// Copies `values` to a C array of `count` ints whose pointer was checked, zeros behind the last value; nothing if
-/// `count` is negative.
+/// Copies `values` to a C array of `count` ints whose pointer was checked, zeros behind the last value; nothing
+/// if `count` is negative.
 ///
 /// # Safety
 /// `array` is valid for `count` writes.

@@ -183,8 +183,8 @@ pub unsafe extern "C" fn cudnnGetConvolutionReorderType(
 ///
 /// Math type, groups and reordering stay as they are. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown mode, a compute type other
-/// than FLOAT, DOUBLE, HALF and INT32, padding below 0, or a stride (`u`, `v`) or dilation below 1.
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown mode, a compute type
+/// other than FLOAT, DOUBLE, HALF and INT32, padding below 0, or a stride (`u`, `v`) or dilation below 1.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolution2dDescriptor(
@@ -223,7 +223,8 @@ pub extern "C" fn cudnnSetConvolution2dDescriptor(
 /// Math type, groups and reordering stay as they are. A failing call changes nothing.
 ///
 /// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a negative
-/// `arrayLength`; NOT_SUPPORTED for one above 6; BAD_PARAM for a NULL array, and as cudnnSetConvolution2dDescriptor.
+/// `arrayLength`; NOT_SUPPORTED for one above 6; BAD_PARAM for a NULL array, and as
+/// cudnnSetConvolution2dDescriptor.
 ///
 /// # Safety
 /// Each array is NULL or valid for reads of `arrayLength` ints.
@@ -264,7 +265,9 @@ pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
     })
 }
 
-/// Reads a convolution's first two paddings, strides and dilations, zeros where there are fewer, mode and compute type.
+/// Reads padding, strides, dilation, mode and compute type of a convolution's first two dimensions.
+///
+/// Zeros where there are fewer.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive or if any pointer is NULL (nothing is written then).
 ///
@@ -310,8 +313,9 @@ pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
 
 /// Reads a convolution: exactly `arrayLengthRequested` paddings, strides and dilations, zeros beyond its rank.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a negative request;
-/// NOT_SUPPORTED for one above 6; BAD_PARAM if a pointer is NULL (arrays may be if nothing is requested).
+/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a negative
+/// request; NOT_SUPPORTED for one above 6; BAD_PARAM if a pointer is NULL (arrays may be if nothing is
+/// requested).
 ///
 /// # Safety
 /// `arrayLength`, `mode` and `computeType` are NULL or valid for one write, the arrays for `arrayLengthRequested`.
@@ -360,12 +364,14 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
 
 /// Output dimensions of a 2-D convolution.
 ///
-/// N of the input, K of the filter, then `1 + (in + 2 * pad - ((k - 1) * dilation + 1)) / stride`. Of a convolution of
-/// more spatial dimensions it gives the first two. On an error the outputs hold what was found by then, zeros elsewhere.
+/// N of the input, K of the filter, then `1 + (in + 2 * pad - ((k - 1) * dilation + 1)) / stride`. Of a
+/// convolution of more spatial dimensions it gives the first two. On an error the outputs hold what was found
+/// by then, zeros elsewhere.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM if an output is NULL, for a descriptor that is not alive, ranks that do not
-/// agree or are below 4, stored channels of the input that are not those of the filter times the groups, or a filter
-/// larger than the padded input; NOT_SUPPORTED for an output beyond 32 bits. Types and formats do not matter.
+/// Status (observed on 9.27.0): BAD_PARAM if an output is NULL, for a descriptor that is not alive, ranks that
+/// do not agree or are below 4, stored channels of the input that are not those of the filter times the groups,
+/// or a filter larger than the padded input; NOT_SUPPORTED for an output beyond 32 bits. Types and formats do
+/// not matter.
 ///
 /// # Safety
 /// Every output is NULL or valid for one write.
@@ -403,8 +409,8 @@ pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
 ///
 /// The first `nbDims` of them, but at least N and K. On an error the output holds what was found by then.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a NULL array, a descriptor that is not alive, an `nbDims` that is negative
-/// or more than the input's rank, and as cudnnGetConvolution2dForwardOutputDim.
+/// Status (observed on 9.27.0): BAD_PARAM for a NULL array, a descriptor that is not alive, an `nbDims` that is
+/// negative or more than the input's rank, and as cudnnGetConvolution2dForwardOutputDim.
 ///
 /// # Safety
 /// `tensorOuputDimA` is NULL or valid for `nbDims` writes, at least 2.

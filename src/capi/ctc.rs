@@ -67,8 +67,8 @@ pub extern "C" fn cudnnDestroyCTCLossDescriptor(ctcLossDesc: cudnnCTCLossDescrip
 ///
 /// A failing call changes nothing.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for every
-/// type but FLOAT and DOUBLE.
+/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for
+/// every type but FLOAT and DOUBLE.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetCTCLossDescriptor(

@@ -93,8 +93,8 @@ pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
 ///
 /// `states` may be NULL; it is remembered, not touched. A failing call changes nothing.
 ///
-/// Status: BAD_PARAM for a handle or descriptor that is not alive (observed on 9.27.0), a `dropout` outside 0 to 1
-/// or fewer bytes than cudnnDropoutGetStatesSize asks for.
+/// Status: BAD_PARAM for a handle or descriptor that is not alive (observed on 9.27.0), a `dropout` outside 0
+/// to 1 or fewer bytes than cudnnDropoutGetStatesSize asks for.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t,

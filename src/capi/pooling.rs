@@ -267,8 +267,8 @@ pub unsafe extern "C" fn cudnnGetPooling2dForwardOutputDim(
 ///
 /// `nbDims` is the input's. On an error the output holds what was found by then.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, a NULL array, ranks that do not agree
-/// (the input's, `nbDims`, and the pooling's plus 2), and as cudnnGetPooling2dForwardOutputDim.
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, a NULL array, ranks that do not
+/// agree (the input's, `nbDims`, and the pooling's plus 2), and as cudnnGetPooling2dForwardOutputDim.
 ///
 /// # Safety
 /// `outputTensorDimA` is NULL or valid for `nbDims` writes.

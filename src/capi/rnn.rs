@@ -11,7 +11,7 @@ use super::types::{
 };
 use super::{arg, data_type, dropout, lifecycle};
 use crate::desc::rnn::{RnnSizes, TypePair};
-use crate::desc::{Choice, RnnClip, RnnDescriptor, RnnNetwork};
+use crate::desc::{Choice, NanPropagation, RnnClip, RnnDescriptor, RnnNetwork};
 use crate::error::{Error, Result};
 
 static RNNS: Table<RnnDescriptor> = Table::new(Kind::Rnn);
@@ -44,11 +44,11 @@ pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cu
 ///
 /// `dropoutDesc` may be NULL. A failing call changes nothing.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown enumerator, a
-/// size or layer count below 1, or `auxFlags` above 1; NOT_SUPPORTED for types other than FLOAT, HALF and BFLOAT16
-/// computed in FLOAT, HALF in HALF and DOUBLE in DOUBLE, for a `projSize` above `hiddenSize`, or below it in anything
-/// but an LSTM with the standard algorithm; NOT_SUPPORTED for another algorithm without two biases, linear input, and
-/// FLOAT or HALF computed in FLOAT.
+/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown
+/// enumerator, a size or layer count below 1, or `auxFlags` above 1; NOT_SUPPORTED for types other than FLOAT,
+/// HALF and BFLOAT16 computed in FLOAT, HALF in HALF and DOUBLE in DOUBLE, for a `projSize` above `hiddenSize`,
+/// or below it in anything but an LSTM with the standard algorithm; NOT_SUPPORTED for another algorithm without
+/// two biases, linear input, and FLOAT or HALF computed in FLOAT.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetRNNDescriptor_v8(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -160,8 +160,8 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
 ///
 /// Works before the network is set, and does not judge mode and NaN rule. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, or bounds that are NaN or reversed, also if
-/// the mode is none.
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, or bounds that are NaN or
+/// reversed, also if the mode is none.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnRNNSetClip_v8(
@@ -191,7 +191,9 @@ pub(crate) fn set_clip(
     })
 }
 
-/// Sets whether and between which bounds the LSTM cell state is clipped; the NaN rule stays.
+/// Sets whether and between which bounds the LSTM cell state is clipped; a NaN stays a NaN.
+///
+/// For cudnnRNNGetClip_v8 the NaN rule is PROPAGATE from then on (observed on 9.27.0).
 ///
 /// Status: as cudnnRNNSetClip_v8.
 #[cfg(not(feature = "cudnn8"))]
@@ -206,7 +208,7 @@ pub extern "C" fn cudnnRNNSetClip_v9(
     let arguments = format_args!("rnnDesc={rnnDesc:p}, clipMode={mode}, lclip={lclip}, rclip={rclip}");
     entry("cudnnRNNSetClip_v9", arguments, || {
         RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
-            desc.clip = RnnClip::new(mode, desc.clip.nan, lclip, rclip)?;
+            desc.clip = RnnClip::new(mode, NanPropagation::Keep.code(), lclip, rclip)?;
             Ok(())
         })
     })

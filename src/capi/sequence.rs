@@ -68,13 +68,13 @@ pub extern "C" fn cudnnDestroyRNNDataDescriptor(rnnDataDesc: cudnnRNNDataDescrip
 
 /// Sets type, layout, sizes and lengths of a batch of sequences of vectors.
 ///
-/// `seqLengthArray` has one length per sequence, each from 0 to `maxSeqLength`; in the packed layout they do not
-/// increase, the first is `maxSeqLength` and none is 0. `paddingFill` points to one element, NULL means zero. A failing
-/// call changes nothing.
+/// `seqLengthArray` has one length per sequence, each from 0 to `maxSeqLength`; in the packed layout they do
+/// not increase, the first is `maxSeqLength` and none is 0. `paddingFill` points to one element, NULL means
+/// zero. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a number that is no type; NOT_SUPPORTED
-/// for types other than FLOAT, DOUBLE, HALF and BFLOAT16; BAD_PARAM for an unknown layout, a size below 1, a NULL array
-/// or a bad length.
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a number that is no type;
+/// NOT_SUPPORTED for types other than FLOAT, DOUBLE, HALF and BFLOAT16; BAD_PARAM for an unknown layout, a size
+/// below 1, a NULL array or a bad length.
 ///
 /// # Safety
 /// `seqLengthArray` is NULL or valid for reads of `batchSize` ints, `paddingFill` for one element.
@@ -122,8 +122,8 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
 ///
 /// `paddingFill` receives one element.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, a negative `arrayLengthRequested`, or if a
-/// pointer is NULL (`seqLengthArray` may be if no length is requested).
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, a negative
+/// `arrayLengthRequested`, or if a pointer is NULL (`seqLengthArray` may be if no length is requested).
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write, `seqLengthArray` for `arrayLengthRequested`, `paddingFill` for one
@@ -208,13 +208,14 @@ pub extern "C" fn cudnnDestroySeqDataDescriptor(seqDataDesc: cudnnSeqDataDescrip
 
 /// Sets type, sizes, order and lengths of the sequences of an attention.
 ///
-/// `dimA` holds the extents of time, batch, beam and vector; `axes` their order in memory, outermost first, the vector
-/// last. `seqLengthArray` has `batch * beam` lengths, each from 1 to time. `paddingFill` points to one element, NULL
-/// means zero. A failing call changes nothing.
+/// `dimA` holds the extents of time, batch, beam and vector; `axes` their order in memory, outermost first, the
+/// vector last. `seqLengthArray` has `batch * beam` lengths, each from 1 to time. `paddingFill` points to one
+/// element, NULL means zero. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or nbDims below 1; NOT_SUPPORTED if it is not
-/// 4; BAD_PARAM for a number that is no type; INTERNAL_ERROR for types other than FLOAT, DOUBLE, HALF and BFLOAT16, as the
-/// original has it; BAD_PARAM for a NULL array, bad axes, an extent below 1, another number of lengths, or a bad length.
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or nbDims below 1; NOT_SUPPORTED
+/// if it is not 4; BAD_PARAM for a number that is no type; INTERNAL_ERROR for types other than FLOAT, DOUBLE,
+/// HALF and BFLOAT16, as the original has it; BAD_PARAM for a NULL array, bad axes, an extent below 1, another
+/// number of lengths, or a bad length.
 ///
 /// # Safety
 /// `dimA` and `axes` are NULL or valid for 4 reads, `seqLengthArray` for `seqLengthArraySize`, `paddingFill` for one
@@ -266,8 +267,8 @@ pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
 ///
 /// At most 4 dimensions and axes and at most as many lengths as there are; `*seqLengthArraySize` is their number.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a negative nbDimsRequested; in strict
-/// mode INTERNAL_ERROR for BFLOAT16, after everything but `paddingFill` was written.
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a negative nbDimsRequested; in
+/// strict mode INTERNAL_ERROR for BFLOAT16, after everything but `paddingFill` was written.
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write, `dimA` and `axes` for `nbDimsRequested` (4 at most), `seqLengthArray` for

@@ -175,9 +175,10 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
 ///
 /// With NCHW_VECT_C every type is accepted; types of one channel get vectors of 4 that no data transform understands.
 ///
-/// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type or format, a NULL array,
-/// channels that are no multiple of the vector, nbDims below 2; NOT_SUPPORTED for nbDims above 8; BAD_PARAM for an extent below
-/// 1; NOT_SUPPORTED for strides beyond 32 bits and, in strict mode, an extent beyond 2^31-1 elements.
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type or format, a NULL
+/// array, channels that are no multiple of the vector, nbDims below 2; NOT_SUPPORTED for nbDims above 8;
+/// BAD_PARAM for an extent below 1; NOT_SUPPORTED for strides beyond 32 bits and, in strict mode, an extent
+/// beyond 2^31-1 elements.
 ///
 /// # Safety
 /// `dimA` is NULL or valid for reads of `nbDims` ints.

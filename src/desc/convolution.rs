@@ -50,8 +50,8 @@ impl Default for ConvolutionDescriptor {
     }
 }
 
-/// The part of a convolution descriptor that `SetConvolution2dDescriptor` and `NdDescriptor` replace: no dimensions
-/// after creation.
+/// The part of a convolution descriptor that `SetConvolution2dDescriptor` and `NdDescriptor` replace: no
+/// dimensions after creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvolutionGeometry {
     mode: ConvolutionMode,
@@ -78,8 +78,8 @@ impl ConvolutionGeometry {
     pub const COMPUTE_TYPES: &'static [DataType] =
         &[DataType::Float, DataType::Double, DataType::Half, DataType::Int32];
 
-    /// One padding, filter stride and dilation per spatial dimension, of which there may be none. Pre: the three have
-    /// the same rank, at most [`MAX_SPATIAL`](super::pooling::MAX_SPATIAL).
+    /// One padding, filter stride and dilation per spatial dimension, of which there may be none. Pre: the
+    /// three have the same rank, at most [`MAX_SPATIAL`](super::pooling::MAX_SPATIAL).
     ///
     /// # Errors
     /// Bad parameter: padding below 0, a stride or dilation below 1 (observed on 9.27.0).

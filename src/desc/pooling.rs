@@ -58,8 +58,8 @@ pub fn check_spatial(argument: &'static str, count: i32) -> Result<()> {
 }
 
 impl PoolingDescriptor {
-    /// A pooling with one window extent, padding and stride per spatial dimension. Padding may be anything. Pre: the
-    /// three have the same rank, at most [`MAX_SPATIAL`].
+    /// A pooling with one window extent, padding and stride per spatial dimension. Padding may be anything.
+    /// Pre: the three have the same rank, at most [`MAX_SPATIAL`].
     ///
     /// # Errors
     /// Bad parameter: no spatial dimension, a window extent or stride below 1 (observed on 9.27.0).

@@ -136,8 +136,8 @@ impl Default for SeqDataDescriptor {
 }
 
 impl SeqDataDescriptor {
-    /// Sequences of vectors: `dims` are time, batch, beam and vector, `axes` their order in memory, outermost first;
-    /// one length per batch entry and beam.
+    /// Sequences of vectors: `dims` are time, batch, beam and vector, `axes` their order in memory, outermost
+    /// first; one length per batch entry and beam.
     ///
     /// # Errors
     /// Bad parameter (observed on 9.27.0): axes that are no permutation with the vector last, a dim below 1, not one

@@ -254,7 +254,7 @@ fn cut_axes<const N: usize>(
 }
 
 /// `ceil(a / b)` without overflow. Pre: `a >= 0`, `b >= 1`.
-fn ceil_div(a: i64, b: i64) -> i64 {
+pub(super) fn ceil_div(a: i64, b: i64) -> i64 {
     a / b + i64::from(a % b != 0)
 }
 

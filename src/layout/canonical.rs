@@ -35,11 +35,16 @@ impl<const N: usize> LoopNest<N> {
     /// Post: the multiset of offset tuples is unchanged; no axis has extent 1; no destination stride is
     /// negative; destination strides descend; no two neighbours can be folded; a second call changes nothing.
     pub fn canonical(mut self) -> Self {
+        self.canonicalise();
+        self
+    }
+
+    /// Brings the nest into its [canonical](Self::canonical) form where it lies.
+    pub fn canonicalise(&mut self) {
         self.drop_unit_axes();
         self.make_dst_positive();
         self.sort_by_dst_stride();
         self.fold_contiguous();
-        self
     }
 
     /// The nest as it is and after each step, with the steps' names: what the log prints. The last entry equals

@@ -6,7 +6,7 @@
 //! decides on, and what names a layout in a log, must not depend on it: such callers apply
 //! [`without_unit_dims`] first.
 
-use super::{Axis, Dims, Layout};
+use super::{Axis, Dims, Layout, MAX_RANK};
 
 /// `values` in the order of a format: entry `i` is `values[order[i]]`. Pre: `order` holds indices into it.
 pub fn permute(values: &[i64], order: &[usize]) -> Dims {
@@ -73,10 +73,35 @@ impl Layout {
     /// Exact, except that a search without end in sight (only strides that share no pattern with the dims lead
     /// there) is given up and answered with `true`, the safe side. Pre: [`extent`](Layout::extent) is known.
     pub fn overlaps(&self) -> bool {
+        if self.split.is_none() && !dims_cross(&self.dims, &self.strides) {
+            return false; // as almost always
+        }
         let nest = self.padded_nest().canonical();
         let mut steps = SEARCH_STEPS;
         axes_cross(nest.axes()) && has_collision(nest.axes(), 0, false, &mut steps)
     }
+}
+
+/// The rule of thumb straight from dims and strides, which may say `true` where the canonical nest says `false`.
+fn dims_cross(dims: &[i64], strides: &[i64]) -> bool {
+    // Every dimension must step over all that the dimensions of smaller stride reach: sorted by insertion.
+    let mut order: [(u64, i64); MAX_RANK] = [(0, 1); MAX_RANK];
+    let mut rank = 0;
+    for (&dim, &stride) in dims.iter().zip(strides).filter(|&(&dim, _)| dim != 1) {
+        let mut at = rank;
+        while at > 0 && order[at - 1].0 > stride.unsigned_abs() {
+            order[at] = order[at - 1];
+            at -= 1;
+        }
+        order[at] = (stride.unsigned_abs(), dim);
+        rank += 1;
+    }
+    let mut reach = 1_i128;
+    order[..rank].iter().any(|&(stride, dim)| {
+        let crosses = i128::from(stride) < reach;
+        reach = i128::from(dim) * i128::from(stride);
+        crosses
+    })
 }
 
 /// Differences of index tuples that one search looks at: some tens of microseconds.

@@ -50,11 +50,14 @@ pub(super) fn check_rank(x: Named<'_>, y: Named<'_>) -> Result<()> {
 /// [`check_broadcast`].
 ///
 /// # Errors
-/// Bad parameter if elements of both hold different numbers of channels, so that equal dims mean different data.
-/// Not supported for a vectorisation that the type does not have.
+/// Not supported if elements of both hold different numbers of channels, so that equal dims mean different data, and
+/// for a vectorisation that the type does not have.
 pub(super) fn broadcast(small: Named<'_>, large: Named<'_>, dims: &[i64]) -> Result<Layout> {
-    small.tensor.layout()?.broadcast(dims).ok_or_else(|| {
-        Error::mismatch(format!(
+    let layout = small.tensor.layout()?;
+    let alike = |k: usize| layout.dims[k] == dims[k] || small.tensor.dims()[k] == 1;
+    let wide = (0..layout.dims.rank()).all(alike).then(|| layout.broadcast(dims)).flatten();
+    wide.ok_or_else(|| {
+        Error::unsupported(format!(
             "elements of {} ({:?}) and {} ({:?}) hold different numbers of channels",
             small.name,
             small.tensor.data_type(),

@@ -445,13 +445,13 @@ fn check_types(computation: DataType, a: DataType, c: DataType, mode: Mode) -> R
     if pairs.contains(&(a, c)) || matches!((a, c), (Int8, Double | Half)) {
         return Err(Error::mismatch(text()));
     }
-    let done = match (computation, a, c) {
-        (Float, Float, Float | Half | Int8) | (Float, Half, Float | Half) | (Float, Int8, Float | Int8) => {
-            true
-        }
-        (Double, Double, Double) => true,
-        _ => false,
-    };
+    let done = matches!(
+        (computation, a, c),
+        (Float, Float, Float | Half | Int8)
+            | (Float, Half, Float | Half)
+            | (Float, Int8, Float | Int8)
+            | (Double, Double, Double)
+    );
     if mode.is_strict() && !done {
         return Err(Error::unsupported(text()));
     }

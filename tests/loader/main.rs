@@ -88,6 +88,13 @@ fn the_archive_links_by_itself() {
     for interface in BOTH {
         let archive = lib(interface).join("libcudnn_static.a");
         let archive = archive.to_str().expect("UTF-8");
+        // It shows the interface alone, so that a second library in Rust does not clash with it.
+        let list = quiet(Command::new("nm").args(["--defined-only", "--extern-only"]).arg(archive));
+        let shown: BTreeSet<&str> = list.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+        let table = interface.symbols();
+        let mut expected: BTreeSet<String> = table.rows().map(|row| row.get("symbol").to_owned()).collect();
+        expected.extend(interface.restored().into_iter().map(|function| function.name));
+        assert_eq!(shown, expected.iter().map(String::as_str).collect());
         let program =
             compile(interface, "answers", &scratch(&format!("static-{interface:?}")), &[archive, "-lm"]);
         assert_eq!(quiet(&mut with_path(&program, Path::new("/nonexistent"))), answers(interface));
@@ -132,7 +139,6 @@ fn restored_calls_work() {
     for interface in BOTH {
         let folder = scratch(&format!("restored-{interface:?}"));
         let program = compile_linked(interface, "restored", &folder, &["cudnn"]);
-        // Where it stopped, if it did: the exit status keeps the line's low byte only.
         assert_eq!(quiet(&mut with_path(&program, &lib(interface))), "");
     }
 }

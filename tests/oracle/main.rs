@@ -3,12 +3,14 @@
 //! Strict mode must answer exactly as recorded. The default mode may differ only where a named departure says so, with
 //! the status that departure promises, and the number of cases per departure is committed next to the recordings.
 
+mod arithmetic;
 mod call;
 mod case;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;
 mod departures;
+mod filters;
 mod replay;
 mod signature;
 
@@ -18,6 +20,7 @@ use std::process::ExitCode;
 use case::{Area, Case, Step};
 use compare::{Difference, Level, compare};
 use departures::{Promise, Tensor};
+use filters::Filter;
 use signature::Signatures;
 
 /// So many differing steps are printed per mode; all are counted.
@@ -138,9 +141,7 @@ fn default_mode(areas: &[Area]) -> Counts {
                     (None, None) => {}
                     (Some(promise), Some(difference)) if kept(promise, difference) => {
                         *counts.entry(promise.departure).or_default() += 1;
-                        if promise.status == 0 && Tensor::of_setter(step).is_some() {
-                            probes.push(probe(case, index));
-                        }
+                        probes.extend(probe(case, index, promise.status == departures::OK));
                     }
                     (promise, difference) => {
                         failed += 1;
@@ -181,26 +182,35 @@ fn kept(promise: &Promise, difference: &Difference) -> bool {
     status == Some(promise.status) && !violated
 }
 
-/// The case up to a newly accepted setter, and then the getter that shows what it set.
-fn probe(case: &Case, setter: usize) -> Case {
-    let mut steps = case.steps[..=setter].to_vec();
-    let tensor = Tensor::of_setter(&steps[setter]).expect("a setter");
-    let list = |values: &[i64]| {
+/// The case up to a setter that answered as promised, and then the getter that shows what it set, or, if it was refused,
+/// that it set nothing.
+fn probe(case: &Case, setter: usize, accepted: bool) -> Option<Case> {
+    let list = |values: &[i64], rest: &str| {
         let mut tokens: Vec<_> = values.iter().map(i64::to_string).collect();
-        tokens.resize(8, "~".to_owned());
+        tokens.resize(8, rest.to_owned());
         format!("[{}]", tokens.join(","))
     };
-    let rank = tensor.rank as usize;
-    let args = [&steps[setter].args[0], "8", "@", "@", "@8", "@8"].map(str::to_owned).to_vec();
-    let observed = vec![
-        "0".to_owned(),
-        tensor.data_type.to_string(),
-        rank.to_string(),
-        list(&tensor.dims[..rank]),
-        list(&tensor.expected_strides()[..rank]),
-    ];
-    steps.push(Step { function: "GetTensorNdDescriptor".to_owned(), args, observed });
-    Case { id: format!("{} (round trip)", case.id), steps }
+    let step = &case.steps[setter];
+    let (function, request, outputs) = if let Some(tensor) = Tensor::of_setter(step).filter(|_| accepted) {
+        let rank = tensor.rank as usize;
+        let (dims, strides) =
+            (list(&tensor.dims[..rank], "~"), list(&tensor.expected_strides()[..rank], "~"));
+        let outputs = vec![tensor.data_type.to_string(), rank.to_string(), dims, strides];
+        ("GetTensorNdDescriptor", "8 @ @ @8 @8", outputs)
+    } else if let Some(filter) = Filter::of_setter(step) {
+        // Every recorded filter is set once, so that a refused one is still all zeros.
+        let scalars = if accepted { [filter.data_type, filter.format, filter.rank] } else { [0; 3] };
+        let dims = if accepted { list(&filter.dims, "0") } else { list(&[], "0") };
+        let outputs = scalars.iter().map(i64::to_string).chain([dims]).collect();
+        ("GetFilterNdDescriptor", "8 @ @ @ @8", outputs)
+    } else {
+        return None;
+    };
+    let mut steps = case.steps[..=setter].to_vec();
+    let args = [step.args[0].as_str()].into_iter().chain(request.split(' ')).map(str::to_owned).collect();
+    let observed = [vec!["0".to_owned()], outputs].concat();
+    steps.push(Step { function: function.to_owned(), args, observed });
+    Some(Case { id: format!("{} (round trip)", case.id), steps })
 }
 
 /// What was set must be what is read back; returns the number of failures.

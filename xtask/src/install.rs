@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::api::Api;
-use crate::{parts, shell};
+use crate::{archive, parts, shell};
 
 /// The files that build systems read: where they go below `lib`, and their text.
 const TEMPLATES: [(&str, &str); 3] = [
@@ -154,10 +154,10 @@ pub fn lay_out(tree: &mut Tree, api: Api, release: bool) -> Result<()> {
     let library = tree.copy(&built.join("libcudnn.so"), &format!("lib/{real}"))?;
     tree.link(&real, &format!("lib/{soname}"))?;
     tree.link(&soname, "lib/libcudnn.so")?;
-    let archive = tree.copy(&built.join("libcudnn.a"), "lib/libcudnn_static.a")?;
+    let archive = tree.place("lib/libcudnn_static.a")?;
+    archive::make(api, &built.join("libcudnn.a"), &archive, release)?;
     if release {
-        strip(&library, "--strip-unneeded")?;
-        strip(&archive, "--strip-debug")?;
+        strip(&library)?;
     }
     let lib = tree.root.join("lib");
     for (part, symbols) in parts::of(api)? {
@@ -187,12 +187,12 @@ pub fn lay_out(tree: &mut Tree, api: Api, release: bool) -> Result<()> {
 }
 
 /// Takes out what only debuggers read.
-fn strip(file: &Path, how: &str) -> Result<()> {
+fn strip(file: &Path) -> Result<()> {
     if !shell::on_path("strip") {
         println!("{} keeps its debug information; to strip it: apt-get install binutils", file.display());
         return Ok(());
     }
-    shell::run(Command::new("strip").arg(how).arg(file))
+    shell::run(Command::new("strip").arg("--strip-unneeded").arg(file))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Maintainers' tasks: `cargo xtask <task>`. Each task is one module; [`TASKS`] lists them.
 
 mod api;
+mod archive;
+mod bench;
 mod demo;
 mod dist;
 mod header;
@@ -24,6 +26,11 @@ struct Task {
 }
 
 const TASKS: &[Task] = &[
+    Task {
+        name: "bench",
+        about: "times every transform beside a copy and beside what of PyTorch and oneDNN is installed",
+        run: bench::run,
+    },
     Task {
         name: "demo",
         about: "sends a photograph through tensor layouts and back, from plain C",

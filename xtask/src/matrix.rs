@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::header::write_or_check;
 use crate::{shell, tables};
 
-/// Calls that compute: their cores and element types. The others work on the host, whatever the core.
+/// Calls that get a handle and data: their cores and element types. The others work on the host, whatever the core.
 const COMPUTING: &[(&str, &str, &str)] = &[
     // These three only keep and tell where the caller's random states lie.
     ("cudnnGetDropoutDescriptor", "host", ""),

@@ -172,10 +172,10 @@ fn numpy(dist: &Dist) -> Result<Tally> {
     };
     let double = shell::target().join("driver_double");
     shell::run(Command::new("sh").arg(shell::root().join("c_tests/driver_double/build.sh")).arg(&double))?;
-    let differential = |arguments: &[&str]| -> Result<Tally> {
+    let program = |file: &str, arguments: &[&str]| -> Result<Tally> {
         let mut reported = None;
         let mut command = Command::new(&python);
-        command.arg(shell::root().join("tests/numpy/differential.py")).arg("--library").arg(dist.library());
+        command.arg(shell::root().join("tests/numpy").join(file)).arg("--library").arg(dist.library());
         command.env("LD_LIBRARY_PATH", &double).env("CUDNN_SHIM_CHECK", "1");
         let status =
             shell::stream(command.args(arguments), |line| reported = Tally::parse(line).or(reported))?;
@@ -183,9 +183,15 @@ fn numpy(dist: &Dist) -> Result<Tally> {
     };
     let mut tally = Tally::default();
     for core in ["cpu", "cuda"] {
-        tally = tally + differential(&["--core", core, "--cases", NUMPY_CASES])?;
-        tally = tally + differential(&["--core", core, "--cases", "200", "--negative-control"])?;
+        let cases = ["--core", core, "--cases", NUMPY_CASES];
+        tally = tally + program("differential.py", &cases)?;
+        let control = ["--core", core, "--cases", "200", "--negative-control"];
+        tally = tally + program("differential.py", &control)?;
+        tally = tally + program("arithmetic.py", &["--core", core])?;
+        tally = tally + program("arithmetic.py", &["--core", core, "--negative-control"])?;
     }
+    // More elements than the driver double's device walks in a sensible time.
+    tally = tally + program("arithmetic.py", &["--slow"])?;
     Ok(tally)
 }
 

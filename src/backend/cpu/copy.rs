@@ -1,5 +1,6 @@
 //! Straight copies: both operands contiguous, bits kept.
 
+use super::output::Output;
 use super::{Machine, grid::Grid, shape::Shape};
 use crate::backend::Operands;
 use crate::error::Result;
@@ -22,11 +23,9 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         return Ok(());
     }
     let grid = Grid::new(shape.loops(), shape.start, [(0, TILE_BYTES / cell)]);
+    let output = Output::new(shape, machine);
     grid.run(machine, shape.bytes(), operands, |tile| {
-        // SAFETY: the tile lies inside the run that the caller promises on either side; `copy` allows both to be
-        // the same bytes.
-        unsafe {
-            tile.dst.copy_from(tile.src, tile.extents[0] * cell);
-        }
+        // SAFETY: the tile lies inside the run that the caller promises on either side; both may be the same bytes.
+        unsafe { output.write(tile.dst, tile.src, tile.extents[0]) }
     })
 }

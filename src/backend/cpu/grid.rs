@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Machine, shape::Loop, threads};
+use super::{Machine, shape::Loop, stream, threads};
 use crate::backend::Operands;
 use crate::error::Result;
 use crate::layout::MAX_AXES;
@@ -36,6 +36,8 @@ pub(super) struct Tile<const K: usize> {
     /// The first cell of either operand.
     pub dst: *mut u8,
     pub src: *const u8,
+    /// The first cell of the source of the tile after this one, or of this one if it is the last.
+    pub next: *const u8,
     /// Turns of each kernel loop, in the order given to [`Grid::new`].
     pub extents: [usize; K],
 }
@@ -49,7 +51,17 @@ unsafe impl<const N: usize> Sync for Bases<N> {}
 impl<const K: usize> Grid<K> {
     /// Cuts the loops `kernel[k].0` into blocks of at most `kernel[k].1` turns; the last of them turns fastest.
     pub fn new(loops: &[Loop], start: [isize; 2], kernel: [(usize, usize); K]) -> Self {
-        Grid::over(loops.iter().map(|l| (l.extent, [l.dst, l.src])), start, kernel)
+        Grid::around(loops, |_| false, start, kernel)
+    }
+
+    /// The same, leaving out the loops that the kernel walks itself.
+    pub fn around(
+        loops: &[Loop],
+        inside: impl Fn(usize) -> bool,
+        start: [isize; 2],
+        kernel: [(usize, usize); K],
+    ) -> Self {
+        Grid::over(loops.iter().map(|l| (l.extent, [l.dst, l.src])), inside, start, kernel)
     }
 
     /// As [`for_each`](Grid::for_each), for a destination and a source.
@@ -63,23 +75,25 @@ impl<const K: usize> Grid<K> {
         operands: Operands,
         kernel: impl Fn(Tile<K>) + Sync,
     ) -> Result<()> {
-        self.for_each(machine, bytes, [operands.dst, operands.src.cast_mut()], |[dst, src], extents| {
-            kernel(Tile { dst, src, extents });
+        let bases = [operands.dst, operands.src.cast_mut()];
+        self.for_each(machine, bytes, bases, |[dst, src], [_, next], extents| {
+            kernel(Tile { dst, src, next, extents });
         })
     }
 }
 
 impl<const K: usize, const N: usize> Grid<K, N> {
-    /// As [`new`](Grid::new), of loops as extents and steps in bytes.
+    /// As [`around`](Grid::around), of loops as extents and steps in bytes.
     pub fn over(
         loops: impl Iterator<Item = (usize, [isize; N])> + Clone,
+        inside: impl Fn(usize) -> bool,
         start: [isize; N],
         kernel: [(usize, usize); K],
     ) -> Self {
         let idle = TileLoop { extent: 1, block: 1, turns: 1, steps: [0; N] };
         let mut grid = Grid { loops: [idle; MAX_AXES], rank: 0, start, tiles: 1 };
         for (i, (extent, steps)) in loops.clone().enumerate() {
-            if kernel.iter().all(|k| k.0 != i) {
+            if kernel.iter().all(|k| k.0 != i) && !inside(i) {
                 grid.push(extent, steps, 1);
             }
         }
@@ -99,9 +113,9 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         self.tiles *= turns;
     }
 
-    /// Calls `kernel` with the place of every operand and the turns of each kernel loop, for every tile, on several
-    /// threads if `bytes` (written in all) is worth it. The tiles are cut into contiguous ranges that depend on
-    /// nothing but the machine and the sizes.
+    /// Calls `kernel` for every tile: with the place of every operand, with those of the tile after it (its own if
+    /// it is the last), and with the turns of each kernel loop. On several threads if `bytes` (written in all) is
+    /// worth it; the tiles are cut into contiguous ranges that depend on nothing but the machine and the sizes.
     ///
     /// # Errors
     /// As for [`threads::run`].
@@ -110,7 +124,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         machine: Machine,
         bytes: usize,
         bases: [*mut u8; N],
-        kernel: impl Fn([*mut u8; N], [usize; K]) + Sync,
+        kernel: impl Fn([*mut u8; N], [*mut u8; N], [usize; K]) + Sync,
     ) -> Result<()> {
         let threads = machine.threads.min(self.tiles);
         let bases = Bases(bases);
@@ -124,7 +138,12 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         threads::run(threads, tasks, &|task| self.walk(bound(task)..bound(task + 1), &bases, &kernel))
     }
 
-    fn walk(&self, tiles: Range<usize>, bases: &Bases<N>, kernel: &impl Fn([*mut u8; N], [usize; K])) {
+    fn walk(
+        &self,
+        tiles: Range<usize>,
+        bases: &Bases<N>,
+        kernel: &impl Fn([*mut u8; N], [*mut u8; N], [usize; K]),
+    ) {
         if tiles.is_empty() {
             return;
         }
@@ -137,24 +156,31 @@ impl<const K: usize, const N: usize> Grid<K, N> {
             rest /= l.turns;
             (0..N).for_each(|k| at[k] += l.steps[k] * index[i] as isize);
         }
+        // Only kernels dereference; that the nest's cells may be is promised to them.
+        let places = |at: &[isize; N]| std::array::from_fn(|k| bases.0[k].wrapping_offset(at[k]));
         let inner = self.rank - K;
-        for _ in tiles {
+        let end = tiles.end;
+        for tile in tiles {
             let extents = std::array::from_fn(|k| {
                 let l = &loops[inner + k];
                 l.block.min(l.extent - index[inner + k] * l.block)
             });
-            // Only kernels dereference; that the nest's cells may be is promised to them.
-            kernel(std::array::from_fn(|k| bases.0[k].wrapping_offset(at[k])), extents);
-            for (i, l) in loops.iter().enumerate().rev() {
-                index[i] += 1;
-                (0..N).for_each(|k| at[k] += l.steps[k]);
-                if index[i] < l.turns {
-                    break;
+            let here = places(&at);
+            if tile + 1 < end {
+                for (i, l) in loops.iter().enumerate().rev() {
+                    index[i] += 1;
+                    (0..N).for_each(|k| at[k] += l.steps[k]);
+                    if index[i] < l.turns {
+                        break;
+                    }
+                    (0..N).for_each(|k| at[k] -= l.steps[k] * l.turns as isize);
+                    index[i] = 0;
                 }
-                (0..N).for_each(|k| at[k] -= l.steps[k] * l.turns as isize);
-                index[i] = 0;
             }
+            kernel(here, places(&at), extents);
         }
+        // What kernels streamed comes before the signal that the task is done.
+        stream::fence();
     }
 }
 

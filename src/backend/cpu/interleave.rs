@@ -2,15 +2,17 @@
 
 use std::mem::MaybeUninit;
 
+use super::output::Output;
 use super::shape::{Shape, with_cell};
-use super::{Isa, Machine, grid::Grid, row};
+use super::{Isa, Machine, grid::Grid};
 use crate::backend::Operands;
 use crate::error::Result;
 
-/// Pixels per converting tile: 8 planes of them at 8 bytes fill 16 KiB.
-const CONVERT_PIXELS: usize = 256;
+/// Pixels per tile that goes through a buffer: long enough for whole cache lines of any type; 8 planes of them at 8
+/// bytes fill 64 KiB, 3 planes at 4 bytes 12 KiB.
+const BUFFERED_PIXELS: usize = 1024;
 
-/// Pixels per tile of a move.
+/// Pixels per tile of a move that is written directly.
 const MOVE_PIXELS: usize = 4096;
 
 /// The two directions.
@@ -47,10 +49,12 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     let Some((way, channel, pixel)) = classify(shape) else { return Ok(()) };
     let (cell, channels) = (shape.src_cell, shape.loops()[channel].extent);
     let kernel = kernel(way, cell, channels, machine.isa);
-    let pixels = if shape.is_move() { MOVE_PIXELS } else { CONVERT_PIXELS };
+    let output = Output::new(shape, machine);
+    let direct = shape.is_move() && !output.streams();
+    let pixels = if direct { MOVE_PIXELS } else { BUFFERED_PIXELS };
     let grid = Grid::new(shape.loops(), shape.start, [(channel, channels), (pixel, pixels)]);
     let (src_plane, dst_plane) = (shape.loops()[channel].src, shape.loops()[channel].dst);
-    if shape.is_move() {
+    if direct {
         let plane = if way == Way::Join { src_plane } else { dst_plane };
         return grid.run(machine, shape.bytes(), operands, |tile| {
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
@@ -59,26 +63,24 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
             }
         });
     }
-    let row = row::row(shape.transform, machine.isa);
-    let scaling = shape.transform.scaling;
     grid.run(machine, shape.bytes(), operands, |tile| {
         let n = tile.extents[1];
-        let mut buffer = [MaybeUninit::<u64>::uninit(); 8 * CONVERT_PIXELS];
+        let mut buffer = [MaybeUninit::<u64>::uninit(); 8 * BUFFERED_PIXELS];
         let buffer = buffer.as_mut_ptr().cast::<u8>();
         // SAFETY: every cell of the tile belongs to the nest, and its source cells fit the buffer: at most 8
-        // channels of n <= CONVERT_PIXELS cells of at most 8 bytes, as only moves merge cells.
+        // channels of n <= BUFFERED_PIXELS cells of at most 8 bytes.
         unsafe {
             let (dst, src) = (tile.dst, tile.src);
             match way {
                 Way::Join => {
                     kernel(buffer, src, src_plane, n);
-                    row(dst, buffer, n * channels, scaling);
+                    output.write(dst, buffer, n * channels);
                 }
                 Way::Split => {
                     let plane = (n * cell) as isize;
                     kernel(buffer, src, plane, n);
                     for c in 0..channels as isize {
-                        row(dst.offset(c * dst_plane), buffer.offset(c * plane), n, scaling);
+                        output.write(dst.offset(c * dst_plane), buffer.offset(c * plane), n);
                     }
                 }
             }

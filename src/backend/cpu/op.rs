@@ -3,8 +3,9 @@
 use std::mem::MaybeUninit;
 
 use super::row::{self, Row};
+use super::stream::STREAMING_BYTES;
 use super::strided::copy_strided;
-use super::{Isa, Machine, grid::Grid, tile};
+use super::{Isa, Machine, grid::Grid};
 use crate::backend::function::{Map2, Real, element, factors, with_function, with_real};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -19,9 +20,6 @@ const LONG_CHUNK: usize = 16 << 10;
 
 /// An innermost loop shorter than this yields to the longest one.
 const SHORT: usize = 8;
-
-/// Bytes from which on a destination that is not read is written past the caches.
-const STREAM_BYTES: usize = 16 << 20;
 
 /// `out[i] = function(p * a[i], q * b[i]) + beta * old[i]` for `i < n`.
 ///
@@ -101,13 +99,13 @@ unsafe fn run_with<T: Real>(
     let narrow = row::between(T::SCALAR, problem.dst, Scaling::MOVE, machine.isa);
     let direct = c.is_direct() && (arity < 1 || a.is_direct()) && (arity < 2 || b.is_direct());
     let start = std::array::from_fn(|k| problem.nest.offsets[k] as isize * scalars[k].size() as isize);
-    let grid =
-        Grid::<1, 3>::over(axes.iter().copied(), start, [(inner, if direct { LONG_CHUNK } else { CHUNK })]);
+    let chunks = [(inner, if direct { LONG_CHUNK } else { CHUNK })];
+    let grid = Grid::<1, 3>::over(axes.iter().copied(), |_| false, start, chunks);
     let bytes = problem.nest.len() as usize * c.cell;
     let in_place = at[0] == at[1] || at[0] == at[2];
-    let streams = direct && !reads_old && !in_place && bytes >= STREAM_BYTES;
+    let streams = direct && !reads_old && !in_place && bytes >= STREAMING_BYTES;
     let factors = factors::<T>(problem.factors);
-    grid.for_each(machine, bytes, at, |[to, x, y], [n]| {
+    grid.for_each(machine, bytes, at, |[to, x, y], _, [n]| {
         let mut buffers: [Buffer; 4] = [[MaybeUninit::uninit(); CHUNK]; 4];
         let [raw, out, left, right] = buffers.each_mut().map(|buffer| buffer.as_mut_ptr().cast::<u8>());
         let mut old: Buffer = [MaybeUninit::uninit(); CHUNK];
@@ -124,7 +122,6 @@ unsafe fn run_with<T: Real>(
             if c.is_direct() {
                 if streams {
                     streaming(to.cast(), x, y, old, n, factors);
-                    tile::fence();
                 } else {
                     kernel(to.cast(), x, y, old, n, factors);
                 }

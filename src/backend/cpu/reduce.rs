@@ -25,8 +25,8 @@ const THREADING_BYTES: usize = 256 << 10;
 /// Tasks per thread, so that a thread that was held up leaves work to the others.
 const TASKS_PER_THREAD: usize = 4;
 
-/// Bytes of one row of numbers: the lanes of a block, 32 rows, stay in the first-level cache.
-const ROW_BYTES: usize = 512;
+/// Bytes of one row of numbers: long enough for memory to stream, while the lanes of a block, 32 rows, stay close.
+const ROW_BYTES: usize = 1024;
 
 /// Blocks per chunk at least.
 const CHUNK_BLOCKS: usize = 16;

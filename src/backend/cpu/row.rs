@@ -35,7 +35,9 @@ fn pick<S: Element, D: Element>(scaling: Scaling, isa: Isa) -> Row {
 
 fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
     #[cfg(target_arch = "x86_64")]
-    if isa.has_avx2() {
+    if isa.has_avx512() {
+        return avx512::<S, D, MODE>;
+    } else if isa.has_avx2() {
         return avx2::<S, D, MODE>;
     }
     let _ = isa;
@@ -61,6 +63,15 @@ unsafe fn move_cells<D: Element>(dst: *mut u8, src: *const u8, n: usize, _: Scal
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *const u8, n: usize, s: Scaling) {
+    // SAFETY: handed on.
+    unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
+}
+
+/// # Safety
+/// As for [`Row`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *const u8, n: usize, s: Scaling) {
     // SAFETY: handed on.
     unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
 }

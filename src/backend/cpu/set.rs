@@ -1,16 +1,14 @@
 //! One value in every cell.
 
 use super::shape::with_cell;
-use super::{Isa, Machine, grid::Grid, tile};
+use super::stream::STREAMING_BYTES;
+use super::{Isa, Machine, grid::Grid};
 use crate::error::Result;
 use crate::layout::Axis;
 use crate::ops::Set;
 
 /// Bytes per tile at most, so that one long run can be divided among threads.
 const TILE_BYTES: usize = 512 << 10;
-
-/// Bytes from which on the destination is larger than the caches, so that writing past them saves reading it first.
-const STREAM_BYTES: usize = 16 << 20;
 
 /// # Safety
 /// Every cell of the nest is writable and aligned to its scalar.
@@ -21,12 +19,12 @@ pub(in crate::backend) unsafe fn run(set: &Set, dst: *mut u8, machine: Machine) 
     let loops = axes.iter().map(|a| (a.extent as usize, [a.strides[0] as isize * cell as isize]));
     let step = axes[axes.len() - 1].strides[0] as isize * cell as isize;
     let start = [set.nest.offsets[0] as isize * cell as isize];
-    let grid = Grid::over(loops, start, [(axes.len() - 1, TILE_BYTES / cell)]);
+    let grid = Grid::over(loops, |_| false, start, [(axes.len() - 1, TILE_BYTES / cell)]);
     let bytes = set.nest.len() as usize * cell;
     let pattern = pattern(set);
     let uniform = pattern.iter().all(|&byte| byte == pattern[0]);
-    let streams = bytes >= STREAM_BYTES;
-    grid.for_each(machine, bytes, [dst], |[dst], [n]| {
+    let streams = bytes >= STREAMING_BYTES;
+    grid.for_each(machine, bytes, [dst], |[dst], _, [n]| {
         // SAFETY: every cell that the tile touches belongs to the nest.
         unsafe {
             if step != cell as isize {
@@ -82,7 +80,6 @@ unsafe fn fill_lines(dst: *mut u8, lines: usize, pattern: &[u8; 64], streams: bo
     if streams && isa.has_avx2() {
         // SAFETY: handed on; the processor has AVX2.
         unsafe { stream_lines(dst, lines, pattern) };
-        tile::fence();
         return;
     }
     let _ = (streams, isa);
@@ -93,7 +90,7 @@ unsafe fn fill_lines(dst: *mut u8, lines: usize, pattern: &[u8; 64], streams: bo
 }
 
 /// # Safety
-/// As for [`fill_lines`]; whoever hands the result to another thread must first call [`tile::fence`].
+/// As for [`fill_lines`]; whoever hands the result to another thread must first call [`stream::fence`](super::stream::fence), as the grid does.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn stream_lines(dst: *mut u8, lines: usize, pattern: &[u8; 64]) {

@@ -4,70 +4,116 @@
 //! `i + K/2` (low halves to `2i`, high halves to `2i + 1`), repeated log2(K) times, transposes K x K cells, where K
 //! is 16 over the cell size. A wider register holds two or four such matrices that lie below each other in the
 //! source, so that it ends as one longer piece of a destination row: 64 bytes, a cache line, with AVX-512.
+//!
+//! Rows lie wherever their offsets say, so that one kernel serves a plain matrix and a permutation of many
+//! dimensions, whose rows run through several loops.
 
 use super::Isa;
 use super::shape::with_cell;
 
-/// `dst[j * dst_row + i * cell] = src[i * src_row + j * cell]` for `i < rows`, `j < columns`; rows in bytes.
+/// Where the rows of a matrix start, in bytes from its first cell.
+pub(super) trait Rows: Copy {
+    /// # Safety
+    /// There is a row `i`.
+    unsafe fn at(self, i: usize) -> isize;
+
+    /// The address in `column` of `L` rows from `i` on, each `step` further down than the last.
+    ///
+    /// # Safety
+    /// There are these rows, and `column` has a cell in each.
+    unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L];
+}
+
+/// Rows at one distance: those of a plain matrix or of a buffer.
+#[derive(Clone, Copy)]
+pub(super) struct Even(pub isize);
+
+impl Rows for Even {
+    #[inline(always)]
+    unsafe fn at(self, i: usize) -> isize {
+        i as isize * self.0
+    }
+
+    #[inline(always)]
+    unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L] {
+        // One product per call and one per loop, not one per row.
+        let (first, step) = (column.wrapping_offset(i as isize * self.0), step as isize * self.0);
+        std::array::from_fn(|lane| first.wrapping_offset(lane as isize * step))
+    }
+}
+
+impl Rows for &[isize] {
+    #[inline(always)]
+    unsafe fn at(self, i: usize) -> isize {
+        // SAFETY: the caller's promise; the tables are as long as there are rows.
+        unsafe { *self.get_unchecked(i) }
+    }
+
+    #[inline(always)]
+    unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L] {
+        // SAFETY: the caller's promise.
+        std::array::from_fn(|lane| unsafe { column.offset(self.at(i + lane * step)) })
+    }
+}
+
+/// Cells to transpose: row `i` of the source is column `i` of the destination.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<D, S> {
+    pub dst: *mut u8,
+    pub src: *const u8,
+    /// Rows of the source.
+    pub rows: usize,
+    /// Columns of the source, which are the rows of the destination.
+    pub columns: usize,
+    /// Where the rows of the destination start.
+    pub dst_rows: D,
+    /// Where the rows of the source start.
+    pub src_rows: S,
+    /// The source of the matrix that comes after this one and is to be fetched meanwhile. Its rows are too short for
+    /// the processor to see that they are streams.
+    pub next: Option<*const u8>,
+    /// In which order the blocks are visited.
+    pub order: Order,
+}
+
+/// Which operand's rows are followed to their end first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// A line of each source row at a time: where rows of both operands are so far apart that they share cache sets.
+    AlongDst,
+    /// Everywhere else: the source is read in longer pieces.
+    AlongSrc,
+}
+
+/// `dst[dst_rows[j] + i * cell] = src[src_rows[i] + j * cell]` for all rows `i` and columns `j`.
 ///
 /// # Safety
 /// All these cells are readable and writable and the two sets do not overlap. The processor has the
 /// instructions of the [`Isa`] that the function was chosen for.
-pub(super) type Transpose =
-    unsafe fn(dst: *mut u8, dst_row: isize, src: *const u8, src_row: isize, rows: usize, columns: usize);
+pub(super) type Transpose<D, S> = unsafe fn(matrix: Matrix<D, S>);
 
 /// The transpose of cells of `cell` bytes.
-pub(super) fn transpose(cell: usize, isa: Isa) -> Transpose {
+pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Transpose<D, S> {
     #[cfg(target_arch = "x86_64")]
     if let Some(function) = x86::transpose(cell, isa) {
         return function;
     }
     let _ = isa;
-    with_cell!(cell, W => one_by_one::<W>)
-}
-
-/// The transpose that writes past the caches, if the processor can write a whole line at once.
-///
-/// As long as the destination is larger than the caches, this saves reading each line before it is overwritten.
-/// Beyond what [`Transpose`] asks, `rows * cell` must be a multiple of 64 and the destination rows 64-byte aligned;
-/// whoever hands the result to another thread must first call [`fence`].
-pub(super) fn streaming_transpose(cell: usize, isa: Isa) -> Option<Transpose> {
-    #[cfg(target_arch = "x86_64")]
-    if isa.has_avx512() {
-        return x86::streaming_transpose(cell);
-    }
-    let _ = (cell, isa);
-    None
-}
-
-/// Orders what streaming transposes wrote before every later write of this thread.
-pub(super) fn fence() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE belongs to the architecture.
-    unsafe {
-        std::arch::x86_64::_mm_sfence()
-    };
+    with_cell!(cell, W => one_by_one::<W, D, S>)
 }
 
 /// Cell by cell, along the destination.
 ///
 /// # Safety
 /// As for [`Transpose`].
-unsafe fn one_by_one<W: Copy>(
-    dst: *mut u8,
-    dst_row: isize,
-    src: *const u8,
-    src_row: isize,
-    rows: usize,
-    columns: usize,
-) {
-    let cell = size_of::<W>() as isize;
-    for j in 0..columns as isize {
-        for i in 0..rows as isize {
+unsafe fn one_by_one<W: Copy, D: Rows, S: Rows>(m: Matrix<D, S>) {
+    let cell = size_of::<W>();
+    for j in 0..m.columns {
+        for i in 0..m.rows {
             // SAFETY: a cell of the matrix; merged cells are aligned to their parts only.
             unsafe {
-                let value = src.offset(i * src_row + j * cell).cast::<W>().read_unaligned();
-                dst.offset(j * dst_row + i * cell).cast::<W>().write_unaligned(value);
+                let value = m.src.offset(m.src_rows.at(i)).add(j * cell).cast::<W>().read_unaligned();
+                m.dst.offset(m.dst_rows.at(j)).add(i * cell).cast::<W>().write_unaligned(value);
             }
         }
     }
@@ -75,15 +121,15 @@ unsafe fn one_by_one<W: Copy>(
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Isa, Transpose, one_by_one};
+    use super::{Isa, Matrix, Order, Rows, Transpose, one_by_one};
     use std::arch::x86_64::*;
 
-    pub(super) fn transpose(cell: usize, isa: Isa) -> Option<Transpose> {
-        let [sse2, avx2, avx512]: [Transpose; 3] = match cell {
-            1 => [sse2::u8, avx2::u8, avx512::u8],
-            2 => [sse2::u16, avx2::u16, avx512::u16],
-            4 => [sse2::u32, avx2::u32, avx512::u32],
-            8 => [sse2::u64, avx2::u64, avx512::u64],
+    pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
+        let [sse2, avx2, avx512]: [Transpose<D, S>; 3] = match cell {
+            1 => [sse2::u8::<D, S>, avx2::u8::<D, S>, avx512::u8::<D, S>],
+            2 => [sse2::u16::<D, S>, avx2::u16::<D, S>, avx512::u16::<D, S>],
+            4 => [sse2::u32::<D, S>, avx2::u32::<D, S>, avx512::u32::<D, S>],
+            8 => [sse2::u64::<D, S>, avx2::u64::<D, S>, avx512::u64::<D, S>],
             _ => return None,
         };
         Some(if isa.has_avx512() {
@@ -93,16 +139,6 @@ mod x86 {
         } else {
             sse2
         })
-    }
-
-    pub(super) fn streaming_transpose(cell: usize) -> Option<Transpose> {
-        match cell {
-            1 => Some(streaming::u8),
-            2 => Some(streaming::u16),
-            4 => Some(streaming::u32),
-            8 => Some(streaming::u64),
-            _ => None,
-        }
     }
 
     /// One pass over the registers, written out: a loop would keep them in memory.
@@ -120,35 +156,48 @@ mod x86 {
     /// a register takes go to `$narrower`.
     macro_rules! network {
         ($W:ident, $feature:literal, $lanes:literal, $zero:ident, $load:ident, $store:ident, $lo:ident, $hi:ident,
-         $narrower:path) => {
+         $narrower:expr) => {
             /// # Safety
             /// As for [`Transpose`].
             #[target_feature(enable = $feature)]
-            pub(super) unsafe fn $W(
-                dst: *mut u8,
-                dst_row: isize,
-                src: *const u8,
-                src_row: isize,
-                rows: usize,
-                columns: usize,
-            ) {
+            pub(super) unsafe fn $W<D: Rows, S: Rows>(m: Matrix<D, S>) {
                 const CELL: usize = size_of::<$W>();
                 const K: usize = 16 / CELL;
                 const ROWS: usize = K * $lanes;
+                /// Columns in a cache line.
+                const LINE: usize = 64 / CELL;
+                let (rows, columns) = (m.rows, m.columns);
                 if rows < ROWS || columns < K {
                     // SAFETY: handed on; the narrower function needs fewer instructions.
-                    return unsafe { $narrower(dst, dst_row, src, src_row, rows, columns) };
+                    return unsafe { $narrower(m) };
                 }
-                let mut i = 0;
-                loop {
-                    let mut j = 0;
+                let width = if m.order == Order::AlongDst { LINE } else { columns };
+                let (down, across) = (rows.div_ceil(ROWS), columns.div_ceil(width));
+                // By hand: an iterator over both would not be inlined into code for these instructions.
+                let (mut block, mut i, mut first) = (0, 0, 0);
+                while block < down * across {
+                    // The last blocks overlap the ones before them where the sides do not divide: writing the
+                    // same cells twice beats finishing one by one.
+                    i = i.min(rows - ROWS);
+                    let end = (first + width).min(columns);
+                    let mut j = first.min(columns - K);
                     loop {
                         let mut r = [$zero(); K];
+                        if let Some(next) = m.next
+                            && j % LINE == 0
+                        {
+                            for k in 0..ROWS {
+                                // SAFETY: a row of the matrix. A prefetch touches nothing.
+                                let row = unsafe { m.src_rows.at(i + k) };
+                                let line = next.wrapping_offset(row).wrapping_add(j * CELL);
+                                _mm_prefetch::<_MM_HINT_T1>(line.cast());
+                            }
+                        }
                         // SAFETY: rows i..i + ROWS and columns j..j + K lie inside the matrix.
                         unsafe {
-                            let corner = src.offset(i as isize * src_row + (j * CELL) as isize);
+                            let column = m.src.add(j * CELL);
                             for k in 0..K {
-                                r[k] = $load(corner.offset(k as isize * src_row), K as isize * src_row);
+                                r[k] = $load(m.src_rows.cells(column, i + k, K));
                             }
                         }
                         pass!($W r $lo $hi);
@@ -163,22 +212,21 @@ mod x86 {
                         }
                         // SAFETY: as above.
                         unsafe {
-                            let corner = dst.offset(j as isize * dst_row + (i * CELL) as isize);
+                            let column = m.dst.add(i * CELL);
                             for k in 0..K {
-                                $store(corner.offset(k as isize * dst_row).cast(), r[k]);
+                                $store(column.offset(m.dst_rows.at(j + k)).cast(), r[k]);
                             }
                         }
-                        // The last block overlaps the one before it where K does not divide the columns: writing
-                        // the same cells twice beats finishing one by one.
-                        if j + K == columns {
+                        if j + K >= end {
                             break;
                         }
-                        j = (j + K).min(columns - K);
+                        j = (j + K).min(end - K);
                     }
-                    if i + ROWS == rows {
-                        break;
+                    block += 1;
+                    i += ROWS;
+                    if block % down == 0 {
+                        (i, first) = (0, first + width);
                     }
-                    i = (i + ROWS).min(rows - ROWS);
                 }
             }
         };
@@ -188,9 +236,9 @@ mod x86 {
         use super::*;
 
         /// # Safety
-        /// 16 bytes are readable at `p`.
+        /// 16 bytes are readable there.
         #[inline(always)]
-        unsafe fn load(p: *const u8, _: isize) -> __m128i {
+        unsafe fn load([p]: [*const u8; 1]) -> __m128i {
             // SAFETY: the caller's promise; SSE2 belongs to the architecture.
             unsafe { _mm_loadu_si128(p.cast()) }
         }
@@ -204,7 +252,7 @@ mod x86 {
             _mm_storeu_si128,
             _mm_unpacklo_epi8,
             _mm_unpackhi_epi8,
-            one_by_one::<u8>
+            one_by_one::<u8, D, S>
         );
         network!(
             u16,
@@ -215,7 +263,7 @@ mod x86 {
             _mm_storeu_si128,
             _mm_unpacklo_epi16,
             _mm_unpackhi_epi16,
-            one_by_one::<u16>
+            one_by_one::<u16, D, S>
         );
         network!(
             u32,
@@ -226,7 +274,7 @@ mod x86 {
             _mm_storeu_si128,
             _mm_unpacklo_epi32,
             _mm_unpackhi_epi32,
-            one_by_one::<u32>
+            one_by_one::<u32, D, S>
         );
         network!(
             u64,
@@ -237,7 +285,7 @@ mod x86 {
             _mm_storeu_si128,
             _mm_unpacklo_epi64,
             _mm_unpackhi_epi64,
-            one_by_one::<u64>
+            one_by_one::<u64, D, S>
         );
     }
 
@@ -245,12 +293,12 @@ mod x86 {
         use super::*;
 
         /// # Safety
-        /// 16 bytes are readable at `p` and at `p + step`.
+        /// 16 bytes are readable at each of the addresses.
         #[target_feature(enable = "avx2")]
         #[inline]
-        unsafe fn load(p: *const u8, step: isize) -> __m256i {
+        unsafe fn load(p: [*const u8; 2]) -> __m256i {
             // SAFETY: the caller's promise.
-            unsafe { _mm256_loadu2_m128i(p.offset(step).cast(), p.cast()) }
+            unsafe { _mm256_loadu2_m128i(p[1].cast(), p[0].cast()) }
         }
 
         network!(
@@ -303,14 +351,14 @@ mod x86 {
         use super::*;
 
         /// # Safety
-        /// 16 bytes are readable at `p`, `p + step`, `p + 2 * step` and `p + 3 * step`.
+        /// 16 bytes are readable at each of the addresses.
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         #[inline]
-        pub(super) unsafe fn load(p: *const u8, step: isize) -> __m512i {
+        unsafe fn load(p: [*const u8; 4]) -> __m512i {
             // SAFETY: the caller's promise.
             unsafe {
-                let low = _mm256_loadu2_m128i(p.offset(step).cast(), p.cast());
-                let high = _mm256_loadu2_m128i(p.offset(3 * step).cast(), p.offset(2 * step).cast());
+                let low = _mm256_loadu2_m128i(p[1].cast(), p[0].cast());
+                let high = _mm256_loadu2_m128i(p[3].cast(), p[2].cast());
                 _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
             }
         }
@@ -355,61 +403,6 @@ mod x86 {
             _mm512_setzero_si512,
             load,
             _mm512_storeu_si512,
-            _mm512_unpacklo_epi64,
-            _mm512_unpackhi_epi64,
-            avx2::u64
-        );
-    }
-
-    /// Stores that bypass the caches. The narrower functions serve what has less than a register of rows or
-    /// columns, through the caches as ever.
-    mod streaming {
-        use super::avx512::load;
-        use super::*;
-
-        network!(
-            u8,
-            "avx512f,avx512bw,avx512dq,avx512vl",
-            4,
-            _mm512_setzero_si512,
-            load,
-            _mm512_stream_si512,
-            _mm512_unpacklo_epi8,
-            _mm512_unpackhi_epi8,
-            avx2::u8
-        );
-
-        network!(
-            u16,
-            "avx512f,avx512bw,avx512dq,avx512vl",
-            4,
-            _mm512_setzero_si512,
-            load,
-            _mm512_stream_si512,
-            _mm512_unpacklo_epi16,
-            _mm512_unpackhi_epi16,
-            avx2::u16
-        );
-
-        network!(
-            u32,
-            "avx512f,avx512bw,avx512dq,avx512vl",
-            4,
-            _mm512_setzero_si512,
-            load,
-            _mm512_stream_si512,
-            _mm512_unpacklo_epi32,
-            _mm512_unpackhi_epi32,
-            avx2::u32
-        );
-
-        network!(
-            u64,
-            "avx512f,avx512bw,avx512dq,avx512vl",
-            4,
-            _mm512_setzero_si512,
-            load,
-            _mm512_stream_si512,
             _mm512_unpacklo_epi64,
             _mm512_unpackhi_epi64,
             avx2::u64

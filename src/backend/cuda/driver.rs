@@ -101,7 +101,7 @@ pub enum Unavailable {
     NoLibrary(String),
     /// The driver lacks a symbol that this library needs.
     MissingSymbol(&'static str),
-    /// The driver is older than [`MIN_VERSION`].
+    /// The driver is older than 525, which serves CUDA 12.0.
     TooOld(i32),
     /// The driver could not be started.
     Failed(Error),

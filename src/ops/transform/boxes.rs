@@ -57,26 +57,38 @@ impl Emitter<'_, '_> {
         }
     }
 
-    fn transform(&mut self, nest: LoopNest<2>) {
-        let nest = if self.plan.ordered { nest } else { nest.canonical() };
+    fn transform(&mut self, mut nest: LoopNest<2>) {
+        if !self.plan.ordered {
+            nest.canonicalise();
+        }
         let Types { src, dst } = self.plan.types;
         let scaling = self.plan.scaling;
         self.send(&Problem::Transform(Transform { nest, dst, src, scaling }));
     }
 
-    fn fill(&mut self, nest: LoopNest<1>, beta: f64) {
-        let nest = if self.plan.ordered { nest } else { nest.canonical() };
+    fn fill(&mut self, mut nest: LoopNest<1>, beta: f64) {
+        if !self.plan.ordered {
+            nest.canonicalise();
+        }
         self.send(&Problem::Fill(Fill { nest, dst: self.plan.types.dst, beta }));
     }
 
     /// A plain transform: every element to the element of the same coordinates.
     fn whole(&mut self) {
-        let mut sides = Sides::default();
-        for (side, &extent) in sides.iter_mut().zip(self.plan.dst.dims.iter()) {
-            let steps = Steps { start: 0, step: 1 };
-            *side = Side { count: extent, dst: steps, src: steps };
+        let TransformPlan { dst, src, types, scaling, .. } = self.plan;
+        if dst.split.is_some() || src.split.is_some() {
+            return layout::nests([dst, src], &mut |nest| self.transform(nest));
         }
-        self.transform_box(&sides);
+        // Built where it is used: small calls notice each time that a nest is copied.
+        let nest = LoopNest::new(&[], [0, 0]);
+        let mut transform = Transform { nest, dst: types.dst, src: types.src, scaling: *scaling };
+        for (k, &extent) in dst.dims.iter().enumerate() {
+            transform.nest.push(Axis { extent, strides: [dst.strides[k], src.strides[k]] });
+        }
+        if !self.plan.ordered {
+            transform.nest.canonicalise();
+        }
+        self.send(&Problem::Transform(transform));
     }
 
     fn mapped(&mut self, map: &Map) {

@@ -88,10 +88,10 @@ unsafe fn block<T: Real, F: Fold>(elements: *const T, count: usize) -> T {
             lanes[j] = F::join(lanes[j], F::map(row[j]));
         }
     }
-    for j in 0..count % LANES {
+    for (j, lane) in lanes.iter_mut().enumerate().take(count % LANES) {
         // SAFETY: inside the first `count` elements.
         let x = unsafe { elements.add(whole * LANES + j).read() };
-        lanes[j] = F::join(lanes[j], F::map(x));
+        *lane = F::join(*lane, F::map(x));
     }
     let mut width = LANES;
     while width > 1 {

@@ -1,0 +1,154 @@
+//! Element-wise operations and reductions as ratios to a copy and a fill of the same traffic, on as many threads.
+//!
+//! `cargo bench --bench arithmetic`: one row per problem; `ratio` is its time over that of the faster of a copy and a fill
+//! that move as many bytes. The target is 1.15, and NHWC within 1.1 of NCHW.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use cudnn::backend::{self, Machine, Operands};
+use cudnn::desc::{Format, OpTensorDescriptor, OpTensorOp, ReduceDescriptor, ReduceOp, TensorDescriptor};
+use cudnn::dtype::DataType;
+use cudnn::mode::Mode;
+use cudnn::ops::add::{self, AddPlan};
+use cudnn::ops::fill::Part;
+use cudnn::ops::op::Factors;
+use cudnn::ops::{FillPlan, Number, OpPlan, Problem, ReducePlan, Scaling};
+
+const DIMS: [i64; 4] = [16, 256, 64, 64];
+const BYTES: usize = 64 << 20;
+const ROUNDS: usize = 15;
+
+fn tensor(format: Format, dims: &[i64]) -> TensorDescriptor {
+    TensorDescriptor::with_format(DataType::Float, format, 4, dims, Mode::Extended).expect("valid")
+}
+
+/// The shortest of several runs, in seconds.
+fn time(mut body: impl FnMut()) -> f64 {
+    (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            body();
+            start.elapsed().as_secs_f64()
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// `body(first, len)` on every thread's part of `BYTES`.
+fn divided(body: impl Fn(usize, usize) + Sync) {
+    let threads = Machine::host().threads;
+    let part = BYTES / threads;
+    std::thread::scope(|scope| {
+        for i in 1..threads {
+            let body = &body;
+            scope.spawn(move || body(i * part, part));
+        }
+        body(0, part);
+    });
+}
+
+struct Pointer(*mut u8);
+// SAFETY: threads use disjoint parts.
+unsafe impl Sync for Pointer {}
+
+impl Pointer {
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.0.wrapping_add(offset)
+    }
+}
+
+fn main() {
+    let mut memory: Vec<Vec<f32>> = (0..3).map(|k| vec![k as f32 + 0.5; BYTES / 4]).collect();
+    let [a, b, c] = [0, 1, 2].map(|k| Pointer(memory[k].as_mut_ptr().cast()));
+    let bias = vec![0.0_f32; 256];
+    let copy = time(|| {
+        divided(|i, n| {
+            // SAFETY: parts of different buffers.
+            unsafe { c.at(i).copy_from_nonoverlapping(a.at(i), n) }
+        })
+    }) / (2 * BYTES) as f64;
+    let fill = time(|| {
+        divided(|i, n| {
+            // SAFETY: a part of the buffer; any byte will do in a float.
+            unsafe { c.at(i).write_bytes(1, n) }
+        })
+    }) / BYTES as f64;
+    println!(
+        "copy {:.1} GB/s, fill {:.1} GB/s, {} threads",
+        1e-9 / copy,
+        1e-9 / fill,
+        Machine::host().threads
+    );
+    println!("{:<28}{:>9}{:>9}{:>9}{:>9}", "problem", "ms", "GB/s", "ratio", "of copy");
+    let row = |name: &str, traffic: usize, body: &mut dyn FnMut()| {
+        let seconds = time(body);
+        let per_byte = seconds / traffic as f64;
+        println!(
+            "{name:<28}{:>9.2}{:>9.1}{:>9.2}{:>9.2}",
+            seconds * 1e3,
+            1e-9 / per_byte,
+            per_byte / copy.min(fill),
+            per_byte / copy
+        );
+    };
+    for (format, name) in [(Format::Nchw, "nchw"), (Format::Nhwc, "nhwc")] {
+        let full = tensor(format, &DIMS);
+        let channels = tensor(format, &[1, DIMS[1], 1, 1]);
+        let machine = Machine::host();
+        row(&format!("add bias {name}"), 2 * BYTES, &mut || {
+            let scaling = Scaling { alpha: 1.0, beta: 1.0 };
+            let Ok(AddPlan::Add(plan)) = add::plan(&channels, &full, scaling, Mode::Extended) else {
+                unreachable!("alpha is 1")
+            };
+            let operands = Operands { dst: c.at(0), src: bias.as_ptr().cast() };
+            // SAFETY: the buffers are as long as the tensors.
+            plan.for_each(&mut |problem: &Problem| unsafe { backend::run(problem, operands) }).expect("runs");
+        });
+        for op in [OpTensorOp::Add, OpTensorOp::Mul] {
+            row(&format!("op {op:?} {name}"), 3 * BYTES, &mut || {
+                let rule = OpTensorDescriptor { op, ..OpTensorDescriptor::default() };
+                let factors = Factors { alpha: [1.0, 1.0], beta: 0.0 };
+                let plan = OpPlan::new(&rule, [&full; 3], factors, false, Mode::Extended).expect("valid");
+                let at = [c.at(0), a.at(0), b.at(0)];
+                // SAFETY: as above.
+                plan.for_each(&mut |problem| unsafe { backend::run_op(problem, at, machine) }).expect("runs");
+            });
+        }
+        row(&format!("set {name}"), BYTES, &mut || {
+            let plan = FillPlan::set(&full, Number::Real(1.5), Mode::Extended).expect("valid");
+            run_fill(&plan, &c);
+        });
+        row(&format!("scale {name}"), 2 * BYTES, &mut || {
+            let plan = FillPlan::scale(&full, Number::Real(0.999), Mode::Extended).expect("valid");
+            run_fill(&plan, &c);
+        });
+        let one = tensor(format, &[1, 1, 1, 1]);
+        for (what, to) in [("full", &one), ("per channel", &channels)] {
+            for op in [ReduceOp::Add, ReduceOp::Max] {
+                row(&format!("reduce {op:?} {what} {name}"), BYTES, &mut || {
+                    let desc = ReduceDescriptor { op, ..ReduceDescriptor::default() };
+                    let plan =
+                        ReducePlan::new(&desc, &full, to, Scaling::MOVE, Mode::Extended).expect("valid");
+                    let mut results = vec![0.0_f32; 256];
+                    let result = results.as_mut_ptr().cast();
+                    // SAFETY: as above; no indices are written.
+                    plan.for_each(&mut |problem| unsafe {
+                        backend::run_reduce(problem, result, a.at(0), std::ptr::null_mut(), machine)
+                    })
+                    .expect("runs");
+                    black_box(&results);
+                });
+            }
+        }
+    }
+}
+
+fn run_fill(plan: &FillPlan, to: &Pointer) {
+    plan.for_each(&mut |part| match part {
+        // SAFETY: the buffer is as long as the tensor.
+        Part::Set(set) => unsafe { backend::run_set(set, to.at(0), Machine::host()) },
+        // SAFETY: as above.
+        Part::Fill(fill) => unsafe { backend::run_fill(fill, to.at(0), Machine::host()) },
+    })
+    .expect("runs");
+}

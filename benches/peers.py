@@ -1,0 +1,300 @@
+"""Runs PyTorch and oneDNN beside cudnn-shim on the transforms of problems.txt, in one process and in turns.
+
+usage: peers.py LIBCUDNN [--libdnnl LIBDNNL] [--include DIR] [--rounds N] [--size beyond|inside|all] [NAME...]
+
+Every row prints microseconds per call (best and median of the rounds) and the speed of the library as a multiple of the
+faster peer's: above 1 it is faster. A peer that cannot do a row, or not in one call, has a `-`.
+"""
+
+import argparse
+import ctypes as c
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+# Threads that spin between calls would take the processors away from whoever is measured next.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import torch  # noqa: E402  (reads the environment)
+
+HERE = pathlib.Path(__file__).parent
+BEYOND, INSIDE = 128 << 20, 8 << 20
+#           PyTorch          cudnn  oneDNN
+TYPES = {
+    "f32": (torch.float32, 0, 3),
+    "f64": (torch.float64, 1, None),
+    "f16": (torch.float16, 2, 1),
+    "bf16": (torch.bfloat16, 9, 2),
+    "s8": (torch.int8, 3, 5),
+    "u8": (torch.uint8, 6, 6),
+}
+FORMAT_BLOCKED = 0x43580000
+
+
+class Side:
+    """One operand: type, letters from outermost to innermost, block of channels or None, strides or None."""
+
+    def __init__(self, dtype, layout, dims, letters, outer):
+        self.dtype, self.dims = dtype, dims
+        self.torch_type, self.cudnn_type, self.dnnl_type = TYPES[dtype]
+        digits = "".join(filter(str.isdigit, layout))
+        self.block = int(digits) if digits else None
+        self.tag = layout
+        if self.block:
+            groups = -(-dims[1] // self.block)
+            cells = dims[0] * groups * self.block
+            for d in dims[2:]:
+                cells *= d
+            self.strides, self.cells = None, cells
+        else:
+            outer, step, strides = outer or dims, 1, [0] * len(dims)
+            for letter in reversed(layout):
+                k = letters.index(letter)
+                strides[k], step = step, step * outer[k]
+            self.strides, self.cells = strides, step
+        self.storage = torch.zeros(self.cells, dtype=self.torch_type)
+        self.pointer = self.storage.data_ptr()
+
+    def view(self, dims, blocked_by):
+        """The tensor as PyTorch sees it, channels split in two where either operand is blocked."""
+        b = blocked_by
+        if self.block:
+            n, ch, *rest = dims
+            shape = [n, ch // b, *rest, b]
+            return self.storage.view(shape).movedim(-1, 2)
+        view = self.storage.as_strided(dims, self.strides)
+        return view.unflatten(1, (dims[1] // b, b)) if b else view
+
+
+def parse(line):
+    words = line.split()
+    name, types, layouts, dims = words[:4]
+    options = dict(w.split("=") for w in words[4:])
+    (src, dst), (a, b) = types.split("->"), layouts.split("->")
+    letters = sorted((ch for ch in a.lower() if ch.isalpha()), key=lambda ch: "ncdhw".find(ch) if set(a) <= set("ncdhw") else ch)
+    outer = options.pop("window-of", None)
+    extents = lambda text: [int(d) for d in text.split("x")]
+    return name, src, dst, a, b, extents(dims), letters, outer and extents(outer), options
+
+
+def rows():
+    for line in (HERE / "problems.txt").read_text().splitlines():
+        line = line.split("#")[0].strip()
+        if line:
+            name, src, dst, a, b, dims, letters, outer, options = parse(line)
+            yield name, src, dst, a, b, dims, letters, (outer, None), options
+            yield name + "'", dst, src, b, a, dims, letters, (None, outer), options
+
+
+def sized(dims, letters, per_cell, outers, size):
+    """Dims with a batch that makes the buffers exceed or fit the caches, or None."""
+    cells = 1
+    for d in dims:
+        cells *= d
+    total = cells * per_cell
+    if letters[0] == "n" and total >= 1 << 16:
+        one = total // dims[0]
+        n = max(1, -(-BEYOND // one) if size == "beyond" else INSIDE // one)
+        grow = lambda outer: outer and [n, *outer[1:]]
+        return [n, *dims[1:]], tuple(map(grow, outers))
+    fits = total * 2 > BEYOND if size == "beyond" else total <= 2 * INSIDE
+    return (dims, outers) if fits else None
+
+
+class Cudnn:
+    """The library under test."""
+
+    def __init__(self, path):
+        self.lib = c.CDLL(path)
+        self.handle = c.c_void_p()
+        self.check(self.lib.cudnnCreate(c.byref(self.handle)))
+
+    @staticmethod
+    def check(status):
+        if status:
+            raise RuntimeError(f"status {status}")
+
+    def descriptor(self, side):
+        desc, rank = c.c_void_p(), len(side.dims)
+        self.check(self.lib.cudnnCreateTensorDescriptor(c.byref(desc)))
+        ints = lambda values: (c.c_int * rank)(*values)
+        if side.block:
+            format_ = FORMAT_BLOCKED + side.block
+            self.check(self.lib.cudnnSetTensorNdDescriptorEx(desc, format_, side.cudnn_type, rank, ints(side.dims)))
+        else:
+            self.check(
+                self.lib.cudnnSetTensorNdDescriptor(desc, side.cudnn_type, rank, ints(side.dims), ints(side.strides))
+            )
+        return desc
+
+    def call(self, src, dst, alpha, beta):
+        scalar = c.c_double if dst.dtype == "f64" else c.c_float
+        a, b = scalar(alpha), scalar(beta)
+        arguments = (
+            self.handle, c.byref(a), self.descriptor(src), c.c_void_p(src.pointer),
+            c.byref(b), self.descriptor(dst), c.c_void_p(dst.pointer),
+        )  # fmt: skip
+        return lambda: self.check(self.lib.cudnnTransformTensor(*arguments))
+
+
+class Dnnl:
+    """oneDNN's reorder through its C interface."""
+
+    def __init__(self, path, include):
+        self.lib, self.include = c.CDLL(path), include
+        self.engine, self.stream = c.c_void_p(), c.c_void_p()
+        self.check(self.lib.dnnl_engine_create(c.byref(self.engine), 1, c.c_size_t(0)))
+        self.check(self.lib.dnnl_stream_create(c.byref(self.stream), self.engine, 1))
+        self.tags = self.read_tags()
+
+        class Version(c.Structure):
+            _fields_ = [("major", c.c_int), ("minor", c.c_int), ("patch", c.c_int)]
+
+        self.lib.dnnl_version.restype = c.POINTER(Version)
+        v = self.lib.dnnl_version().contents
+        self.version = f"{v.major}.{v.minor}.{v.patch}"
+
+    @staticmethod
+    def check(status):
+        if status:
+            raise RuntimeError(f"dnnl status {status}")
+
+    def read_tags(self):
+        """Values of the blocked format tags, asked of the C compiler; they differ between versions."""
+        if not self.include:
+            return {}
+        names = {"nChw8c": "dnnl_nChw8c", "nChw16c": "dnnl_nChw16c", "nChw32c": "dnnl_nChw32c"}
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = pathlib.Path(folder, "tags.c"), pathlib.Path(folder, "tags")
+            prints = "".join(f'printf("%d\\n", (int){value});' for value in names.values())
+            header = "oneapi/dnnl/dnnl_types.h"
+            if not pathlib.Path(self.include, header).exists():
+                header = "dnnl_types.h"
+            source.write_text(f"#include <stdio.h>\n#include <{header}>\nint main(void) {{ {prints} return 0; }}\n")
+            subprocess.run(["cc", f"-I{self.include}", source, "-o", program], check=True)
+            values = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
+        return dict(zip(names, map(int, values)))
+
+    def memory(self, side):
+        desc, memory, rank = c.c_void_p(), c.c_void_p(), len(side.dims)
+        longs = lambda values: (c.c_int64 * 12)(*values)
+        if side.dnnl_type is None:
+            raise RuntimeError("no such type")
+        if side.block:
+            tag = self.tags[side.tag]
+            self.check(self.lib.dnnl_memory_desc_create_with_tag(c.byref(desc), rank, longs(side.dims), side.dnnl_type, tag))
+        else:
+            self.check(
+                self.lib.dnnl_memory_desc_create_with_strides(
+                    c.byref(desc), rank, longs(side.dims), side.dnnl_type, longs(side.strides)
+                )
+            )
+        self.check(self.lib.dnnl_memory_create(c.byref(memory), desc, self.engine, c.c_void_p(side.pointer)))
+        return desc, memory
+
+    def call(self, src, dst, alpha, beta):
+        if (alpha, beta) != (1.0, 0.0):
+            raise RuntimeError("scaled rows are another job")
+        (x_desc, x), (y_desc, y) = self.memory(src), self.memory(dst)
+        primitive_desc, primitive = c.c_void_p(), c.c_void_p()
+        self.check(
+            self.lib.dnnl_reorder_primitive_desc_create(
+                c.byref(primitive_desc), x_desc, self.engine, y_desc, self.engine, None
+            )
+        )
+        self.check(self.lib.dnnl_primitive_create(c.byref(primitive), primitive_desc))
+
+        class Argument(c.Structure):
+            _fields_ = [("which", c.c_int), ("memory", c.c_void_p)]
+
+        arguments = (Argument * 2)(Argument(1, x), Argument(17, y))  # DNNL_ARG_FROM, DNNL_ARG_TO
+
+        def run():
+            self.check(self.lib.dnnl_primitive_execute(primitive, self.stream, 2, arguments))
+            self.check(self.lib.dnnl_stream_wait(self.stream))
+
+        return run
+
+
+def torch_call(src, dst, dims, alpha, beta):
+    if (alpha, beta) != (1.0, 0.0):
+        raise RuntimeError("scaled rows take two calls")
+    block = src.block or dst.block
+    if block and dims[1] % block:
+        raise RuntimeError("a tail takes two calls")
+    x, y = src.view(dims, block), dst.view(dims, block)
+    return lambda: y.copy_(x)
+
+
+def measure(contenders, rounds):
+    """Microseconds per call of each contender: all rounds, in turns."""
+    times = {name: [] for name in contenders}
+    turns = {}
+    for name, call in contenders.items():
+        call()
+        start = time.perf_counter()
+        call()
+        turns[name] = max(1, min(1000, int(1e-3 / (time.perf_counter() - start + 1e-9))))
+    for _ in range(rounds):
+        for name, call in contenders.items():
+            start = time.perf_counter()
+            for _ in range(turns[name]):
+                call()
+            times[name].append((time.perf_counter() - start) / turns[name] * 1e6)
+    return times
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library")
+    parser.add_argument("--libdnnl")
+    parser.add_argument("--include", help="folder of oneDNN's headers, for blocked layouts")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--size", choices=["beyond", "inside", "all"], default="all")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_intermixed_args()
+    threads = int(os.environ.get("CUDNN_SHIM_NUM_THREADS", os.cpu_count() or 1))
+    torch.set_num_threads(threads)
+    cudnn = Cudnn(options.library)
+    dnnl = Dnnl(options.libdnnl, options.include) if options.libdnnl else None
+    print(f"# PyTorch {torch.__version__}, oneDNN {dnnl.version if dnnl else 'not installed'}, threads: {threads}")
+    print(f"# microseconds, best / median of {options.rounds} rounds in turns; last: speed over the faster peer")
+    slower = 0
+    for name, src_type, dst_type, a, b, dims, letters, outers, extra in rows():
+        if options.names and name.rstrip("'") not in options.names and name not in options.names:
+            continue
+        for size in ["beyond", "inside"] if options.size == "all" else [options.size]:
+            per_cell = sum(torch.empty(0, dtype=TYPES[t][0]).element_size() for t in (src_type, dst_type))
+            chosen = sized(dims, letters, per_cell, outers, size)
+            if not chosen:
+                continue
+            extents, (src_outer, dst_outer) = chosen
+            src = Side(src_type, a, extents, letters, src_outer)
+            dst = Side(dst_type, b, extents, letters, dst_outer)
+            alpha, beta = float(extra.get("alpha", 1)), float(extra.get("beta", 0))
+            contenders = {"ours": cudnn.call(src, dst, alpha, beta)}
+            makers = {"torch": lambda: torch_call(src, dst, extents, alpha, beta)}
+            if dnnl:
+                makers["onednn"] = lambda: dnnl.call(src, dst, alpha, beta)
+            for peer, make in makers.items():
+                try:
+                    contenders[peer] = make()
+                except (RuntimeError, KeyError):
+                    pass
+            times = measure(contenders, options.rounds)
+            best = {who: min(t) for who, t in times.items()}
+            shown = lambda who: f"{best[who]:9.1f} /{statistics.median(times[who]):9.1f}" if who in best else f"{'-':>20}"
+            peers = [best[who] for who in best if who != "ours"]
+            ratio = f"{min(peers) / best['ours']:6.2f}" if peers else "     -"
+            slower += bool(peers) and min(peers) < best["ours"]
+            title = f"{name:15} {src_type}->{dst_type} {a}->{b} {'x'.join(map(str, extents))} {size}"
+            print(f"{title:72} ours {shown('ours')}  torch {shown('torch')}  onednn {shown('onednn')}  {ratio}", flush=True)
+    print(f"# slower than the faster peer in {slower} rows")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

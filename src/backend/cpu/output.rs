@@ -1,0 +1,88 @@
+//! The last step of a buffered kernel: contiguous source cells become contiguous destination cells, converted on the
+//! way, through the caches or past them.
+
+use std::mem::MaybeUninit;
+
+use super::shape::Shape;
+use super::stream::{self, LINE, STREAMING_BYTES, Stream};
+use super::{Machine, row};
+use crate::ops::Scaling;
+
+/// Bytes converted at a time before they are streamed: little of the first-level cache.
+const STAGE_BYTES: usize = 4 << 10;
+
+/// How results of one transform reach the destination.
+#[derive(Clone, Copy)]
+pub(super) struct Output {
+    row: row::Row,
+    scaling: Scaling,
+    stream: Option<Stream>,
+    is_move: bool,
+    dst_cell: usize,
+    src_cell: usize,
+    /// Scalars per cell: merged cells are moved, not converted.
+    merged: usize,
+}
+
+/// Whether results of this size are better written past the caches: not if the destination is read as well.
+pub(super) fn streams(shape: &Shape) -> bool {
+    shape.bytes() >= STREAMING_BYTES && shape.transform.scaling.beta == 0.0
+}
+
+impl Output {
+    /// Results are streamed if that is [better](streams) and possible.
+    pub fn new(shape: &Shape, machine: Machine) -> Self {
+        let scaling = shape.transform.scaling;
+        Output {
+            row: row::row(shape.transform, machine.isa),
+            scaling,
+            stream: stream::stream(machine.isa).filter(|_| streams(shape)),
+            is_move: shape.is_move(),
+            dst_cell: shape.dst_cell,
+            src_cell: shape.src_cell,
+            merged: shape.dst_cell / shape.transform.dst.size(),
+        }
+    }
+
+    /// The same, but through the caches: for pieces too short to have many whole lines.
+    pub fn through_caches(self) -> Self {
+        Output { stream: None, ..self }
+    }
+
+    /// Whether results bypass the caches.
+    pub fn streams(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// `dst[i] = convert(alpha * src[i] + beta * dst[i])` for `n` cells.
+    ///
+    /// # Safety
+    /// As for [`row::Row`].
+    pub unsafe fn write(&self, dst: *mut u8, src: *const u8, n: usize) {
+        let Some(stream) = self.stream else {
+            // SAFETY: handed on.
+            return unsafe { (self.row)(dst, src, n * self.merged, self.scaling) };
+        };
+        if self.is_move {
+            // SAFETY: handed on.
+            return unsafe { stream(dst, src, n * self.dst_cell) };
+        }
+        #[repr(align(64))]
+        struct Stage([MaybeUninit<u8>; STAGE_BYTES]);
+        let mut stage = Stage([MaybeUninit::uninit(); STAGE_BYTES]);
+        let stage = stage.0.as_mut_ptr().cast::<u8>();
+        // The first piece ends on a line, so that every later one starts on one.
+        let mut piece = (STAGE_BYTES - (LINE - stream::to_line(dst)) % LINE) / self.dst_cell;
+        let mut done = 0;
+        while done < n {
+            piece = piece.min(n - done);
+            // SAFETY: the piece lies inside the n cells, and its results inside the stage.
+            unsafe {
+                (self.row)(stage, src.add(done * self.src_cell), piece, self.scaling);
+                stream(dst.add(done * self.dst_cell), stage, piece * self.dst_cell);
+            }
+            done += piece;
+            piece = STAGE_BYTES / self.dst_cell;
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The static library: one object that shows the interface and nothing else, so that it links in any order and
+//! beside any other archive that has Rust's standard library in it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::api::Api;
+use crate::{shell, tables, tools};
+
+/// Makes the archive `to` of the archive `from` that cargo built.
+pub fn make(api: Api, from: &Path, to: &Path, release: bool) -> Result<()> {
+    if !shell::on_path("objcopy") || !shell::on_path("ar") {
+        bail!("binutils are missing; install them: apt-get install binutils");
+    }
+    let folder = shell::target().join("archive").join(api.major());
+    fs::create_dir_all(&folder)?;
+    let symbols = symbols(api)?;
+    // Response files, for hundreds of symbols make long command lines.
+    let (keep, undefined) = (folder.join("keep.txt"), folder.join("undefined.txt"));
+    fs::write(&keep, symbols.iter().map(|symbol| format!("{symbol}\n")).collect::<String>())?;
+    fs::write(&undefined, symbols.iter().map(|symbol| format!("-Wl,-u,{symbol}\n")).collect::<String>())?;
+    let (whole, object) = (folder.join("whole.o"), folder.join("cudnn.o"));
+    shell::run(
+        Command::new(tools::c_compiler()?)
+            .args(["-r", "-nostdlib", "-fuse-ld=bfd", "-Wl,--gc-sections"])
+            .arg(format!("@{}", undefined.display()))
+            .arg(from)
+            .arg("-o")
+            .arg(&whole),
+    )?;
+    let mut objcopy = Command::new("objcopy");
+    // Several modules' LLVM bitcode in one section can no longer be read, and tools with an LLVM plugin try.
+    objcopy.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]);
+    if release {
+        objcopy.arg("--strip-debug");
+    }
+    objcopy.arg(format!("--keep-global-symbols={}", keep.display()));
+    shell::run(objcopy.arg(&whole).arg(&object))?;
+    if to.exists() {
+        fs::remove_file(to)?;
+    }
+    shell::run(Command::new("ar").arg("rcs").arg(to).arg(&object))
+}
+
+/// Every symbol of the interface.
+fn symbols(api: Api) -> Result<Vec<String>> {
+    let (original, restored) = match api {
+        Api::Eight => ("symbols_v8", &["functions_v7_only"][..]),
+        Api::Nine => ("symbols", &["functions_v8_only", "functions_v7_only"][..]),
+    };
+    let mut symbols: Vec<String> = tables::read(original)?.iter().map(|row| row["symbol"].clone()).collect();
+    for table in restored {
+        symbols.extend(tables::read(table)?.iter().map(|row| row["name"].clone()));
+    }
+    Ok(symbols)
+}
