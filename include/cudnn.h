@@ -3192,7 +3192,7 @@ cudnnStatus_t cudnnGetReductionIndicesSize(cudnnHandle_t handle,
                                            cudnnTensorDescriptor_t cDesc,
                                            size_t *sizeInBytes);
 
-/** Bytes of workspace to hand to cudnnReduceTensor: 16. */
+/** Bytes of workspace to hand to cudnnReduceTensor, at least 16; the same for every core, and found without a GPU. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetReductionWorkspaceSize(cudnnHandle_t handle,
                                              cudnnReduceTensorDescriptor_t reduceTensorDesc,

@@ -2568,7 +2568,7 @@ cudnnStatus_t cudnnGetReductionIndicesSize(cudnnHandle_t handle,
                                            cudnnTensorDescriptor_t cDesc,
                                            size_t *sizeInBytes);
 
-/** Bytes of workspace to hand to cudnnReduceTensor: 16. */
+/** Bytes of workspace to hand to cudnnReduceTensor, at least 16; the same for every core, and found without a GPU. */
 cudnnStatus_t cudnnGetReductionWorkspaceSize(cudnnHandle_t handle,
                                              cudnnReduceTensorDescriptor_t reduceTensorDesc,
                                              cudnnTensorDescriptor_t aDesc,

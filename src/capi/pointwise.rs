@@ -19,8 +19,9 @@ use crate::ops::{FillPlan, Number, OpPlan, op::Factors};
 /// coordinate of C, so a bias is A of 1 x C x 1 x 1. `alpha` and `beta` point to host `double` if C is DOUBLE, else to
 /// `float`. It is computed in float, in double for DOUBLE, INT32 and INT64, and rounded once, to nearest even;
 /// integers saturate. The pointers point to the element of coordinates 0, on the host for the CPU core; they need no
-/// more alignment than one element. They may overlap or be equal: the result is as if all of A were read first. With
-/// beta = 0, C is never read; with alpha = 0, A is not. Padding channels of a blocked C are written as zero.
+/// more alignment than one element. They may overlap or be equal: the result is as if all of A were read first; the
+/// CUDA core refuses it with NOT_SUPPORTED unless every element is its own source. With beta = 0, C is never read; with
+/// alpha = 0, A is not. Padding channels of a blocked C are written as zero.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
 /// off its element's alignment; BAD_PARAM if types or ranks differ, a dimension of A is neither 1 nor that of C, or C
@@ -78,8 +79,9 @@ pub unsafe extern "C" fn cudnnAddTensor(
 /// rounded once to the type of C; integers saturate and take NaN as 0. The factors point to host `double` if the
 /// computation type is DOUBLE, else to `float`. MIN and MAX of a NaN and a number are the number or NaN, as the
 /// descriptor says; -0 is less than 0. With beta = 0, C is never read; a term of ADD whose factor is 0 is left out and
-/// its operand not read. A and B may overlap C or be C: the result is as if all of them were read first. Padding
-/// channels of a blocked C are written as zero.
+/// its operand not read. A and B may overlap C or be C: the result is as if all of them were read first; the CUDA core
+/// refuses it with NOT_SUPPORTED unless every element is its own operand. Padding channels of a blocked C are written
+/// as zero.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
 /// off its element's alignment; BAD_PARAM if the types of A and B differ or are a combination that the original

@@ -7,7 +7,7 @@ use cudnn::desc::{
     ReduceOp,
 };
 use cudnn::dtype::DataType;
-use cudnn::error::Result;
+use cudnn::error::{Error, Result};
 use cudnn::exec::{Buffers, Context, Names, OpBuffers, ReduceBuffers};
 use cudnn::mode::Mode;
 use cudnn::ops::add::{self, AddPlan};
@@ -16,7 +16,7 @@ use cudnn::ops::reduce::workspace_size;
 use cudnn::ops::{FillPlan, Number, OpPlan, ReducePlan, Scaling};
 
 use crate::cores::{Cores, FAR, PLAIN, SIZES, plain};
-use crate::double::Memory;
+use crate::double::{self, Memory};
 use crate::tensors::{Tensor, Words, format, packed, strided};
 
 const FACTORS: [f64; 5] = [1.0, 0.0, -0.75, 2.5, 1.0];
@@ -444,7 +444,46 @@ fn reductions(cores: &mut Cores) {
     }
 }
 
-/// Everything above.
+/// What needs a copy of an operand is refused with a sentence, and nothing is written.
+#[test]
+fn overlaps_are_refused() {
+    double::run(&[("CUDNN_SHIM_CHECK", "1")], || {
+        let mut cores = Cores::new();
+        let (rows, columns) =
+            (strided(DataType::Float, &[5, 7], &[7, 1]), strided(DataType::Float, &[5, 7], &[1, 5]));
+        let bytes = cores.rng.bytes(rows.size() + 64);
+        let memory = Memory::new(&bytes);
+        let at: *mut u8 = memory.pointer().wrapping_byte_add(rows.base()).cast();
+        let rule = OpTensorDescriptor::default();
+        let factors = Factors { alpha: [1.0, 1.0], beta: 0.0 };
+        let refuse = |outcome: Result<()>, names: &str| {
+            let error = outcome.expect_err("an overlap");
+            assert!(matches!(error, Error::Unsupported(_)) && error.to_string().contains(names), "{error}");
+            assert!(memory.read() == bytes, "nothing is written");
+        };
+        for (a, b, shift, names) in [
+            (columns, rows, 0, "A and C overlap"),
+            (rows, columns, 0, "B and C overlap"),
+            (rows, rows, 4, "A and C overlap"),
+        ] {
+            let plan = OpPlan::new(&rule, [&a.desc, &b.desc, &rows.desc], factors, false, Mode::Extended)
+                .expect("a plan");
+            let buffers = OpBuffers { c: at, operands: [at.wrapping_byte_add(shift).cast_const(); 2] };
+            // SAFETY: all of the spans lie in one allocation of the device.
+            refuse(unsafe { cores.cuda.op(&plan, buffers) }, names);
+        }
+        let sums = strided(DataType::Float, &[5, 1], &[1, 1]);
+        let rule = ReduceDescriptor::default();
+        let plan =
+            ReducePlan::new(&rule, &rows.desc, &sums.desc, Scaling::MOVE, Mode::Extended).expect("a plan");
+        let buffers =
+            ReduceBuffers { a: at.cast_const(), c: at, indices: std::ptr::null_mut(), workspace: (0, 0) };
+        // SAFETY: as above.
+        refuse(unsafe { cores.cuda.reduce(&plan, buffers) }, "A and C overlap");
+    });
+}
+
+/// Every problem of this file.
 pub fn all(cores: &mut Cores) {
     biases(cores);
     fills(cores);

@@ -41,7 +41,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    fn new() -> Cores {
+    pub fn new() -> Cores {
         double::use_device(0);
         let cuda = Context::create().expect("a handle");
         assert!(cuda.core_name().starts_with("cuda"), "{}", cuda.core_name());

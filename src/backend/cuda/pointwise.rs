@@ -158,8 +158,8 @@ fn vectored(problem: &Pointwise, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
         return Ok(false);
     }
     let mut splats = 0;
-    for k in 0..=problem.function.arity() {
-        let strides = outer.iter().fold(start[k], |all, axis| all | axis.strides[k].unsigned_abs());
+    for (k, &start) in start.iter().enumerate().take(1 + problem.function.arity()) {
+        let strides = outer.iter().fold(start, |all, axis| all | axis.strides[k].unsigned_abs());
         match inner.strides[k] {
             0 if k > 0 => splats |= 1 << k,
             step if step == size && strides.is_multiple_of(VECTOR) => {}
