@@ -193,6 +193,9 @@ fn the_c_boundary_and_the_driver_have_one_place_each() {
             }
             // The driver's entry points are C functions too: called there, never defined.
             let boundary = source.layer() == Some("capi");
+            if line.contains("\"cudnn8\"") && !boundary {
+                violations.push(format!("{}:{at}: versions 8 and 9 differ outside src/capi/", source.path));
+            }
             if line.contains("no_mangle") && !boundary {
                 violations.push(format!("{}:{at}: a C name outside src/capi/", source.path));
             }
@@ -208,6 +211,7 @@ fn the_c_boundary_and_the_driver_have_one_place_each() {
             ("src/backend/cuda/module.rs", "use cudarc::driver;"),
             ("src/exec/context.rs", "pub extern \"C\" fn f() {}"),
             ("src/backend/cuda/driver.rs", "#[unsafe(no_mangle)]"),
+            ("src/desc/tensor.rs", "#[cfg(feature = \"cudnn8\")]"),
         ],
         &[
             (
