@@ -227,7 +227,7 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     let mut rng = Rng(2);
     let pixels = 301 * 307;
     type Loops<'a> = &'a [(i64, i64, i64)];
-    let shapes: [(&str, Loops); 8] = [
+    let shapes: [(&str, Loops); 10] = [
         ("copy", &[(300_007, 1, 1)]),
         ("repeat", &[(101, 3001, 1), (3001, 1, 0)]),
         ("repeat", &[(3001, 101, 0), (101, 1, 1)]),

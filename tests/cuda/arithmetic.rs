@@ -267,7 +267,7 @@ fn fills(cores: &mut Cores) {
         cores.fill(near, &FillPlan::set(&near.desc, Number::Integer(-7), Mode::Extended).expect("a plan"));
         let far = strided(DataType::Int8, &[2, 3, width], &[96 * width, FAR, 1]);
         let plan = |y: &Tensor| FillPlan::set(&y.desc, Number::Integer(-7), Mode::Extended).expect("a plan");
-        cores.into_far(far, near, &|context, y, is_far| {
+        cores.solve_far(far, near, &|context, y, is_far| {
             // SAFETY: the buffer holds the tensor's whole span.
             unsafe { context.fill(&plan(if is_far { &far } else { &near }), y, "y") }
         });
@@ -343,7 +343,7 @@ fn functions(cores: &mut Cores) {
                 OpPlan::new(&rule, [&near.desc, &near.desc, &c.desc], factors, false, Mode::Extended)
                     .expect("a plan")
             });
-            cores.into_far(far, near, &|context, y, is_far| {
+            cores.solve_far(far, near, &|context, y, is_far| {
                 let from = if is_far { device.pointer().cast_const().cast() } else { held.address() };
                 let from = from.wrapping_byte_add(near.base());
                 // SAFETY: all buffers hold their tensors' whole spans.
@@ -356,7 +356,7 @@ fn functions(cores: &mut Cores) {
 impl Cores {
     /// Runs a call on the CUDA core into a tensor too long for this machine's memory, of which only a few pages are
     /// touched, and brings it back as `near`, which the CPU core writes at once.
-    fn into_far(&mut self, far: Tensor, near: Tensor, call: &dyn Fn(&Context, *mut u8, bool) -> Result<()>) {
+    fn solve_far(&mut self, far: Tensor, near: Tensor, call: &dyn Fn(&Context, *mut u8, bool) -> Result<()>) {
         let before = vec![0xff; near.size()];
         let mut want = Words::new(&before);
         call(&self.cpu, want.address_mut().wrapping_byte_add(near.base()), false).expect("the CPU core");
