@@ -4,6 +4,7 @@
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
 //!  copy.rs rows.rs interleave.rs transpose.rs strided.rs fill.rs    the candidates
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
+//!  output.rs   from a buffer to the destination           stream.rs stores past the caches
 //!  grid.rs     the loops around a kernel                  threads.rs  isa.rs  machine.rs
 //! ```
 
