@@ -278,7 +278,7 @@ fn product(dst: &Layout, src: &Layout, sides: &[Side], emit: &mut dyn FnMut(Loop
     match blocked {
         None => emit(outer),
         Some((count, d, s)) => {
-            layout::segments(count, d, s, &mut |piece| emit(outer.times(&piece).times(&inner)));
+            layout::segments(count, [d, s], &mut |piece| emit(outer.times(&piece).times(&inner)));
         }
     }
 }
