@@ -1,8 +1,5 @@
 //! Choosing a core when a handle is created, and running plans on it.
 
-use std::ffi::OsString;
-use std::sync::OnceLock;
-
 use super::staging::{self, Staged};
 use crate::backend::cuda::plan::Pointers;
 use crate::backend::cuda::{Cuda, Driver, Names, Unavailable};
@@ -48,8 +45,7 @@ impl Context {
     /// # Errors
     /// Not initialized if the core asked for is not available, fails or is unknown.
     pub fn create() -> Result<Self> {
-        static CHOICE: OnceLock<OsString> = OnceLock::new();
-        let choice = CHOICE.get_or_init(|| std::env::var_os("CUDNN_SHIM_BACKEND").unwrap_or_default());
+        let choice = std::env::var_os("CUDNN_SHIM_BACKEND").unwrap_or_default();
         let cuda = |driver| {
             // Whatever the driver says, what it means for the caller is that there is no handle.
             Cuda::create(driver)
