@@ -77,7 +77,12 @@ impl Emitter<'_, '_> {
     fn whole(&mut self) {
         let TransformPlan { dst, src, types, scaling, .. } = self.plan;
         if dst.split.is_some() || src.split.is_some() {
-            return layout::nests([dst, src], &mut |nest| self.transform(nest));
+            let mut sides = Sides::default();
+            for (side, &extent) in sides.iter_mut().zip(dst.dims.iter()) {
+                let steps = Steps { start: 0, step: 1 };
+                *side = Side { count: extent, dst: steps, src: steps };
+            }
+            return self.transform_box(&sides);
         }
         // Built where it is used: small calls notice each time that a nest is copied.
         let nest = LoopNest::new(&[], [0, 0]);
