@@ -80,9 +80,13 @@ static void lies(void) {
     BAD(cudnnReduceTensor(handle, reduce, index, sizeof index - 1, workspace, workspace_size, &one, tensor, x, &zero,
                           reduced, y));
     BAD(cudnnReduceTensor(handle, reduce, index, 0, workspace, workspace_size, &one, tensor, x, &zero, reduced, y));
+    /* A workspace may be missing, but one that is given is as large as was asked for. */
+    BAD(cudnnReduceTensor(handle, reduce, index, sizeof index, workspace, workspace_size - 1, &one, tensor, x, &zero,
+                          reduced, y));
     free(workspace);
     CHECK(all_filled(index, sizeof index));
     CHECK(all_filled(y, sizeof y));
+    OK(cudnnReduceTensor(handle, reduce, index, sizeof index, NULL, 0, &one, tensor, x, &zero, reduced, y));
     OK(cudnnDestroyTensorDescriptor(reduced));
 }
 

@@ -95,16 +95,15 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
 /// If the descriptor asks for indices, MIN, MAX and AMAX write for every element of C, in row-major order of its
 /// dimensions, the position of the result among the reduced elements, row-major over the reduced dimensions, the
 /// first one of equals. Other operations write none; without them `indices` and `indicesSizeInBytes` are ignored. On
-/// the CUDA core `indices` and `workspace` are device memory; a workspace below the queried size, also NULL, only costs
-/// time. The CPU core does not touch it. The CUDA core refuses A and C that overlap, unless nothing is reduced and each
+/// the CUDA core `indices` and `workspace` are device memory; a workspace of NULL only costs time. The CPU core does not touch it. The CUDA core refuses A and C that overlap, unless nothing is reduced and each
 /// element lies in its own place, with NOT_SUPPORTED.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer off
 /// its element's alignment; BAD_PARAM if ranks differ, a dimension of C is neither that of A nor 1, or the types are a
 /// combination that the original refuses so; NOT_SUPPORTED for NCHW_VECT_C of a type of one channel and for index types
 /// that cannot count the reduced elements; BAD_PARAM if C repeats an address through stride 0 or the indices are NULL
-/// or too small. In strict mode BAD_PARAM for 2 dimensions, where nothing is reduced, and for a workspace or indices
-/// below the queried size; NOT_SUPPORTED for other types (observed on 9.27.0). A failing call writes nothing.
+/// or too small, or a workspace that is not NULL is below the queried size. In strict mode BAD_PARAM for 2 dimensions,
+/// where nothing is reduced, and for any workspace or indices below the queried size; NOT_SUPPORTED for other types (observed on 9.27.0). A failing call writes nothing.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `A` is NULL or valid for reads of the whole span of `aDesc`,
@@ -142,12 +141,12 @@ pub unsafe extern "C" fn cudnnReduceTensor(
             arg::data(C, c.data_type().scalar().size(), "C")?;
             let mode = Mode::current();
             let plan = ReducePlan::new(&desc, &a, &c, scaling, mode)?;
+            // None is needed, but one that is given has the size that was asked for.
+            if mode.is_strict() || !workspace.is_null() {
+                let needed = workspace_size(&desc, &a, &c, mode);
+                check_size("workspaceSizeInBytes", workspaceSizeInBytes, needed)?;
+            }
             if mode.is_strict() {
-                check_size(
-                    "workspaceSizeInBytes",
-                    workspaceSizeInBytes,
-                    workspace_size(&desc, &a, &c, mode),
-                )?;
                 check_size("indicesSizeInBytes", indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?)?;
             }
             if plan.indices_bytes() > 0 {
@@ -155,8 +154,7 @@ pub unsafe extern "C" fn cudnnReduceTensor(
                 arg::required(indices, "indices")?;
             }
             log::information(format_args!("cudnnReduceTensor: {plan}"));
-            let room = if workspace.is_null() { 0 } else { workspaceSizeInBytes };
-            let workspace = (workspace.addr(), room);
+            let workspace = (workspace.addr(), if workspace.is_null() { 0 } else { workspaceSizeInBytes });
             let buffers = ReduceBuffers { a: A.cast(), c: C.cast(), indices: indices.cast(), workspace };
             // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
             // the plan's; the indices are large enough.
