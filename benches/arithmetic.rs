@@ -1,7 +1,7 @@
 //! Element-wise operations and reductions as ratios to a copy and a fill of the same traffic, on as many threads.
 //!
 //! `cargo bench --bench arithmetic`: one row per problem; `ratio` is its time over that of the faster of a copy and a fill
-//! that move as many bytes. The target is 1.15, and NHWC within 1.1 of NCHW.
+//! that move as many bytes; words after `--` choose the rows whose names hold all of them. The target is 1.15, and NHWC within 1.1 of NCHW.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,21 +17,24 @@ use cudnn::ops::{FillPlan, Number, OpPlan, Problem, ReducePlan, Scaling};
 
 const DIMS: [i64; 4] = [16, 256, 64, 64];
 const BYTES: usize = 64 << 20;
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 41;
 
 fn tensor(format: Format, dims: &[i64]) -> TensorDescriptor {
     TensorDescriptor::with_format(DataType::Float, format, 4, dims, Mode::Extended).expect("valid")
 }
 
-/// The shortest of several runs, in seconds.
-fn time(mut body: impl FnMut()) -> f64 {
-    (0..ROUNDS)
-        .map(|_| {
+/// Seconds per run of every body, sorted: all rounds in turns, so that whatever else runs on the machine meets all.
+fn times<const N: usize>(mut bodies: [&mut dyn FnMut(); N]) -> [Vec<f64>; N] {
+    let mut times: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
+    for _ in 0..ROUNDS {
+        for (body, times) in bodies.iter_mut().zip(&mut times) {
             let start = Instant::now();
             body();
-            start.elapsed().as_secs_f64()
-        })
-        .fold(f64::INFINITY, f64::min)
+            times.push(start.elapsed().as_secs_f64());
+        }
+    }
+    times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    times
 }
 
 /// `body(first, len)` on every thread's part of `BYTES`.
@@ -61,35 +64,35 @@ fn main() {
     let mut memory: Vec<Vec<f32>> = (0..3).map(|k| vec![k as f32 + 0.5; BYTES / 4]).collect();
     let [a, b, c] = [0, 1, 2].map(|k| Pointer(memory[k].as_mut_ptr().cast()));
     let bias = vec![0.0_f32; 256];
-    let copy = time(|| {
+    let mut copy = || {
         divided(|i, n| {
             // SAFETY: parts of different buffers.
             unsafe { c.at(i).copy_from_nonoverlapping(a.at(i), n) }
         })
-    }) / (2 * BYTES) as f64;
-    let fill = time(|| {
+    };
+    let mut fill = || {
         divided(|i, n| {
             // SAFETY: a part of the buffer; any byte will do in a float.
             unsafe { c.at(i).write_bytes(1, n) }
         })
-    }) / BYTES as f64;
-    println!(
-        "copy {:.1} GB/s, fill {:.1} GB/s, {} threads",
-        1e-9 / copy,
-        1e-9 / fill,
-        Machine::host().threads
-    );
-    println!("{:<28}{:>9}{:>9}{:>9}{:>9}", "problem", "ms", "GB/s", "ratio", "of copy");
-    let row = |name: &str, traffic: usize, body: &mut dyn FnMut()| {
-        let seconds = time(body);
-        let per_byte = seconds / traffic as f64;
-        println!(
-            "{name:<28}{:>9.2}{:>9.1}{:>9.2}{:>9.2}",
-            seconds * 1e3,
-            1e-9 / per_byte,
-            per_byte / copy.min(fill),
-            per_byte / copy
-        );
+    };
+    println!("{} threads, best / median of {ROUNDS} rounds in turns", Machine::host().threads);
+    println!("{:<26}{:>15}{:>15}{:>15}{:>15}", "problem", "ms", "copy, ms", "fill, ms", "ratio");
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let mut row = |name: &str, traffic: usize, body: &mut dyn FnMut()| {
+        if !wanted.iter().all(|word| name.contains(word.as_str())) {
+            return;
+        }
+        let [body, copy, fill] = times([body, &mut copy, &mut fill]);
+        // Milliseconds for the traffic of the row.
+        let scaled = |times: &[f64], bytes: usize| {
+            [times[0], times[ROUNDS / 2]].map(|s| s * 1e3 * traffic as f64 / bytes as f64)
+        };
+        let (ours, copy, fill) = (scaled(&body, traffic), scaled(&copy, 2 * BYTES), scaled(&fill, BYTES));
+        let ratio = [0, 1].map(|k| ours[k] / copy[k].min(fill[k]));
+        print!("{name:<26}");
+        [ours, copy, fill, ratio].iter().for_each(|[best, median]| print!("{best:>8.2} /{median:>5.2}"));
+        println!();
     };
     for (format, name) in [(Format::Nchw, "nchw"), (Format::Nhwc, "nhwc")] {
         let full = tensor(format, &DIMS);

@@ -14,6 +14,8 @@ pub(super) trait Real:
     const ONE: Self;
     const INFINITY: Self;
     const NAN: Self;
+    /// What every number intersects with to itself.
+    const ALL_BITS: Self;
     fn root(self) -> Self;
     fn magnitude(self) -> Self;
     fn negative(self) -> Self;
@@ -39,6 +41,7 @@ macro_rules! real {
             const ONE: Self = 1.0;
             const INFINITY: Self = <$T>::INFINITY;
             const NAN: Self = <$T>::from_bits(!0 >> 1);
+            const ALL_BITS: Self = <$T>::from_bits(!0);
             #[inline(always)]
             fn canonical(self) -> Self {
                 let magnitude = <$T>::to_bits(self) & (!0 >> 1);
@@ -90,35 +93,23 @@ pub(super) use with_real;
 /// The smaller number, the negative one of two zeros.
 #[inline(always)]
 pub(super) fn minimum<T: Real, const PROPAGATE: bool>(a: T, b: T) -> T {
+    let smaller = of_nans::<T, PROPAGATE>(a, b, if a < b { a } else { b });
     // Equal numbers have equal bits, but for zeros, of which the union is the negative one.
-    let smaller = if a < b {
-        a
-    } else if b < a {
-        b
-    } else {
-        a.union(b)
-    };
-    of_nans::<T, PROPAGATE>(a, b, smaller)
+    smaller.union(if a == b { a } else { T::ZERO })
 }
 
 /// The larger number, the positive one of two zeros.
 #[inline(always)]
 pub(super) fn maximum<T: Real, const PROPAGATE: bool>(a: T, b: T) -> T {
-    let larger = if a > b {
-        a
-    } else if b > a {
-        b
-    } else {
-        a.intersection(b)
-    };
-    of_nans::<T, PROPAGATE>(a, b, larger)
+    let larger = of_nans::<T, PROPAGATE>(a, b, if a > b { a } else { b });
+    larger.intersection(if a == b { a } else { T::ALL_BITS })
 }
 
+/// What a comparison chose, which is `b` if either is a NaN, unless the rule wants the other one.
 #[inline(always)]
-fn of_nans<T: Real, const PROPAGATE: bool>(a: T, b: T, number: T) -> T {
-    let (if_a, if_b) = if PROPAGATE { (a, b) } else { (b, a) };
-    let number = if b.is_nan() { if_b } else { number };
-    if a.is_nan() { if_a } else { number }
+fn of_nans<T: Real, const PROPAGATE: bool>(a: T, b: T, chosen: T) -> T {
+    let wants_a = if PROPAGATE { a.is_nan() } else { b.is_nan() };
+    if wants_a { a } else { chosen }
 }
 
 /// A function of two operands as a type, so that each becomes a loop of its own.
@@ -189,15 +180,18 @@ pub(super) fn element<T: Real, F: Map2, const ADD: bool>(a: T, b: T, old: T, [p,
 
 /// A reduction as a type: what an element counts as, how two are joined, and what joins without effect.
 pub(super) trait Fold {
+    /// Whether the order of joins makes no difference to any bit of the result.
+    const ANY_ORDER: bool;
     fn map<T: Real>(x: T) -> T;
     fn join<T: Real>(x: T, y: T) -> T;
     fn identity<T: Real>() -> T;
 }
 
 macro_rules! folds {
-    ($($name:ident |$x:ident| $map:expr, |$a:ident, $b:ident| $join:expr, $identity:expr;)*) => {$(
+    ($($name:ident $any:literal |$x:ident| $map:expr, |$a:ident, $b:ident| $join:expr, $identity:expr;)*) => {$(
         pub(super) struct $name;
         impl Fold for $name {
+            const ANY_ORDER: bool = $any;
             #[inline(always)]
             fn map<T: Real>($x: T) -> T {
                 $map
@@ -215,17 +209,17 @@ macro_rules! folds {
 }
 
 folds! {
-    Sum |x| x, |a, b| a + b, T::ZERO.negative();
-    AbsSum |x| x.magnitude(), |a, b| a + b, T::ZERO.negative();
-    SquareSum |x| x * x, |a, b| a + b, T::ZERO.negative();
-    Product |x| x, |a, b| a * b, T::ONE;
-    ProductNoZeros |x| if x == T::ZERO { T::ONE } else { x }, |a, b| a * b, T::ONE;
-    LeastNumber |x| x, |a, b| minimum::<T, false>(a, b), T::NAN;
-    LeastOrNan |x| x, |a, b| minimum::<T, true>(a, b), T::INFINITY;
-    GreatestNumber |x| x, |a, b| maximum::<T, false>(a, b), T::NAN;
-    GreatestOrNan |x| x, |a, b| maximum::<T, true>(a, b), T::INFINITY.negative();
-    AbsGreatestNumber |x| x.magnitude(), |a, b| maximum::<T, false>(a, b), T::NAN;
-    AbsGreatestOrNan |x| x.magnitude(), |a, b| maximum::<T, true>(a, b), T::INFINITY.negative();
+    Sum false |x| x, |a, b| a + b, T::ZERO.negative();
+    AbsSum false |x| x.magnitude(), |a, b| a + b, T::ZERO.negative();
+    SquareSum false |x| x * x, |a, b| a + b, T::ZERO.negative();
+    Product false |x| x, |a, b| a * b, T::ONE;
+    ProductNoZeros false |x| if x == T::ZERO { T::ONE } else { x }, |a, b| a * b, T::ONE;
+    LeastNumber true |x| x, |a, b| minimum::<T, false>(a, b), T::NAN;
+    LeastOrNan true |x| x, |a, b| minimum::<T, true>(a, b), T::INFINITY;
+    GreatestNumber true |x| x, |a, b| maximum::<T, false>(a, b), T::NAN;
+    GreatestOrNan true |x| x, |a, b| maximum::<T, true>(a, b), T::INFINITY.negative();
+    AbsGreatestNumber true |x| x.magnitude(), |a, b| maximum::<T, false>(a, b), T::NAN;
+    AbsGreatestOrNan true |x| x.magnitude(), |a, b| maximum::<T, true>(a, b), T::INFINITY.negative();
 }
 
 /// Runs `$body` with `$F` bound to the type of a [`Reduction`].

@@ -10,8 +10,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use self::sequence::{Blocks, Loader, Steps};
-use self::tree::{Kernels, Lanes, Subtrees};
+use self::sequence::{Blocks, Loader, ROW_BYTES, Steps, prefetch};
+use self::tree::{GROUP, Kernels, Lanes, Subtrees};
 use super::strided::copy_strided;
 use super::{Machine, row, threads};
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
@@ -24,9 +24,6 @@ const THREADING_BYTES: usize = 256 << 10;
 
 /// Tasks per thread, so that a thread that was held up leaves work to the others.
 const TASKS_PER_THREAD: usize = 4;
-
-/// Bytes of one row of numbers: long enough for memory to stream, while the lanes of a block, 32 rows, stay close.
-const ROW_BYTES: usize = 1024;
 
 /// Blocks per chunk at least.
 const CHUNK_BLOCKS: usize = 16;
@@ -92,6 +89,8 @@ struct Task<'a, T, F> {
 /// What one thread needs for its tiles.
 struct Workspace<T> {
     blocks: Box<Blocks>,
+    /// Where the rows of a block are.
+    offsets: Vec<isize>,
     lanes: Lanes<T>,
     subtrees: Subtrees<T>,
     values: Vec<T>,
@@ -224,6 +223,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     fn workspace(&self) -> Workspace<T> {
         Workspace {
             blocks: Box::new(Blocks::new()),
+            offsets: Vec::with_capacity(Reduce::BLOCK),
             lanes: Lanes::new(self.width),
             subtrees: Subtrees::new(if self.by_rows { self.width } else { 1 }),
             values: vec![T::ZERO; self.width],
@@ -262,23 +262,36 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     /// # Safety
     /// The elements are readable.
     unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T>) {
-        let Workspace { blocks, lanes, subtrees, values, .. } = work;
+        let Workspace { blocks, offsets, lanes, subtrees, values, .. } = work;
         let start = self.places.src.wrapping_offset(tile.src);
         let block_ranges =
             range.clone().step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(range.end));
         if self.by_rows {
+            let row_bytes =
+                if self.src_step() == self.loader.cell as isize { tile.width * self.loader.cell } else { 0 };
             subtrees.clear();
             for block in block_ranges {
-                let mut i = 0;
-                self.steps.each(block, |offset, _| {
-                    // SAFETY: a row of elements that the caller promises; the lane has room for its numbers.
-                    unsafe {
-                        let from = start.wrapping_offset(offset);
-                        let row = self.loader.row::<T>(from, self.src_step(), tile.width, blocks);
-                        (self.kernels.add_row)(lanes.lane::<F>(i), row, tile.width);
+                offsets.clear();
+                self.steps.each(block, |offset, _| offsets.push(offset));
+                lanes.clear::<F>(offsets.len());
+                for group in offsets.chunks(GROUP * Reduce::LANES) {
+                    for (first, lane) in lanes.each_mut().enumerate() {
+                        let mut rows = [std::ptr::null(); GROUP];
+                        let mut count = 0;
+                        for i in (first..group.len()).step_by(Reduce::LANES) {
+                            let from = start.wrapping_offset(group[i]);
+                            // SAFETY: a row of elements that the caller promises.
+                            rows[count] =
+                                unsafe { self.loader.row(from, self.src_step(), tile.width, blocks, count) };
+                            if let Some(&next) = group.get(i + 1) {
+                                prefetch(start.wrapping_offset(next), row_bytes);
+                            }
+                            count += 1;
+                        }
+                        // SAFETY: rows of that width, and a lane that has room for as many numbers.
+                        unsafe { (self.kernels.add_rows)(lane.as_mut_ptr(), &rows[..count], tile.width) };
                     }
-                    i += 1;
-                });
+                }
                 subtrees.push(lanes.joined(&self.kernels), &self.kernels);
             }
             values.copy_from_slice(subtrees.root(&self.kernels));
@@ -292,7 +305,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                 // SAFETY: a block of elements that the caller promises.
                 let joined = unsafe {
                     let elements = self.loader.block::<T>(&self.steps, start, block, blocks);
-                    (self.kernels.block)(elements, count)
+                    self.kernels.block(elements, count)
                 };
                 subtrees.push(&[joined], &self.kernels);
             }
@@ -314,7 +327,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                 // SAFETY: a row of elements that the caller promises.
                 unsafe {
                     let from = start.wrapping_offset(offset);
-                    let row = self.loader.row::<T>(from, self.src_step(), tile.width, blocks);
+                    let row = self.loader.row::<T>(from, self.src_step(), tile.width, blocks, 0);
                     for j in 0..tile.width {
                         if is_selected(F::map(row.add(j).read()), values[j]) {
                             firsts[j] = firsts[j].min(index);

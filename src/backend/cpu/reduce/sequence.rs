@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::tree::GROUP;
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::function::Real;
@@ -146,6 +147,11 @@ pub(super) struct Loader {
     pub widen: Row,
 }
 
+/// Bytes of one row of numbers: long enough for memory to stream, while the lanes of a block, 32 rows, stay close.
+pub(super) const ROW_BYTES: usize = 1024;
+
+const _: () = assert!(GROUP * ROW_BYTES <= Reduce::BLOCK * size_of::<u64>());
+
 /// Room for a block of any scalar, twice: as they are and converted.
 pub(super) struct Blocks {
     raw: [u64; Reduce::BLOCK],
@@ -203,18 +209,20 @@ impl Loader {
         wide.cast_const().cast()
     }
 
-    /// `width` elements `step` bytes apart, side by side: where they are, or in `blocks`.
+    /// `width` elements `step` bytes apart, side by side: where they are, or in `blocks` at the row of this number.
     ///
     /// # Safety
-    /// They are readable; `width` is at most [`Reduce::BLOCK`].
+    /// They are readable; they take [`ROW_BYTES`] at most as numbers, and `number` is below [`GROUP`].
     pub unsafe fn row<T: Real>(
         &self,
         from: *const u8,
         step: isize,
         width: usize,
         blocks: &mut Blocks,
+        number: usize,
     ) -> *const T {
         let (raw, wide) = (blocks.raw.as_mut_ptr().cast::<u8>(), blocks.wide.as_mut_ptr().cast::<u8>());
+        let wide = wide.wrapping_add(number * ROW_BYTES);
         let contiguous = step == self.cell as isize;
         // SAFETY: the caller's promise; either buffer has room for the row.
         unsafe {
@@ -232,4 +240,16 @@ impl Loader {
         }
         wide.cast_const().cast()
     }
+}
+
+/// Asks for memory that is read soon, where processors do not foresee it: rows come from several places in turns.
+pub(super) fn prefetch(from: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for offset in (0..bytes).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(offset).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, bytes);
 }

@@ -6,19 +6,28 @@ use crate::ops::Reduce;
 
 const LANES: usize = Reduce::LANES;
 
+/// Rows joined to a lane at a time, so that the lane itself is read and written that much less often.
+pub(super) const GROUP: usize = 4;
+
 /// The functions of one reduction and computation type, for the instruction set of the machine.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels<T> {
-    /// Joins up to [`Reduce::BLOCK`] consecutive elements.
+    /// The lanes of up to [`Reduce::BLOCK`] consecutive elements.
     ///
     /// # Safety
     /// They are readable.
-    pub block: unsafe fn(elements: *const T, count: usize) -> T,
-    /// `into[j] = join(into[j], map(elements[j]))`.
+    pub lanes: unsafe fn(lanes: &mut [T; LANES], elements: *const T, count: usize),
+    /// Joins the lanes of a block. Apart from [`lanes`](Self::lanes), or the halves of this one decide how that one is
+    /// divided into vectors.
     ///
     /// # Safety
-    /// `width` numbers are readable at both and writable at `into`, without overlap.
-    pub add_row: unsafe fn(into: *mut T, elements: *const T, width: usize),
+    /// None but the instructions.
+    pub halves: unsafe fn(lanes: &mut [T; LANES]) -> T,
+    /// `into[j] = join(into[j], map(row[j]))` for each of the rows in turn.
+    ///
+    /// # Safety
+    /// `width` numbers are readable at all and writable at `into`, which overlaps no row.
+    pub add_rows: unsafe fn(into: *mut T, rows: &[*const T], width: usize),
     /// `into[j] = join(left[j], right[j])`.
     ///
     /// # Safety
@@ -29,70 +38,128 @@ pub(super) struct Kernels<T> {
 impl<T: Real> Kernels<T> {
     pub fn of<F: Fold>(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
-        if isa.has_avx2() {
-            return Kernels {
-                block: avx2::block::<T, F>,
-                add_row: avx2::add_row::<T, F>,
-                join_rows: avx2::join_rows::<T, F>,
-            };
+        if isa.has_avx512() {
+            return avx512::kernels::<T, F>();
+        } else if isa.has_avx2() {
+            return avx2::kernels::<T, F>();
         }
         let _ = isa;
-        Kernels { block: block::<T, F>, add_row: add_row::<T, F>, join_rows: join_rows::<T, F> }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use super::*;
-
-    /// # Safety
-    /// As for [`Kernels::block`]; the processor has AVX2.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn block<T: Real, F: Fold>(elements: *const T, count: usize) -> T {
-        // SAFETY: handed on.
-        unsafe { super::block::<T, F>(elements, count) }
-    }
-
-    /// # Safety
-    /// As for [`Kernels::add_row`]; the processor has AVX2.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn add_row<T: Real, F: Fold>(into: *mut T, elements: *const T, width: usize) {
-        // SAFETY: handed on.
-        unsafe { super::add_row::<T, F>(into, elements, width) }
-    }
-
-    /// # Safety
-    /// As for [`Kernels::join_rows`]; the processor has AVX2.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn join_rows<T: Real, F: Fold>(
-        into: *mut T,
-        left: *const T,
-        right: *const T,
-        width: usize,
-    ) {
-        // SAFETY: handed on.
-        unsafe { super::join_rows::<T, F>(into, left, right, width) }
-    }
-}
-
-/// # Safety
-/// As for [`Kernels::block`].
-#[inline(always)]
-unsafe fn block<T: Real, F: Fold>(elements: *const T, count: usize) -> T {
-    let mut lanes = [F::identity::<T>(); LANES];
-    let whole = count / LANES;
-    for i in 0..whole {
-        // SAFETY: inside the first `count` elements.
-        let row = unsafe { elements.add(i * LANES).cast::<[T; LANES]>().read_unaligned() };
-        for j in 0..LANES {
-            lanes[j] = F::join(lanes[j], F::map(row[j]));
+        Kernels {
+            lanes: lanes::<T, F>,
+            halves: halves::<T, F>,
+            add_rows: add_rows::<T, F>,
+            join_rows: join_rows::<T, F>,
         }
     }
+
+    /// Joins up to [`Reduce::BLOCK`] consecutive elements.
+    ///
+    /// # Safety
+    /// They are readable.
+    pub unsafe fn block(&self, elements: *const T, count: usize) -> T {
+        let mut lanes = [T::ZERO; LANES];
+        // SAFETY: handed on.
+        unsafe {
+            (self.lanes)(&mut lanes, elements, count);
+            (self.halves)(&mut lanes)
+        }
+    }
+}
+
+/// The kernels once more, compiled for other instructions.
+#[cfg(target_arch = "x86_64")]
+macro_rules! compiled_for {
+    ($level:ident, $features:literal) => {
+        mod $level {
+            use super::*;
+
+            pub(super) fn kernels<T: Real, F: Fold>() -> Kernels<T> {
+                Kernels {
+                    lanes: lanes::<T, F>,
+                    halves: halves::<T, F>,
+                    add_rows: add_rows::<T, F>,
+                    join_rows: join_rows::<T, F>,
+                }
+            }
+
+            /// # Safety
+            /// As for [`Kernels::lanes`]; the processor has the instructions.
+            #[target_feature(enable = $features)]
+            unsafe fn lanes<T: Real, F: Fold>(lanes: &mut [T; LANES], elements: *const T, count: usize) {
+                // SAFETY: handed on.
+                unsafe { super::lanes::<T, F>(lanes, elements, count) }
+            }
+
+            /// # Safety
+            /// The processor has the instructions.
+            #[target_feature(enable = $features)]
+            unsafe fn halves<T: Real, F: Fold>(lanes: &mut [T; LANES]) -> T {
+                super::halves::<T, F>(lanes)
+            }
+
+            /// # Safety
+            /// As for [`Kernels::add_rows`]; the processor has the instructions.
+            #[target_feature(enable = $features)]
+            unsafe fn add_rows<T: Real, F: Fold>(into: *mut T, rows: &[*const T], width: usize) {
+                // SAFETY: handed on.
+                unsafe { super::add_rows::<T, F>(into, rows, width) }
+            }
+
+            /// # Safety
+            /// As for [`Kernels::join_rows`]; the processor has the instructions.
+            #[target_feature(enable = $features)]
+            unsafe fn join_rows<T: Real, F: Fold>(
+                into: *mut T,
+                left: *const T,
+                right: *const T,
+                width: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::join_rows::<T, F>(into, left, right, width) }
+            }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+
+/// # Safety
+/// As for [`Kernels::lanes`].
+#[inline(always)]
+unsafe fn lanes<T: Real, F: Fold>(lanes: &mut [T; LANES], elements: *const T, count: usize) {
+    // Indexed by constants only, so that it stays in registers.
+    let mut joined = [F::identity::<T>(); LANES];
+    let whole = count / LANES;
+    // SAFETY: inside the first `count` elements.
+    let row = |i: usize| unsafe { elements.add(i * LANES).cast::<[T; LANES]>().read_unaligned() };
+    let mut i = 0;
+    while F::ANY_ORDER && i + 1 < whole {
+        // A join that compares takes long: of two, one need not wait for the row before.
+        let (left, right) = (row(i), row(i + 1));
+        for j in 0..LANES {
+            joined[j] = F::join(joined[j], F::join(F::map(left[j]), F::map(right[j])));
+        }
+        i += 2;
+    }
+    while i < whole {
+        let row = row(i);
+        for j in 0..LANES {
+            joined[j] = F::join(joined[j], F::map(row[j]));
+        }
+        i += 1;
+    }
+    *lanes = joined;
     for (j, lane) in lanes.iter_mut().enumerate().take(count % LANES) {
         // SAFETY: inside the first `count` elements.
         let x = unsafe { elements.add(whole * LANES + j).read() };
         *lane = F::join(*lane, F::map(x));
     }
+}
+
+#[inline(always)]
+fn halves<T: Real, F: Fold>(lanes: &mut [T; LANES]) -> T {
     let mut width = LANES;
     while width > 1 {
         width /= 2;
@@ -104,12 +171,24 @@ unsafe fn block<T: Real, F: Fold>(elements: *const T, count: usize) -> T {
 }
 
 /// # Safety
-/// As for [`Kernels::add_row`].
+/// As for [`Kernels::add_rows`].
 #[inline(always)]
-unsafe fn add_row<T: Real, F: Fold>(into: *mut T, elements: *const T, width: usize) {
-    for j in 0..width {
-        // SAFETY: j < width.
-        unsafe { into.add(j).write(F::join(into.add(j).read(), F::map(elements.add(j).read()))) };
+unsafe fn add_rows<T: Real, F: Fold>(into: *mut T, rows: &[*const T], width: usize) {
+    if let &[a, b, c, d] = rows {
+        for j in 0..width {
+            // SAFETY: j < width.
+            unsafe {
+                let join = |lane, row: *const T| F::join(lane, F::map(row.add(j).read()));
+                into.add(j).write(join(join(join(join(into.add(j).read(), a), b), c), d));
+            }
+        }
+        return;
+    }
+    for row in rows {
+        for j in 0..width {
+            // SAFETY: j < width.
+            unsafe { into.add(j).write(F::join(into.add(j).read(), F::map(row.add(j).read()))) };
+        }
     }
 }
 
@@ -185,14 +264,15 @@ impl<T: Real> Lanes<T> {
         Lanes { rows: vec![T::ZERO; LANES * width], width, used: 0 }
     }
 
-    /// Where row `i` of the block is joined to; its lane starts as the identity.
-    pub fn lane<F: Fold>(&mut self, i: usize) -> *mut T {
-        let lane = &mut self.rows[i % LANES * self.width..][..self.width];
-        if i < LANES {
-            lane.fill(F::identity());
-            self.used = i + 1;
-        }
-        lane.as_mut_ptr()
+    /// Makes ready for another block, of `rows` rows: every lane that one is joined to becomes the identity.
+    pub fn clear<F: Fold>(&mut self, rows: usize) {
+        self.used = rows.min(LANES);
+        self.rows[..self.used * self.width].fill(F::identity());
+    }
+
+    /// The lanes that rows are joined to: row `i` of the block to lane `i % LANES`.
+    pub fn each_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        self.rows.chunks_exact_mut(self.width).take(self.used)
     }
 
     /// Joins the lanes. Lanes that were not used would be the identity, which changes nothing.
