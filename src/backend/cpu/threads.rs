@@ -20,7 +20,7 @@ const DEFAULT_LIMIT: usize = 16;
 /// Threads ever, whatever the environment or a caller asks for.
 const HARD_LIMIT: usize = 256;
 
-/// Kernels need little; most of the stack is tile buffers.
+/// Kernels need little: tables of a few KiB.
 const STACK_BYTES: usize = 512 << 10;
 
 /// The number of threads a large problem is divided among: `CUDNN_SHIM_NUM_THREADS`, read once, else the number

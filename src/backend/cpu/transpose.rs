@@ -5,6 +5,7 @@
 //! perhaps three whole ones and a part of the fourth.
 
 use std::mem::MaybeUninit;
+use std::sync::{Mutex, PoisonError};
 
 use super::output::{self, Output};
 use super::shape::{Loop, Shape};
@@ -233,6 +234,10 @@ unsafe fn tiles<R: Rows + Sync>(
         });
     }
     let output = Output::new(shape, machine);
+    // Callers may have little stack, so buffers are on the heap: one per thread, handed from tile to tile.
+    let rows = (along_dst.turns * along_dst.whole * shape.src_cell).next_multiple_of(LINE) + LINE;
+    let words = (along_src.turns * along_src.whole * rows).min(BUFFER_BYTES).div_ceil(8);
+    let spare: Mutex<Vec<Vec<u64>>> = Mutex::new(Vec::new());
     let transpose = tile::transpose::<Even, R>(shape.src_cell, machine.isa);
     let (dst_cell, src_cell) = (shape.dst_cell, shape.src_cell);
     grid.run(machine, shape.bytes(), operands, |tile| {
@@ -244,9 +249,11 @@ unsafe fn tiles<R: Rows + Sync>(
         // keep a distance that is no power of two, so as not to share cache sets.
         let joined = columns > 1 && follows(1);
         let pitch = if joined { rows * src_cell } else { (rows * src_cell).next_multiple_of(LINE) + LINE };
-        let mut buffer = MaybeUninit::<[u64; BUFFER_BYTES / 8]>::uninit();
-        let buffer = buffer.as_mut_ptr().cast::<u8>();
-        debug_assert!(pitch * columns <= BUFFER_BYTES);
+        let mut taken = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        // A panic becomes an error of the call; there is no other way out of a kernel.
+        taken.try_reserve_exact(words).expect("memory for a tile");
+        let buffer = taken.as_mut_ptr().cast::<u8>();
+        debug_assert!(pitch * columns <= words * 8);
         // SAFETY: every cell of the tile belongs to the nest, and its source cells fit the buffer.
         unsafe {
             transpose(Matrix {
@@ -268,5 +275,6 @@ unsafe fn tiles<R: Rows + Sync>(
                 }
             }
         }
+        spare.lock().unwrap_or_else(PoisonError::into_inner).push(taken);
     })
 }
