@@ -3158,32 +3158,6 @@ cudnnStatus_t cudnnGetPoolingNdForwardOutputDim(cudnnPoolingDescriptor_t pooling
                                                 int nbDims,
                                                 int *outputTensorDimA);
 
-/** Creates a reduce tensor descriptor: ADD, computed in float, without indices. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnCreateReduceTensorDescriptor(cudnnReduceTensorDescriptor_t *reduceTensorDesc);
-
-/** Destroys a reduce tensor descriptor; NULL is fine. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnDestroyReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc);
-
-/** Sets operation, compute type, NaN rule and indices of cudnnReduceTensor. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
-                                             cudnnReduceTensorOp_t reduceTensorOp,
-                                             cudnnDataType_t reduceTensorCompType,
-                                             cudnnNanPropagation_t reduceTensorNanOpt,
-                                             cudnnReduceTensorIndices_t reduceTensorIndices,
-                                             cudnnIndicesType_t reduceTensorIndicesType);
-
-/** Reads operation, compute type, NaN rule and indices of cudnnReduceTensor. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
-                                             cudnnReduceTensorOp_t *reduceTensorOp,
-                                             cudnnDataType_t *reduceTensorCompType,
-                                             cudnnNanPropagation_t *reduceTensorNanOpt,
-                                             cudnnReduceTensorIndices_t *reduceTensorIndices,
-                                             cudnnIndicesType_t *reduceTensorIndicesType);
-
 /** Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetReductionIndicesSize(cudnnHandle_t handle,
@@ -3214,6 +3188,32 @@ cudnnStatus_t cudnnReduceTensor(cudnnHandle_t handle,
                                 const void *beta,
                                 cudnnTensorDescriptor_t cDesc,
                                 void *C);
+
+/** Creates a reduce tensor descriptor: ADD, computed in float, without indices. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreateReduceTensorDescriptor(cudnnReduceTensorDescriptor_t *reduceTensorDesc);
+
+/** Destroys a reduce tensor descriptor; NULL is fine. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDestroyReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc);
+
+/** Sets operation, compute type, NaN rule and indices of cudnnReduceTensor. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
+                                             cudnnReduceTensorOp_t reduceTensorOp,
+                                             cudnnDataType_t reduceTensorCompType,
+                                             cudnnNanPropagation_t reduceTensorNanOpt,
+                                             cudnnReduceTensorIndices_t reduceTensorIndices,
+                                             cudnnIndicesType_t reduceTensorIndicesType);
+
+/** Reads operation, compute type, NaN rule and indices of cudnnReduceTensor. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
+                                             cudnnReduceTensorOp_t *reduceTensorOp,
+                                             cudnnDataType_t *reduceTensorCompType,
+                                             cudnnNanPropagation_t *reduceTensorNanOpt,
+                                             cudnnReduceTensorIndices_t *reduceTensorIndices,
+                                             cudnnIndicesType_t *reduceTensorIndicesType);
 
 /** Creates the descriptor of a recurrent network: no network, no clipping. */
 cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);

@@ -2539,28 +2539,6 @@ cudnnStatus_t cudnnGetPoolingNdForwardOutputDim(cudnnPoolingDescriptor_t pooling
                                                 int nbDims,
                                                 int *outputTensorDimA);
 
-/** Creates a reduce tensor descriptor: ADD, computed in float, without indices. */
-cudnnStatus_t cudnnCreateReduceTensorDescriptor(cudnnReduceTensorDescriptor_t *reduceTensorDesc);
-
-/** Destroys a reduce tensor descriptor; NULL is fine. */
-cudnnStatus_t cudnnDestroyReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc);
-
-/** Sets operation, compute type, NaN rule and indices of cudnnReduceTensor. */
-cudnnStatus_t cudnnSetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
-                                             cudnnReduceTensorOp_t reduceTensorOp,
-                                             cudnnDataType_t reduceTensorCompType,
-                                             cudnnNanPropagation_t reduceTensorNanOpt,
-                                             cudnnReduceTensorIndices_t reduceTensorIndices,
-                                             cudnnIndicesType_t reduceTensorIndicesType);
-
-/** Reads operation, compute type, NaN rule and indices of cudnnReduceTensor. */
-cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
-                                             cudnnReduceTensorOp_t *reduceTensorOp,
-                                             cudnnDataType_t *reduceTensorCompType,
-                                             cudnnNanPropagation_t *reduceTensorNanOpt,
-                                             cudnnReduceTensorIndices_t *reduceTensorIndices,
-                                             cudnnIndicesType_t *reduceTensorIndicesType);
-
 /** Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices. */
 cudnnStatus_t cudnnGetReductionIndicesSize(cudnnHandle_t handle,
                                            cudnnReduceTensorDescriptor_t reduceTensorDesc,
@@ -2588,6 +2566,28 @@ cudnnStatus_t cudnnReduceTensor(cudnnHandle_t handle,
                                 const void *beta,
                                 cudnnTensorDescriptor_t cDesc,
                                 void *C);
+
+/** Creates a reduce tensor descriptor: ADD, computed in float, without indices. */
+cudnnStatus_t cudnnCreateReduceTensorDescriptor(cudnnReduceTensorDescriptor_t *reduceTensorDesc);
+
+/** Destroys a reduce tensor descriptor; NULL is fine. */
+cudnnStatus_t cudnnDestroyReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc);
+
+/** Sets operation, compute type, NaN rule and indices of cudnnReduceTensor. */
+cudnnStatus_t cudnnSetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
+                                             cudnnReduceTensorOp_t reduceTensorOp,
+                                             cudnnDataType_t reduceTensorCompType,
+                                             cudnnNanPropagation_t reduceTensorNanOpt,
+                                             cudnnReduceTensorIndices_t reduceTensorIndices,
+                                             cudnnIndicesType_t reduceTensorIndicesType);
+
+/** Reads operation, compute type, NaN rule and indices of cudnnReduceTensor. */
+cudnnStatus_t cudnnGetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t reduceTensorDesc,
+                                             cudnnReduceTensorOp_t *reduceTensorOp,
+                                             cudnnDataType_t *reduceTensorCompType,
+                                             cudnnNanPropagation_t *reduceTensorNanOpt,
+                                             cudnnReduceTensorIndices_t *reduceTensorIndices,
+                                             cudnnIndicesType_t *reduceTensorIndicesType);
 
 /** Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule. */
 CUDNN_DEPRECATED

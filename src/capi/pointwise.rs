@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::guard::entry;
 use super::types::{cudnnHandle_t, cudnnOpTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
-use super::{arg, context, log, op_tensor, tensor, transform};
+use super::{arg, context, log, op_descriptor, tensor, transform};
 use crate::desc::TensorDescriptor;
 use crate::dtype::{DataType, Scalar};
 use crate::error::Result;
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
     );
     entry("cudnnOpTensor", arguments, || {
         context::with(handle, |context| {
-            let rule = op_tensor::get(opTensorDesc, "opTensorDesc")?;
+            let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
             let (a, b, c) =
                 (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
             // SAFETY: as the caller promises, for all three.

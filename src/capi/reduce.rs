@@ -1,131 +1,172 @@
-//! Reduce tensor descriptors: create, set, get, destroy.
+//! ReduceTensor and the sizes of its indices and workspace.
 
-use std::mem::MaybeUninit;
+use std::ffi::c_void;
 
 use super::arg::{self, Out};
 use super::guard::entry;
-use super::slab::{Kind, Table};
-use super::types::{
-    cudnnDataType_t, cudnnIndicesType_t, cudnnNanPropagation_t, cudnnReduceTensorDescriptor_t,
-    cudnnReduceTensorIndices_t, cudnnReduceTensorOp_t, cudnnStatus_t, raw,
-};
-use super::{data_type, lifecycle};
-use crate::desc::{Choice, ReduceDescriptor};
-use crate::error::Result;
+use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
+use super::{context, log, reduce_descriptor, tensor, transform};
+use crate::error::{Error, Result};
+use crate::exec::ReduceBuffers;
+use crate::mode::Mode;
+use crate::ops::ReducePlan;
+use crate::ops::reduce::{indices_size, workspace_size};
 
-static REDUCTIONS: Table<ReduceDescriptor> = Table::new(Kind::ReduceTensor);
-
-/// A copy of the descriptor behind a handle.
+/// Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices.
 ///
-/// # Errors
-/// Bad parameter for a descriptor that is not alive.
-pub(crate) fn get(desc: cudnnReduceTensorDescriptor_t, argument: &'static str) -> Result<ReduceDescriptor> {
-    REDUCTIONS.get(desc.addr(), argument)
-}
-
-/// Creates a reduce tensor descriptor: ADD, computed in float, without indices.
+/// One index per element of C: 4 bytes each, 8 for 64BIT_INDICES (in strict mode 4 whatever their type, as observed on
+/// 9.27.0, and 32-bit indices are written). Indices of 8 and 16 bits need no more than their own size.
 ///
-/// Status: BAD_PARAM if `reduceTensorDesc` is NULL.
+/// Status: BAD_PARAM for a handle or descriptor that is not alive, if `sizeInBytes` is NULL, or if a dimension of C is
+/// neither that of A nor 1.
 ///
 /// # Safety
-/// `reduceTensorDesc` is NULL or valid for one write.
+/// `sizeInBytes` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnCreateReduceTensorDescriptor(
-    reduceTensorDesc: *mut cudnnReduceTensorDescriptor_t,
-) -> cudnnStatus_t {
-    let name = "cudnnCreateReduceTensorDescriptor";
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create(name, &REDUCTIONS, reduceTensorDesc, "reduceTensorDesc") }
-}
-
-/// Destroys a reduce tensor descriptor; NULL is fine.
-///
-/// Status: BAD_PARAM for a descriptor that is not alive.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub extern "C" fn cudnnDestroyReduceTensorDescriptor(
+pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
+    handle: cudnnHandle_t,
     reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-) -> cudnnStatus_t {
-    let name = "cudnnDestroyReduceTensorDescriptor";
-    lifecycle::destroy(name, &REDUCTIONS, reduceTensorDesc, "reduceTensorDesc")
-}
-
-/// Sets operation, compute type, NaN rule and indices of cudnnReduceTensor.
-///
-/// Indices can be asked of any operation. A failing call changes nothing.
-///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown enumerator, or a compute
-/// type other than FLOAT, DOUBLE and HALF.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub extern "C" fn cudnnSetReduceTensorDescriptor(
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-    reduceTensorOp: MaybeUninit<cudnnReduceTensorOp_t>,
-    reduceTensorCompType: MaybeUninit<cudnnDataType_t>,
-    reduceTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
-    reduceTensorIndices: MaybeUninit<cudnnReduceTensorIndices_t>,
-    reduceTensorIndicesType: MaybeUninit<cudnnIndicesType_t>,
+    aDesc: cudnnTensorDescriptor_t,
+    cDesc: cudnnTensorDescriptor_t,
+    sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let arguments = format_args!(
-        "reduceTensorDesc={reduceTensorDesc:p}, reduceTensorOp={}, reduceTensorCompType={}, \
-         reduceTensorNanOpt={}, reduceTensorIndices={}, reduceTensorIndicesType={}",
-        raw(reduceTensorOp),
-        raw(reduceTensorCompType),
-        raw(reduceTensorNanOpt),
-        raw(reduceTensorIndices),
-        raw(reduceTensorIndicesType)
+        "handle={handle:p}, reduceTensorDesc={reduceTensorDesc:p}, aDesc={aDesc:p}, cDesc={cDesc:p}, \
+         sizeInBytes={sizeInBytes:p}"
     );
-    entry("cudnnSetReduceTensorDescriptor", arguments, || {
-        REDUCTIONS.replace(reduceTensorDesc.addr(), "reduceTensorDesc", || {
-            Ok(ReduceDescriptor {
-                op: arg::choice(reduceTensorOp, "reduceTensorOp")?,
-                compute_type: data_type::one_of(
-                    ReduceDescriptor::COMPUTE_TYPES,
-                    reduceTensorCompType,
-                    "reduceTensorCompType",
-                )?,
-                nan: arg::choice(reduceTensorNanOpt, "reduceTensorNanOpt")?,
-                indices: arg::choice(reduceTensorIndices, "reduceTensorIndices")?,
-                index_type: arg::choice(reduceTensorIndicesType, "reduceTensorIndicesType")?,
-            })
+    entry("cudnnGetReductionIndicesSize", arguments, || {
+        context::check(handle)?;
+        let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
+        let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+        out.set(indices_size(&desc, &a, &c, Mode::current())?);
+        Ok(())
+    })
+}
+
+/// Bytes of workspace to hand to cudnnReduceTensor, at least 16; the same for every core, and found without a GPU.
+///
+/// The reduction works without, to the same bits: few, long outputs are reduced faster on the CUDA core if there is
+/// room to join parts of them first, at most 2 MB. The size is never 0, because a driver-level allocation of 0 bytes
+/// fails. Outside strict mode cudnnReduceTensor takes NULL and 0 as well.
+///
+/// Status: BAD_PARAM for a handle or descriptor that is not alive or if `sizeInBytes` is NULL.
+///
+/// # Safety
+/// `sizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
+    handle: cudnnHandle_t,
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
+    aDesc: cudnnTensorDescriptor_t,
+    cDesc: cudnnTensorDescriptor_t,
+    sizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, reduceTensorDesc={reduceTensorDesc:p}, aDesc={aDesc:p}, cDesc={cDesc:p}, \
+         sizeInBytes={sizeInBytes:p}"
+    );
+    entry("cudnnGetReductionWorkspaceSize", arguments, || {
+        context::check(handle)?;
+        let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
+        let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+        out.set(workspace_size(&desc, &a, &c, Mode::current()));
+        Ok(())
+    })
+}
+
+/// `C = alpha * reduce(A) + beta * C` over the dimensions where C has extent 1.
+///
+/// ADD, MUL, MIN, MAX, AMAX (largest absolute value), AVG, NORM1 (sum of absolute values), NORM2 (root of the sum of
+/// squares, which are not scaled against overflow) and MUL_NO_ZEROS (product of what is not zero, 1 if all is). A and C
+/// have one rank (2 to 8), each dimension of C is that of A or 1, any strides and layouts; where nothing is reduced each
+/// element is its own result (its absolute value for AMAX, NORM1, NORM2). Elements are converted to the computation type
+/// (double for DOUBLE, else float, also for HALF) and joined there in a tree whose shape depends on their number alone:
+/// the same bits for any number of threads, and a sum is off by at most `26 + log2(n)` roundings. Then alpha, beta and
+/// the type of C apply as for cudnnTransformTensor: the factors are host `double` if C is DOUBLE, else `float`; with
+/// beta = 0, C is never read. MIN, MAX and AMAX leave NaNs out or hand them on, as the descriptor says; of nothing but
+/// NaNs they make NaN. A and C may overlap: the result is as if all of A were read first.
+///
+/// If the descriptor asks for indices, MIN, MAX and AMAX write for every element of C, in row-major order of its
+/// dimensions, the position of the result among the reduced elements, row-major over the reduced dimensions, the
+/// first one of equals. Other operations write none; without them `indices` and `indicesSizeInBytes` are ignored. On
+/// the CUDA core `indices` and `workspace` are device memory; a workspace of NULL only costs time. The CPU core does not touch it. The CUDA core refuses A and C that overlap, unless nothing is reduced and each
+/// element lies in its own place, with NOT_SUPPORTED.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer off
+/// its element's alignment; BAD_PARAM if ranks differ, a dimension of C is neither that of A nor 1, or the types are a
+/// combination that the original refuses so; NOT_SUPPORTED for NCHW_VECT_C of a type of one channel and for index types
+/// that cannot count the reduced elements; BAD_PARAM if C repeats an address through stride 0 or the indices are NULL
+/// or too small, or a workspace that is not NULL is below the queried size. In strict mode BAD_PARAM for 2 dimensions,
+/// where nothing is reduced, and for any workspace or indices below the queried size; NOT_SUPPORTED for other types (observed on 9.27.0). A failing call writes nothing.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; `A` is NULL or valid for reads of the whole span of `aDesc`,
+/// `C` for reads and writes of that of `cDesc`, `indices` for writes of `indicesSizeInBytes`, `workspace` for reads and
+/// writes of `workspaceSizeInBytes`; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnReduceTensor(
+    handle: cudnnHandle_t,
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
+    indices: *mut c_void,
+    indicesSizeInBytes: usize,
+    workspace: *mut c_void,
+    workspaceSizeInBytes: usize,
+    alpha: *const c_void,
+    aDesc: cudnnTensorDescriptor_t,
+    A: *const c_void,
+    beta: *const c_void,
+    cDesc: cudnnTensorDescriptor_t,
+    C: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, reduceTensorDesc={reduceTensorDesc:p}, indices={indices:p}, \
+         indicesSizeInBytes={indicesSizeInBytes}, workspace={workspace:p}, \
+         workspaceSizeInBytes={workspaceSizeInBytes}, alpha={alpha:p}, aDesc={aDesc:p}, A={A:p}, beta={beta:p}, \
+         cDesc={cDesc:p}, C={C:p}"
+    );
+    entry("cudnnReduceTensor", arguments, || {
+        context::with(handle, |context| {
+            let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
+            let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
+            arg::data(A, a.data_type().scalar().size(), "A")?;
+            arg::data(C, c.data_type().scalar().size(), "C")?;
+            let mode = Mode::current();
+            let plan = ReducePlan::new(&desc, &a, &c, scaling, mode)?;
+            // None is needed, but one that is given has the size that was asked for.
+            if mode.is_strict() || !workspace.is_null() {
+                let needed = workspace_size(&desc, &a, &c, mode);
+                check_size("workspaceSizeInBytes", workspaceSizeInBytes, needed)?;
+            }
+            if mode.is_strict() {
+                check_size("indicesSizeInBytes", indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?)?;
+            }
+            if plan.indices_bytes() > 0 {
+                check_size("indicesSizeInBytes", indicesSizeInBytes, plan.indices_bytes())?;
+                arg::required(indices, "indices")?;
+            }
+            log::information(format_args!("cudnnReduceTensor: {plan}"));
+            let workspace = (workspace.addr(), if workspace.is_null() { 0 } else { workspaceSizeInBytes });
+            let buffers = ReduceBuffers { a: A.cast(), c: C.cast(), indices: indices.cast(), workspace };
+            // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
+            // the plan's; the indices are large enough.
+            unsafe { context.reduce(&plan, buffers) }
         })
     })
 }
 
-/// Reads operation, compute type, NaN rule and indices of cudnnReduceTensor.
-///
-/// Status: BAD_PARAM for a descriptor that is not alive or if any pointer is NULL (nothing is written then).
-///
-/// # Safety
-/// Every pointer is NULL or valid for one write.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetReduceTensorDescriptor(
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-    reduceTensorOp: *mut cudnnReduceTensorOp_t,
-    reduceTensorCompType: *mut cudnnDataType_t,
-    reduceTensorNanOpt: *mut cudnnNanPropagation_t,
-    reduceTensorIndices: *mut cudnnReduceTensorIndices_t,
-    reduceTensorIndicesType: *mut cudnnIndicesType_t,
-) -> cudnnStatus_t {
-    entry("cudnnGetReduceTensorDescriptor", format_args!("reduceTensorDesc={reduceTensorDesc:p}"), || {
-        let desc = REDUCTIONS.get(reduceTensorDesc.addr(), "reduceTensorDesc")?;
-        // SAFETY: as the caller promises, for all of them.
-        let (op, compute_type, nan, indices, index_type) = unsafe {
-            (
-                Out::code(reduceTensorOp, "reduceTensorOp")?,
-                Out::new(reduceTensorCompType, "reduceTensorCompType")?,
-                Out::code(reduceTensorNanOpt, "reduceTensorNanOpt")?,
-                Out::code(reduceTensorIndices, "reduceTensorIndices")?,
-                Out::code(reduceTensorIndicesType, "reduceTensorIndicesType")?,
-            )
-        };
-        op.set(desc.op.code());
-        compute_type.set(data_type::encode(desc.compute_type));
-        nan.set(desc.nan.code());
-        indices.set(desc.indices.code());
-        index_type.set(desc.index_type.code());
-        Ok(())
-    })
+/// Refuses a buffer below the size that is needed.
+fn check_size(argument: &'static str, size: usize, needed: usize) -> Result<()> {
+    if size >= needed {
+        return Ok(());
+    }
+    Err(Error::argument(argument, size as i64, format!("{needed} bytes are needed")))
 }

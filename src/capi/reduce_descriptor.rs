@@ -1,0 +1,131 @@
+//! Reduce tensor descriptors: create, set, get, destroy.
+
+use std::mem::MaybeUninit;
+
+use super::arg::{self, Out};
+use super::guard::entry;
+use super::slab::{Kind, Table};
+use super::types::{
+    cudnnDataType_t, cudnnIndicesType_t, cudnnNanPropagation_t, cudnnReduceTensorDescriptor_t,
+    cudnnReduceTensorIndices_t, cudnnReduceTensorOp_t, cudnnStatus_t, raw,
+};
+use super::{data_type, lifecycle};
+use crate::desc::{Choice, ReduceDescriptor};
+use crate::error::Result;
+
+static REDUCTIONS: Table<ReduceDescriptor> = Table::new(Kind::ReduceTensor);
+
+/// A copy of the descriptor behind a handle.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn get(desc: cudnnReduceTensorDescriptor_t, argument: &'static str) -> Result<ReduceDescriptor> {
+    REDUCTIONS.get(desc.addr(), argument)
+}
+
+/// Creates a reduce tensor descriptor: ADD, computed in float, without indices.
+///
+/// Status: BAD_PARAM if `reduceTensorDesc` is NULL.
+///
+/// # Safety
+/// `reduceTensorDesc` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnCreateReduceTensorDescriptor(
+    reduceTensorDesc: *mut cudnnReduceTensorDescriptor_t,
+) -> cudnnStatus_t {
+    let name = "cudnnCreateReduceTensorDescriptor";
+    // SAFETY: as the caller promises.
+    unsafe { lifecycle::create(name, &REDUCTIONS, reduceTensorDesc, "reduceTensorDesc") }
+}
+
+/// Destroys a reduce tensor descriptor; NULL is fine.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnDestroyReduceTensorDescriptor(
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
+) -> cudnnStatus_t {
+    let name = "cudnnDestroyReduceTensorDescriptor";
+    lifecycle::destroy(name, &REDUCTIONS, reduceTensorDesc, "reduceTensorDesc")
+}
+
+/// Sets operation, compute type, NaN rule and indices of cudnnReduceTensor.
+///
+/// Indices can be asked of any operation. A failing call changes nothing.
+///
+/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown enumerator, or a compute
+/// type other than FLOAT, DOUBLE and HALF.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnSetReduceTensorDescriptor(
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
+    reduceTensorOp: MaybeUninit<cudnnReduceTensorOp_t>,
+    reduceTensorCompType: MaybeUninit<cudnnDataType_t>,
+    reduceTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
+    reduceTensorIndices: MaybeUninit<cudnnReduceTensorIndices_t>,
+    reduceTensorIndicesType: MaybeUninit<cudnnIndicesType_t>,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "reduceTensorDesc={reduceTensorDesc:p}, reduceTensorOp={}, reduceTensorCompType={}, \
+         reduceTensorNanOpt={}, reduceTensorIndices={}, reduceTensorIndicesType={}",
+        raw(reduceTensorOp),
+        raw(reduceTensorCompType),
+        raw(reduceTensorNanOpt),
+        raw(reduceTensorIndices),
+        raw(reduceTensorIndicesType)
+    );
+    entry("cudnnSetReduceTensorDescriptor", arguments, || {
+        REDUCTIONS.replace(reduceTensorDesc.addr(), "reduceTensorDesc", || {
+            Ok(ReduceDescriptor {
+                op: arg::choice(reduceTensorOp, "reduceTensorOp")?,
+                compute_type: data_type::one_of(
+                    ReduceDescriptor::COMPUTE_TYPES,
+                    reduceTensorCompType,
+                    "reduceTensorCompType",
+                )?,
+                nan: arg::choice(reduceTensorNanOpt, "reduceTensorNanOpt")?,
+                indices: arg::choice(reduceTensorIndices, "reduceTensorIndices")?,
+                index_type: arg::choice(reduceTensorIndicesType, "reduceTensorIndicesType")?,
+            })
+        })
+    })
+}
+
+/// Reads operation, compute type, NaN rule and indices of cudnnReduceTensor.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive or if any pointer is NULL (nothing is written then).
+///
+/// # Safety
+/// Every pointer is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetReduceTensorDescriptor(
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
+    reduceTensorOp: *mut cudnnReduceTensorOp_t,
+    reduceTensorCompType: *mut cudnnDataType_t,
+    reduceTensorNanOpt: *mut cudnnNanPropagation_t,
+    reduceTensorIndices: *mut cudnnReduceTensorIndices_t,
+    reduceTensorIndicesType: *mut cudnnIndicesType_t,
+) -> cudnnStatus_t {
+    entry("cudnnGetReduceTensorDescriptor", format_args!("reduceTensorDesc={reduceTensorDesc:p}"), || {
+        let desc = REDUCTIONS.get(reduceTensorDesc.addr(), "reduceTensorDesc")?;
+        // SAFETY: as the caller promises, for all of them.
+        let (op, compute_type, nan, indices, index_type) = unsafe {
+            (
+                Out::code(reduceTensorOp, "reduceTensorOp")?,
+                Out::new(reduceTensorCompType, "reduceTensorCompType")?,
+                Out::code(reduceTensorNanOpt, "reduceTensorNanOpt")?,
+                Out::code(reduceTensorIndices, "reduceTensorIndices")?,
+                Out::code(reduceTensorIndicesType, "reduceTensorIndicesType")?,
+            )
+        };
+        op.set(desc.op.code());
+        compute_type.set(data_type::encode(desc.compute_type));
+        nan.set(desc.nan.code());
+        indices.set(desc.indices.code());
+        index_type.set(desc.index_type.code());
+        Ok(())
+    })
+}
