@@ -137,18 +137,16 @@ pub(super) fn zero_tail(dst: &Layout, scalar: Scalar, ordered: bool) -> Option<F
 /// One line per part, as the log shows it.
 impl fmt::Display for FillPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut result = Ok(());
-        let mut separator = "";
-        let _ = self.for_each(&mut |part| {
-            result = result.and_then(|()| match part {
-                Part::Set(Set { nest, dst, cell }) => {
-                    write!(f, "{separator}set {} to bits {cell:#x} {nest}", dst.name())
-                }
-                Part::Fill(fill) => write!(f, "{separator}{}", super::Problem::Fill(*fill)),
-            });
-            separator = "; ";
-            Ok(())
-        });
-        result
+        super::list(f, |each| self.for_each(each))
+    }
+}
+
+/// Type, value or factor, and loops in one line.
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Set(Set { nest, dst, cell }) => write!(f, "set {} to bits {cell:#x} {nest}", dst.name()),
+            Part::Fill(fill) => super::Problem::Fill(*fill).fmt(f),
+        }
     }
 }

@@ -13,6 +13,7 @@ use std::fmt;
 
 use crate::desc::NanPropagation;
 use crate::dtype::Scalar;
+use crate::error::Result;
 use crate::layout::LoopNest;
 
 pub use fill::{FillPlan, Set};
@@ -122,6 +123,22 @@ pub enum Problem {
     Transform(Transform),
     /// Write padding.
     Fill(Fill),
+}
+
+/// Writes what a plan's `for_each` yields, one after the other, as the log shows a plan.
+fn list<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    for_each: impl FnOnce(&mut dyn FnMut(&T) -> Result<()>) -> Result<()>,
+) -> fmt::Result {
+    let mut result = Ok(());
+    let mut separator = "";
+    // A plan that fails half-way is listed as far as it goes; running it reports the error.
+    let _ = for_each(&mut |item| {
+        result = result.and_then(|()| write!(f, "{separator}{item}"));
+        separator = "; ";
+        Ok(())
+    });
+    result
 }
 
 /// Types, factors and loops in one line, for the log.

@@ -237,14 +237,7 @@ impl OpPlan {
 /// One line per problem, as the log shows it.
 impl fmt::Display for OpPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut result = Ok(());
-        let mut separator = "";
-        let _ = self.for_each(&mut |problem| {
-            result = result.and_then(|()| write!(f, "{separator}{problem}"));
-            separator = "; ";
-            Ok(())
-        });
-        result
+        super::list(f, |each| self.for_each(each))
     }
 }
 

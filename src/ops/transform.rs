@@ -352,13 +352,6 @@ fn strict_types(src: &TensorDescriptor, dst: &TensorDescriptor) -> Result<()> {
 /// One line per problem, as the log shows it.
 impl fmt::Display for TransformPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut first = true;
-        let mut result = Ok(());
-        let _ = self.for_each(&mut |problem| {
-            result = result.and_then(|()| write!(f, "{}{problem}", if first { "" } else { "; " }));
-            first = false;
-            Ok(())
-        });
-        result
+        super::list(f, |each| self.for_each(each))
     }
 }
