@@ -9,6 +9,11 @@ use cudnn::mode::Mode;
 use cudnn::ops::op::{Factors, Function};
 use cudnn::ops::{Compute, Indices, NanRule, Pointwise, Reduce, ReducePlan, Reduction, Scaling, Set};
 
+#[path = "common/random.rs"]
+mod random;
+
+use random::Rng;
+
 const FUNCTIONS: [Function; 10] = [
     Function::Add,
     Function::Mul,
@@ -36,27 +41,6 @@ const REDUCTIONS: [Reduction; 12] = [
     Reduction::Norm2,
     Reduction::MulNoZeros,
 ];
-
-/// splitmix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
 
 fn machines() -> impl Iterator<Item = Machine> {
     Isa::available().flat_map(|isa| (1..=3).map(move |threads| Machine { isa, threads }))

@@ -10,35 +10,13 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::{Fill, Problem, Scaling, Transform};
 use half::{bf16, f16};
 
+#[path = "common/random.rs"]
+mod random;
+
+use random::Rng;
+
 /// Scalars left free before and after the cells of a tensor: the guard.
 const GUARD: i64 = 9;
-
-/// splitmix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    fn order(&mut self, n: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..n).collect();
-        (1..n).rev().for_each(|i| order.swap(i, self.below(i + 1)));
-        order
-    }
-}
 
 /// Bytes at an address that no vector register is aligned to, but every scalar is.
 #[derive(Clone, PartialEq)]

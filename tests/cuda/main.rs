@@ -12,6 +12,8 @@ mod double;
 mod faults;
 mod launch;
 mod programs;
+#[path = "../common/random.rs"]
+mod random;
 mod tensors;
 mod verdict;
 
