@@ -5,6 +5,8 @@
 //! - A forked child has none of the parent's threads; it notices by the process id and builds its own pool,
 //!   without touching a lock that the parent may have held.
 //! - Workers never run the host program's signal handlers, and never end.
+//! - Waking a thread that sleeps can cost more than a call. Calls come in rows, so who waits watches for a moment first,
+//!   and only then sleeps.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -22,6 +24,9 @@ const HARD_LIMIT: usize = 256;
 
 /// Kernels need little: tables of a few KiB.
 const STACK_BYTES: usize = 512 << 10;
+
+/// Turns of [`watch`] before a waiting thread sleeps: some tens of microseconds, about what waking it would cost.
+const WATCH_TURNS: usize = 1 << 10;
 
 /// The number of threads a large problem is divided among: `CUDNN_SHIM_NUM_THREADS`, read once, else the number
 /// of processors that this process may use, at most 16.
@@ -67,12 +72,23 @@ pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Resul
     let job = Arc::new(job);
     let pool = Pool::current();
     pool.staff(helpers);
-    lock(&pool.queue).push_back(Posting { job: Arc::clone(&job), seats: helpers });
-    pool.posted.notify_all();
+    pool.post(Posting { job: Arc::clone(&job), seats: helpers });
     job.work();
     job.wait();
-    lock(&pool.queue).retain(|posting| !Arc::ptr_eq(&posting.job, &job));
+    pool.withdraw(&job);
     job.outcome()
+}
+
+/// Whether `happened` before patience ended.
+fn watch(happened: impl Fn() -> bool) -> bool {
+    // With one processor whoever is waited for needs the one that would be watching.
+    static TURNS: OnceLock<usize> = OnceLock::new();
+    let several = || std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
+    let turns = *TURNS.get_or_init(|| if several() { WATCH_TURNS } else { 0 });
+    (0..turns).any(|_| {
+        std::hint::spin_loop();
+        happened()
+    })
 }
 
 /// A panic inside a lock cannot leave these data half changed, so poisoning says nothing.
@@ -115,6 +131,10 @@ impl Job {
     }
 
     fn wait(&self) {
+        // Acquire what the tasks wrote.
+        if watch(|| self.left.load(Ordering::Acquire) == 0) {
+            return;
+        }
         let mut done = lock(&self.done);
         while !*done {
             done = self.all_done.wait(done).unwrap_or_else(PoisonError::into_inner);
@@ -138,9 +158,18 @@ struct Posting {
 /// The threads of one process.
 struct Pool {
     process: u32,
-    queue: Mutex<VecDeque<Posting>>,
+    queue: Mutex<Queue>,
     posted: Condvar,
+    /// Postings in the queue, for those who watch it.
+    waiting: AtomicUsize,
     workers: AtomicUsize,
+}
+
+/// What is to be done, and who would have to be woken for it.
+#[derive(Default)]
+struct Queue {
+    postings: VecDeque<Posting>,
+    sleepers: usize,
 }
 
 impl Pool {
@@ -160,6 +189,7 @@ impl Pool {
                 process,
                 queue: Mutex::default(),
                 posted: Condvar::new(),
+                waiting: AtomicUsize::new(0),
                 workers: AtomicUsize::new(0),
             }));
             if CURRENT.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -188,20 +218,57 @@ impl Pool {
         }
     }
 
+    /// Offers the seats of a job.
+    fn post(&self, posting: Posting) {
+        self.change(|queue| {
+            queue.postings.push_back(posting);
+            if queue.sleepers > 0 {
+                self.posted.notify_all();
+            }
+        });
+    }
+
+    /// Takes back what seats of a job are free.
+    fn withdraw(&self, job: &Arc<Job>) {
+        self.change(|queue| queue.postings.retain(|posting| !Arc::ptr_eq(&posting.job, job)));
+    }
+
     /// Waits for a job with a free seat and takes it.
     fn next_job(&self) -> Arc<Job> {
-        let mut queue = lock(&self.queue);
         loop {
-            if let Some(posting) = queue.front_mut() {
+            watch(|| self.waiting.load(Ordering::Relaxed) > 0);
+            let taken = self.change(|queue| {
+                let posting = queue.postings.front_mut()?;
                 let job = Arc::clone(&posting.job);
                 posting.seats -= 1;
                 if posting.seats == 0 {
-                    queue.pop_front();
+                    queue.postings.pop_front();
                 }
+                Some(job)
+            });
+            if let Some(job) = taken {
                 return job;
             }
+            self.sleep();
+        }
+    }
+
+    /// Until something is posted, at least.
+    fn sleep(&self) {
+        let mut queue = lock(&self.queue);
+        queue.sleepers += 1;
+        while queue.postings.is_empty() {
             queue = self.posted.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        queue.sleepers -= 1;
+    }
+
+    /// The result of `change`, after which watchers see how long the queue is.
+    fn change<R>(&self, change: impl FnOnce(&mut Queue) -> R) -> R {
+        let mut queue = lock(&self.queue);
+        let result = change(&mut queue);
+        self.waiting.store(queue.postings.len(), Ordering::Relaxed);
+        result
     }
 }
 
