@@ -40,6 +40,17 @@ pub(super) struct Tile<const K: usize> {
     pub next: *const u8,
     /// Turns of each kernel loop, in the order given to [`Grid::new`].
     pub extents: [usize; K],
+    /// Turns of each kernel loop before this tile, and after it.
+    pub before: [usize; K],
+    pub after: [usize; K],
+}
+
+/// The part of a kernel loop that a tile has.
+#[derive(Clone, Copy)]
+struct Cut {
+    before: usize,
+    turns: usize,
+    after: usize,
 }
 
 /// Where the operands of a nest start.
@@ -76,8 +87,9 @@ impl<const K: usize> Grid<K> {
         kernel: impl Fn(Tile<K>) + Sync,
     ) -> Result<()> {
         let bases = [operands.dst, operands.src.cast_mut()];
-        self.for_each(machine, bytes, bases, |[dst, src], [_, next], extents| {
-            kernel(Tile { dst, src, next, extents });
+        self.divide(machine, bytes, bases, |[dst, src], [_, next], cuts| {
+            let (extents, before) = (cuts.map(|cut| cut.turns), cuts.map(|cut| cut.before));
+            kernel(Tile { dst, src, next, extents, before, after: cuts.map(|cut| cut.after) });
         })
     }
 }
@@ -126,6 +138,16 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         bases: [*mut u8; N],
         kernel: impl Fn([*mut u8; N], [*mut u8; N], [usize; K]) + Sync,
     ) -> Result<()> {
+        self.divide(machine, bytes, bases, |here, next, cuts| kernel(here, next, cuts.map(|cut| cut.turns)))
+    }
+
+    fn divide(
+        &self,
+        machine: Machine,
+        bytes: usize,
+        bases: [*mut u8; N],
+        kernel: impl Fn([*mut u8; N], [*mut u8; N], [Cut; K]) + Sync,
+    ) -> Result<()> {
         let threads = machine.threads.min(self.tiles);
         let bases = Bases(bases);
         if threads <= 1 || bytes < THREADING_BYTES {
@@ -142,7 +164,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         &self,
         tiles: Range<usize>,
         bases: &Bases<N>,
-        kernel: &impl Fn([*mut u8; N], [*mut u8; N], [usize; K]),
+        kernel: &impl Fn([*mut u8; N], [*mut u8; N], [Cut; K]),
     ) {
         if tiles.is_empty() {
             return;
@@ -161,9 +183,11 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         let inner = self.rank - K;
         let end = tiles.end;
         for tile in tiles {
-            let extents = std::array::from_fn(|k| {
+            let cuts = std::array::from_fn(|k| {
                 let l = &loops[inner + k];
-                l.block.min(l.extent - index[inner + k] * l.block)
+                let before = index[inner + k] * l.block;
+                let turns = l.block.min(l.extent - before);
+                Cut { before, turns, after: l.extent - before - turns }
             });
             let here = places(&at);
             if tile + 1 < end {
@@ -177,7 +201,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
                     index[i] = 0;
                 }
             }
-            kernel(here, places(&at), extents);
+            kernel(here, places(&at), cuts);
         }
         // What kernels streamed comes before the signal that the task is done.
         stream::fence();

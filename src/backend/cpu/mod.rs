@@ -28,6 +28,8 @@ pub(super) mod strided;
 pub mod threads;
 mod tile;
 pub(super) mod transpose;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 pub use isa::Isa;
 pub use machine::Machine;

@@ -1,6 +1,8 @@
 //! Contiguous runs of cells: the one place where a pair of run-time types becomes a compiled loop.
 
 use super::Isa;
+#[cfg(target_arch = "x86_64")]
+use super::wide::{self, Wide};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::ops::{Scaling, Transform};
@@ -36,12 +38,44 @@ fn pick<S: Element, D: Element>(scaling: Scaling, isa: Isa) -> Row {
 fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx512() {
-        return avx512::<S, D, MODE>;
+        return wide_row::<MODE>(S::SCALAR, D::SCALAR).unwrap_or(avx512::<S, D, MODE>);
     } else if isa.has_avx2() {
         return avx2::<S, D, MODE>;
     }
     let _ = isa;
     portable::<S, D, MODE>
+}
+
+/// The row function of types that have instructions of their own.
+#[cfg(target_arch = "x86_64")]
+fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar) -> Option<Row> {
+    fn of<S: Wide, D: Wide, const MODE: u8>() -> Row {
+        match MODE {
+            CONVERT => wide::row::<S, D, false, false>,
+            SCALE => wide::row::<S, D, true, false>,
+            _ => wide::row::<S, D, true, true>,
+        }
+    }
+    macro_rules! from {
+        ($S:ty) => {
+            match dst {
+                Scalar::F32 => of::<$S, f32, MODE>(),
+                Scalar::F16 => of::<$S, half::f16, MODE>(),
+                Scalar::Bf16 => of::<$S, half::bf16, MODE>(),
+                Scalar::I8 => of::<$S, i8, MODE>(),
+                Scalar::U8 => of::<$S, u8, MODE>(),
+                _ => return None,
+            }
+        };
+    }
+    Some(match src {
+        Scalar::F32 => from!(f32),
+        Scalar::F16 => from!(half::f16),
+        Scalar::Bf16 => from!(half::bf16),
+        Scalar::I8 => from!(i8),
+        Scalar::U8 => from!(u8),
+        _ => return None,
+    })
 }
 
 /// `alpha == 1`, `beta == 0`, different types.

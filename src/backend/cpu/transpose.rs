@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::output::{self, Output};
 use super::shape::{Loop, Shape};
-use super::tile::{self, Even, Matrix, Order, Rows};
+use super::stream::{LINE, to_line};
+use super::tile::{self, Even, Matrix, Order, Rows, Store};
 use super::{Machine, grid::Grid};
 use crate::backend::Operands;
 use crate::error::Result;
@@ -18,31 +19,8 @@ use crate::layout::MAX_AXES;
 /// Shorter sides than this have no whole register in them.
 const SHORT: usize = 4;
 
-/// Bytes of source cells along destination and source of a tile that is written directly.
-const DIRECT: [usize; 2] = [256, 1024];
-
-/// Rows further apart than this, in both operands, share so few cache sets that a line may be gone before its
-/// neighbours are needed.
-const CROWDED: usize = 1024;
-
-/// The same of a tile that goes through a buffer: eight lines each way.
-const BUFFERED: [usize; 2] = [512, 512];
-
-/// Columns of a buffered tile at most. Cells of one byte get half of their eight lines, the buffer stays a part of the
-/// second-level cache.
-const BUFFER_COLUMNS: usize = 256;
-
-/// The buffer; each row has a line to spare.
-const BUFFER_BYTES: usize = BUFFER_COLUMNS * (BUFFERED[0] + LINE);
-
-/// Rows this far apart each need an entry of their own in the table of pages.
-const PAGE: usize = 4096;
-
 /// The longest run of a tile, in cells.
 const MAX_RUN: usize = 1024;
-
-/// A cache line.
-const LINE: usize = 64;
 
 pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
     shape.crossed_units().is_some_and(|(d, s)| {
@@ -154,40 +132,69 @@ impl Offsets {
 struct Tiling {
     dst: Run,
     src: Run,
-    /// Whether tiles go through a buffer.
-    buffered: bool,
-    order: Order,
-    /// Whether the next tile's source is fetched while this one is transposed. Rows whole pages apart share so few
-    /// cache sets that what is fetched early is gone when it is needed.
+    path: Path,
+    /// Whether the next tile's source is fetched while this one is transposed: pieces of rows are too short for the
+    /// processor to see that they are streams.
     fetches: bool,
+}
+
+/// How the cells of a tile reach the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Path {
+    /// From the registers.
+    Direct(Store),
+    /// From the registers, converted in them, through the caches.
+    Converted,
+    /// Through a buffer whose rows are those of the destination, then converted, and streamed where that pays.
+    Buffered,
 }
 
 impl Tiling {
     /// The cost model. Memory moves in lines, and what a tile pays beyond its bytes are lines that it shares with its
-    /// neighbours and pages that it visits for little. Long runs make both rare; a tile must stay inside the caches.
+    /// neighbours and pages that it visits for little; and a tile must stay inside the first-level cache or close to
+    /// it. So the bytes of a tile are given, its sides by what they are good for:
     ///
-    /// - Converted, streamed and far-apart results go through a buffer in the caches. There the rows of a tile
-    ///   meet no distances, and each run of the destination is then written in one go: a line that two tiles share
-    ///   costs two visits, so runs have eight.
-    /// - Everything else is written directly, a register per row and turn. Reading and writing then alternate,
-    ///   which the caches forgive, as they hold both.
-    fn new(shape: &Shape, units: [usize; 2], streams: bool) -> Self {
-        let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
-        let apart = along_dst.src.unsigned_abs().min(along_src.dst.unsigned_abs());
-        let buffered = !shape.is_move() || streams || apart > PAGE / 2;
-        let order = if buffered || apart <= CROWDED { Order::AlongSrc } else { Order::AlongDst };
-        let bytes = match order {
-            _ if buffered => BUFFERED,
-            Order::AlongSrc => DIRECT,
-            Order::AlongDst => [DIRECT[1], DIRECT[0]],
-        };
-        let mut cells = bytes.map(|bytes| (bytes / shape.src_cell).max(SHORT));
-        if buffered {
-            cells[1] = cells[1].min(BUFFER_COLUMNS);
+    /// - In the caches both operands are visited in long pieces.
+    /// - Beyond them the source is fetched ahead, a line or more of each row, and what counts are the long pieces of the
+    ///   destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
+    ///   destination start on a line) they are streamed as they are, else they are put together in a buffer.
+    /// - A destination whose run is short lies one run after another: there the source's is longer instead.
+    fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
+        if !output::streams(shape) {
+            let path = if shape.is_move() { Path::Direct(Store::Cached) } else { Path::Converted };
+            let tiling = Tiling::of(shape, units, [1024, 1024], path);
+            let line = LINE / shape.src_cell;
+            if shape.is_move() || converts && tiling.dst.cells() >= line && tiling.src.cells() >= line {
+                return tiling;
+            }
+        } else if shape.is_move() {
+            let tiling = Tiling::of(shape, units, [2048, 64], Path::Direct(Store::Streamed));
+            if tiling.writes_whole_lines(shape, operands) {
+                return tiling;
+            }
         }
-        let [dst, src] = runs(shape, units, cells);
-        let fetches = !along_dst.src.unsigned_abs().is_multiple_of(PAGE);
-        Tiling { dst, src, buffered, order, fetches }
+        Tiling::of(shape, units, [512, 256], Path::Buffered)
+    }
+
+    /// Tiles of so many bytes of source cells along destination and source.
+    fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: Path) -> Self {
+        let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
+        let [mut dst, mut src] = runs(shape, units, cells);
+        if dst.cells() < cells[0] {
+            let longer = (cells[0] * cells[1] / dst.cells()).min(MAX_RUN);
+            [dst, src] = runs(shape, units, [cells[0], longer]);
+        }
+        Tiling { dst, src, path, fetches: output::streams(shape) }
+    }
+
+    /// Whether every piece of the destination that a tile writes starts on a line.
+    fn writes_whole_lines(&self, shape: &Shape, operands: &Operands) -> bool {
+        let loops = shape.loops();
+        let is_whole = |bytes: isize| bytes.unsigned_abs().is_multiple_of(LINE);
+        let last = loops[self.dst.last()];
+        to_line(operands.dst.wrapping_offset(shape.start[0])) == 0
+            && (self.dst.turns == last.extent || is_whole(last.dst * self.dst.turns as isize))
+            && (0..loops.len()).filter(|&i| !self.dst.contains(i)).all(|i| is_whole(loops[i].dst))
     }
 }
 
@@ -195,7 +202,8 @@ impl Tiling {
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
-    let tiling = Tiling::new(shape, [d, s], output::streams(shape));
+    let converts = tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
+    let tiling = Tiling::new(shape, [d, s], &operands, converts);
     let loops = shape.loops();
     // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.
     unsafe {
@@ -220,61 +228,111 @@ unsafe fn tiles<R: Rows + Sync>(
     dst_rows: R,
     src_rows: R,
 ) -> Result<()> {
-    let &Tiling { dst: along_dst, src: along_src, buffered, order, fetches } = tiling;
+    let &Tiling { dst: along_dst, src: along_src, path, fetches } = tiling;
     let inside = |i: usize| along_dst.has_whole(i) || along_src.has_whole(i);
-    let kernel = [(along_src.last(), along_src.turns), (along_dst.last(), along_dst.turns)];
-    let grid = Grid::around(shape.loops(), inside, shape.start, kernel);
-    if !buffered {
-        let transpose = tile::transpose::<R, R>(shape.src_cell, machine.isa);
-        return grid.run(machine, shape.bytes(), operands, |tile| {
-            let [columns, rows] = [tile.extents[0] * along_src.whole, tile.extents[1] * along_dst.whole];
-            let (dst, src) = (tile.dst, tile.src);
+    let [by_dst, by_src] = [along_dst, along_src].map(|run| (run.last(), run.turns));
+    // Cells of a tile along either run, of turns of the loops that tiles cut.
+    let cells = |[d, s]: [usize; 2]| [d * along_dst.whole, s * along_src.whole];
+    let (dst_cell, src_cell) = (shape.dst_cell, shape.src_cell);
+    let bytes = shape.bytes();
+    let scaling = shape.transform.scaling;
+    let through_caches = match path {
+        Path::Direct(Store::Cached) => Some(tile::transpose::<R, R>(src_cell, Store::Cached, machine.isa)),
+        Path::Converted => tile::convert::<R, R>(shape.transform, machine.isa),
+        _ => None,
+    };
+    if let Some(transpose) = through_caches {
+        let grid = Grid::around(shape.loops(), inside, shape.start, [by_src, by_dst]);
+        return grid.run(machine, bytes, operands, |tile| {
+            let [rows, columns] = cells([tile.extents[1], tile.extents[0]]);
+            let (dst, src, next, order) = (tile.dst, tile.src, None, Order::AlongDst);
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
-            unsafe { transpose(Matrix { dst, src, rows, columns, dst_rows, src_rows, next: None, order }) }
+            unsafe { transpose(Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling }) }
+        });
+    }
+    // From here on tiles follow one another along the source, whose pages then are finished one by one.
+    let grid = Grid::around(shape.loops(), inside, shape.start, [by_dst, by_src]);
+    if let Path::Direct(store) = path {
+        let transpose = tile::transpose::<R, R>(src_cell, store, machine.isa);
+        return grid.run(machine, bytes, operands, |tile| {
+            let [rows, columns] = cells(tile.extents);
+            let (dst, src, order) = (tile.dst, tile.src, Order::AlongSrc);
+            let next = fetches.then_some(tile.next);
+            // SAFETY: as above; the tiling saw to whole lines.
+            unsafe { transpose(Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling }) }
         });
     }
     let output = Output::new(shape, machine);
-    // Callers may have little stack, so buffers are on the heap: one per thread, handed from tile to tile.
-    let rows = (along_dst.turns * along_dst.whole * shape.src_cell).next_multiple_of(LINE) + LINE;
-    let words = (along_src.turns * along_src.whole * rows).min(BUFFER_BYTES).div_ceil(8);
-    let spare: Mutex<Vec<Vec<u64>>> = Mutex::new(Vec::new());
-    let transpose = tile::transpose::<Even, R>(shape.src_cell, machine.isa);
-    let (dst_cell, src_cell) = (shape.dst_cell, shape.src_cell);
-    grid.run(machine, shape.bytes(), operands, |tile| {
-        let [columns, rows] = [tile.extents[0] * along_src.whole, tile.extents[1] * along_dst.whole];
+    let transpose = tile::transpose::<Even, R>(src_cell, Store::Cached, machine.isa);
+    let line = LINE / dst_cell;
+    let buffers = Buffers::default();
+    grid.run(machine, bytes, operands, |tile| {
+        let [rows, columns] = cells(tile.extents);
+        let ([before, _], [after, _]) = (cells(tile.before), cells(tile.after));
         // SAFETY: only called with j < columns.
         let row = |j: usize| unsafe { dst_rows.at(j) };
         let follows = |j: usize| row(j) == row(j - 1) + (rows * dst_cell) as isize;
-        // Rows that follow one another in the destination do so in the buffer and are written together; others
-        // keep a distance that is no power of two, so as not to share cache sets.
+        // Rows that follow one another in the destination do so in the buffer and are written together. Others are
+        // written a few at a time, and keep a distance that is no power of two, so as not to share cache sets.
         let joined = columns > 1 && follows(1);
-        let pitch = if joined { rows * src_cell } else { (rows * src_cell).next_multiple_of(LINE) + LINE };
-        let mut taken = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        // A panic becomes an error of the call; there is no other way out of a kernel.
-        taken.try_reserve_exact(words).expect("memory for a tile");
-        let buffer = taken.as_mut_ptr().cast::<u8>();
-        debug_assert!(pitch * columns <= words * 8);
-        // SAFETY: every cell of the tile belongs to the nest, and its source cells fit the buffer.
-        unsafe {
-            transpose(Matrix {
-                dst: buffer,
-                src: tile.src,
-                rows,
-                columns,
-                dst_rows: Even(pitch as isize),
-                src_rows,
-                next: fetches.then_some(tile.next),
-                order,
-            });
-            let mut from = 0;
-            for j in 1..=columns {
-                if j == columns || !joined || !follows(j) {
-                    let (to, cells) = (tile.dst.offset(row(from)), buffer.add(from * pitch));
-                    output.write(to, cells, (j - from) * rows);
-                    from = j;
+        let strip = if joined { columns } else { (LINE / src_cell).min(columns) };
+        // What is streamed starts and ends on a line, so such a tile reads on until the next one.
+        let shifts = output.streams() && !joined && along_dst.len == 1;
+        let rows_read = if shifts { rows + after.min(line - 1) } else { rows };
+        let pitch =
+            if joined { rows * src_cell } else { (rows_read * src_cell).next_multiple_of(LINE) + LINE };
+        let most = (along_dst.cells() + line) * src_cell + 2 * LINE;
+        buffers.with(most * if joined { along_src.cells() } else { strip }, |buffer| {
+            for first in (0..columns).step_by(strip) {
+                let end = (first + strip).min(columns);
+                // The last strip overlaps the one before it; its rows are written once.
+                let start = end - strip;
+                // SAFETY: every cell of the tile belongs to the nest, and its source cells fit the buffer.
+                unsafe {
+                    transpose(Matrix {
+                        dst: buffer,
+                        src: tile.src.add(start * src_cell),
+                        rows: rows_read,
+                        columns: strip,
+                        dst_rows: Even(pitch as isize),
+                        src_rows,
+                        next: fetches.then_some(tile.next.wrapping_add(start * src_cell)),
+                        order: Order::AlongDst,
+                        scaling,
+                    });
+                    let mut j = first;
+                    while j < end {
+                        let (to, from) = (tile.dst.offset(row(j)), buffer.add((j - start) * pitch));
+                        let together =
+                            if joined { (j + 1..end).take_while(|&j| follows(j)).count() } else { 0 };
+                        let (mut skipped, mut n) = (0, rows * (1 + together));
+                        if shifts {
+                            let to_line = |cells: usize| to_line(to.add(cells * dst_cell)) / dst_cell;
+                            skipped = if before > 0 { to_line(0) } else { 0 };
+                            let last = if after > 0 { (rows + to_line(rows)).min(rows_read) } else { rows };
+                            n = last.saturating_sub(skipped);
+                        }
+                        output.write(to.add(skipped * dst_cell), from.add(skipped * src_cell), n);
+                        j += 1 + together;
+                    }
                 }
             }
-        }
-        spare.lock().unwrap_or_else(PoisonError::into_inner).push(taken);
+        });
     })
+}
+
+/// Buffers on the heap, for callers may have little stack: one per thread, handed from tile to tile.
+#[derive(Default)]
+struct Buffers(Mutex<Vec<Vec<u64>>>);
+
+impl Buffers {
+    /// Calls `f` with room for `bytes`.
+    fn with(&self, bytes: usize, f: impl FnOnce(*mut u8)) {
+        let spare = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = spare().pop().unwrap_or_default();
+        // A panic becomes an error of the call; there is no other way out of a kernel.
+        buffer.try_reserve_exact(bytes.div_ceil(8)).expect("memory for a tile");
+        f(buffer.as_mut_ptr().cast());
+        spare().push(buffer);
+    }
 }

@@ -1,0 +1,341 @@
+//! Transposes in vector registers.
+
+use super::{Isa, Matrix, Order, Rows, Transpose, one_by_one};
+use lines::Moved;
+use std::arch::x86_64::*;
+
+pub(super) fn transpose<D: Rows, S: Rows, const STREAM: bool>(
+    cell: usize,
+    isa: Isa,
+) -> Option<Transpose<D, S>> {
+    let [sse2, avx2, avx512]: [Transpose<D, S>; 3] = match cell {
+        // Whole lines of bytes are four times as many cells as there are registers.
+        1 => [sse2::u8::<D, S, STREAM>, avx2::u8::<D, S, STREAM>, avx512::u8::<D, S, STREAM>],
+        2 => [sse2::u16::<D, S, STREAM>, avx2::u16::<D, S, STREAM>, lines::u16::<Moved<u16, STREAM>, D, S>],
+        4 => [sse2::u32::<D, S, STREAM>, avx2::u32::<D, S, STREAM>, lines::u32::<Moved<u32, STREAM>, D, S>],
+        8 => [sse2::u64::<D, S, STREAM>, avx2::u64::<D, S, STREAM>, lines::u64::<Moved<u64, STREAM>, D, S>],
+        _ => return None,
+    };
+    Some(if isa.has_avx512() {
+        avx512
+    } else if isa.has_avx2() {
+        avx2
+    } else {
+        sse2
+    })
+}
+
+/// One pass over the registers, written out: a loop would keep them in memory.
+macro_rules! pass {
+    (u8 $($rest:ident)*) => { pass!(@ $($rest)* 0 8, 1 9, 2 10, 3 11, 4 12, 5 13, 6 14, 7 15) };
+    (u16 $($rest:ident)*) => { pass!(@ $($rest)* 0 4, 1 5, 2 6, 3 7) };
+    (u32 $($rest:ident)*) => { pass!(@ $($rest)* 0 2, 1 3) };
+    (u64 $($rest:ident)*) => { pass!(@ $($rest)* 0 1) };
+    (@ $r:ident $lo:ident $hi:ident $($i:literal $j:literal),*) => {
+        $r = [$($lo($r[$i], $r[$j]), $hi($r[$i], $r[$j])),*]
+    };
+}
+
+/// As many passes as it takes to transpose K x K cells in each lane.
+macro_rules! passes {
+    ($W:ident $r:ident $lo:ident $hi:ident) => {
+        pass!($W $r $lo $hi);
+        if K > 2 {
+            pass!($W $r $lo $hi);
+        }
+        if K > 4 {
+            pass!($W $r $lo $hi);
+        }
+        if K > 8 {
+            pass!($W $r $lo $hi);
+        }
+    };
+}
+
+/// Runs `$body` for every block of `LINE` by `LINE` cells, the last ones cut, after asking for the same block of
+/// the next matrix. A macro, for a closure would not be inlined into code for these instructions.
+macro_rules! for_each_block {
+    ($m:ident, |$top:ident, $bottom:ident, $left:ident, $right:ident| $body:block) => {
+        let (mut $top, mut $left) = (0, 0);
+        loop {
+            let ($bottom, $right) = (($top + LINE).min($m.rows), ($left + LINE).min($m.columns));
+            if let Some(next) = $m.next {
+                for i in $top..$bottom {
+                    // SAFETY: a row of the matrix. A prefetch touches nothing.
+                    let row = unsafe { $m.src_rows.at(i) };
+                    _mm_prefetch::<_MM_HINT_T1>(next.wrapping_offset(row).wrapping_add($left * CELL).cast());
+                }
+            }
+            $body
+            if $m.order == Order::AlongDst {
+                $top = $bottom;
+                if $top == $m.rows {
+                    ($top, $left) = (0, $right);
+                }
+            } else {
+                $left = $right;
+                if $left == $m.columns {
+                    ($top, $left) = ($bottom, 0);
+                }
+            }
+            if $top == $m.rows || $left == $m.columns {
+                break;
+            }
+        }
+    };
+}
+
+/// Defines one transpose: registers of `$lanes` lanes, filled by `$load` from rows `K` apart; fewer rows than
+/// a register takes go to `$narrower`.
+macro_rules! network {
+    ($W:ident, $feature:literal, $lanes:literal, $zero:ident, $load:ident, $store:ident, $stream:ident,
+     $lo:ident, $hi:ident, $narrower:expr) => {
+        /// # Safety
+        /// As for [`Transpose`].
+        #[target_feature(enable = $feature)]
+        pub(super) unsafe fn $W<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
+            const CELL: usize = size_of::<$W>();
+            const K: usize = 16 / CELL;
+            const ROWS: usize = K * $lanes;
+            /// Cells in a cache line.
+            const LINE: usize = 64 / CELL;
+            if m.rows < ROWS || m.columns < K {
+                // SAFETY: handed on; the narrower function needs fewer instructions.
+                return unsafe { $narrower(m) };
+            }
+            for_each_block!(m, |top, bottom, left, right| {
+                // The last registers overlap the ones before them where the sides do not divide: writing the
+                // same cells twice beats finishing one by one.
+                let mut j = left.min(m.columns - K);
+                loop {
+                    let mut i = top.min(m.rows - ROWS);
+                    loop {
+                        let mut r = [$zero(); K];
+                        // SAFETY: rows i..i + ROWS and columns j..j + K lie inside the matrix.
+                        unsafe {
+                            let column = m.src.add(j * CELL);
+                            for k in 0..K {
+                                r[k] = $load(m.src_rows.cells(column, i + k, K));
+                            }
+                        }
+                        passes!($W r $lo $hi);
+                        // SAFETY: as above. Rows start on a line, and all but the last registers at a multiple of
+                        // their size.
+                        unsafe {
+                            let column = m.dst.add(i * CELL);
+                            for k in 0..K {
+                                let to = column.offset(m.dst_rows.at(j + k));
+                                if STREAM && i % ROWS == 0 {
+                                    $stream(to.cast(), r[k]);
+                                } else {
+                                    $store(to.cast(), r[k]);
+                                }
+                            }
+                        }
+                        if ROWS == LINE || i + ROWS >= bottom {
+                            break;
+                        }
+                        i = (i + ROWS).min(bottom - ROWS);
+                    }
+                    if j + K >= right {
+                        break;
+                    }
+                    j = (j + K).min(right - K);
+                }
+            });
+        }
+    };
+}
+
+mod lines;
+
+pub(super) use lines::convert;
+
+mod sse2 {
+    use super::*;
+
+    /// # Safety
+    /// 16 bytes are readable there.
+    #[inline(always)]
+    unsafe fn load([p]: [*const u8; 1]) -> __m128i {
+        // SAFETY: the caller's promise; SSE2 belongs to the architecture.
+        unsafe { _mm_loadu_si128(p.cast()) }
+    }
+
+    network!(
+        u8,
+        "sse2",
+        1,
+        _mm_setzero_si128,
+        load,
+        _mm_storeu_si128,
+        _mm_stream_si128,
+        _mm_unpacklo_epi8,
+        _mm_unpackhi_epi8,
+        one_by_one::<u8, D, S>
+    );
+    network!(
+        u16,
+        "sse2",
+        1,
+        _mm_setzero_si128,
+        load,
+        _mm_storeu_si128,
+        _mm_stream_si128,
+        _mm_unpacklo_epi16,
+        _mm_unpackhi_epi16,
+        one_by_one::<u16, D, S>
+    );
+    network!(
+        u32,
+        "sse2",
+        1,
+        _mm_setzero_si128,
+        load,
+        _mm_storeu_si128,
+        _mm_stream_si128,
+        _mm_unpacklo_epi32,
+        _mm_unpackhi_epi32,
+        one_by_one::<u32, D, S>
+    );
+    network!(
+        u64,
+        "sse2",
+        1,
+        _mm_setzero_si128,
+        load,
+        _mm_storeu_si128,
+        _mm_stream_si128,
+        _mm_unpacklo_epi64,
+        _mm_unpackhi_epi64,
+        one_by_one::<u64, D, S>
+    );
+}
+
+mod avx2 {
+    use super::*;
+
+    /// # Safety
+    /// 16 bytes are readable at each of the addresses.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn load(p: [*const u8; 2]) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_loadu2_m128i(p[1].cast(), p[0].cast()) }
+    }
+
+    network!(
+        u8,
+        "avx2",
+        2,
+        _mm256_setzero_si256,
+        load,
+        _mm256_storeu_si256,
+        _mm256_stream_si256,
+        _mm256_unpacklo_epi8,
+        _mm256_unpackhi_epi8,
+        sse2::u8::<D, S, STREAM>
+    );
+    network!(
+        u16,
+        "avx2",
+        2,
+        _mm256_setzero_si256,
+        load,
+        _mm256_storeu_si256,
+        _mm256_stream_si256,
+        _mm256_unpacklo_epi16,
+        _mm256_unpackhi_epi16,
+        sse2::u16::<D, S, STREAM>
+    );
+    network!(
+        u32,
+        "avx2",
+        2,
+        _mm256_setzero_si256,
+        load,
+        _mm256_storeu_si256,
+        _mm256_stream_si256,
+        _mm256_unpacklo_epi32,
+        _mm256_unpackhi_epi32,
+        sse2::u32::<D, S, STREAM>
+    );
+    network!(
+        u64,
+        "avx2",
+        2,
+        _mm256_setzero_si256,
+        load,
+        _mm256_storeu_si256,
+        _mm256_stream_si256,
+        _mm256_unpacklo_epi64,
+        _mm256_unpackhi_epi64,
+        sse2::u64::<D, S, STREAM>
+    );
+}
+
+mod avx512 {
+    use super::*;
+
+    /// # Safety
+    /// 16 bytes are readable at each of the addresses.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[inline]
+    unsafe fn load(p: [*const u8; 4]) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = _mm256_loadu2_m128i(p[1].cast(), p[0].cast());
+            let high = _mm256_loadu2_m128i(p[3].cast(), p[2].cast());
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+        }
+    }
+
+    network!(
+        u8,
+        "avx512f,avx512bw,avx512dq,avx512vl",
+        4,
+        _mm512_setzero_si512,
+        load,
+        _mm512_storeu_si512,
+        _mm512_stream_si512,
+        _mm512_unpacklo_epi8,
+        _mm512_unpackhi_epi8,
+        avx2::u8::<D, S, STREAM>
+    );
+    network!(
+        u16,
+        "avx512f,avx512bw,avx512dq,avx512vl",
+        4,
+        _mm512_setzero_si512,
+        load,
+        _mm512_storeu_si512,
+        _mm512_stream_si512,
+        _mm512_unpacklo_epi16,
+        _mm512_unpackhi_epi16,
+        avx2::u16::<D, S, STREAM>
+    );
+    network!(
+        u32,
+        "avx512f,avx512bw,avx512dq,avx512vl",
+        4,
+        _mm512_setzero_si512,
+        load,
+        _mm512_storeu_si512,
+        _mm512_stream_si512,
+        _mm512_unpacklo_epi32,
+        _mm512_unpackhi_epi32,
+        avx2::u32::<D, S, STREAM>
+    );
+    network!(
+        u64,
+        "avx512f,avx512bw,avx512dq,avx512vl",
+        4,
+        _mm512_setzero_si512,
+        load,
+        _mm512_storeu_si512,
+        _mm512_stream_si512,
+        _mm512_unpacklo_epi64,
+        _mm512_unpackhi_epi64,
+        avx2::u64::<D, S, STREAM>
+    );
+}

@@ -1,0 +1,195 @@
+//! Transposes of whole cache lines of either operand, with AVX-512: each is read once and written once, whatever else
+//! shares their cache sets. Lines of narrow types may be converted between the two.
+
+use std::arch::x86_64::*;
+use std::marker::PhantomData;
+
+use super::{Isa, Matrix, Order, Rows, Transpose, avx512};
+use crate::backend::cpu::wide::Wide;
+use crate::dtype::Scalar;
+use crate::dtype::convert::{convert as convert_cell, scale};
+use crate::ops::{Scaling, Transform};
+
+/// What becomes of a line of source cells on its way to the destination.
+pub(super) trait Finish {
+    /// Bytes of a destination cell.
+    const CELL: usize;
+
+    /// Writes the cells of a line; `starts_line`: to where a line starts.
+    ///
+    /// # Safety
+    /// As many cells are writable there as the line has, and the processor has AVX-512 F, BW, DQ and VL.
+    unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, scaling: Scaling);
+
+    /// Transposes what has no whole line.
+    ///
+    /// # Safety
+    /// As for [`Transpose`].
+    unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>);
+}
+
+/// Cells as wide as `W` as they are, `STREAM`: past the caches.
+pub(super) struct Moved<W, const STREAM: bool>(PhantomData<W>);
+
+/// Implements [`Finish`] for cells that are moved.
+macro_rules! moved {
+    ($($W:ident)*) => {
+        $(impl<const STREAM: bool> Finish for Moved<$W, STREAM> {
+            const CELL: usize = size_of::<$W>();
+
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, _: Scaling) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if STREAM && starts_line {
+                        _mm512_stream_si512(to.cast(), line);
+                    } else {
+                        _mm512_storeu_si512(to.cast(), line);
+                    }
+                }
+            }
+
+            unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>) {
+                // SAFETY: handed on; the processor has what AVX-512 needs, or this type would not be used.
+                unsafe { avx512::$W::<D, S, STREAM>(m) }
+            }
+        })*
+    };
+}
+
+moved!(u16 u32 u64);
+
+/// Cells of type `S` converted to `D`, `SCALES`: times alpha.
+struct Converted<S, D, const SCALES: bool>(PhantomData<(S, D)>);
+
+impl<S: Wide, D: Wide, const SCALES: bool> Finish for Converted<S, D, SCALES> {
+    const CELL: usize = size_of::<D>();
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[inline]
+    unsafe fn put(to: *mut u8, line: __m512i, _: bool, scaling: Scaling) {
+        let from = (&raw const line).cast::<S>();
+        let to = to.cast::<D>();
+        for at in (0..64 / size_of::<S>()).step_by(16) {
+            // SAFETY: sixteen cells of the line, and their places.
+            unsafe {
+                let x = S::load(from.add(at));
+                let x = if SCALES { _mm512_mul_ps(_mm512_set1_ps(scaling.alpha as f32), x) } else { x };
+                D::store(to.add(at), x);
+            }
+        }
+    }
+
+    unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
+        for j in 0..m.columns {
+            for i in 0..m.rows {
+                // SAFETY: a cell of the matrix.
+                unsafe {
+                    let x = m.src.offset(m.src_rows.at(i)).cast::<S>().add(j).read();
+                    let to = m.dst.offset(m.dst_rows.at(j)).cast::<D>().add(i);
+                    to.write(if SCALES { scale(m.scaling.alpha, x) } else { convert_cell(x) });
+                }
+            }
+        }
+    }
+}
+
+/// The transpose that converts on the way, if there is one for these types: no part of the old destination may be
+/// wanted, since the last blocks overlap the ones before them. Whole lines of source cells are fast, others slow.
+pub(in super::super) fn convert<D: Rows, S: Rows>(
+    transform: &Transform,
+    isa: Isa,
+) -> Option<Transpose<D, S>> {
+    if !isa.has_avx512() || transform.scaling.beta != 0.0 {
+        return None;
+    }
+    macro_rules! pick {
+        ($W:ident, $S:ty, $D:ty) => {
+            if transform.scaling.is_move() {
+                $W::<Converted<$S, $D, false>, D, S>
+            } else {
+                $W::<Converted<$S, $D, true>, D, S>
+            }
+        };
+    }
+    Some(match (transform.src, transform.dst) {
+        (Scalar::F32, Scalar::F32) => pick!(u32, f32, f32),
+        (Scalar::F32, Scalar::F16) => pick!(u32, f32, half::f16),
+        (Scalar::F32, Scalar::Bf16) => pick!(u32, f32, half::bf16),
+        (Scalar::F32, Scalar::I8) => pick!(u32, f32, i8),
+        (Scalar::F32, Scalar::U8) => pick!(u32, f32, u8),
+        (Scalar::F16, Scalar::F32) => pick!(u16, half::f16, f32),
+        (Scalar::Bf16, Scalar::F32) => pick!(u16, half::bf16, f32),
+        (Scalar::I8, Scalar::F32) => pick!(u8, i8, f32),
+        (Scalar::U8, Scalar::F32) => pick!(u8, u8, f32),
+        _ => return None,
+    })
+}
+
+/// Lane `g` of the results is from register `g`: lane `l` of each for result `l`.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    const EVEN: i32 = 0b10_00_10_00;
+    const ODD: i32 = 0b11_01_11_01;
+    let (ab_even, ab_odd) = (_mm512_shuffle_i32x4::<EVEN>(a, b), _mm512_shuffle_i32x4::<ODD>(a, b));
+    let (cd_even, cd_odd) = (_mm512_shuffle_i32x4::<EVEN>(c, d), _mm512_shuffle_i32x4::<ODD>(c, d));
+    [
+        _mm512_shuffle_i32x4::<EVEN>(ab_even, cd_even),
+        _mm512_shuffle_i32x4::<EVEN>(ab_odd, cd_odd),
+        _mm512_shuffle_i32x4::<ODD>(ab_even, cd_even),
+        _mm512_shuffle_i32x4::<ODD>(ab_odd, cd_odd),
+    ]
+}
+
+/// Defines one transpose: of `K` lines at a time, whose lanes become K x K cells, and of the lanes of four such groups.
+macro_rules! lines {
+    ($W:ident, $lo:ident, $hi:ident) => {
+        /// # Safety
+        /// As for [`Transpose`].
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        pub(super) unsafe fn $W<F: Finish, D: Rows, S: Rows>(m: Matrix<D, S>) {
+            const CELL: usize = size_of::<$W>();
+            const K: usize = 16 / CELL;
+            /// Cells in a cache line.
+            const LINE: usize = 64 / CELL;
+            if m.rows < LINE || m.columns < LINE {
+                // SAFETY: handed on.
+                return unsafe { F::narrow(m) };
+            }
+            for_each_block!(m, |top, bottom, left, right| {
+                // The last blocks overlap the ones before them.
+                let (i, j) = (bottom - LINE, right - LINE);
+                let mut groups = [[_mm512_setzero_si512(); K]; 4];
+                for g in 0..4 {
+                    let mut r = [_mm512_setzero_si512(); K];
+                    for k in 0..K {
+                        // SAFETY: LINE cells from column j on of a row below i + LINE lie inside the matrix.
+                        r[k] = unsafe {
+                            _mm512_loadu_si512(m.src.offset(m.src_rows.at(i + g * K + k)).add(j * CELL).cast())
+                        };
+                    }
+                    passes!($W r $lo $hi);
+                    groups[g] = r;
+                }
+                for k in 0..K {
+                    let r = exchange([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
+                    for l in 0..4 {
+                        // SAFETY: LINE cells from row i on of a column below j + LINE. Columns start on a line if they
+                        // are streamed.
+                        unsafe {
+                            let to = m.dst.offset(m.dst_rows.at(j + l * K + k)).add(i * F::CELL);
+                            F::put(to, r[l], i % LINE == 0, m.scaling);
+                        }
+                    }
+                }
+            });
+        }
+    };
+}
+
+lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
+lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
+lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
+lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);

@@ -1,0 +1,140 @@
+//! Conversions sixteen cells at a time, with instructions that the compiler does not find by itself: binary16 to and
+//! from binary32, and saturating to bytes. Everything goes through binary32, which holds every value of these types;
+//! the table of [`convert`](crate::dtype::convert) is kept to the last bit.
+
+use std::arch::x86_64::*;
+
+use crate::dtype::convert::{Element, blend, convert, scale};
+use crate::ops::Scaling;
+use half::{bf16, f16};
+
+/// Cells at a time.
+const LANES: usize = 16;
+
+/// An element whose cells come and go sixteen at a time.
+pub(super) trait Wide: Element {
+    /// # Safety
+    /// Sixteen cells are readable there, and the processor has AVX-512 F, BW, DQ and VL.
+    unsafe fn load(from: *const Self) -> __m512;
+
+    /// The sixteen numbers, converted by the table.
+    ///
+    /// # Safety
+    /// Sixteen cells are writable there, and the processor has AVX-512 F, BW, DQ and VL.
+    unsafe fn store(to: *mut Self, x: __m512);
+}
+
+/// Which of the sixteen are NaN.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline]
+fn nans(x: __m512) -> __mmask16 {
+    _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x)
+}
+
+/// Implements [`Wide`]: how sixteen cells become numbers, and numbers cells.
+macro_rules! wide {
+    ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr) => {
+        impl Wide for $T {
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            unsafe fn load($from: *const Self) -> __m512 {
+                // SAFETY: the caller's promise.
+                unsafe { $load }
+            }
+
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            unsafe fn store($to: *mut Self, $x: __m512) {
+                // SAFETY: the caller's promise.
+                unsafe { $store }
+            }
+        }
+    };
+}
+
+wide!(f32, |from| _mm512_loadu_ps(from), |to, x| {
+    let nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fff_ffff));
+    _mm512_storeu_ps(to, _mm512_mask_mov_ps(x, nans(x), nan));
+});
+
+wide!(f16, |from| _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())), |to, x| {
+    let bits = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+    let bits = _mm256_mask_mov_epi16(bits, nans(x), _mm256_set1_epi16(0x7fff));
+    _mm256_storeu_si256(to.cast(), bits);
+});
+
+wide!(
+    bf16,
+    |from| {
+        let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+        _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+    },
+    |to, x| {
+        let bits = _mm512_castps_si512(x);
+        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+        let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+        let rounded = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(rounded));
+        let rounded = _mm256_mask_mov_epi16(rounded, nans(x), _mm256_set1_epi16(0x7fff));
+        _mm256_storeu_si256(to.cast(), rounded);
+    }
+);
+
+/// The numbers as integers, half to even, NaN as 0; what exceeds `most`, which an i32 holds, as `most`, and what no i32
+/// holds below as the least.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline]
+fn integers(x: __m512, most: f32) -> __m512i {
+    // The second operand answers where the first is NaN; the mask then clears it.
+    let clipped = _mm512_min_ps(x, _mm512_set1_ps(most));
+    _mm512_maskz_cvt_roundps_epi32::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(!nans(x), clipped)
+}
+
+wide!(i8, |from| _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))), |to, x| {
+    _mm_storeu_si128(to.cast(), _mm512_cvtsepi32_epi8(integers(x, 127.0)))
+});
+
+wide!(u8, |from| _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))), |to, x| {
+    let positive = _mm512_max_epi32(integers(x, 255.0), _mm512_setzero_si512());
+    _mm_storeu_si128(to.cast(), _mm512_cvtusepi32_epi8(positive));
+});
+
+/// As [`Row`](super::row::Row), for these types and AVX-512.
+///
+/// # Safety
+/// As for [`Row`](super::row::Row).
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub(super) unsafe fn row<S: Wide, D: Wide, const SCALES: bool, const BLENDS: bool>(
+    dst: *mut u8,
+    src: *const u8,
+    n: usize,
+    scaling: Scaling,
+) {
+    let (dst, src) = (dst.cast::<D>(), src.cast::<S>());
+    let alpha = _mm512_set1_ps(scaling.alpha as f32);
+    let beta = _mm512_set1_ps(scaling.beta as f32);
+    let whole = n - n % LANES;
+    // SAFETY: cells below n. Sixteen are read before they are written, so that in-place runs are right as well.
+    unsafe {
+        for i in (0..whole).step_by(LANES) {
+            let (from, to) = (src.add(i), dst.add(i));
+            let mut x = S::load(from);
+            if SCALES {
+                x = _mm512_mul_ps(alpha, x);
+            }
+            if BLENDS {
+                x = _mm512_add_ps(x, _mm512_mul_ps(beta, D::load(to)));
+            }
+            D::store(to, x);
+        }
+        for i in whole..n {
+            let (x, to) = (src.add(i).read(), dst.add(i));
+            to.write(if BLENDS {
+                blend(scaling.alpha, x, scaling.beta, to.read())
+            } else if SCALES {
+                scale(scaling.alpha, x)
+            } else {
+                convert(x)
+            });
+        }
+    }
+}
