@@ -104,7 +104,7 @@ impl Candidate {
 /// `src + offset` readable for one scalar; both pointers are aligned to their scalar. The destination offsets
 /// are distinct. The two sets of bytes do not overlap, unless each cell of the destination is its own source:
 /// same pointer, same strides, same scalar size.
-pub unsafe fn run(problem: &Problem, operands: Operands) -> Result<()> {
+pub unsafe fn run(problem: Problem<'_>, operands: Operands) -> Result<()> {
     match problem {
         Problem::Transform(transform) if transform.nest.is_empty() => Ok(()),
         Problem::Transform(transform) => {

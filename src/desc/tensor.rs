@@ -284,23 +284,24 @@ impl TensorDescriptor {
     /// Not supported for a vectorisation that the type does not have.
     pub fn layout(&self) -> Result<Layout> {
         let lanes = self.data_type.lanes();
-        let mut layout = Layout { dims: self.dims, strides: self.strides, split: None };
+        let (dims, strides) = (self.dims, self.strides);
         match self.packing {
-            Packing::Blocked(block) => layout.split = Some(Split { axis: CHANNEL, block }),
-            Packing::Vector(vector) if vector != lanes => {
-                return Err(Error::unsupported(format!(
-                    "NCHW_VECT_C with {:?}, a type without vectors, describes no data",
-                    self.data_type
-                )));
+            Packing::Blocked(block) => {
+                Ok(Layout { dims, strides, split: Some(Split { axis: CHANNEL, block }) })
             }
-            _ if lanes > 1 => {
+            Packing::Vector(vector) if vector != lanes => Err(Error::unsupported(format!(
+                "NCHW_VECT_C with {:?}, a type without vectors, describes no data",
+                self.data_type
+            ))),
+            _ if lanes == 1 => Ok(Layout { dims, strides, split: None }),
+            _ => {
+                let split = Some(Split { axis: CHANNEL, block: lanes });
+                let mut layout = Layout { dims, strides, split };
                 layout.dims[CHANNEL] *= lanes;
-                layout.strides.iter_mut().for_each(|s| *s *= lanes);
-                layout.split = Some(Split { axis: CHANNEL, block: lanes });
+                layout.strides.iter_mut().for_each(|stride| *stride *= lanes);
+                Ok(layout)
             }
-            _ => {}
         }
-        Ok(layout)
     }
 }
 

@@ -52,5 +52,5 @@ pub fn plan(a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: 
             super::fill::Value::Times(scaling.beta),
         )?));
     }
-    Ok(AddPlan::Add(TransformPlan::of_layouts(src, dst, a, c, scaling)?))
+    Ok(AddPlan::Add(TransformPlan::of_layouts(&src, &dst, a, c, scaling)?))
 }

@@ -31,13 +31,13 @@ pub struct Set {
     pub cell: u64,
 }
 
-/// One part of a [`FillPlan`].
+/// One part of a [`FillPlan`]; as [`Problem`](super::Problem), it refers to it.
 #[derive(Clone, Copy)]
-pub enum Part {
+pub enum Part<'a> {
     /// Store one value.
-    Set(Set),
+    Set(&'a Set),
     /// Scale, or write zeros.
-    Fill(Fill),
+    Fill(&'a Fill),
 }
 
 /// `y = value` or `y = factor * y`, checked and ready to run on any core. Padding of a blocked layout becomes zero.
@@ -111,42 +111,47 @@ impl FillPlan {
     ///
     /// # Errors
     /// The first of `sink`, which ends the plan.
-    pub fn for_each(&self, sink: &mut dyn FnMut(&Part) -> Result<()>) -> Result<()> {
+    pub fn for_each(&self, sink: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<()> {
         let mut outcome = Ok(());
-        crate::layout::nests([&self.dst], &mut |nest| {
-            let nest = if self.is_ordered() { nest } else { nest.canonical() };
-            let part = match self.value {
-                Value::Cell(cell) => Part::Set(Set { nest, dst: self.scalar, cell }),
-                Value::Times(beta) => Part::Fill(Fill { nest, dst: self.scalar, beta }),
-            };
-            if outcome.is_ok() {
-                outcome = sink(&part);
+        crate::layout::nests([&self.dst], &mut |mut nest| {
+            if outcome.is_err() {
+                return;
             }
+            if !self.is_ordered() {
+                nest.canonicalise();
+            }
+            outcome = match self.value {
+                Value::Cell(cell) => sink(Part::Set(&Set { nest, dst: self.scalar, cell })),
+                Value::Times(beta) => sink(Part::Fill(&Fill { nest, dst: self.scalar, beta })),
+            };
         });
         outcome?;
-        zero_tail(&self.dst, self.scalar, self.ordered).map_or(Ok(()), |fill| sink(&Part::Fill(fill)))
+        zero_tail(&self.dst, self.scalar, self.ordered).map_or(Ok(()), |fill| sink(Part::Fill(&fill)))
     }
 }
 
 /// The padding of a blocked destination, which every operation writes as zero.
 pub(super) fn zero_tail(dst: &Layout, scalar: Scalar, ordered: bool) -> Option<Fill> {
-    let nest = dst.tail()?;
-    Some(Fill { nest: if ordered { nest } else { nest.canonical() }, dst: scalar, beta: 0.0 })
+    let mut nest = dst.tail()?;
+    if !ordered {
+        nest.canonicalise();
+    }
+    Some(Fill { nest, dst: scalar, beta: 0.0 })
 }
 
 /// One line per part, as the log shows it.
 impl fmt::Display for FillPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::list(f, |each| self.for_each(each))
+        super::list(f, |each| self.for_each(&mut |part| each(&part)))
     }
 }
 
 /// Type, value or factor, and loops in one line.
-impl fmt::Display for Part {
+impl fmt::Display for Part<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Part::Set(Set { nest, dst, cell }) => write!(f, "set {} to bits {cell:#x} {nest}", dst.name()),
-            Part::Fill(fill) => super::Problem::Fill(*fill).fmt(f),
+            Part::Fill(fill) => super::Problem::Fill(fill).fmt(f),
         }
     }
 }

@@ -90,8 +90,8 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         start: [isize; N],
         kernel: [(usize, usize); K],
     ) -> Self {
-        let idle = TileLoop { extent: 1, block: 1, turns: 1, steps: [0; N] };
-        let mut grid = Grid { loops: [idle; MAX_AXES], rank: 0, start, tiles: 1 };
+        let idle = const { [TileLoop { extent: 1, block: 1, turns: 1, steps: [0; N] }; MAX_AXES] };
+        let mut grid = Grid { loops: idle, rank: 0, start, tiles: 1 };
         for (i, (extent, steps)) in loops.clone().enumerate() {
             if kernel.iter().all(|k| k.0 != i) && !inside(i) {
                 grid.push(extent, steps, 1);
@@ -152,6 +152,9 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         let mut at = self.start;
         let mut rest = tiles.start;
         for (i, l) in loops.iter().enumerate().rev() {
+            if rest == 0 {
+                break; // at once for the first tile, which small problems have only
+            }
             index[i] = rest % l.turns;
             rest /= l.turns;
             (0..N).for_each(|k| at[k] += l.steps[k] * index[i] as isize);

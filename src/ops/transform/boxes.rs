@@ -51,7 +51,7 @@ impl Emitter<'_, '_> {
         self.plan.dst.dims.rank()
     }
 
-    fn send(&mut self, problem: &Problem) {
+    fn send(&mut self, problem: Problem<'_>) {
         if self.outcome.is_ok() {
             self.outcome = (self.sink)(problem);
         }
@@ -63,14 +63,14 @@ impl Emitter<'_, '_> {
         }
         let Types { src, dst } = self.plan.types;
         let scaling = self.plan.scaling;
-        self.send(&Problem::Transform(Transform { nest, dst, src, scaling }));
+        self.send(Problem::Transform(&Transform { nest, dst, src, scaling }));
     }
 
     fn fill(&mut self, mut nest: LoopNest<1>, beta: f64) {
         if !self.plan.ordered {
             nest.canonicalise();
         }
-        self.send(&Problem::Fill(Fill { nest, dst: self.plan.types.dst, beta }));
+        self.send(Problem::Fill(&Fill { nest, dst: self.plan.types.dst, beta }));
     }
 
     /// A plain transform: every element to the element of the same coordinates.
@@ -87,13 +87,13 @@ impl Emitter<'_, '_> {
         // Built where it is used: small calls notice each time that a nest is copied.
         let nest = LoopNest::new(&[], [0, 0]);
         let mut transform = Transform { nest, dst: types.dst, src: types.src, scaling: *scaling };
-        for (k, &extent) in dst.dims.iter().enumerate() {
-            transform.nest.push(Axis { extent, strides: [dst.strides[k], src.strides[k]] });
+        for ((&extent, &d), &s) in dst.dims.iter().zip(dst.strides.iter()).zip(src.strides.iter()) {
+            transform.nest.push(Axis { extent, strides: [d, s] });
         }
         if !self.plan.ordered {
             transform.nest.canonicalise();
         }
-        self.send(&Problem::Transform(transform));
+        self.send(Problem::Transform(&transform));
     }
 
     fn mapped(&mut self, map: &Map) {
