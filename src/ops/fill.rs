@@ -5,8 +5,8 @@ use std::fmt;
 use super::agree::{self, Named};
 use super::{ByteSpan, Fill, Number};
 use crate::desc::TensorDescriptor;
+use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
-use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, LoopNest};
 use crate::mode::Mode;
@@ -71,7 +71,7 @@ impl FillPlan {
             Number::Real(x) => Element::to_bits(<D as Element>::from_f64(x)),
             Number::Integer(x) => Element::to_bits(<D as Element>::from_i64(x)),
         });
-        FillPlan::of(agree::destination(named)?, y.data_type(), Value::Cell(cell))
+        FillPlan::of(agree::destination(named)?, y, Value::Cell(cell))
     }
 
     /// Plans `cudnnScaleTensor`; products are computed as every scaling is, in `double` for INT32 and INT64.
@@ -88,13 +88,14 @@ impl FillPlan {
             Number::Real(x) => x,
             Number::Integer(x) => x as f64,
         };
-        FillPlan::of(layout, y.data_type(), Value::Times(factor))
+        FillPlan::of(layout, y, Value::Times(factor))
     }
 
-    /// A plan for a destination that was checked.
-    pub(super) fn of(dst: Layout, data_type: DataType, value: Value) -> Result<Self> {
-        let span = agree::byte_span(&dst, data_type)?;
-        Ok(FillPlan { dst, scalar: data_type.scalar(), value, span, ordered: dst.overlaps() })
+    /// A plan for the layout of a destination that was checked.
+    pub(super) fn of(dst: Layout, y: &TensorDescriptor, value: Value) -> Result<Self> {
+        let span = agree::byte_span(&dst, y.data_type())?;
+        let ordered = agree::repeats(y, &dst);
+        Ok(FillPlan { dst, scalar: y.data_type().scalar(), value, span, ordered })
     }
 
     /// The bytes that the tensor reaches.

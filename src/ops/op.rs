@@ -178,7 +178,7 @@ impl OpPlan {
             _ => Compute::Single,
         };
         let (src, dst) = (a.tensor.data_type().scalar(), c.tensor.data_type().scalar());
-        let ordered = layouts[0].overlaps();
+        let ordered = agree::repeats(c.tensor, &layouts[0]);
         Ok(OpPlan { layouts, src, dst, compute, function, factors, spans, ordered, swapped })
     }
 

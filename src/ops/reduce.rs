@@ -243,7 +243,7 @@ impl ReducePlan {
             scaling,
             types: [c.data_type().scalar(), a.data_type().scalar()],
             spans,
-            ordered: c_layout.overlaps(),
+            ordered: agree::repeats(c, &c_layout),
         };
         let count: i64 = plan.reduced_dims().iter().product();
         if let Some(indices) = plan.rule.indices

@@ -4,12 +4,12 @@ mod boxes;
 
 use std::fmt;
 
-use super::{Problem, Scaling};
+use super::{Problem, Scaling, Transform, agree};
 pub(crate) use crate::desc::tensor::CHANNEL;
 use crate::desc::{Folding, TensorDescriptor, TransformDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{Dims, Layout};
+use crate::layout::{Axis, Dims, Layout, LoopNest};
 use crate::mode::Mode;
 
 /// Receives the problems of a plan, one after the other.
@@ -158,7 +158,7 @@ impl TransformPlan {
             return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
         };
         let types = Types { src: x.data_type().scalar(), dst: y.data_type().scalar() };
-        let ordered = dst.overlaps();
+        let ordered = agree::repeats(y, dst);
         let spans = [src_span, dst_span];
         Ok(TransformPlan { src: *src, dst: *dst, types, scaling, map: None, spans, ordered })
     }
@@ -218,7 +218,20 @@ impl TransformPlan {
     /// # Errors
     /// The first of `sink`, which ends the plan.
     pub fn for_each(&self, sink: Sink<'_>) -> Result<()> {
-        boxes::emit(self, sink)
+        let TransformPlan { src, dst, types, scaling, .. } = self;
+        if self.map.is_some() || src.split.is_some() || dst.split.is_some() {
+            return boxes::emit(self, sink);
+        }
+        // As almost always: one problem, of which every dimension is a loop.
+        let nest = LoopNest::new(&[], [0, 0]);
+        let mut transform = Transform { nest, dst: types.dst, src: types.src, scaling: *scaling };
+        for (k, &extent) in dst.dims.iter().enumerate().filter(|&(_, &extent)| extent != 1) {
+            transform.nest.push(Axis { extent, strides: [dst.strides[k], src.strides[k]] });
+        }
+        if !self.ordered {
+            transform.nest.canonicalise();
+        }
+        sink(Problem::Transform(&transform))
     }
 }
 

@@ -31,9 +31,9 @@ pub(crate) struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    // Inlined, it builds the shape where the caller keeps it; small calls notice every copy of half a kilobyte.
-    #[inline(always)]
-    pub fn new(transform: &'a Transform) -> Self {
+    /// What `body` makes of the shape of `transform`. A shape is half a kilobyte, which small calls notice each time
+    /// that it is copied: so it stays where it is built.
+    pub fn with<R>(transform: &'a Transform, body: impl FnOnce(&Self) -> R) -> R {
         let (dst_cell, src_cell) = (transform.dst.size(), transform.src.size());
         let bytes =
             |[dst, src]: [i64; 2]| [dst as isize * dst_cell as isize, src as isize * src_cell as isize];
@@ -55,7 +55,7 @@ impl<'a> Shape<'a> {
             shape.rank = 1;
         }
         shape.merge_cells();
-        shape
+        body(&shape)
     }
 
     /// A move of short contiguous runs is a move of wider cells: the 4 lanes of an INT8x4 become one of 4 bytes.

@@ -73,27 +73,14 @@ impl Emitter<'_, '_> {
         self.send(Problem::Fill(&Fill { nest, dst: self.plan.types.dst, beta }));
     }
 
-    /// A plain transform: every element to the element of the same coordinates.
+    /// Every element to the element of the same coordinates, where a layout is blocked.
     fn whole(&mut self) {
-        let TransformPlan { dst, src, types, scaling, .. } = self.plan;
-        if dst.split.is_some() || src.split.is_some() {
-            let mut sides = Sides::default();
-            for (side, &extent) in sides.iter_mut().zip(dst.dims.iter()) {
-                let steps = Steps { start: 0, step: 1 };
-                *side = Side { count: extent, dst: steps, src: steps };
-            }
-            return self.transform_box(&sides);
+        let mut sides = Sides::default();
+        for (side, &extent) in sides.iter_mut().zip(self.plan.dst.dims.iter()) {
+            let steps = Steps { start: 0, step: 1 };
+            *side = Side { count: extent, dst: steps, src: steps };
         }
-        // Built where it is used: small calls notice each time that a nest is copied.
-        let nest = LoopNest::new(&[], [0, 0]);
-        let mut transform = Transform { nest, dst: types.dst, src: types.src, scaling: *scaling };
-        for ((&extent, &d), &s) in dst.dims.iter().zip(dst.strides.iter()).zip(src.strides.iter()) {
-            transform.nest.push(Axis { extent, strides: [d, s] });
-        }
-        if !self.plan.ordered {
-            transform.nest.canonicalise();
-        }
-        self.send(Problem::Transform(&transform));
+        self.transform_box(&sides);
     }
 
     fn mapped(&mut self, map: &Map) {
