@@ -108,7 +108,8 @@ fn main() {
             };
             let operands = Operands { dst: c.at(0), src: bias.as_ptr().cast() };
             // SAFETY: the buffers are as long as the tensors.
-            plan.for_each(&mut |problem: &Problem| unsafe { backend::run(problem, operands) }).expect("runs");
+            plan.for_each(&mut |problem: Problem<'_>| unsafe { backend::run(problem, operands) })
+                .expect("runs");
         });
         for op in [OpTensorOp::Add, OpTensorOp::Mul] {
             row(&format!("op {op:?} {name}"), 3 * BYTES, &mut || {

@@ -126,7 +126,7 @@ fn check(
     let mut want = before.clone();
     let operands = Operands { dst: want.ptr(), src: src.ptr() };
     // SAFETY: `guarded` sized both buffers for every offset of the nest.
-    unsafe { reference::run(&Problem::Transform(*transform), operands) }.expect("the reference takes all");
+    unsafe { reference::run(Problem::Transform(transform), operands) }.expect("the reference takes all");
     let picked = Candidate::for_transform(transform).name;
     for candidate in CANDIDATES.iter().filter(|c| c.accepts(transform)) {
         for isa in Isa::available() {
@@ -270,7 +270,7 @@ fn rows_convert_every_short_float_as_the_reference_does() {
                 let mut want = Memory::new(sizes[0] * dst.size());
                 let operands = Operands { dst: want.ptr(), src: x.ptr() };
                 // SAFETY: `guarded` sized both buffers.
-                unsafe { reference::run(&Problem::Transform(transform), operands) }.expect("takes all");
+                unsafe { reference::run(Problem::Transform(&transform), operands) }.expect("takes all");
                 for isa in Isa::available() {
                     let mut got = Memory::new(sizes[0] * dst.size());
                     let operands = Operands { dst: got.ptr(), src: x.ptr() };
@@ -308,7 +308,7 @@ fn in_place_problems_read_each_cell_before_they_write_it() {
                 let mut want = before.clone();
                 let p = want.ptr();
                 // SAFETY: `guarded` sized the buffer, and each cell is its own source.
-                unsafe { reference::run(&Problem::Transform(transform), Operands { dst: p, src: p }) }
+                unsafe { reference::run(Problem::Transform(&transform), Operands { dst: p, src: p }) }
                     .expect("takes all");
                 for candidate in CANDIDATES.iter().filter(|c| c.accepts(&transform)) {
                     for isa in Isa::available() {
@@ -349,7 +349,7 @@ fn fills_equal_the_reference() {
                 let mut want = before.clone();
                 let operands = Operands { dst: want.ptr(), src: std::ptr::null() };
                 // SAFETY: `guarded` sized the buffer.
-                unsafe { reference::run(&Problem::Fill(fill), operands) }.expect("takes all");
+                unsafe { reference::run(Problem::Fill(&fill), operands) }.expect("takes all");
                 for isa in Isa::available() {
                     for threads in 1..=3 {
                         let mut got = before.clone();
@@ -377,7 +377,7 @@ fn the_reference_computes_what_is_written_on_paper() {
     };
     let operands = Operands { dst: dst.as_mut_ptr().cast(), src: src.as_ptr().cast() };
     // SAFETY: the offsets are 0..6 on either side.
-    unsafe { reference::run(&Problem::Transform(transform), operands) }.expect("takes all");
+    unsafe { reference::run(Problem::Transform(&transform), operands) }.expect("takes all");
     assert_eq!(dst, [5, 2, -96, -990, -9998, -99_992]);
 }
 
@@ -386,18 +386,23 @@ fn moves_keep_nan_payloads_and_empty_problems_touch_nothing() {
     let src = [0x7fa0_0001_u32, 0xffff_ffff, 0x7f80_0001, 0x8000_0000];
     let mut dst = [0_u32; 4];
     let operands = Operands { dst: dst.as_mut_ptr().cast(), src: src.as_ptr().cast() };
-    let problem = |axes: &[Axis<2>]| {
+    let transform = |axes: &[Axis<2>]| {
         let nest = LoopNest::new(axes, [0; 2]);
-        Problem::Transform(Transform { nest, dst: Scalar::F32, src: Scalar::F32, scaling: Scaling::MOVE })
+        Transform { nest, dst: Scalar::F32, src: Scalar::F32, scaling: Scaling::MOVE }
     };
     // SAFETY: nothing is visited.
-    unsafe { run(&problem(&[Axis { extent: 0, strides: [1, 1] }]), operands) }.expect("runs");
+    unsafe { run(Problem::Transform(&transform(&[Axis { extent: 0, strides: [1, 1] }])), operands) }
+        .expect("runs");
     assert_eq!(dst, [0; 4]);
     // SAFETY: four cells on either side.
-    unsafe { run(&problem(&[Axis { extent: 4, strides: [1, 1] }]), operands) }.expect("runs");
+    unsafe { run(Problem::Transform(&transform(&[Axis { extent: 4, strides: [1, 1] }])), operands) }
+        .expect("runs");
     assert_eq!(dst, src);
     // SAFETY: one cell on either side.
-    unsafe { run(&problem(&[]), Operands { src: src[1..].as_ptr().cast(), ..operands }) }.expect("runs");
+    unsafe {
+        run(Problem::Transform(&transform(&[])), Operands { src: src[1..].as_ptr().cast(), ..operands })
+    }
+    .expect("runs");
     assert_eq!(dst, [src[1], src[1], src[2], src[3]]);
 }
 

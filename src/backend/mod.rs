@@ -57,7 +57,7 @@ impl Candidate {
 
     /// The candidate that [`run`] picks for `transform`, which should be canonical.
     pub fn for_transform(transform: &Transform) -> &'static Candidate {
-        Candidate::for_shape(&Shape::new(transform))
+        Shape::with(transform, Candidate::for_shape)
     }
 
     fn for_shape(shape: &Shape) -> &'static Candidate {
@@ -67,7 +67,7 @@ impl Candidate {
 
     /// Whether this candidate can run `transform`.
     pub fn accepts(&self, transform: &Transform) -> bool {
-        (self.accepts)(&Shape::new(transform))
+        Shape::with(transform, self.accepts)
     }
 
     /// Runs `transform` with this candidate on `machine`.
@@ -82,15 +82,16 @@ impl Candidate {
         if transform.nest.is_empty() {
             return Ok(());
         }
-        let shape = Shape::new(transform);
-        if !(self.accepts)(&shape) {
-            return Err(Error::unsupported(format!(
-                "the {} candidate does not take this problem",
-                self.name
-            )));
-        }
-        // SAFETY: the caller's promise, and the candidate accepts the problem.
-        unsafe { (self.run)(&shape, operands, machine) }
+        Shape::with(transform, |shape| {
+            if !(self.accepts)(shape) {
+                return Err(Error::unsupported(format!(
+                    "the {} candidate does not take this problem",
+                    self.name
+                )));
+            }
+            // SAFETY: the caller's promise, and the candidate accepts the problem.
+            unsafe { (self.run)(shape, operands, machine) }
+        })
     }
 }
 
@@ -104,14 +105,13 @@ impl Candidate {
 /// `src + offset` readable for one scalar; both pointers are aligned to their scalar. The destination offsets
 /// are distinct. The two sets of bytes do not overlap, unless each cell of the destination is its own source:
 /// same pointer, same strides, same scalar size.
-pub unsafe fn run(problem: &Problem, operands: Operands) -> Result<()> {
+pub unsafe fn run(problem: Problem<'_>, operands: Operands) -> Result<()> {
     match problem {
         Problem::Transform(transform) if transform.nest.is_empty() => Ok(()),
-        Problem::Transform(transform) => {
-            let shape = Shape::new(transform);
+        Problem::Transform(transform) => Shape::with(transform, |shape| {
             // SAFETY: handed on; the candidate accepts the problem.
-            unsafe { (Candidate::for_shape(&shape).run)(&shape, operands, Machine::host()) }
-        }
+            unsafe { (Candidate::for_shape(shape).run)(shape, operands, Machine::host()) }
+        }),
         // SAFETY: handed on.
         Problem::Fill(fill) => unsafe { run_fill(fill, operands.dst, Machine::host()) },
     }

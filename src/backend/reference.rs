@@ -21,7 +21,7 @@ use crate::ops::{Fill, Problem, Scaling, Set, Transform};
 ///
 /// # Safety
 /// As for [`super::run`], but destination offsets may repeat.
-pub unsafe fn run(problem: &Problem, operands: Operands) -> Result<()> {
+pub unsafe fn run(problem: Problem<'_>, operands: Operands) -> Result<()> {
     match problem {
         // SAFETY: handed on.
         Problem::Transform(transform) => unsafe { self::transform(transform, operands) },

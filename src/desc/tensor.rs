@@ -76,6 +76,8 @@ pub struct TensorDescriptor {
     /// Strides in elements (vectors, under `Packing::Vector`); of a blocked channel axis, from block to block.
     strides: Dims,
     packing: Packing,
+    /// Whether a format chose the strides.
+    packed: bool,
 }
 
 impl Default for TensorDescriptor {
@@ -86,6 +88,7 @@ impl Default for TensorDescriptor {
             dims: Dims::EMPTY,
             strides: Dims::EMPTY,
             packing: Packing::Plain,
+            packed: false,
         }
     }
 }
@@ -141,7 +144,7 @@ impl TensorDescriptor {
         if let Packing::Blocked(_) = packing {
             stored = Dims::new(dims);
         }
-        TensorDescriptor { data_type, dims: stored, strides, packing }.sized(mode)
+        TensorDescriptor { data_type, dims: stored, strides, packing, packed: true }.sized(mode)
     }
 
     /// A descriptor with explicit strides (`SetTensor4dDescriptorEx`, `SetTensorNdDescriptor`).
@@ -163,7 +166,7 @@ impl TensorDescriptor {
             return Err(Error::element("strideA", index, 0, format!("0 on an extent of {}", dims[index])));
         }
         let (dims, strides) = (Dims::new(dims), Dims::new(strides));
-        TensorDescriptor { data_type, dims, strides, packing: Packing::Plain }.sized(mode)
+        TensorDescriptor { data_type, dims, strides, packing: Packing::Plain, packed: false }.sized(mode)
     }
 
     /// Refuses what is too large to describe.
@@ -216,6 +219,12 @@ impl TensorDescriptor {
         self.strides
     }
 
+    /// Whether the strides follow from a format, so that no two elements share an address; explicit strides may do so
+    /// as well.
+    pub fn is_packed(&self) -> bool {
+        self.packed
+    }
+
     /// Channels per element under `NCHW_VECT_C`, else `None`.
     pub fn vector(&self) -> Option<i64> {
         if let Packing::Vector(lanes) = self.packing { Some(lanes) } else { None }
@@ -238,7 +247,8 @@ impl TensorDescriptor {
             (Packing::Vector(lanes), Format::Nchw | Format::Nhwc | Format::NchwVectC) => {
                 let strides = packed_strides(&dims, format == Format::Nhwc, 1)?;
                 let packing = Packing::Vector(lanes);
-                return TensorDescriptor { data_type: self.data_type, dims, strides, packing }.sized(mode);
+                let data_type = self.data_type;
+                return TensorDescriptor { data_type, dims, strides, packing, packed: true }.sized(mode);
             }
             // Stored channels of a plain x4/x32 tensor are vectors already.
             (_, Format::NchwVectC) if self.data_type.lanes() > 1 => {
@@ -282,25 +292,27 @@ impl TensorDescriptor {
     ///
     /// # Errors
     /// Not supported for a vectorisation that the type does not have.
+    #[inline]
     pub fn layout(&self) -> Result<Layout> {
         let lanes = self.data_type.lanes();
-        let mut layout = Layout { dims: self.dims, strides: self.strides, split: None };
+        let (dims, strides) = (self.dims, self.strides);
         match self.packing {
-            Packing::Blocked(block) => layout.split = Some(Split { axis: CHANNEL, block }),
-            Packing::Vector(vector) if vector != lanes => {
-                return Err(Error::unsupported(format!(
-                    "NCHW_VECT_C with {:?}, a type without vectors, describes no data",
-                    self.data_type
-                )));
+            Packing::Blocked(block) => {
+                Ok(Layout { dims, strides, split: Some(Split { axis: CHANNEL, block }) })
             }
-            _ if lanes > 1 => {
+            Packing::Vector(vector) if vector != lanes => Err(Error::unsupported(format!(
+                "NCHW_VECT_C with {:?}, a type without vectors, describes no data",
+                self.data_type
+            ))),
+            _ if lanes == 1 => Ok(Layout { dims, strides, split: None }),
+            _ => {
+                let split = Some(Split { axis: CHANNEL, block: lanes });
+                let mut layout = Layout { dims, strides, split };
                 layout.dims[CHANNEL] *= lanes;
-                layout.strides.iter_mut().for_each(|s| *s *= lanes);
-                layout.split = Some(Split { axis: CHANNEL, block: lanes });
+                layout.strides.iter_mut().for_each(|stride| *stride *= lanes);
+                Ok(layout)
             }
-            _ => {}
         }
-        Ok(layout)
     }
 }
 
@@ -354,4 +366,35 @@ fn packed_strides(dims: &Dims, channels_last: bool, unit: i64) -> Result<Dims> {
         return Err(Error::unsupported(format!("the packed strides of {dims} do not fit 32 bits")));
     }
     Ok(strides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_elements_of_a_packed_tensor_share_an_address() {
+        let dims: [&[i64]; 5] = [&[2, 8], &[1, 32, 1], &[3, 64, 1, 2], &[1, 4, 5, 1], &[2, 32, 1, 3, 2]];
+        let formats = [Format::Nchw, Format::Nhwc, Format::NchwVectC, Format::Blocked(3), Format::Blocked(8)];
+        let mut packed = 0;
+        for (dims, format) in dims.into_iter().flat_map(|dims| formats.map(|format| (dims, format))) {
+            for data_type in [DataType::Float, DataType::Int8x4, DataType::Int8x32] {
+                let rank = dims.len() as i64;
+                let tensor = TensorDescriptor::with_format(data_type, format, rank, dims, Mode::Extended);
+                // Refused: channels that are no multiple of the vector, vectors of a type without.
+                let Ok(layout) = tensor.and_then(|t| t.is_packed().then(|| t.layout()).expect("is packed"))
+                else {
+                    continue;
+                };
+                let mut seen = BTreeSet::new();
+                layout.padded_nest().for_each(|[at]| assert!(seen.insert(at), "{layout:?}"));
+                packed += 1;
+            }
+        }
+        // FLOAT in four formats; INT8x4 in three; INT8x32 in two, and as vectors of 32, 64 and 32 channels.
+        assert_eq!(packed, 4 * 5 + 3 * 5 + 2 * 5 + 3);
+        let strided = TensorDescriptor::with_strides(DataType::Float, 2, &[4, 4], &[1, 1], Mode::Extended);
+        assert!(!strided.unwrap().is_packed());
+    }
 }

@@ -160,7 +160,7 @@ impl Context {
 unsafe fn run_fill(fill: &Fill, y: *mut u8, ordered: bool) -> Result<()> {
     if ordered {
         // SAFETY: handed on.
-        return unsafe { backend::reference::run(&Problem::Fill(*fill), Operands { dst: y, src: y }) };
+        return unsafe { backend::reference::run(Problem::Fill(fill), Operands { dst: y, src: y }) };
     }
     // SAFETY: handed on.
     unsafe { backend::run_fill(fill, y, Machine::host()) }

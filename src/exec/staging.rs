@@ -42,6 +42,7 @@ impl Staged {
 ///
 /// # Errors
 /// As [`addresses`].
+#[inline]
 pub(super) fn overlap(a: (*const u8, ByteSpan), b: (*mut u8, ByteSpan)) -> Result<bool> {
     let a = addresses(a.0.addr(), a.1)?;
     let b = addresses(b.0.addr(), b.1)?;
@@ -60,6 +61,7 @@ pub(super) fn refusal(src: &str, dst: &str) -> Error {
 ///
 /// # Errors
 /// A mismatch if the span does not fit the address space, so that the pointer cannot belong to such a tensor.
+#[inline]
 pub(super) fn addresses(base: usize, (low, high): ByteSpan) -> Result<Range<usize>> {
     let end = |offset: i64| isize::try_from(offset).ok().and_then(|offset| base.checked_add_signed(offset));
     match (end(low), end(high)) {

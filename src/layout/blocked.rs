@@ -1,7 +1,7 @@
 //! Blocked axes (NC/xHWx, nChw8c, `NCHW_VECT_C`): construction, offsets, padding, and the loops over two tensors
 //! of which either, both or none is blocked.
 
-use super::{Axis, Dims, Layout, LoopNest, Split, format};
+use super::{Axis, Dims, Layout, LoopNest, MAX_RANK, Split, format};
 
 impl Layout {
     /// A packed tensor whose `axis` is held in groups of `block` neighbours: N x C/x x H x W x x for `axis` 1 of
@@ -229,27 +229,30 @@ fn even_runs<const N: usize>(
 pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(LoopNest<N>)) {
     let dims = layouts.first().map_or(Dims::EMPTY, |layout| layout.dims);
     debug_assert!(layouts.iter().all(|layout| layout.dims == dims));
-    let is_split = |k: usize| layouts.iter().any(|layout| layout.block(k) > 1);
+    let mut is_split = [false; MAX_RANK];
+    for split in layouts.iter().filter_map(|layout| layout.split).filter(|split| split.block > 1) {
+        is_split[split.axis] = true;
+    }
     let mut plain = LoopNest::new(&[], [0; N]);
-    for k in (0..dims.rank()).filter(|&k| !is_split(k)) {
+    for k in (0..dims.rank()).filter(|&k| !is_split[k]) {
         plain.push(Axis { extent: dims[k], strides: layouts.map(|layout| layout.strides[k]) });
     }
     // Each operand splits one axis at most; usually all the same one.
-    cut_axes(layouts, 0, plain, emit);
+    cut_axes(layouts, &is_split, 0, plain, emit);
 }
 
-/// Multiplies `outer` by the pieces of every split axis from `from` on.
+/// Multiplies `outer` by the pieces of every axis from `from` on that is split.
 fn cut_axes<const N: usize>(
     layouts: [&Layout; N],
+    is_split: &[bool; MAX_RANK],
     from: usize,
     outer: LoopNest<N>,
     emit: &mut dyn FnMut(LoopNest<N>),
 ) {
-    let dims = layouts.first().map_or(Dims::EMPTY, |layout| layout.dims);
-    let split = (from..dims.rank()).find(|&k| layouts.iter().any(|layout| layout.block(k) > 1));
-    let Some(k) = split else { return emit(outer) };
-    segments(dims[k], layouts.map(|layout| layout.cut(k)), &mut |piece| {
-        cut_axes(layouts, k + 1, outer.times(&piece), emit);
+    let Some(k) = (from..MAX_RANK).find(|&k| is_split[k]) else { return emit(outer) };
+    let extent = layouts.first().map_or(0, |layout| layout.dims[k]);
+    segments(extent, layouts.map(|layout| layout.cut(k)), &mut |piece| {
+        cut_axes(layouts, is_split, k + 1, outer.times(&piece), emit);
     });
 }
 

@@ -23,16 +23,21 @@ pub struct Axis<const N: usize> {
 #[derive(Clone, Copy)]
 pub struct LoopNest<const N: usize> {
     rank: u8,
+    /// Beyond the rank they carry no meaning.
     axes: [Axis<N>; MAX_AXES],
     /// Where every operand starts, in scalars from its data pointer.
     pub offsets: [i64; N],
 }
 
 impl<const N: usize> LoopNest<N> {
+    /// A single element, where the data pointers are.
+    const ELEMENT: Self =
+        LoopNest { rank: 0, axes: [Axis { extent: 0, strides: [0; N] }; MAX_AXES], offsets: [0; N] };
+
     /// A nest of these loops, outermost first, starting at `offsets`. Panics beyond [`MAX_AXES`] axes.
     #[inline(always)]
     pub fn new(axes: &[Axis<N>], offsets: [i64; N]) -> Self {
-        let mut nest = LoopNest { rank: 0, axes: [Axis { extent: 1, strides: [0; N] }; MAX_AXES], offsets };
+        let mut nest = LoopNest { offsets, ..Self::ELEMENT };
         axes.iter().for_each(|&axis| nest.push(axis));
         nest
     }

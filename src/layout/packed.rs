@@ -83,9 +83,10 @@ impl Layout {
 }
 
 /// The rule of thumb straight from dims and strides, which may say `true` where the canonical nest says `false`.
+/// Pre: as [`Layout::overlaps`].
 fn dims_cross(dims: &[i64], strides: &[i64]) -> bool {
     // Every dimension must step over all that the dimensions of smaller stride reach: sorted by insertion.
-    let mut order: [(u64, i64); MAX_RANK] = [(0, 1); MAX_RANK];
+    let mut order = [(0_u64, 1_u64); MAX_RANK];
     let mut rank = 0;
     for (&dim, &stride) in dims.iter().zip(strides).filter(|&(&dim, _)| dim != 1) {
         let mut at = rank;
@@ -93,13 +94,14 @@ fn dims_cross(dims: &[i64], strides: &[i64]) -> bool {
             order[at] = order[at - 1];
             at -= 1;
         }
-        order[at] = (stride.unsigned_abs(), dim);
+        order[at] = (stride.unsigned_abs(), dim.unsigned_abs());
         rank += 1;
     }
-    let mut reach = 1_i128;
+    let mut reach = 1;
     order[..rank].iter().any(|&(stride, dim)| {
-        let crosses = i128::from(stride) < reach;
-        reach = i128::from(dim) * i128::from(stride);
+        let crosses = stride < reach;
+        // The extent has room for `dim - 1` strides in 63 bits, and this is at most twice as much.
+        reach = dim * stride;
         crosses
     })
 }

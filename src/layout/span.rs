@@ -30,16 +30,18 @@ impl Layout {
     }
 
     /// Like [`span`](Layout::span), with the padding of a blocked axis, which a destination has written too.
+    #[inline]
     pub fn padded_span(&self) -> Option<(i64, i64)> {
-        self.padded_dims()?;
         // The span of `padded_nest`, without building it: this is part of every call.
         let (mut low, mut high) = (0_i64, 0_i64);
         for (k, (&dim, &stride)) in self.dims.iter().zip(self.strides.iter()).enumerate() {
             let block = self.block(k);
             let groups = if block == 1 { dim } else { blocked::ceil_div(dim, block) };
+            groups.checked_mul(block)?;
             let reach = (groups - 1).checked_mul(stride)?;
-            low = low.checked_add(reach.min(0))?;
-            high = high.checked_add(reach.max(0))?.checked_add(block - 1)?;
+            let end = if reach < 0 { &mut low } else { &mut high };
+            *end = end.checked_add(reach)?;
+            high = high.checked_add(block - 1)?;
         }
         high.checked_sub(low)?;
         Some((low, high))

@@ -46,11 +46,7 @@ pub fn plan(a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: 
     let dst = agree::destination(large)?;
     let src = agree::broadcast(small, large, &dst.dims)?;
     if scaling.alpha == 0.0 {
-        return Ok(AddPlan::Scale(FillPlan::of(
-            dst,
-            c.data_type(),
-            super::fill::Value::Times(scaling.beta),
-        )?));
+        return Ok(AddPlan::Scale(FillPlan::of(dst, c, super::fill::Value::Times(scaling.beta))?));
     }
-    Ok(AddPlan::Add(TransformPlan::of_layouts(src, dst, a, c, scaling)?))
+    Ok(AddPlan::Add(TransformPlan::of_layouts(&src, &dst, a, c, scaling)?))
 }

@@ -86,6 +86,12 @@ pub(super) fn destination(dst: Named<'_>) -> Result<Layout> {
     Ok(layout)
 }
 
+/// Whether elements of a destination share addresses, so that the order of writes matters. `layout` is that of `dst`,
+/// whose span is known.
+pub(super) fn repeats(dst: &TensorDescriptor, layout: &Layout) -> bool {
+    !dst.is_packed() && layout.overlaps()
+}
+
 /// The bytes that a layout reaches around its data pointer.
 ///
 /// # Errors

@@ -5,8 +5,8 @@ use std::fmt;
 use super::agree::{self, Named};
 use super::{ByteSpan, Fill, Number};
 use crate::desc::TensorDescriptor;
+use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
-use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, LoopNest};
 use crate::mode::Mode;
@@ -31,13 +31,13 @@ pub struct Set {
     pub cell: u64,
 }
 
-/// One part of a [`FillPlan`].
+/// One part of a [`FillPlan`]; as [`Problem`](super::Problem), it refers to it.
 #[derive(Clone, Copy)]
-pub enum Part {
+pub enum Part<'a> {
     /// Store one value.
-    Set(Set),
+    Set(&'a Set),
     /// Scale, or write zeros.
-    Fill(Fill),
+    Fill(&'a Fill),
 }
 
 /// `y = value` or `y = factor * y`, checked and ready to run on any core. Padding of a blocked layout becomes zero.
@@ -71,7 +71,7 @@ impl FillPlan {
             Number::Real(x) => Element::to_bits(<D as Element>::from_f64(x)),
             Number::Integer(x) => Element::to_bits(<D as Element>::from_i64(x)),
         });
-        FillPlan::of(agree::destination(named)?, y.data_type(), Value::Cell(cell))
+        FillPlan::of(agree::destination(named)?, y, Value::Cell(cell))
     }
 
     /// Plans `cudnnScaleTensor`; products are computed as every scaling is, in `double` for INT32 and INT64.
@@ -88,13 +88,14 @@ impl FillPlan {
             Number::Real(x) => x,
             Number::Integer(x) => x as f64,
         };
-        FillPlan::of(layout, y.data_type(), Value::Times(factor))
+        FillPlan::of(layout, y, Value::Times(factor))
     }
 
-    /// A plan for a destination that was checked.
-    pub(super) fn of(dst: Layout, data_type: DataType, value: Value) -> Result<Self> {
-        let span = agree::byte_span(&dst, data_type)?;
-        Ok(FillPlan { dst, scalar: data_type.scalar(), value, span, ordered: dst.overlaps() })
+    /// A plan for the layout of a destination that was checked.
+    pub(super) fn of(dst: Layout, y: &TensorDescriptor, value: Value) -> Result<Self> {
+        let span = agree::byte_span(&dst, y.data_type())?;
+        let ordered = agree::repeats(y, &dst);
+        Ok(FillPlan { dst, scalar: y.data_type().scalar(), value, span, ordered })
     }
 
     /// The bytes that the tensor reaches.
@@ -111,42 +112,47 @@ impl FillPlan {
     ///
     /// # Errors
     /// The first of `sink`, which ends the plan.
-    pub fn for_each(&self, sink: &mut dyn FnMut(&Part) -> Result<()>) -> Result<()> {
+    pub fn for_each(&self, sink: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<()> {
         let mut outcome = Ok(());
-        crate::layout::nests([&self.dst], &mut |nest| {
-            let nest = if self.is_ordered() { nest } else { nest.canonical() };
-            let part = match self.value {
-                Value::Cell(cell) => Part::Set(Set { nest, dst: self.scalar, cell }),
-                Value::Times(beta) => Part::Fill(Fill { nest, dst: self.scalar, beta }),
-            };
-            if outcome.is_ok() {
-                outcome = sink(&part);
+        crate::layout::nests([&self.dst], &mut |mut nest| {
+            if outcome.is_err() {
+                return;
             }
+            if !self.is_ordered() {
+                nest.canonicalise();
+            }
+            outcome = match self.value {
+                Value::Cell(cell) => sink(Part::Set(&Set { nest, dst: self.scalar, cell })),
+                Value::Times(beta) => sink(Part::Fill(&Fill { nest, dst: self.scalar, beta })),
+            };
         });
         outcome?;
-        zero_tail(&self.dst, self.scalar, self.ordered).map_or(Ok(()), |fill| sink(&Part::Fill(fill)))
+        zero_tail(&self.dst, self.scalar, self.ordered).map_or(Ok(()), |fill| sink(Part::Fill(&fill)))
     }
 }
 
 /// The padding of a blocked destination, which every operation writes as zero.
 pub(super) fn zero_tail(dst: &Layout, scalar: Scalar, ordered: bool) -> Option<Fill> {
-    let nest = dst.tail()?;
-    Some(Fill { nest: if ordered { nest } else { nest.canonical() }, dst: scalar, beta: 0.0 })
+    let mut nest = dst.tail()?;
+    if !ordered {
+        nest.canonicalise();
+    }
+    Some(Fill { nest, dst: scalar, beta: 0.0 })
 }
 
 /// One line per part, as the log shows it.
 impl fmt::Display for FillPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::list(f, |each| self.for_each(each))
+        super::list(f, |each| self.for_each(&mut |part| each(&part)))
     }
 }
 
 /// Type, value or factor, and loops in one line.
-impl fmt::Display for Part {
+impl fmt::Display for Part<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Part::Set(Set { nest, dst, cell }) => write!(f, "set {} to bits {cell:#x} {nest}", dst.name()),
-            Part::Fill(fill) => super::Problem::Fill(*fill).fmt(f),
+            Part::Fill(fill) => super::Problem::Fill(fill).fmt(f),
         }
     }
 }

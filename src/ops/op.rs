@@ -178,7 +178,7 @@ impl OpPlan {
             _ => Compute::Single,
         };
         let (src, dst) = (a.tensor.data_type().scalar(), c.tensor.data_type().scalar());
-        let ordered = layouts[0].overlaps();
+        let ordered = agree::repeats(c.tensor, &layouts[0]);
         Ok(OpPlan { layouts, src, dst, compute, function, factors, spans, ordered, swapped })
     }
 
@@ -218,8 +218,10 @@ impl OpPlan {
     pub fn for_each(&self, sink: &mut dyn FnMut(&Pointwise) -> Result<()>) -> Result<()> {
         let mut outcome = Ok(());
         let [c, a, b] = &self.layouts;
-        layout::nests([c, a, b], &mut |nest| {
-            let nest = if self.ordered { nest } else { nest.canonical() };
+        layout::nests([c, a, b], &mut |mut nest| {
+            if !self.ordered {
+                nest.canonicalise();
+            }
             let OpPlan { dst, src, compute, function, factors, .. } = *self;
             if outcome.is_ok() {
                 outcome = sink(&Pointwise { nest, dst, src, compute, function, factors });
@@ -237,7 +239,7 @@ impl OpPlan {
 /// One line per problem, as the log shows it.
 impl fmt::Display for OpPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::list(f, |each| self.for_each(each))
+        super::list(f, |each| self.for_each(&mut |problem| each(problem)))
     }
 }
 

@@ -243,7 +243,7 @@ impl ReducePlan {
             scaling,
             types: [c.data_type().scalar(), a.data_type().scalar()],
             spans,
-            ordered: c_layout.overlaps(),
+            ordered: agree::repeats(c, &c_layout),
         };
         let count: i64 = plan.reduced_dims().iter().product();
         if let Some(indices) = plan.rule.indices
@@ -312,9 +312,12 @@ impl ReducePlan {
             if self.rule.indices.is_some() { row_major(&c.dims) } else { Dims::filled(c.dims.rank(), 0) };
         let places = Layout { dims: c.dims, strides: places, split: None };
         let mut outcome = Ok(());
-        layout::nests([&c, &a, &places], &mut |nest| {
+        layout::nests([&c, &a, &places], &mut |mut outputs| {
+            if !self.ordered {
+                outputs.canonicalise();
+            }
             let problem = Reduce {
-                outputs: if self.ordered { nest } else { nest.canonical() },
+                outputs,
                 sequence,
                 dst: self.types[0],
                 src: self.types[1],
@@ -343,9 +346,10 @@ impl ReducePlan {
             if self.rule.indices.is_some() { row_major(&dims) } else { Dims::filled(dims.rank(), 0) };
         let index = Layout { dims, strides, split: None };
         let mut sequence = Sequence { pieces: [LoopNest::new(&[], [0; 2]); 2], count: 0 };
-        layout::nests([&a, &index], &mut |nest| {
+        layout::nests([&a, &index], &mut |mut nest| {
             if let Some(piece) = sequence.pieces.get_mut(sequence.count) {
-                *piece = nest.canonical();
+                nest.canonicalise();
+                *piece = nest;
             }
             sequence.count += 1;
         });
@@ -364,7 +368,7 @@ impl ReducePlan {
 /// One line per problem, as the log shows it.
 impl fmt::Display for ReducePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::list(f, |each| self.for_each(each))
+        super::list(f, |each| self.for_each(&mut |problem| each(problem)))
     }
 }
 

@@ -4,16 +4,16 @@ mod boxes;
 
 use std::fmt;
 
-use super::{Problem, Scaling};
+use super::{Problem, Scaling, Transform, agree};
 pub(crate) use crate::desc::tensor::CHANNEL;
 use crate::desc::{Folding, TensorDescriptor, TransformDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{Dims, Layout};
+use crate::layout::{Axis, Dims, Layout, LoopNest};
 use crate::mode::Mode;
 
 /// Receives the problems of a plan, one after the other.
-pub type Sink<'a> = &'a mut dyn FnMut(&Problem) -> Result<()>;
+pub type Sink<'a> = &'a mut dyn FnMut(Problem<'_>) -> Result<()>;
 
 /// `dst = alpha * transform(src) + beta * dst`, checked and ready to run on any core.
 ///
@@ -60,35 +60,15 @@ impl TransformPlan {
     /// Bad parameter: ranks or dims differ, or the destination repeats an address with stride 0. Not supported:
     /// a vectorisation that the type does not have; in strict mode the type pairs that the original refuses.
     pub fn new(src: &TensorDescriptor, dst: &TensorDescriptor, scaling: Scaling, mode: Mode) -> Result<Self> {
-        check_same("nbDims", src.rank() as i64, dst.rank() as i64)?;
-        let counted_alike = src.dims() == dst.dims();
-        if mode.is_strict() || !counted_alike {
-            let [x, y] = if mode.is_strict() { [src.dims(), dst.dims()] } else { channel_dims(src, dst) };
-            for axis in 0..x.rank() {
-                check_same("dimA", x[axis], y[axis])?;
-            }
-        }
-        let (x, y) = (src.layout(), dst.layout());
-        if let (Ok(x), Ok(y), true, false) = (&x, &y, counted_alike, mode.is_strict())
-            && x.dims != y.dims
+        let x = src.layout();
+        let y = dst.layout();
+        if let (Ok(x), Ok(y), false) = (&x, &y, mode.is_strict())
+            && x.dims == y.dims
         {
-            // Elements agree in number but not in lanes: one side holds several channels per element without
-            // saying so in its dims. The original refuses these, and no reading of it is obvious.
-            strict_types(src, dst)?;
-            return Err(Error::mismatch(format!(
-                "xDesc holds {} and yDesc {} channels: an element of {:?} holds {}, one of {:?} {}",
-                x.dims[CHANNEL],
-                y.dims[CHANNEL],
-                src.data_type(),
-                src.data_type().lanes(),
-                dst.data_type(),
-                dst.data_type().lanes()
-            )));
+            return TransformPlan::checked(x, y, src, dst, scaling);
         }
-        if mode.is_strict() {
-            strict_types(src, dst)?;
-        }
-        TransformPlan::checked(x?, y?, src, dst, scaling, None)
+        check_dims(src, dst, mode)?;
+        TransformPlan::checked(&x?, &y?, src, dst, scaling)
     }
 
     /// Plans `cudnnTransformTensorEx`: padding (negative crops) and folding on the way.
@@ -140,8 +120,8 @@ impl TransformPlan {
                 return Err(Error::unsupported("strict mode folds with beta = 0 only"));
             }
         }
-        let map = Map::new(transform, &x.dims, unit);
-        TransformPlan::checked(x, y, src, dst, scaling, Some(map))
+        let map = Some(Map::new(transform, &x.dims, unit));
+        Ok(TransformPlan { map, ..TransformPlan::checked(&x, &y, src, dst, scaling)? })
     }
 
     /// A plan for a source that may be broadcast, of dims equal to the destination's.
@@ -149,23 +129,23 @@ impl TransformPlan {
     /// # Errors
     /// As [`TransformPlan::new`], for what concerns the destination.
     pub(super) fn of_layouts(
-        src: Layout,
-        dst: Layout,
+        src: &Layout,
+        dst: &Layout,
         x: &TensorDescriptor,
         y: &TensorDescriptor,
         scaling: Scaling,
     ) -> Result<Self> {
         debug_assert_eq!(src.dims, dst.dims);
-        TransformPlan::checked(src, dst, x, y, scaling, None)
+        TransformPlan::checked(src, dst, x, y, scaling)
     }
 
+    /// A plan without padding and folding.
     fn checked(
-        src: Layout,
-        dst: Layout,
+        src: &Layout,
+        dst: &Layout,
         x: &TensorDescriptor,
         y: &TensorDescriptor,
         scaling: Scaling,
-        map: Option<Map>,
     ) -> Result<Self> {
         if dst.dims.rank() == 0 {
             return Err(Error::mismatch("yDesc was never set"));
@@ -178,8 +158,9 @@ impl TransformPlan {
             return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
         };
         let types = Types { src: x.data_type().scalar(), dst: y.data_type().scalar() };
-        let ordered = dst.overlaps();
-        Ok(TransformPlan { src, dst, types, scaling, map, spans: [src_span, dst_span], ordered })
+        let ordered = agree::repeats(y, dst);
+        let spans = [src_span, dst_span];
+        Ok(TransformPlan { src: *src, dst: *dst, types, scaling, map: None, spans, ordered })
     }
 
     /// Scalar types of source and destination.
@@ -237,7 +218,20 @@ impl TransformPlan {
     /// # Errors
     /// The first of `sink`, which ends the plan.
     pub fn for_each(&self, sink: Sink<'_>) -> Result<()> {
-        boxes::emit(self, sink)
+        let TransformPlan { src, dst, types, scaling, .. } = self;
+        if self.map.is_some() || src.split.is_some() || dst.split.is_some() {
+            return boxes::emit(self, sink);
+        }
+        // As almost always: one problem, of which every dimension is a loop.
+        let nest = LoopNest::new(&[], [0, 0]);
+        let mut transform = Transform { nest, dst: types.dst, src: types.src, scaling: *scaling };
+        for (k, &extent) in dst.dims.iter().enumerate().filter(|&(_, &extent)| extent != 1) {
+            transform.nest.push(Axis { extent, strides: [dst.strides[k], src.strides[k]] });
+        }
+        if !self.ordered {
+            transform.nest.canonicalise();
+        }
+        sink(Problem::Transform(&transform))
     }
 }
 
@@ -304,6 +298,36 @@ fn check_same(what: &str, x: i64, y: i64) -> Result<()> {
     }
 }
 
+/// Refuses dims that differ, and in strict mode the type pairs that the original refuses.
+fn check_dims(src: &TensorDescriptor, dst: &TensorDescriptor, mode: Mode) -> Result<()> {
+    check_same("nbDims", src.rank() as i64, dst.rank() as i64)?;
+    let counted_alike = src.dims() == dst.dims();
+    let [x, y] = if mode.is_strict() { [src.dims(), dst.dims()] } else { channel_dims(src, dst) };
+    if mode.is_strict() || !counted_alike {
+        for axis in 0..x.rank() {
+            check_same("dimA", x[axis], y[axis])?;
+        }
+        return if mode.is_strict() { strict_types(src, dst) } else { Ok(()) };
+    }
+    if let (Ok(x), Ok(y)) = (src.layout(), dst.layout())
+        && x.dims != y.dims
+    {
+        // Elements agree in number but not in lanes: one side holds several channels per element without
+        // saying so in its dims. The original refuses these, and no reading of it is obvious.
+        strict_types(src, dst)?;
+        return Err(Error::mismatch(format!(
+            "xDesc holds {} and yDesc {} channels: an element of {:?} holds {}, one of {:?} {}",
+            x.dims[CHANNEL],
+            y.dims[CHANNEL],
+            src.data_type(),
+            src.data_type().lanes(),
+            dst.data_type(),
+            dst.data_type().lanes()
+        )));
+    }
+    Ok(())
+}
+
 /// Dims with channels counted one by one, also those that share an element.
 fn channel_dims(x: &TensorDescriptor, y: &TensorDescriptor) -> [Dims; 2] {
     [x, y].map(|tensor| tensor.layout().map_or(tensor.dims(), |layout| layout.dims))
@@ -352,6 +376,6 @@ fn strict_types(src: &TensorDescriptor, dst: &TensorDescriptor) -> Result<()> {
 /// One line per problem, as the log shows it.
 impl fmt::Display for TransformPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::list(f, |each| self.for_each(each))
+        super::list(f, |each| self.for_each(&mut |problem| each(&problem)))
     }
 }

@@ -24,14 +24,13 @@ pub(in crate::backend) unsafe fn run(fill: &Fill, dst: *mut u8, machine: Machine
     }
     let scaling = Scaling { alpha: fill.beta, beta: 0.0 };
     let transform = Transform { nest, dst: fill.dst, src: fill.dst, scaling };
-    let shape = Shape::new(&transform);
     let operands = Operands { dst, src: dst };
     // SAFETY: handed on; each cell is its own source.
-    unsafe {
-        if rows::accepts(&shape) {
-            rows::run(&shape, operands, machine)
+    Shape::with(&transform, |shape| unsafe {
+        if rows::accepts(shape) {
+            rows::run(shape, operands, machine)
         } else {
-            strided::run(&shape, operands, machine)
+            strided::run(shape, operands, machine)
         }
-    }
+    })
 }

@@ -18,17 +18,26 @@ pub(super) struct Grid<const K: usize, const N: usize = 2> {
     /// Outermost first; the last `K` are the kernel loops.
     loops: [TileLoop<N>; MAX_AXES],
     rank: usize,
+    kernel: [KernelLoop; K],
     start: [isize; N],
     tiles: usize,
 }
 
+/// A loop from tile to tile.
 #[derive(Clone, Copy)]
 struct TileLoop<const N: usize> {
-    extent: usize,
-    block: usize,
     turns: usize,
     /// Bytes from tile to tile.
     steps: [isize; N],
+}
+
+/// A loop inside a tile.
+#[derive(Clone, Copy)]
+struct KernelLoop {
+    /// Turns of all tiles.
+    extent: usize,
+    /// Turns of one tile, unless it is the last.
+    block: usize,
 }
 
 /// One call of a kernel.
@@ -102,25 +111,31 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         start: [isize; N],
         kernel: [(usize, usize); K],
     ) -> Self {
-        let idle = TileLoop { extent: 1, block: 1, turns: 1, steps: [0; N] };
-        let mut grid = Grid { loops: [idle; MAX_AXES], rank: 0, start, tiles: 1 };
+        let mut grid = Grid {
+            // Beyond the rank they carry no meaning.
+            loops: const { [TileLoop { turns: 0, steps: [0; N] }; MAX_AXES] },
+            rank: 0,
+            kernel: [KernelLoop { extent: 1, block: 1 }; K],
+            start,
+            tiles: 1,
+        };
         for (i, (extent, steps)) in loops.clone().enumerate() {
             if kernel.iter().all(|k| k.0 != i) && !inside(i) {
-                grid.push(extent, steps, 1);
+                grid.push(extent, steps);
             }
         }
-        for (i, block) in kernel {
+        for (k, (i, block)) in kernel.into_iter().enumerate() {
             if let Some((extent, steps)) = loops.clone().nth(i) {
-                grid.push(extent, steps, block.clamp(1, extent));
+                let block = block.clamp(1, extent);
+                grid.kernel[k] = KernelLoop { extent, block };
+                grid.push(extent.div_ceil(block), steps.map(|step| step * block as isize));
             }
         }
         grid
     }
 
-    fn push(&mut self, extent: usize, steps: [isize; N], block: usize) {
-        let turns = extent.div_ceil(block);
-        let steps = steps.map(|step| step * block as isize);
-        self.loops[self.rank] = TileLoop { extent, block, turns, steps };
+    fn push(&mut self, turns: usize, steps: [isize; N]) {
+        self.loops[self.rank] = TileLoop { turns, steps };
         self.rank += 1;
         self.tiles *= turns;
     }
@@ -174,6 +189,9 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         let mut at = self.start;
         let mut rest = tiles.start;
         for (i, l) in loops.iter().enumerate().rev() {
+            if rest == 0 {
+                break; // at once for the first tile, which small problems have only
+            }
             index[i] = rest % l.turns;
             rest /= l.turns;
             (0..N).for_each(|k| at[k] += l.steps[k] * index[i] as isize);
@@ -184,10 +202,10 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         let end = tiles.end;
         for tile in tiles {
             let cuts = std::array::from_fn(|k| {
-                let l = &loops[inner + k];
-                let before = index[inner + k] * l.block;
-                let turns = l.block.min(l.extent - before);
-                Cut { before, turns, after: l.extent - before - turns }
+                let KernelLoop { extent, block } = self.kernel[k];
+                let before = index[inner + k] * block;
+                let turns = block.min(extent - before);
+                Cut { before, turns, after: extent - before - turns }
             });
             let here = places(&at);
             if tile + 1 < end {

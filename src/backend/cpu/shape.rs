@@ -1,6 +1,6 @@
 //! What a kernel sees of a transform: loops in bytes over cells of 1 to 16 bytes.
 
-use crate::layout::{LoopNest, MAX_AXES};
+use crate::layout::MAX_AXES;
 use crate::ops::Transform;
 
 /// One loop; the steps are in bytes.
@@ -31,28 +31,31 @@ pub(crate) struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    pub fn new(transform: &'a Transform) -> Self {
+    /// What `body` makes of the shape of `transform`. A shape is half a kilobyte, which small calls notice each time
+    /// that it is copied: so it stays where it is built.
+    pub fn with<R>(transform: &'a Transform, body: impl FnOnce(&Self) -> R) -> R {
         let (dst_cell, src_cell) = (transform.dst.size(), transform.src.size());
-        let LoopNest { offsets: [dst, src], .. } = transform.nest;
+        let bytes =
+            |[dst, src]: [i64; 2]| [dst as isize * dst_cell as isize, src as isize * src_cell as isize];
         let mut shape = Shape {
             transform,
             dst_cell,
             src_cell,
-            start: [dst as isize * dst_cell as isize, src as isize * src_cell as isize],
-            loops: [Loop { extent: 1, dst: dst_cell as isize, src: src_cell as isize }; MAX_AXES],
+            start: bytes(transform.nest.offsets),
+            loops: const { [Loop { extent: 0, dst: 0, src: 0 }; MAX_AXES] },
             rank: transform.nest.axes().len(),
         };
         for (to, from) in shape.loops.iter_mut().zip(transform.nest.axes()) {
-            *to = Loop {
-                extent: from.extent as usize,
-                dst: from.strides[0] as isize * dst_cell as isize,
-                src: from.strides[1] as isize * src_cell as isize,
-            };
+            let [dst, src] = bytes(from.strides);
+            *to = Loop { extent: from.extent as usize, dst, src };
         }
-        // A single element is one turn of a contiguous loop, which is what `loops` was filled with.
-        shape.rank = shape.rank.max(1);
+        if shape.rank == 0 {
+            // A single element is one turn of a contiguous loop.
+            shape.loops[0] = Loop { extent: 1, dst: dst_cell as isize, src: src_cell as isize };
+            shape.rank = 1;
+        }
         shape.merge_cells();
-        shape
+        body(&shape)
     }
 
     /// A move of short contiguous runs is a move of wider cells: the 4 lanes of an INT8x4 become one of 4 bytes.

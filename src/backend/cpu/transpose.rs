@@ -24,6 +24,10 @@ const MAX_RUN: usize = 1024;
 
 pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
     shape.crossed_units().is_some_and(|(d, s)| {
+        // Most have two long loops, and need no search for more.
+        if [d, s].iter().all(|&i| shape.loops()[i].extent >= SHORT) {
+            return true;
+        }
         let [dst, src] = runs(shape, [d, s], [SHORT, SHORT]);
         dst.cells() >= SHORT && src.cells() >= SHORT
     })
@@ -180,7 +184,8 @@ impl Tiling {
     fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: Path) -> Self {
         let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
         let [mut dst, mut src] = runs(shape, units, cells);
-        if dst.cells() < cells[0] {
+        // If the source's run did not reach what was wanted, it has an end as well.
+        if dst.cells() < cells[0] && src.cells() >= cells[1] / 2 {
             let longer = (cells[0] * cells[1] / dst.cells()).min(MAX_RUN);
             [dst, src] = runs(shape, units, [cells[0], longer]);
         }
@@ -202,7 +207,7 @@ impl Tiling {
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
-    let converts = tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
+    let converts = !shape.is_move() && tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
     let tiling = Tiling::new(shape, [d, s], &operands, converts);
     let loops = shape.loops();
     // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.

@@ -83,7 +83,7 @@ pub(super) fn strided(transform: &Transform, at: Pointers) -> Result<Launch> {
 }
 
 /// One problem, by one thread, in the order of its loops.
-pub(super) fn ordered(problem: &Problem, at: Pointers) -> Launch {
+pub(super) fn ordered(problem: Problem<'_>, at: Pointers) -> Launch {
     let params = match problem {
         Problem::Transform(Transform { nest, dst, src, scaling }) => {
             let bytes = ByteNest::new(nest, [dst.size(), src.size()], at);

@@ -51,7 +51,7 @@ impl Emitter<'_, '_> {
         self.plan.dst.dims.rank()
     }
 
-    fn send(&mut self, problem: &Problem) {
+    fn send(&mut self, problem: Problem<'_>) {
         if self.outcome.is_ok() {
             self.outcome = (self.sink)(problem);
         }
@@ -63,37 +63,24 @@ impl Emitter<'_, '_> {
         }
         let Types { src, dst } = self.plan.types;
         let scaling = self.plan.scaling;
-        self.send(&Problem::Transform(Transform { nest, dst, src, scaling }));
+        self.send(Problem::Transform(&Transform { nest, dst, src, scaling }));
     }
 
     fn fill(&mut self, mut nest: LoopNest<1>, beta: f64) {
         if !self.plan.ordered {
             nest.canonicalise();
         }
-        self.send(&Problem::Fill(Fill { nest, dst: self.plan.types.dst, beta }));
+        self.send(Problem::Fill(&Fill { nest, dst: self.plan.types.dst, beta }));
     }
 
-    /// A plain transform: every element to the element of the same coordinates.
+    /// Every element to the element of the same coordinates, where a layout is blocked.
     fn whole(&mut self) {
-        let TransformPlan { dst, src, types, scaling, .. } = self.plan;
-        if dst.split.is_some() || src.split.is_some() {
-            let mut sides = Sides::default();
-            for (side, &extent) in sides.iter_mut().zip(dst.dims.iter()) {
-                let steps = Steps { start: 0, step: 1 };
-                *side = Side { count: extent, dst: steps, src: steps };
-            }
-            return self.transform_box(&sides);
+        let mut sides = Sides::default();
+        for (side, &extent) in sides.iter_mut().zip(self.plan.dst.dims.iter()) {
+            let steps = Steps { start: 0, step: 1 };
+            *side = Side { count: extent, dst: steps, src: steps };
         }
-        // Built where it is used: small calls notice each time that a nest is copied.
-        let nest = LoopNest::new(&[], [0, 0]);
-        let mut transform = Transform { nest, dst: types.dst, src: types.src, scaling: *scaling };
-        for (k, &extent) in dst.dims.iter().enumerate() {
-            transform.nest.push(Axis { extent, strides: [dst.strides[k], src.strides[k]] });
-        }
-        if !self.plan.ordered {
-            transform.nest.canonicalise();
-        }
-        self.send(&Problem::Transform(transform));
+        self.transform_box(&sides);
     }
 
     fn mapped(&mut self, map: &Map) {
