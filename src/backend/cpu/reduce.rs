@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use self::sequence::{Blocks, Loader, ROW_BYTES, Steps, prefetch};
-use self::tree::{GROUP, Kernels, Lanes, Subtrees};
+use self::tree::{GROUP, Kernels, Lanes, QUAD, Subtrees};
 use super::strided::copy_strided;
 use super::{Machine, row, threads};
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
@@ -194,7 +194,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             let mut work = self.workspace();
             let mut subtrees = Subtrees::new(self.width);
             for slot in &joined[tile * chunks..][..chunks] {
-                subtrees.push(&lock(slot).0, &self.kernels);
+                subtrees.push(&lock(slot).0, 1, &self.kernels);
             }
             work.values.copy_from_slice(subtrees.root(&self.kernels));
             finished.push(work);
@@ -292,22 +292,43 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                         unsafe { (self.kernels.add_rows)(lane.as_mut_ptr(), &rows[..count], tile.width) };
                     }
                 }
-                subtrees.push(lanes.joined(&self.kernels), &self.kernels);
+                subtrees.push(lanes.joined(&self.kernels), 1, &self.kernels);
             }
             values.copy_from_slice(subtrees.root(&self.kernels));
             return;
         }
+        let quads =
+            range.clone().step_by(QUAD * Reduce::BLOCK).map(|p| p..(p + QUAD * Reduce::BLOCK).min(range.end));
+        let starts = |j: usize| start.wrapping_offset(j as isize * self.src_step());
+        let place = |j: usize, quad: &Range<usize>| {
+            let whole = quad.len() == QUAD * Reduce::BLOCK;
+            if whole { self.loader.place::<T>(&self.steps, starts(j), quad.clone()) } else { None }
+        };
+        let Some(first) = quads.clone().next() else { return };
         for (j, value) in values.iter_mut().enumerate().take(tile.width) {
-            let start = start.wrapping_offset(j as isize * self.src_step());
             subtrees.clear();
-            for block in block_ranges.clone() {
-                let count = block.len();
+            let mut here = place(j, &first);
+            let mut rest = quads.clone().skip(1);
+            for quad in quads.clone() {
+                // Asked for while this one is read: the one after it, or the first one of the next output.
+                let following = rest.next();
+                let next = following.as_ref().map_or_else(|| place(j + 1, &first), |next| place(j, next));
                 // SAFETY: a block of elements that the caller promises.
-                let joined = unsafe {
-                    let elements = self.loader.block::<T>(&self.steps, start, block, blocks);
-                    self.kernels.block(elements, count)
-                };
-                subtrees.push(&[joined], &self.kernels);
+                unsafe {
+                    if let Some(elements) = here {
+                        let joined = self.kernels.quad(elements, next.unwrap_or(elements));
+                        subtrees.push(&[joined], QUAD as u64, &self.kernels);
+                    } else {
+                        for p in quad.clone().step_by(Reduce::BLOCK) {
+                            let block = p..(p + Reduce::BLOCK).min(quad.end);
+                            let count = block.len();
+                            let elements = self.loader.block::<T>(&self.steps, starts(j), block, blocks);
+                            let joined = self.kernels.block(elements, count);
+                            subtrees.push(&[joined], 1, &self.kernels);
+                        }
+                    }
+                }
+                here = next;
             }
             *value = subtrees.root(&self.kernels)[0];
         }

@@ -170,6 +170,20 @@ impl Blocks {
 }
 
 impl Loader {
+    /// Where the elements at these positions are, if they lie side by side and are of the computation type.
+    pub fn place<T: Real>(&self, steps: &Steps, start: *const u8, range: Range<usize>) -> Option<*const T> {
+        let count = range.len();
+        let mut place = None;
+        if self.is_real {
+            steps.runs(range, |run| {
+                let whole = run.len == count && run.step == self.cell as isize;
+                place = whole.then(|| start.wrapping_offset(run.offset).cast());
+                false
+            });
+        }
+        place
+    }
+
     /// The elements at these positions, side by side: where they are, or in `blocks`.
     ///
     /// # Safety

@@ -1,10 +1,16 @@
 //! The tree of a reduction, compiled: blocks of consecutive elements, and rows of one element of several outputs.
 
+use super::sequence::prefetch;
 use crate::backend::cpu::Isa;
 use crate::backend::function::{Fold, Real};
 use crate::ops::Reduce;
 
 const LANES: usize = Reduce::LANES;
+const BLOCK: usize = Reduce::BLOCK;
+
+/// Blocks joined at a time where elements lie side by side: memory is read at as many places, and what the lanes of
+/// one block wait for is hidden by those of the others.
+pub(super) const QUAD: usize = 4;
 
 /// Rows joined to a lane at a time, so that the lane itself is read and written that much less often.
 pub(super) const GROUP: usize = 4;
@@ -17,12 +23,17 @@ pub(super) struct Kernels<T> {
     /// # Safety
     /// They are readable.
     pub lanes: unsafe fn(lanes: &mut [T; LANES], elements: *const T, count: usize),
-    /// Joins the lanes of a block. Apart from [`lanes`](Self::lanes), or the halves of this one decide how that one is
-    /// divided into vectors.
+    /// The lanes of [`QUAD`] consecutive blocks; meanwhile asks for as many elements at `next`, any address.
+    ///
+    /// # Safety
+    /// The blocks are readable.
+    pub quad_lanes: unsafe fn(lanes: &mut [[T; LANES]; QUAD], elements: *const T, next: *const T),
+    /// Joins the lanes of a block. Apart from the functions above, or the halves of this one decide how those are divided
+    /// into vectors.
     ///
     /// # Safety
     /// None but the instructions.
-    pub halves: unsafe fn(lanes: &mut [T; LANES]) -> T,
+    pub halves: unsafe fn(lanes: &[T; LANES]) -> T,
     /// `into[j] = join(into[j], map(row[j]))` for each of the rows in turn.
     ///
     /// # Safety
@@ -46,6 +57,7 @@ impl<T: Real> Kernels<T> {
         let _ = isa;
         Kernels {
             lanes: lanes::<T, F>,
+            quad_lanes: quad_lanes::<T, F>,
             halves: halves::<T, F>,
             add_rows: add_rows::<T, F>,
             join_rows: join_rows::<T, F>,
@@ -61,7 +73,25 @@ impl<T: Real> Kernels<T> {
         // SAFETY: handed on.
         unsafe {
             (self.lanes)(&mut lanes, elements, count);
-            (self.halves)(&mut lanes)
+            (self.halves)(&lanes)
+        }
+    }
+
+    /// The subtree of [`QUAD`] consecutive blocks; meanwhile asks for as many elements at `next`, any address.
+    ///
+    /// # Safety
+    /// They are readable.
+    pub unsafe fn quad(&self, elements: *const T, next: *const T) -> T {
+        let mut lanes = [[T::ZERO; LANES]; QUAD];
+        // SAFETY: handed on; a subtree of four numbers is one of two and two.
+        unsafe {
+            (self.quad_lanes)(&mut lanes, elements, next);
+            let mut joined = lanes.each_ref().map(|lanes| (self.halves)(lanes));
+            let row = joined.as_mut_ptr();
+            (self.join_rows)(row, row, row.add(1), 1);
+            (self.join_rows)(row.add(2), row.add(2), row.add(3), 1);
+            (self.join_rows)(row, row, row.add(2), 1);
+            joined[0]
         }
     }
 }
@@ -76,6 +106,7 @@ macro_rules! compiled_for {
             pub(super) fn kernels<T: Real, F: Fold>() -> Kernels<T> {
                 Kernels {
                     lanes: lanes::<T, F>,
+                    quad_lanes: quad_lanes::<T, F>,
                     halves: halves::<T, F>,
                     add_rows: add_rows::<T, F>,
                     join_rows: join_rows::<T, F>,
@@ -91,9 +122,21 @@ macro_rules! compiled_for {
             }
 
             /// # Safety
+            /// As for [`Kernels::quad_lanes`]; the processor has the instructions.
+            #[target_feature(enable = $features)]
+            unsafe fn quad_lanes<T: Real, F: Fold>(
+                lanes: &mut [[T; LANES]; QUAD],
+                elements: *const T,
+                next: *const T,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::quad_lanes::<T, F>(lanes, elements, next) }
+            }
+
+            /// # Safety
             /// The processor has the instructions.
             #[target_feature(enable = $features)]
-            unsafe fn halves<T: Real, F: Fold>(lanes: &mut [T; LANES]) -> T {
+            unsafe fn halves<T: Real, F: Fold>(lanes: &[T; LANES]) -> T {
                 super::halves::<T, F>(lanes)
             }
 
@@ -130,27 +173,18 @@ compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 #[inline(always)]
 unsafe fn lanes<T: Real, F: Fold>(lanes: &mut [T; LANES], elements: *const T, count: usize) {
     // Indexed by constants only, so that it stays in registers.
-    let mut joined = [F::identity::<T>(); LANES];
+    let mut joined = [F::lane(F::identity::<T>()); LANES];
     let whole = count / LANES;
-    // SAFETY: inside the first `count` elements.
-    let row = |i: usize| unsafe { elements.add(i * LANES).cast::<[T; LANES]>().read_unaligned() };
-    let mut i = 0;
-    while F::ANY_ORDER && i + 1 < whole {
-        // A join that compares takes long: of two, one need not wait for the row before.
-        let (left, right) = (row(i), row(i + 1));
+    for i in 0..whole {
+        // SAFETY: inside the first `count` elements.
+        let row = unsafe { elements.add(i * LANES).cast::<[T; LANES]>().read_unaligned() };
         for j in 0..LANES {
-            joined[j] = F::join(joined[j], F::join(F::map(left[j]), F::map(right[j])));
+            joined[j] = F::add(joined[j], row[j]);
         }
-        i += 2;
     }
-    while i < whole {
-        let row = row(i);
-        for j in 0..LANES {
-            joined[j] = F::join(joined[j], F::map(row[j]));
-        }
-        i += 1;
+    for j in 0..LANES {
+        lanes[j] = F::number(joined[j]);
     }
-    *lanes = joined;
     for (j, lane) in lanes.iter_mut().enumerate().take(count % LANES) {
         // SAFETY: inside the first `count` elements.
         let x = unsafe { elements.add(whole * LANES + j).read() };
@@ -158,16 +192,40 @@ unsafe fn lanes<T: Real, F: Fold>(lanes: &mut [T; LANES], elements: *const T, co
     }
 }
 
+/// # Safety
+/// As for [`Kernels::quad_lanes`].
 #[inline(always)]
-fn halves<T: Real, F: Fold>(lanes: &mut [T; LANES]) -> T {
+unsafe fn quad_lanes<T: Real, F: Fold>(lanes: &mut [[T; LANES]; QUAD], elements: *const T, next: *const T) {
+    let mut joined = [[F::lane(F::identity::<T>()); LANES]; QUAD];
+    for i in 0..BLOCK / LANES {
+        for (k, joined) in joined.iter_mut().enumerate() {
+            let at = k * BLOCK + i * LANES;
+            prefetch(next.wrapping_add(at).cast(), LANES * size_of::<T>());
+            // SAFETY: inside one of the blocks.
+            let row = unsafe { elements.add(at).cast::<[T; LANES]>().read_unaligned() };
+            for j in 0..LANES {
+                joined[j] = F::add(joined[j], row[j]);
+            }
+        }
+    }
+    for (lanes, joined) in lanes.iter_mut().zip(&joined) {
+        for j in 0..LANES {
+            lanes[j] = F::number(joined[j]);
+        }
+    }
+}
+
+#[inline(always)]
+fn halves<T: Real, F: Fold>(lanes: &[T; LANES]) -> T {
+    let mut lanes = lanes.map(F::lane);
     let mut width = LANES;
     while width > 1 {
         width /= 2;
         for j in 0..width {
-            lanes[j] = F::join(lanes[j], lanes[j + width]);
+            lanes[j] = F::unite::<T>(lanes[j], lanes[j + width]);
         }
     }
-    lanes[0]
+    F::number(lanes[0])
 }
 
 /// # Safety
@@ -178,8 +236,9 @@ unsafe fn add_rows<T: Real, F: Fold>(into: *mut T, rows: &[*const T], width: usi
         for j in 0..width {
             // SAFETY: j < width.
             unsafe {
-                let join = |lane, row: *const T| F::join(lane, F::map(row.add(j).read()));
-                into.add(j).write(join(join(join(join(into.add(j).read(), a), b), c), d));
+                let lane = F::lane(into.add(j).read());
+                let add = |lane, row: *const T| F::add(lane, row.add(j).read());
+                into.add(j).write(F::number(add(add(add(add(lane, a), b), c), d)));
             }
         }
         return;
@@ -223,15 +282,16 @@ impl<T: Real> Subtrees<T> {
         (self.waiting, self.count) = (0, 0);
     }
 
-    /// Adds a subtree; a smaller one may only be the last.
-    pub fn push(&mut self, subtree: &[T], kernels: &Kernels<T>) {
+    /// Adds a subtree of so many leaves, a power of two that divides the number of those added before; a smaller one may
+    /// count as one of them if it is the last.
+    pub fn push(&mut self, subtree: &[T], leaves: u64, kernels: &Kernels<T>) {
         let width = self.width;
         self.rows[self.waiting * width..][..width].copy_from_slice(&subtree[..width]);
         self.waiting += 1;
-        for _ in 0..self.count.trailing_ones() {
+        for _ in 0..(self.count / leaves).trailing_ones() {
             self.join_last(kernels);
         }
-        self.count += 1;
+        self.count += leaves;
     }
 
     /// The root. Pre: at least one subtree was added.
