@@ -337,3 +337,66 @@ pub(super) fn factors<T: Real>(factors: crate::ops::op::Factors) -> [T; 3] {
     let [p, q] = factors.alpha;
     [p, q, factors.beta].map(T::from_f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::NanRule;
+
+    /// Joins pairs of numbers through lanes and by the definition.
+    fn lanes_join_as_numbers<T: Real, F: Fold>(numbers: &[T]) {
+        for &a in numbers {
+            for &b in numbers {
+                let lane = F::add(F::lane(a), b);
+                let other = F::unite::<T>(F::lane(a), F::lane(F::map(b)));
+                let want = F::join(a, F::map(b)).canonical().to_bits();
+                for lane in [lane, other] {
+                    let got = F::number::<T>(lane).canonical().to_bits();
+                    assert!(got == want, "{:x?} with {:x?}", a.to_bits(), b.to_bits());
+                }
+            }
+            let lane = F::number::<T>(F::lane(a));
+            assert!(lane.to_bits() == a.to_bits(), "{:x?} comes back", a.to_bits());
+        }
+    }
+
+    #[test]
+    fn keys_select_what_comparisons_select() {
+        let single = [
+            0,
+            1,
+            0x7f_ffff,
+            0x80_0000,
+            0x3f80_0000,
+            0x7f7f_ffff,
+            0x7f80_0000,
+            0x7f80_0001,
+            0x7fc0_0000,
+            !0 >> 1,
+        ];
+        let single: Vec<f32> =
+            single.iter().flat_map(|&bits: &u32| [bits, bits | 1 << 31]).map(f32::from_bits).collect();
+        let double = [
+            0,
+            1,
+            1 << 52,
+            0x3ff0 << 48,
+            (0x7ff0 << 48) - 1,
+            0x7ff0 << 48,
+            (0x7ff0 << 48) + 1,
+            0x7ff8 << 48,
+            !0 >> 1,
+        ];
+        let double: Vec<f64> =
+            double.iter().flat_map(|&bits: &u64| [bits, bits | 1 << 63]).map(f64::from_bits).collect();
+        for nan in [NanRule::Ignore, NanRule::Propagate] {
+            for reduction in [Reduction::Min(nan), Reduction::Max(nan), Reduction::Amax(nan), Reduction::Add]
+            {
+                with_fold!(reduction, F => {
+                    lanes_join_as_numbers::<f32, F>(&single);
+                    lanes_join_as_numbers::<f64, F>(&double);
+                });
+            }
+        }
+    }
+}

@@ -23,10 +23,13 @@ use crate::ops::{NanRule, Reduce, Scaling};
 const THREADING_BYTES: usize = 256 << 10;
 
 /// Tasks per thread, so that a thread that was held up leaves work to the others.
-const TASKS_PER_THREAD: usize = 4;
+const TASKS_PER_THREAD: usize = 8;
 
-/// Blocks per chunk at least.
+/// Numbers per chunk at least, in blocks.
 const CHUNK_BLOCKS: usize = 16;
+
+/// Lanes between the rows that are joined and those that memory is asked for meanwhile: it takes that long to answer.
+const LANES_AHEAD: usize = 2;
 
 /// Runs `problem` on `machine`.
 ///
@@ -69,12 +72,12 @@ struct Tile {
     width: usize,
 }
 
-struct Task<'a, T, F> {
+struct Task<'a, T: Real, F: Fold> {
     problem: &'a Reduce,
     places: Places,
     steps: Steps,
     loader: Loader,
-    kernels: Kernels<T>,
+    kernels: Kernels<T, F::Lane<T>>,
     store: row::Row,
     /// The loops around the tiles, and the loop that tiles cut: extent and strides in scalars.
     outer: Vec<(usize, [i64; 3])>,
@@ -87,12 +90,12 @@ struct Task<'a, T, F> {
 }
 
 /// What one thread needs for its tiles.
-struct Workspace<T> {
+struct Workspace<T, L> {
     blocks: Box<Blocks>,
     /// Where the rows of a block are.
     offsets: Vec<isize>,
-    lanes: Lanes<T>,
-    subtrees: Subtrees<T>,
+    lanes: Lanes<L>,
+    subtrees: Subtrees<L>,
     values: Vec<T>,
     firsts: Vec<i64>,
 }
@@ -142,8 +145,9 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         let threads = if bytes < THREADING_BYTES { 1 } else { machine.threads };
         let wanted = if threads > 1 { threads * TASKS_PER_THREAD } else { 1 };
         let blocks = self.steps.len.div_ceil(Reduce::BLOCK);
-        if tiles < wanted && blocks >= 2 * CHUNK_BLOCKS {
-            let chunk = blocks.div_ceil(wanted.div_ceil(tiles)).next_power_of_two().max(CHUNK_BLOCKS);
+        let least = if self.by_rows { CHUNK_BLOCKS.div_ceil(self.width) } else { CHUNK_BLOCKS };
+        if tiles < wanted && blocks >= 2 * least {
+            let chunk = blocks.div_ceil(wanted.div_ceil(tiles)).max(least).next_power_of_two();
             // SAFETY: handed on.
             return unsafe { self.in_chunks(threads, tiles, chunk * Reduce::BLOCK) };
         }
@@ -177,7 +181,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         };
         let slots = tiles * chunks;
         let joined = slots_of::<(Vec<T>, Vec<i64>)>(slots)?;
-        let each_chunk = |f: &(dyn Fn(usize, &mut Workspace<T>) + Sync)| {
+        let each_chunk = |f: &(dyn Fn(usize, &mut Workspace<T, F::Lane<T>>) + Sync)| {
             threads::run(threads, slots, &|task| {
                 let mut work = self.workspace();
                 f(task, &mut work);
@@ -189,14 +193,15 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             // SAFETY: the tile's elements are the caller's promise.
             unsafe { self.join(self.tile(task / chunks), range(task), work) };
         })?;
-        let mut finished: Vec<Workspace<T>> = Vec::new();
+        let mut finished: Vec<Workspace<T, F::Lane<T>>> = Vec::new();
         for tile in 0..tiles {
             let mut work = self.workspace();
-            let mut subtrees = Subtrees::new(self.width);
+            let mut subtrees = Subtrees::new(F::lane(F::identity::<T>()), self.width);
             for slot in &joined[tile * chunks..][..chunks] {
-                subtrees.push(&lock(slot).0, 1, &self.kernels);
+                let row: Vec<_> = lock(slot).0.iter().map(|&value| F::lane(value)).collect();
+                subtrees.push(&row, 1, &self.kernels);
             }
-            work.values.copy_from_slice(subtrees.root(&self.kernels));
+            numbers::<T, F>(&mut work.values, subtrees.root(&self.kernels));
             finished.push(work);
         }
         if self.problem.indices.is_some() {
@@ -220,12 +225,13 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         Ok(())
     }
 
-    fn workspace(&self) -> Workspace<T> {
+    fn workspace(&self) -> Workspace<T, F::Lane<T>> {
+        let identity = F::lane(F::identity::<T>());
         Workspace {
             blocks: Box::new(Blocks::new()),
             offsets: Vec::with_capacity(Reduce::BLOCK),
-            lanes: Lanes::new(self.width),
-            subtrees: Subtrees::new(if self.by_rows { self.width } else { 1 }),
+            lanes: Lanes::new(identity, if self.by_rows { self.width } else { 0 }),
+            subtrees: Subtrees::new(identity, if self.by_rows { self.width } else { 1 }),
             values: vec![T::ZERO; self.width],
             firsts: vec![i64::MAX; self.width],
         }
@@ -261,7 +267,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T>) {
+    unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T, F::Lane<T>>) {
         let Workspace { blocks, offsets, lanes, subtrees, values, .. } = work;
         let start = self.places.src.wrapping_offset(tile.src);
         let block_ranges =
@@ -273,9 +279,13 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             for block in block_ranges {
                 offsets.clear();
                 self.steps.each(block, |offset, _| offsets.push(offset));
-                lanes.clear::<F>(offsets.len());
-                for group in offsets.chunks(GROUP * Reduce::LANES) {
+                lanes.clear(offsets.len());
+                for (number, group) in offsets.chunks(GROUP * Reduce::LANES).enumerate() {
                     for (first, lane) in lanes.each_mut().enumerate() {
+                        // Rows of one lane are joined together, so those read soon are those of the next lanes.
+                        let soon = first + LANES_AHEAD;
+                        let past = soon / Reduce::LANES * (GROUP - 1) * Reduce::LANES;
+                        let soon = number * GROUP * Reduce::LANES + soon + past;
                         let mut rows = [std::ptr::null(); GROUP];
                         let mut count = 0;
                         for i in (first..group.len()).step_by(Reduce::LANES) {
@@ -283,7 +293,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                             // SAFETY: a row of elements that the caller promises.
                             rows[count] =
                                 unsafe { self.loader.row(from, self.src_step(), tile.width, blocks, count) };
-                            if let Some(&next) = group.get(i + 1) {
+                            if let Some(&next) = offsets.get(soon + count * Reduce::LANES) {
                                 prefetch(start.wrapping_offset(next), row_bytes);
                             }
                             count += 1;
@@ -294,7 +304,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                 }
                 subtrees.push(lanes.joined(&self.kernels), 1, &self.kernels);
             }
-            values.copy_from_slice(subtrees.root(&self.kernels));
+            numbers::<T, F>(values, subtrees.root(&self.kernels));
             return;
         }
         let quads =
@@ -316,21 +326,21 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                 // SAFETY: a block of elements that the caller promises.
                 unsafe {
                     if let Some(elements) = here {
-                        let joined = self.kernels.quad(elements, next.unwrap_or(elements));
+                        let joined = (self.kernels.quad)(elements, next.unwrap_or(elements));
                         subtrees.push(&[joined], QUAD as u64, &self.kernels);
                     } else {
                         for p in quad.clone().step_by(Reduce::BLOCK) {
                             let block = p..(p + Reduce::BLOCK).min(quad.end);
                             let count = block.len();
                             let elements = self.loader.block::<T>(&self.steps, starts(j), block, blocks);
-                            let joined = self.kernels.block(elements, count);
+                            let joined = (self.kernels.block)(elements, count);
                             subtrees.push(&[joined], 1, &self.kernels);
                         }
                     }
                 }
                 here = next;
             }
-            *value = subtrees.root(&self.kernels)[0];
+            *value = F::number(subtrees.root(&self.kernels)[0]);
         }
     }
 
@@ -339,7 +349,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn find(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T>) {
+    unsafe fn find(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T, F::Lane<T>>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let start = self.places.src.wrapping_offset(tile.src);
         firsts.fill(i64::MAX);
@@ -382,7 +392,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The tile's outputs are writable, and readable if `beta != 0`; so are its indices, if some are written.
-    unsafe fn finish(&self, tile: Tile, work: &mut Workspace<T>) {
+    unsafe fn finish(&self, tile: Tile, work: &mut Workspace<T, F::Lane<T>>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let Reduce { reduction, scaling, dst, .. } = *self.problem;
         for value in values.iter_mut() {
@@ -412,6 +422,11 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             copy_strided(cell, to, step, buffer, cell as isize, tile.width);
         }
     }
+}
+
+/// What lanes hold, as numbers.
+fn numbers<T: Real, F: Fold>(values: &mut [T], lanes: &[F::Lane<T>]) {
+    values.iter_mut().zip(lanes).for_each(|(value, &lane)| *value = F::number(lane));
 }
 
 /// As many empty slots, each for one task's result.
