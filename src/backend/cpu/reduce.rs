@@ -10,8 +10,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use self::sequence::{Blocks, Loader, ROW_BYTES, Steps, prefetch};
-use self::tree::{GROUP, Kernels, Lanes, QUAD, Subtrees};
+use self::sequence::{Blocks, Loader, ROW_BYTES, Steps};
+use self::tree::{GROUP, Kernels, Lanes, MOST_QUADS, QUAD_ELEMENTS, Subtrees};
 use super::strided::copy_strided;
 use super::{Machine, row, threads};
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
@@ -273,8 +273,6 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         let block_ranges =
             range.clone().step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(range.end));
         if self.by_rows {
-            let row_bytes =
-                if self.src_step() == self.loader.cell as isize { tile.width * self.loader.cell } else { 0 };
             subtrees.clear();
             for block in block_ranges {
                 offsets.clear();
@@ -286,6 +284,10 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                         let soon = first + LANES_AHEAD;
                         let past = soon / Reduce::LANES * (GROUP - 1) * Reduce::LANES;
                         let soon = number * GROUP * Reduce::LANES + soon + past;
+                        let soon = std::array::from_fn(|k| {
+                            let next = offsets.get(soon + k * Reduce::LANES);
+                            next.map_or(std::ptr::null(), |&next| start.wrapping_offset(next).cast())
+                        });
                         let mut rows = [std::ptr::null(); GROUP];
                         let mut count = 0;
                         for i in (first..group.len()).step_by(Reduce::LANES) {
@@ -293,13 +295,12 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                             // SAFETY: a row of elements that the caller promises.
                             rows[count] =
                                 unsafe { self.loader.row(from, self.src_step(), tile.width, blocks, count) };
-                            if let Some(&next) = offsets.get(soon + count * Reduce::LANES) {
-                                prefetch(start.wrapping_offset(next), row_bytes);
-                            }
                             count += 1;
                         }
-                        // SAFETY: rows of that width, and a lane that has room for as many numbers.
-                        unsafe { (self.kernels.add_rows)(lane.as_mut_ptr(), &rows[..count], tile.width) };
+                        // SAFETY: rows of that width, and as many lanes.
+                        unsafe {
+                            (self.kernels.add_rows)(lane.as_mut_ptr(), &rows[..count], &soon, tile.width);
+                        }
                     }
                 }
                 subtrees.push(lanes.joined(&self.kernels), 1, &self.kernels);
@@ -307,38 +308,41 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             numbers::<T, F>(values, subtrees.root(&self.kernels));
             return;
         }
-        let quads =
-            range.clone().step_by(QUAD * Reduce::BLOCK).map(|p| p..(p + QUAD * Reduce::BLOCK).min(range.end));
         let starts = |j: usize| start.wrapping_offset(j as isize * self.src_step());
-        let place = |j: usize, quad: &Range<usize>| {
-            let whole = quad.len() == QUAD * Reduce::BLOCK;
-            if whole { self.loader.place::<T>(&self.steps, starts(j), quad.clone()) } else { None }
+        // Where elements lie side by side from a position on, and how many quads of them make one subtree.
+        let place = |j: usize, from: usize| {
+            let (elements, len) = self.loader.place::<T>(&self.steps, starts(j), from..range.end)?;
+            let most = (len / QUAD_ELEMENTS).min(MOST_QUADS).checked_ilog2()?;
+            let level = ((from - range.start) / QUAD_ELEMENTS).trailing_zeros();
+            Some((elements, 1 << most.min(level)))
         };
-        let Some(first) = quads.clone().next() else { return };
+        let mut here = place(0, range.start);
         for (j, value) in values.iter_mut().enumerate().take(tile.width) {
             subtrees.clear();
-            let mut here = place(j, &first);
-            let mut rest = quads.clone().skip(1);
-            for quad in quads.clone() {
-                // Asked for while this one is read: the one after it, or the first one of the next output.
-                let following = rest.next();
-                let next = following.as_ref().map_or_else(|| place(j + 1, &first), |next| place(j, next));
-                // SAFETY: a block of elements that the caller promises.
-                unsafe {
-                    if let Some(elements) = here {
-                        let joined = (self.kernels.quad)(elements, next.unwrap_or(elements));
-                        subtrees.push(&[joined], QUAD as u64, &self.kernels);
-                    } else {
-                        for p in quad.clone().step_by(Reduce::BLOCK) {
-                            let block = p..(p + Reduce::BLOCK).min(quad.end);
-                            let count = block.len();
+            let mut from = range.start;
+            while from < range.end {
+                let quads = here.map_or(1, |(_, quads)| quads);
+                let to = (from + quads * QUAD_ELEMENTS).min(range.end);
+                // Asked for while this one is read: what follows, or the start of the next output.
+                let next = if to < range.end { place(j, to) } else { place(j + 1, range.start) };
+                if let Some((elements, _)) = here {
+                    let soon = next.map_or(elements, |(elements, _)| elements);
+                    // SAFETY: elements that the caller promises, a power of two of quads.
+                    let joined = unsafe { (self.kernels.quads)(elements, quads, soon) };
+                    subtrees.push(&[joined], ((to - from) / Reduce::BLOCK) as u64, &self.kernels);
+                } else {
+                    for first in (from..to).step_by(Reduce::BLOCK) {
+                        let block = first..(first + Reduce::BLOCK).min(to);
+                        let count = block.len();
+                        // SAFETY: a block of elements that the caller promises.
+                        let joined = unsafe {
                             let elements = self.loader.block::<T>(&self.steps, starts(j), block, blocks);
-                            let joined = (self.kernels.block)(elements, count);
-                            subtrees.push(&[joined], 1, &self.kernels);
-                        }
+                            (self.kernels.block)(elements, count)
+                        };
+                        subtrees.push(&[joined], 1, &self.kernels);
                     }
                 }
-                here = next;
+                (from, here) = (to, next);
             }
             *value = F::number(subtrees.root(&self.kernels)[0]);
         }

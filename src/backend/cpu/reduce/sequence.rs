@@ -170,14 +170,19 @@ impl Blocks {
 }
 
 impl Loader {
-    /// Where the elements at these positions are, if they lie side by side and are of the computation type.
-    pub fn place<T: Real>(&self, steps: &Steps, start: *const u8, range: Range<usize>) -> Option<*const T> {
-        let count = range.len();
+    /// Where the first of these positions is, and how many of them lie side by side from there on, if they can be used
+    /// where they are.
+    pub fn place<T: Real>(
+        &self,
+        steps: &Steps,
+        start: *const u8,
+        range: Range<usize>,
+    ) -> Option<(*const T, usize)> {
         let mut place = None;
         if self.is_real {
             steps.runs(range, |run| {
-                let whole = run.len == count && run.step == self.cell as isize;
-                place = whole.then(|| start.wrapping_offset(run.offset).cast());
+                let contiguous = run.step == self.cell as isize;
+                place = contiguous.then(|| (start.wrapping_offset(run.offset).cast(), run.len));
                 false
             });
         }

@@ -10,7 +10,13 @@ const BLOCK: usize = Reduce::BLOCK;
 
 /// Blocks joined at a time where elements lie side by side: memory is read at as many places, and what the lanes of
 /// one block wait for is hidden by those of the others.
-pub(super) const QUAD: usize = 4;
+const QUAD: usize = 4;
+
+/// Elements of as many blocks.
+pub(super) const QUAD_ELEMENTS: usize = QUAD * BLOCK;
+
+/// Quads joined in one call at most.
+pub(super) const MOST_QUADS: usize = 16;
 
 /// Rows joined to a lane at a time, so that the lane itself is read and written that much less often.
 pub(super) const GROUP: usize = 4;
@@ -24,16 +30,18 @@ pub(super) struct Kernels<T, L> {
     /// # Safety
     /// They are readable.
     pub block: unsafe fn(elements: *const T, count: usize) -> L,
-    /// The subtree of [`QUAD`] consecutive blocks; meanwhile asks for as many elements at `next`, any address.
+    /// The subtree of `count` times [`QUAD_ELEMENTS`] consecutive elements, a power of two up to [`MOST_QUADS`]. Meanwhile
+    /// asks for as many elements as are read soon after them, the last ones at `next`, any address.
     ///
     /// # Safety
-    /// The blocks are readable.
-    pub quad: unsafe fn(elements: *const T, next: *const T) -> L,
-    /// `lanes[j] = add(lanes[j], row[j])` for each of the rows in turn.
+    /// The elements are readable.
+    pub quads: unsafe fn(elements: *const T, count: usize, next: *const T) -> L,
+    /// `lanes[j] = add(lanes[j], row[j])` for each of the rows in turn. Meanwhile asks for the rows at `soon`, any
+    /// addresses.
     ///
     /// # Safety
     /// There are `width` numbers in each row, and as many lanes, which overlap no row.
-    pub add_rows: unsafe fn(lanes: *mut L, rows: &[*const T], width: usize),
+    pub add_rows: unsafe fn(lanes: *mut L, rows: &[*const T], soon: &[*const T; GROUP], width: usize),
     /// `into[j] = unite(into[j], from[j])`.
     ///
     /// # Safety
@@ -63,7 +71,7 @@ macro_rules! compiled_for {
             pub(super) fn kernels<T: Real, F: Fold>() -> Kernels<T, F::Lane<T>> {
                 Kernels {
                     block: block::<T, F>,
-                    quad: quad::<T, F>,
+                    quads: quads::<T, F>,
                     add_rows: add_rows::<T, F>,
                     join_rows: join_rows::<T, F>,
                 }
@@ -82,16 +90,30 @@ macro_rules! compiled_for {
             }
 
             /// # Safety
-            /// As for [`Kernels::quad`].
+            /// As for [`Kernels::quads`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn quad<T: Real, F: Fold>(elements: *const T, next: *const T) -> F::Lane<T> {
-                let mut lanes = [[F::lane(F::identity::<T>()); LANES]; QUAD];
-                // SAFETY: handed on.
-                unsafe {
-                    quad_lanes::<T, F>(&mut lanes, elements, next);
-                    let [a, b, c, d] = lanes.each_ref().map(|lanes| halves::<T, F>(lanes));
-                    F::unite::<T>(F::unite::<T>(a, b), F::unite::<T>(c, d))
+            unsafe fn quads<T: Real, F: Fold>(elements: *const T, count: usize, next: *const T) -> F::Lane<T> {
+                let identity = F::lane(F::identity::<T>());
+                let mut joined = [identity; MOST_QUADS];
+                for (k, joined) in joined.iter_mut().enumerate().take(count) {
+                    let mut lanes = [[identity; LANES]; QUAD];
+                    // SAFETY: a quad of those that the caller promises.
+                    unsafe {
+                        let quad = elements.add(k * QUAD_ELEMENTS);
+                        let soon = if k + 1 < count { quad.add(QUAD_ELEMENTS) } else { next };
+                        quad_lanes::<T, F>(&mut lanes, quad, soon);
+                        let [a, b, c, d] = lanes.each_ref().map(|lanes| halves::<T, F>(lanes));
+                        *joined = F::unite::<T>(F::unite::<T>(a, b), F::unite::<T>(c, d));
+                    }
                 }
+                let mut width = 1;
+                while width < count {
+                    for k in (0..count).step_by(2 * width) {
+                        joined[k] = F::unite::<T>(joined[k], joined[k + width]);
+                    }
+                    width *= 2;
+                }
+                joined[0]
             }
 
             // Apart from each other, or the halves decide how the lanes are divided into vectors.
@@ -110,7 +132,7 @@ macro_rules! compiled_for {
             }
 
             /// # Safety
-            /// As for [`Kernels::quad`].
+            /// Of a quad, as for [`Kernels::quads`].
             $(#[target_feature(enable = $features)])?
             #[inline(never)]
             unsafe fn quad_lanes<T: Real, F: Fold>(
@@ -133,9 +155,14 @@ macro_rules! compiled_for {
             /// # Safety
             /// As for [`Kernels::add_rows`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn add_rows<T: Real, F: Fold>(lanes: *mut F::Lane<T>, rows: &[*const T], width: usize) {
+            unsafe fn add_rows<T: Real, F: Fold>(
+                lanes: *mut F::Lane<T>,
+                rows: &[*const T],
+                soon: &[*const T; GROUP],
+                width: usize,
+            ) {
                 // SAFETY: handed on.
-                unsafe { super::add_rows::<T, F>(lanes, rows, width) }
+                unsafe { super::add_rows::<T, F>(lanes, rows, soon, width) }
             }
 
             /// # Safety
@@ -176,7 +203,7 @@ unsafe fn block_lanes<T: Real, F: Fold>(lanes: &mut [F::Lane<T>; LANES], element
 }
 
 /// # Safety
-/// As for [`Kernels::quad`].
+/// Of a quad, as for [`Kernels::quads`].
 #[inline(always)]
 unsafe fn quad_lanes<T: Real, F: Fold>(
     lanes: &mut [[F::Lane<T>; LANES]; QUAD],
@@ -212,22 +239,41 @@ fn halves<T: Real, F: Fold>(lanes: &[F::Lane<T>; LANES]) -> F::Lane<T> {
     lanes[0]
 }
 
+/// Numbers of a row at a time: a few vectors.
+const PIECE: usize = 32;
+
 /// # Safety
 /// As for [`Kernels::add_rows`].
 #[inline(always)]
-unsafe fn add_rows<T: Real, F: Fold>(lanes: *mut F::Lane<T>, rows: &[*const T], width: usize) {
+unsafe fn add_rows<T: Real, F: Fold>(
+    lanes: *mut F::Lane<T>,
+    rows: &[*const T],
+    soon: &[*const T; GROUP],
+    width: usize,
+) {
+    let mut done = 0;
     if let &[a, b, c, d] = rows {
-        for j in 0..width {
-            // SAFETY: j < width.
-            unsafe {
-                let add = |lane, row: *const T| F::add(lane, row.add(j).read());
-                lanes.add(j).write(add(add(add(add(lanes.add(j).read(), a), b), c), d));
+        while done + PIECE <= width {
+            for row in soon {
+                prefetch(row.wrapping_add(done).cast(), PIECE * size_of::<T>());
             }
+            // SAFETY: a piece of the lanes, and of each row.
+            unsafe {
+                let place = lanes.add(done).cast::<[F::Lane<T>; PIECE]>();
+                let mut piece = place.read();
+                for row in [a, b, c, d] {
+                    let row = row.add(done).cast::<[T; PIECE]>().read_unaligned();
+                    for j in 0..PIECE {
+                        piece[j] = F::add(piece[j], row[j]);
+                    }
+                }
+                place.write(piece);
+            }
+            done += PIECE;
         }
-        return;
     }
     for row in rows {
-        for j in 0..width {
+        for j in done..width {
             // SAFETY: j < width.
             unsafe { lanes.add(j).write(F::add(lanes.add(j).read(), row.add(j).read())) };
         }
