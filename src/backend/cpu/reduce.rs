@@ -100,6 +100,9 @@ struct Workspace<T, L> {
     firsts: Vec<i64>,
 }
 
+/// What becomes of one chunk.
+type OnChunk<'a, T, L> = &'a (dyn Fn(usize, &mut Workspace<T, L>) + Sync);
+
 impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     fn new(problem: &'a Reduce, places: Places, machine: Machine) -> Self {
         let cell = problem.src.size();
@@ -117,6 +120,10 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             Some(i) => outer.remove(i),
             None => (1, [1; 3]),
         };
+        let most = ROW_BYTES / size_of::<T>();
+        let tasks = (machine.threads * TASKS_PER_THREAD).div_ceil(outer.iter().map(|l| l.0).product());
+        // Rows are as long as can be; elements of an output are best divided with it, not among tasks.
+        let width = if by_rows { most.min(along.0) } else { along.0.div_ceil(tasks).clamp(1, most) };
         Task {
             problem,
             places,
@@ -128,7 +135,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             },
             kernels: Kernels::of::<F>(machine.isa),
             store: row::between(T::SCALAR, problem.dst, problem.scaling, machine.isa),
-            width: (ROW_BYTES / size_of::<T>()).min(along.0),
+            width,
             outer,
             along,
             by_rows,
@@ -181,7 +188,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         };
         let slots = tiles * chunks;
         let joined = slots_of::<(Vec<T>, Vec<i64>)>(slots)?;
-        let each_chunk = |f: &(dyn Fn(usize, &mut Workspace<T, F::Lane<T>>) + Sync)| {
+        let each_chunk = |f: OnChunk<T, F::Lane<T>>| {
             threads::run(threads, slots, &|task| {
                 let mut work = self.workspace();
                 f(task, &mut work);
