@@ -280,6 +280,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         let block_ranges =
             range.clone().step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(range.end));
         if self.by_rows {
+            let contiguous = self.src_step() == self.loader.cell as isize;
             subtrees.clear();
             for block in block_ranges {
                 offsets.clear();
@@ -292,8 +293,10 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                         let past = soon / Reduce::LANES * (GROUP - 1) * Reduce::LANES;
                         let soon = number * GROUP * Reduce::LANES + soon + past;
                         let soon = std::array::from_fn(|k| {
-                            let next = offsets.get(soon + k * Reduce::LANES);
-                            next.map_or(std::ptr::null(), |&next| start.wrapping_offset(next).cast())
+                            // Rows that do not lie side by side are not asked for, nor is what follows the last block:
+                            // the lane itself is at hand.
+                            let next = offsets.get(soon + k * Reduce::LANES).filter(|_| contiguous);
+                            next.map_or(lane.as_ptr().cast(), |&next| start.wrapping_offset(next).cast())
                         });
                         let mut rows = [std::ptr::null(); GROUP];
                         let mut count = 0;
