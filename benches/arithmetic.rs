@@ -65,7 +65,7 @@ impl Pointer {
 fn main() {
     let mut memory: Vec<Vec<f32>> = (0..3).map(|k| vec![k as f32 + 0.5; BYTES / 4]).collect();
     let [a, b, c] = [0, 1, 2].map(|k| Pointer(memory[k].as_mut_ptr().cast()));
-    let bias = vec![0.0_f32; 256];
+    let bias = vec![0.0_f32; 1024];
     let others = vec![1.0_f32; BYTES / 4];
     let mut copy = || {
         divided(|i, n| {
@@ -101,16 +101,21 @@ fn main() {
         let full = tensor(format, &DIMS);
         let channels = tensor(format, &[1, DIMS[1], 1, 1]);
         let machine = Machine::host();
-        row(&format!("add bias {name}"), 2 * BYTES, &mut || {
-            let scaling = Scaling { alpha: 1.0, beta: 1.0 };
-            let Ok(AddPlan::Add(plan)) = add::plan(&channels, &full, scaling, Mode::Extended) else {
-                unreachable!("alpha is 1")
-            };
-            let operands = Operands { dst: c.at(0), src: bias.as_ptr().cast() };
-            // SAFETY: the buffers are as long as the tensors.
-            plan.for_each(&mut |problem: Problem<'_>| unsafe { backend::run(problem, operands) })
-                .expect("runs");
-        });
+        for dims in [DIMS, [16, 64, 112, 112], [16, 1024, 28, 28]] {
+            let [_, count, h, w] = dims;
+            let (full, channels) = (tensor(format, &dims), tensor(format, &[1, count, 1, 1]));
+            let bytes = 4 * dims.iter().product::<i64>() as usize;
+            row(&format!("add bias {count}x{h}x{w} {name}"), 2 * bytes, &mut || {
+                let scaling = Scaling { alpha: 1.0, beta: 1.0 };
+                let Ok(AddPlan::Add(plan)) = add::plan(&channels, &full, scaling, Mode::Extended) else {
+                    unreachable!("alpha is 1")
+                };
+                let operands = Operands { dst: c.at(0), src: bias.as_ptr().cast() };
+                // SAFETY: the buffers are at least as long as the tensors.
+                plan.for_each(&mut |problem: Problem<'_>| unsafe { backend::run(problem, operands) })
+                    .expect("runs");
+            });
+        }
         for op in [OpTensorOp::Add, OpTensorOp::Mul] {
             row(&format!("op {op:?} {name}"), 3 * BYTES, &mut || {
                 let rule = OpTensorDescriptor { op, ..OpTensorDescriptor::default() };

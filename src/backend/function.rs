@@ -16,6 +16,8 @@ pub(super) trait Real:
     const NAN: Self;
     /// What every number intersects with to itself.
     const ALL_BITS: Self;
+    /// An integer as wide as the type.
+    type Key: Copy + Ord;
     fn root(self) -> Self;
     fn magnitude(self) -> Self;
     fn negative(self) -> Self;
@@ -28,6 +30,13 @@ pub(super) trait Real:
     /// left open, and compilers have taken that as leave to drop a comparison of numbers.
     fn canonical(self) -> Self;
 
+    /// An integer in the order of numbers, -0 below +0, with every NaN above all of them or below. Integers are compared
+    /// in one instruction, where a comparison of numbers must ask for NaNs and for zeros.
+    fn key<const NANS_ABOVE: bool>(self) -> Self::Key;
+
+    /// The number of a key.
+    fn of_key<const NANS_ABOVE: bool>(key: Self::Key) -> Self;
+
     #[inline(always)]
     #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
     fn is_nan(self) -> bool {
@@ -36,8 +45,9 @@ pub(super) trait Real:
 }
 
 macro_rules! real {
-    ($T:ty) => {
+    ($T:ty, $Key:ty) => {
         impl Real for $T {
+            type Key = $Key;
             const ONE: Self = 1.0;
             const INFINITY: Self = <$T>::INFINITY;
             const NAN: Self = <$T>::from_bits(!0 >> 1);
@@ -67,11 +77,27 @@ macro_rules! real {
             fn intersection(self, other: Self) -> Self {
                 <$T>::from_bits(<$T>::to_bits(self) & <$T>::to_bits(other))
             }
+            #[inline(always)]
+            fn key<const NANS_ABOVE: bool>(self) -> $Key {
+                // Sign and magnitude become two's complement: the NaNs of either sign are the keys at either end.
+                let bits = <$T>::to_bits(self) as $Key;
+                let ordered = (bits & <$Key>::MAX) ^ (bits >> (<$Key>::BITS - 1));
+                // Turned around by their number, those of one end come to the other.
+                let nans = <$Key>::MAX - <$T>::INFINITY.to_bits() as $Key;
+                if NANS_ABOVE { ordered.wrapping_sub(nans) } else { ordered.wrapping_add(nans) }
+            }
+            #[inline(always)]
+            fn of_key<const NANS_ABOVE: bool>(key: $Key) -> Self {
+                let nans = <$Key>::MAX - <$T>::INFINITY.to_bits() as $Key;
+                let ordered = if NANS_ABOVE { key.wrapping_add(nans) } else { key.wrapping_sub(nans) };
+                let negative = ordered >> (<$Key>::BITS - 1);
+                <$T>::from_bits(((ordered ^ negative) | (negative & <$Key>::MIN)) as _)
+            }
         }
     };
 }
-real!(f32);
-real!(f64);
+real!(f32, i32);
+real!(f64, i64);
 
 /// Runs `$body` with `$T` bound to the type of a [`Compute`](crate::ops::Compute).
 macro_rules! with_real {
@@ -180,18 +206,25 @@ pub(super) fn element<T: Real, F: Map2, const ADD: bool>(a: T, b: T, old: T, [p,
 
 /// A reduction as a type: what an element counts as, how two are joined, and what joins without effect.
 pub(super) trait Fold {
-    /// Whether the order of joins makes no difference to any bit of the result.
-    const ANY_ORDER: bool;
+    /// What many elements are joined to: a number or its key, whichever is faster to join. The results are the same.
+    type Lane<T: Real>: Copy;
     fn map<T: Real>(x: T) -> T;
     fn join<T: Real>(x: T, y: T) -> T;
     fn identity<T: Real>() -> T;
+    /// A number as a lane.
+    fn lane<T: Real>(x: T) -> Self::Lane<T>;
+    /// The lane joined with what an element counts as.
+    fn add<T: Real>(lane: Self::Lane<T>, x: T) -> Self::Lane<T>;
+    /// Two lanes joined.
+    fn unite<T: Real>(a: Self::Lane<T>, b: Self::Lane<T>) -> Self::Lane<T>;
+    /// A lane as a number.
+    fn number<T: Real>(lane: Self::Lane<T>) -> T;
 }
 
 macro_rules! folds {
-    ($($name:ident $any:literal |$x:ident| $map:expr, |$a:ident, $b:ident| $join:expr, $identity:expr;)*) => {$(
+    ($($name:ident $lane:tt |$x:ident| $map:expr, |$a:ident, $b:ident| $join:expr, $identity:expr;)*) => {$(
         pub(super) struct $name;
         impl Fold for $name {
-            const ANY_ORDER: bool = $any;
             #[inline(always)]
             fn map<T: Real>($x: T) -> T {
                 $map
@@ -204,22 +237,61 @@ macro_rules! folds {
             fn identity<T: Real>() -> T {
                 $identity
             }
+            folds!(@lane $lane);
         }
     )*};
+    (@lane number) => {
+        type Lane<T: Real> = T;
+        #[inline(always)]
+        fn lane<T: Real>(x: T) -> T {
+            x
+        }
+        #[inline(always)]
+        fn add<T: Real>(lane: T, x: T) -> T {
+            Self::join(lane, Self::map(x))
+        }
+        #[inline(always)]
+        fn unite<T: Real>(a: T, b: T) -> T {
+            Self::join(a, b)
+        }
+        #[inline(always)]
+        fn number<T: Real>(lane: T) -> T {
+            lane
+        }
+    };
+    (@lane ($select:ident, $nans_above:literal)) => {
+        type Lane<T: Real> = T::Key;
+        #[inline(always)]
+        fn lane<T: Real>(x: T) -> T::Key {
+            x.key::<$nans_above>()
+        }
+        #[inline(always)]
+        fn add<T: Real>(lane: T::Key, x: T) -> T::Key {
+            lane.$select(Self::map(x).key::<$nans_above>())
+        }
+        #[inline(always)]
+        fn unite<T: Real>(a: T::Key, b: T::Key) -> T::Key {
+            a.$select(b)
+        }
+        #[inline(always)]
+        fn number<T: Real>(lane: T::Key) -> T {
+            T::of_key::<$nans_above>(lane)
+        }
+    };
 }
 
 folds! {
-    Sum false |x| x, |a, b| a + b, T::ZERO.negative();
-    AbsSum false |x| x.magnitude(), |a, b| a + b, T::ZERO.negative();
-    SquareSum false |x| x * x, |a, b| a + b, T::ZERO.negative();
-    Product false |x| x, |a, b| a * b, T::ONE;
-    ProductNoZeros false |x| if x == T::ZERO { T::ONE } else { x }, |a, b| a * b, T::ONE;
-    LeastNumber true |x| x, |a, b| minimum::<T, false>(a, b), T::NAN;
-    LeastOrNan true |x| x, |a, b| minimum::<T, true>(a, b), T::INFINITY;
-    GreatestNumber true |x| x, |a, b| maximum::<T, false>(a, b), T::NAN;
-    GreatestOrNan true |x| x, |a, b| maximum::<T, true>(a, b), T::INFINITY.negative();
-    AbsGreatestNumber true |x| x.magnitude(), |a, b| maximum::<T, false>(a, b), T::NAN;
-    AbsGreatestOrNan true |x| x.magnitude(), |a, b| maximum::<T, true>(a, b), T::INFINITY.negative();
+    Sum number |x| x, |a, b| a + b, T::ZERO.negative();
+    AbsSum number |x| x.magnitude(), |a, b| a + b, T::ZERO.negative();
+    SquareSum number |x| x * x, |a, b| a + b, T::ZERO.negative();
+    Product number |x| x, |a, b| a * b, T::ONE;
+    ProductNoZeros number |x| if x == T::ZERO { T::ONE } else { x }, |a, b| a * b, T::ONE;
+    LeastNumber (min, true) |x| x, |a, b| minimum::<T, false>(a, b), T::NAN;
+    LeastOrNan (min, false) |x| x, |a, b| minimum::<T, true>(a, b), T::INFINITY;
+    GreatestNumber (max, false) |x| x, |a, b| maximum::<T, false>(a, b), T::NAN;
+    GreatestOrNan (max, true) |x| x, |a, b| maximum::<T, true>(a, b), T::INFINITY.negative();
+    AbsGreatestNumber (max, false) |x| x.magnitude(), |a, b| maximum::<T, false>(a, b), T::NAN;
+    AbsGreatestOrNan (max, true) |x| x.magnitude(), |a, b| maximum::<T, true>(a, b), T::INFINITY.negative();
 }
 
 /// Runs `$body` with `$F` bound to the type of a [`Reduction`].
@@ -264,4 +336,67 @@ pub(super) fn is_selected<T: Real>(mapped: T, result: T) -> bool {
 pub(super) fn factors<T: Real>(factors: crate::ops::op::Factors) -> [T; 3] {
     let [p, q] = factors.alpha;
     [p, q, factors.beta].map(T::from_f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::NanRule;
+
+    /// Joins pairs of numbers through lanes and by the definition.
+    fn lanes_join_as_numbers<T: Real, F: Fold>(numbers: &[T]) {
+        for &a in numbers {
+            for &b in numbers {
+                let lane = F::add(F::lane(a), b);
+                let other = F::unite::<T>(F::lane(a), F::lane(F::map(b)));
+                let want = F::join(a, F::map(b)).canonical().to_bits();
+                for lane in [lane, other] {
+                    let got = F::number::<T>(lane).canonical().to_bits();
+                    assert!(got == want, "{:x?} with {:x?}", a.to_bits(), b.to_bits());
+                }
+            }
+            let lane = F::number::<T>(F::lane(a));
+            assert!(lane.to_bits() == a.to_bits(), "{:x?} comes back", a.to_bits());
+        }
+    }
+
+    #[test]
+    fn keys_select_what_comparisons_select() {
+        let single = [
+            0,
+            1,
+            0x7f_ffff,
+            0x80_0000,
+            0x3f80_0000,
+            0x7f7f_ffff,
+            0x7f80_0000,
+            0x7f80_0001,
+            0x7fc0_0000,
+            !0 >> 1,
+        ];
+        let single: Vec<f32> =
+            single.iter().flat_map(|&bits: &u32| [bits, bits | 1 << 31]).map(f32::from_bits).collect();
+        let double = [
+            0,
+            1,
+            1 << 52,
+            0x3ff0 << 48,
+            (0x7ff0 << 48) - 1,
+            0x7ff0 << 48,
+            (0x7ff0 << 48) + 1,
+            0x7ff8 << 48,
+            !0 >> 1,
+        ];
+        let double: Vec<f64> =
+            double.iter().flat_map(|&bits: &u64| [bits, bits | 1 << 63]).map(f64::from_bits).collect();
+        for nan in [NanRule::Ignore, NanRule::Propagate] {
+            for reduction in [Reduction::Min(nan), Reduction::Max(nan), Reduction::Amax(nan), Reduction::Add]
+            {
+                with_fold!(reduction, F => {
+                    lanes_join_as_numbers::<f32, F>(&single);
+                    lanes_join_as_numbers::<f64, F>(&double);
+                });
+            }
+        }
+    }
 }

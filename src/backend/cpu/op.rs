@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::row::{self, Row};
-use super::stream::STREAMING_BYTES;
+use super::stream::{self, LINE, STREAMING_BYTES, Stream};
 use super::strided::copy_strided;
 use super::{Isa, Machine, grid::Grid};
 use crate::backend::function::{Map2, Real, element, factors, with_function, with_real};
@@ -21,12 +21,21 @@ const LONG_CHUNK: usize = 16 << 10;
 /// An innermost loop shorter than this yields to the longest one.
 const SHORT: usize = 8;
 
-/// `out[i] = function(p * a[i], q * b[i]) + beta * old[i]` for `i < n`.
+/// `out[i] = function(p * a[i], q * b[i]) + beta * old[i]` for `i < n`, written past the caches if `stream` is given.
 ///
 /// # Safety
 /// `n` cells are readable at each operand that the function reads, at `old` if there is a beta, and writable at `out`,
 /// which may be the same cells as any of them. The processor has the instructions that the function was chosen for.
-type Kernel<T> = unsafe fn(out: *mut T, a: *const T, b: *const T, old: *const T, n: usize, factors: [T; 3]);
+/// Whoever hands on what was streamed must first call [`stream::fence`].
+type Kernel<T> = unsafe fn(
+    out: *mut T,
+    a: *const T,
+    b: *const T,
+    old: *const T,
+    n: usize,
+    factors: [T; 3],
+    stream: Option<Stream>,
+);
 
 /// How a kernel gets at the cells of one operand.
 #[derive(Clone, Copy)]
@@ -65,19 +74,19 @@ type Buffer = [MaybeUninit<u64>; CHUNK];
 /// destination is its own operand: same pointer, same strides, same scalar size.
 pub(in crate::backend) unsafe fn run(problem: &Pointwise, at: [*mut u8; 3], machine: Machine) -> Result<()> {
     with_real!(problem.compute, T => {
-        let kernels = with_function!(problem.function, F => kernels::<T, F>(problem.factors.beta != 0.0, machine.isa));
-        // SAFETY: handed on; the kernels are of the problem's function and type.
-        unsafe { run_with::<T>(problem, at, machine, kernels) }
+        let kernel = with_function!(problem.function, F => kernel::<T, F>(problem.factors.beta != 0.0, machine.isa));
+        // SAFETY: handed on; the kernel is of the problem's function and type.
+        unsafe { run_with::<T>(problem, at, machine, kernel) }
     })
 }
 
 /// # Safety
-/// As for [`run`], and the kernels compute what the problem asks for.
+/// As for [`run`], and the kernel computes what the problem asks for.
 unsafe fn run_with<T: Real>(
     problem: &Pointwise,
     at: [*mut u8; 3],
     machine: Machine,
-    [kernel, streaming]: [Kernel<T>; 2],
+    kernel: Kernel<T>,
 ) -> Result<()> {
     let scalars = [problem.dst, problem.src, problem.src];
     let axes = loops(&problem.nest, scalars);
@@ -104,6 +113,7 @@ unsafe fn run_with<T: Real>(
     let bytes = problem.nest.len() as usize * c.cell;
     let in_place = at[0] == at[1] || at[0] == at[2];
     let streams = direct && !reads_old && !in_place && bytes >= STREAMING_BYTES;
+    let stream = stream::stream(machine.isa).filter(|_| streams);
     let factors = factors::<T>(problem.factors);
     grid.for_each(machine, bytes, at, |[to, x, y], _, [n]| {
         let mut buffers: [Buffer; 4] = [[MaybeUninit::uninit(); CHUNK]; 4];
@@ -120,14 +130,9 @@ unsafe fn run_with<T: Real>(
                 false => to.cast(),
             };
             if c.is_direct() {
-                if streams {
-                    streaming(to.cast(), x, y, old, n, factors);
-                } else {
-                    kernel(to.cast(), x, y, old, n, factors);
-                }
-                return;
+                return kernel(to.cast(), x, y, old, n, factors, stream);
             }
-            kernel(out.cast(), x, y, old, n, factors);
+            kernel(out.cast(), x, y, old, n, factors, None);
             if c.is_run() {
                 return narrow(to, out, n, Scaling::MOVE);
             }
@@ -181,103 +186,88 @@ unsafe fn fetch<T: Real>(
     numbers
 }
 
-/// The plain kernel and the one that writes past the caches.
-fn kernels<T: Real, F: Map2>(adds: bool, isa: Isa) -> [Kernel<T>; 2] {
+/// The kernel of a function, with or without a beta.
+fn kernel<T: Real, F: Map2>(adds: bool, isa: Isa) -> Kernel<T> {
     #[cfg(target_arch = "x86_64")]
-    if isa.has_avx2() {
-        return match adds {
-            true => [avx2::<T, F, true, false>; 2],
-            false => [avx2::<T, F, false, false>, avx2::<T, F, false, true>],
-        };
+    if isa.has_avx512() {
+        return if adds { avx512::<T, F, true> } else { avx512::<T, F, false> };
+    } else if isa.has_avx2() {
+        return if adds { avx2::<T, F, true> } else { avx2::<T, F, false> };
     }
     let _ = isa;
-    if adds { [portable::<T, F, true>; 2] } else { [portable::<T, F, false>; 2] }
+    if adds { cells::<T, F, true> } else { cells::<T, F, false> }
 }
 
-/// # Safety
-/// As for [`Kernel`].
-unsafe fn portable<T: Real, F: Map2, const ADD: bool>(
-    out: *mut T,
-    a: *const T,
-    b: *const T,
-    old: *const T,
-    n: usize,
-    factors: [T; 3],
-) {
-    // SAFETY: handed on.
-    unsafe {
-        cells::<T, F, ADD>(out, [a, b, old], 0..n, factors, |place, block| place.write_unaligned(block))
-    }
-}
-
-/// # Safety
-/// As for [`Kernel`].
+/// The kernel once more, compiled for other instructions.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn avx2<T: Real, F: Map2, const ADD: bool, const STREAM: bool>(
-    out: *mut T,
-    a: *const T,
-    b: *const T,
-    old: *const T,
-    n: usize,
-    factors: [T; 3],
-) {
-    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_stream_si256};
-    // SAFETY: handed on; blocks are whole lines, and streamed to aligned places only.
-    unsafe {
-        if !STREAM {
-            return cells::<T, F, ADD>(out, [a, b, old], 0..n, factors, |place, block| {
-                place.write_unaligned(block);
-            });
+macro_rules! compiled_for {
+    ($level:ident, $features:literal) => {
+        /// # Safety
+        /// As for [`Kernel`].
+        #[target_feature(enable = $features)]
+        unsafe fn $level<T: Real, F: Map2, const ADD: bool>(
+            out: *mut T,
+            a: *const T,
+            b: *const T,
+            old: *const T,
+            n: usize,
+            factors: [T; 3],
+            stream: Option<Stream>,
+        ) {
+            // SAFETY: handed on.
+            unsafe { cells::<T, F, ADD>(out, a, b, old, n, factors, stream) }
         }
-        let head = out.align_offset(64).min(n);
-        cells::<T, F, ADD>(out, [a, b, old], 0..head, factors, |place, block| place.write_unaligned(block));
-        cells::<T, F, ADD>(out, [a, b, old], head..n, factors, |place, block| {
-            let (from, to) = ((&raw const block).cast::<__m256i>(), place.cast::<__m256i>());
-            for i in 0..size_of_val(&block) / 32 {
-                _mm256_stream_si256(to.add(i), _mm256_loadu_si256(from.add(i)));
-            }
-        });
-    }
+    };
 }
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 
-/// Cells computed at a time: read all, then written all, so that the compiler need not ask whether operands are
-/// the destination.
-const BLOCK: usize = 16;
+/// Bytes computed before they are written: of cells in place the compiler would have to ask whether they overlap,
+/// of these it knows that they do not.
+const STAGE_BYTES: usize = 512;
+
+/// Room for results, at the start of a line.
+#[repr(align(64))]
+struct Stage([MaybeUninit<u8>; STAGE_BYTES]);
 
 /// The loop itself; inlined so that it is compiled for the instruction set of its caller.
 ///
 /// # Safety
-/// As for [`Kernel`], of this range of cells; `store` may write the block at the place it is given.
+/// As for [`Kernel`].
 #[inline(always)]
 unsafe fn cells<T: Real, F: Map2, const ADD: bool>(
     out: *mut T,
-    operands: [*const T; 3],
-    range: std::ops::Range<usize>,
+    a: *const T,
+    b: *const T,
+    old: *const T,
+    n: usize,
     factors: [T; 3],
-    store: impl Fn(*mut [T; BLOCK], [T; BLOCK]),
+    stream: Option<Stream>,
 ) {
-    let reads = [F::ARITY > 0, F::ARITY > 1, ADD];
-    let mut i = range.start;
-    // SAFETY: i + BLOCK and later i + 1 stay inside the range; operands that are not read are not touched.
-    unsafe {
-        while i + BLOCK <= range.end {
-            let read = |k: usize| match reads[k] {
-                true => operands[k].add(i).cast::<[T; BLOCK]>().read_unaligned(),
-                false => [T::ZERO; BLOCK],
-            };
-            let (x, y, old) = (read(0), read(1), read(2));
-            let mut block = [T::ZERO; BLOCK];
-            for j in 0..BLOCK {
-                block[j] = element::<T, F, ADD>(x[j], y[j], old[j], factors);
+    let mut stage = Stage([MaybeUninit::uninit(); STAGE_BYTES]);
+    let stage = stage.0.as_mut_ptr().cast::<T>();
+    let most = STAGE_BYTES / size_of::<T>();
+    // The first piece ends on a line, so that every later one starts on one.
+    let mut piece = most - out.addr() % LINE / size_of::<T>();
+    let mut done = 0;
+    while done < n {
+        piece = piece.min(n - done);
+        // SAFETY: the piece lies inside the n cells and inside the stage; what is not read is not touched.
+        unsafe {
+            for i in 0..piece {
+                let read =
+                    |from: *const T, reads: bool| if reads { from.add(done + i).read() } else { T::ZERO };
+                let (x, y, old) = (read(a, F::ARITY > 0), read(b, F::ARITY > 1), read(old, ADD));
+                stage.add(i).write(element::<T, F, ADD>(x, y, old, factors));
             }
-            store(out.add(i).cast(), block);
-            i += BLOCK;
+            match stream {
+                Some(stream) => stream(out.add(done).cast(), stage.cast(), piece * size_of::<T>()),
+                None => out.add(done).copy_from_nonoverlapping(stage, piece),
+            }
         }
-        while i < range.end {
-            let read = |k: usize| if reads[k] { operands[k].add(i).read() } else { T::ZERO };
-            out.add(i).write(element::<T, F, ADD>(read(0), read(1), read(2), factors));
-            i += 1;
-        }
+        done += piece;
+        piece = most;
     }
 }

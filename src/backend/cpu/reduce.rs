@@ -10,8 +10,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use self::sequence::{Blocks, Loader, ROW_BYTES, Steps, prefetch};
-use self::tree::{GROUP, Kernels, Lanes, Subtrees};
+use self::sequence::{Blocks, Loader, ROW_BYTES, Steps};
+use self::tree::{GROUP, Kernels, Lanes, MOST_QUADS, QUAD_ELEMENTS, Subtrees};
 use super::strided::copy_strided;
 use super::{Machine, row, threads};
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
@@ -23,10 +23,13 @@ use crate::ops::{NanRule, Reduce, Scaling};
 const THREADING_BYTES: usize = 256 << 10;
 
 /// Tasks per thread, so that a thread that was held up leaves work to the others.
-const TASKS_PER_THREAD: usize = 4;
+const TASKS_PER_THREAD: usize = 8;
 
-/// Blocks per chunk at least.
+/// Numbers per chunk at least, in blocks.
 const CHUNK_BLOCKS: usize = 16;
+
+/// Lanes between the rows that are joined and those that memory is asked for meanwhile: it takes that long to answer.
+const LANES_AHEAD: usize = 2;
 
 /// Runs `problem` on `machine`.
 ///
@@ -69,12 +72,12 @@ struct Tile {
     width: usize,
 }
 
-struct Task<'a, T, F> {
+struct Task<'a, T: Real, F: Fold> {
     problem: &'a Reduce,
     places: Places,
     steps: Steps,
     loader: Loader,
-    kernels: Kernels<T>,
+    kernels: Kernels<T, F::Lane<T>>,
     store: row::Row,
     /// The loops around the tiles, and the loop that tiles cut: extent and strides in scalars.
     outer: Vec<(usize, [i64; 3])>,
@@ -87,15 +90,18 @@ struct Task<'a, T, F> {
 }
 
 /// What one thread needs for its tiles.
-struct Workspace<T> {
+struct Workspace<T, L> {
     blocks: Box<Blocks>,
     /// Where the rows of a block are.
     offsets: Vec<isize>,
-    lanes: Lanes<T>,
-    subtrees: Subtrees<T>,
+    lanes: Lanes<L>,
+    subtrees: Subtrees<L>,
     values: Vec<T>,
     firsts: Vec<i64>,
 }
+
+/// What becomes of one chunk.
+type OnChunk<'a, T, L> = &'a (dyn Fn(usize, &mut Workspace<T, L>) + Sync);
 
 impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     fn new(problem: &'a Reduce, places: Places, machine: Machine) -> Self {
@@ -114,6 +120,10 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             Some(i) => outer.remove(i),
             None => (1, [1; 3]),
         };
+        let most = ROW_BYTES / size_of::<T>();
+        let tasks = (machine.threads * TASKS_PER_THREAD).div_ceil(outer.iter().map(|l| l.0).product());
+        // Rows are as long as can be; elements of an output are best divided with it, not among tasks.
+        let width = if by_rows { most.min(along.0) } else { along.0.div_ceil(tasks).clamp(1, most) };
         Task {
             problem,
             places,
@@ -125,7 +135,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             },
             kernels: Kernels::of::<F>(machine.isa),
             store: row::between(T::SCALAR, problem.dst, problem.scaling, machine.isa),
-            width: (ROW_BYTES / size_of::<T>()).min(along.0),
+            width,
             outer,
             along,
             by_rows,
@@ -142,8 +152,9 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         let threads = if bytes < THREADING_BYTES { 1 } else { machine.threads };
         let wanted = if threads > 1 { threads * TASKS_PER_THREAD } else { 1 };
         let blocks = self.steps.len.div_ceil(Reduce::BLOCK);
-        if tiles < wanted && blocks >= 2 * CHUNK_BLOCKS {
-            let chunk = blocks.div_ceil(wanted.div_ceil(tiles)).next_power_of_two().max(CHUNK_BLOCKS);
+        let least = if self.by_rows { CHUNK_BLOCKS.div_ceil(self.width) } else { CHUNK_BLOCKS };
+        if tiles < wanted && blocks >= 2 * least {
+            let chunk = blocks.div_ceil(wanted.div_ceil(tiles)).max(least).next_power_of_two();
             // SAFETY: handed on.
             return unsafe { self.in_chunks(threads, tiles, chunk * Reduce::BLOCK) };
         }
@@ -177,7 +188,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         };
         let slots = tiles * chunks;
         let joined = slots_of::<(Vec<T>, Vec<i64>)>(slots)?;
-        let each_chunk = |f: &(dyn Fn(usize, &mut Workspace<T>) + Sync)| {
+        let each_chunk = |f: OnChunk<T, F::Lane<T>>| {
             threads::run(threads, slots, &|task| {
                 let mut work = self.workspace();
                 f(task, &mut work);
@@ -189,14 +200,15 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             // SAFETY: the tile's elements are the caller's promise.
             unsafe { self.join(self.tile(task / chunks), range(task), work) };
         })?;
-        let mut finished: Vec<Workspace<T>> = Vec::new();
+        let mut finished: Vec<Workspace<T, F::Lane<T>>> = Vec::new();
         for tile in 0..tiles {
             let mut work = self.workspace();
-            let mut subtrees = Subtrees::new(self.width);
+            let mut subtrees = Subtrees::new(F::lane(F::identity::<T>()), self.width);
             for slot in &joined[tile * chunks..][..chunks] {
-                subtrees.push(&lock(slot).0, &self.kernels);
+                let row: Vec<_> = lock(slot).0.iter().map(|&value| F::lane(value)).collect();
+                subtrees.push(&row, 1, &self.kernels);
             }
-            work.values.copy_from_slice(subtrees.root(&self.kernels));
+            numbers::<T, F>(&mut work.values, subtrees.root(&self.kernels));
             finished.push(work);
         }
         if self.problem.indices.is_some() {
@@ -220,12 +232,13 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         Ok(())
     }
 
-    fn workspace(&self) -> Workspace<T> {
+    fn workspace(&self) -> Workspace<T, F::Lane<T>> {
+        let identity = F::lane(F::identity::<T>());
         Workspace {
             blocks: Box::new(Blocks::new()),
             offsets: Vec::with_capacity(Reduce::BLOCK),
-            lanes: Lanes::new(self.width),
-            subtrees: Subtrees::new(if self.by_rows { self.width } else { 1 }),
+            lanes: Lanes::new(identity, if self.by_rows { self.width } else { 0 }),
+            subtrees: Subtrees::new(identity, if self.by_rows { self.width } else { 1 }),
             values: vec![T::ZERO; self.width],
             firsts: vec![i64::MAX; self.width],
         }
@@ -261,21 +274,30 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T>) {
+    unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T, F::Lane<T>>) {
         let Workspace { blocks, offsets, lanes, subtrees, values, .. } = work;
         let start = self.places.src.wrapping_offset(tile.src);
         let block_ranges =
             range.clone().step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(range.end));
         if self.by_rows {
-            let row_bytes =
-                if self.src_step() == self.loader.cell as isize { tile.width * self.loader.cell } else { 0 };
+            let contiguous = self.src_step() == self.loader.cell as isize;
             subtrees.clear();
             for block in block_ranges {
                 offsets.clear();
                 self.steps.each(block, |offset, _| offsets.push(offset));
-                lanes.clear::<F>(offsets.len());
-                for group in offsets.chunks(GROUP * Reduce::LANES) {
+                lanes.clear(offsets.len());
+                for (number, group) in offsets.chunks(GROUP * Reduce::LANES).enumerate() {
                     for (first, lane) in lanes.each_mut().enumerate() {
+                        // Rows of one lane are joined together, so those read soon are those of the next lanes.
+                        let soon = first + LANES_AHEAD;
+                        let past = soon / Reduce::LANES * (GROUP - 1) * Reduce::LANES;
+                        let soon = number * GROUP * Reduce::LANES + soon + past;
+                        let soon = std::array::from_fn(|k| {
+                            // Rows that do not lie side by side are not asked for, nor is what follows the last block:
+                            // the lane itself is at hand.
+                            let next = offsets.get(soon + k * Reduce::LANES).filter(|_| contiguous);
+                            next.map_or(lane.as_ptr().cast(), |&next| start.wrapping_offset(next).cast())
+                        });
                         let mut rows = [std::ptr::null(); GROUP];
                         let mut count = 0;
                         for i in (first..group.len()).step_by(Reduce::LANES) {
@@ -283,33 +305,56 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                             // SAFETY: a row of elements that the caller promises.
                             rows[count] =
                                 unsafe { self.loader.row(from, self.src_step(), tile.width, blocks, count) };
-                            if let Some(&next) = group.get(i + 1) {
-                                prefetch(start.wrapping_offset(next), row_bytes);
-                            }
                             count += 1;
                         }
-                        // SAFETY: rows of that width, and a lane that has room for as many numbers.
-                        unsafe { (self.kernels.add_rows)(lane.as_mut_ptr(), &rows[..count], tile.width) };
+                        // SAFETY: rows of that width, and as many lanes.
+                        unsafe {
+                            (self.kernels.add_rows)(lane.as_mut_ptr(), &rows[..count], &soon, tile.width);
+                        }
                     }
                 }
-                subtrees.push(lanes.joined(&self.kernels), &self.kernels);
+                subtrees.push(lanes.joined(&self.kernels), 1, &self.kernels);
             }
-            values.copy_from_slice(subtrees.root(&self.kernels));
+            numbers::<T, F>(values, subtrees.root(&self.kernels));
             return;
         }
+        let starts = |j: usize| start.wrapping_offset(j as isize * self.src_step());
+        // Where elements lie side by side from a position on, and how many quads of them make one subtree.
+        let place = |j: usize, from: usize| {
+            let (elements, len) = self.loader.place::<T>(&self.steps, starts(j), from..range.end)?;
+            let most = (len / QUAD_ELEMENTS).min(MOST_QUADS).checked_ilog2()?;
+            let level = ((from - range.start) / QUAD_ELEMENTS).trailing_zeros();
+            Some((elements, 1 << most.min(level)))
+        };
+        let mut here = place(0, range.start);
         for (j, value) in values.iter_mut().enumerate().take(tile.width) {
-            let start = start.wrapping_offset(j as isize * self.src_step());
             subtrees.clear();
-            for block in block_ranges.clone() {
-                let count = block.len();
-                // SAFETY: a block of elements that the caller promises.
-                let joined = unsafe {
-                    let elements = self.loader.block::<T>(&self.steps, start, block, blocks);
-                    self.kernels.block(elements, count)
-                };
-                subtrees.push(&[joined], &self.kernels);
+            let mut from = range.start;
+            while from < range.end {
+                let quads = here.map_or(1, |(_, quads)| quads);
+                let to = (from + quads * QUAD_ELEMENTS).min(range.end);
+                // Asked for while this one is read: what follows, or the start of the next output.
+                let next = if to < range.end { place(j, to) } else { place(j + 1, range.start) };
+                if let Some((elements, _)) = here {
+                    let soon = next.map_or(elements, |(elements, _)| elements);
+                    // SAFETY: elements that the caller promises, a power of two of quads.
+                    let joined = unsafe { (self.kernels.quads)(elements, quads, soon) };
+                    subtrees.push(&[joined], ((to - from) / Reduce::BLOCK) as u64, &self.kernels);
+                } else {
+                    for first in (from..to).step_by(Reduce::BLOCK) {
+                        let block = first..(first + Reduce::BLOCK).min(to);
+                        let count = block.len();
+                        // SAFETY: a block of elements that the caller promises.
+                        let joined = unsafe {
+                            let elements = self.loader.block::<T>(&self.steps, starts(j), block, blocks);
+                            (self.kernels.block)(elements, count)
+                        };
+                        subtrees.push(&[joined], 1, &self.kernels);
+                    }
+                }
+                (from, here) = (to, next);
             }
-            *value = subtrees.root(&self.kernels)[0];
+            *value = F::number(subtrees.root(&self.kernels)[0]);
         }
     }
 
@@ -318,7 +363,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn find(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T>) {
+    unsafe fn find(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T, F::Lane<T>>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let start = self.places.src.wrapping_offset(tile.src);
         firsts.fill(i64::MAX);
@@ -361,7 +406,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The tile's outputs are writable, and readable if `beta != 0`; so are its indices, if some are written.
-    unsafe fn finish(&self, tile: Tile, work: &mut Workspace<T>) {
+    unsafe fn finish(&self, tile: Tile, work: &mut Workspace<T, F::Lane<T>>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let Reduce { reduction, scaling, dst, .. } = *self.problem;
         for value in values.iter_mut() {
@@ -391,6 +436,11 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             copy_strided(cell, to, step, buffer, cell as isize, tile.width);
         }
     }
+}
+
+/// What lanes hold, as numbers.
+fn numbers<T: Real, F: Fold>(values: &mut [T], lanes: &[F::Lane<T>]) {
+    values.iter_mut().zip(lanes).for_each(|(value, &lane)| *value = F::number(lane));
 }
 
 /// As many empty slots, each for one task's result.

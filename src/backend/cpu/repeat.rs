@@ -4,13 +4,12 @@
 use std::mem::MaybeUninit;
 
 use super::shape::Shape;
-use super::strided::copy_strided;
 use super::{Machine, grid::Grid, row};
 use crate::backend::Operands;
 use crate::error::Result;
 
-/// Bytes of the buffer: it stays in the first-level cache beside the destination.
-const BUFFER_BYTES: usize = 16 << 10;
+/// Bytes of the buffer: little of the first-level cache, and little work for each tile.
+const BUFFER_BYTES: usize = 4 << 10;
 
 /// Bytes of a row from which on it is not worth repeating: rows of that length are fast as they are.
 const LONG_ROW: usize = 2 << 10;
@@ -54,12 +53,13 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         // SAFETY: every cell of the tile belongs to the nest, and `held` repeats fit the buffer, which is aligned for
         // every scalar.
         unsafe {
-            if period == 1 {
-                copy_strided(shape.src_cell, buffer, shape.src_cell as isize, tile.src, 0, held);
-            } else {
-                for i in 0..held {
-                    buffer.add(i * src_bytes).copy_from_nonoverlapping(tile.src, src_bytes);
-                }
+            buffer.copy_from_nonoverlapping(tile.src, src_bytes);
+            let mut filled = 1;
+            while filled < held {
+                let more = filled.min(held - filled);
+                let to = buffer.add(filled * src_bytes);
+                to.copy_from_nonoverlapping(buffer, more * src_bytes);
+                filled += more;
             }
             let mut done = 0;
             while done < repeats {

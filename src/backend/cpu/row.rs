@@ -122,14 +122,28 @@ unsafe fn portable<S: Element, D: Element, const MODE: u8>(
     unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
 }
 
-/// The loop itself; inlined so that it is compiled for the instruction set of its caller.
+/// The loop, with cells in place and apart: inlined so that both are compiled for the instruction set of the caller.
 ///
 /// # Safety
 /// As for [`Row`].
 #[inline(always)]
 unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
-    // One pointer for both tells the compiler that cells in place meet nothing but themselves.
-    let src = if size_of::<S>() == size_of::<D>() && dst.addr() == src.addr() { dst.cast() } else { src };
+    // SAFETY: handed on.
+    unsafe {
+        if size_of::<S>() == size_of::<D>() && dst.addr() == src.addr() {
+            // Through one pointer the compiler sees that cells meet nothing but themselves. A loop for both cases asks
+            // whether they overlap, finds that they do, and takes one cell at a time.
+            each::<S, D, MODE>(dst, dst.cast_const().cast(), n, s);
+        } else {
+            each::<S, D, MODE>(dst, src, n, s);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Row`].
+#[inline(always)]
+unsafe fn each<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
     for i in 0..n {
         // SAFETY: i < n. Each cell is read before it is written, so that in-place runs are right as well.
         unsafe {

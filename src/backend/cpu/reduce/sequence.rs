@@ -170,6 +170,25 @@ impl Blocks {
 }
 
 impl Loader {
+    /// Where the first of these positions is, and how many of them lie side by side from there on, if they can be used
+    /// where they are.
+    pub fn place<T: Real>(
+        &self,
+        steps: &Steps,
+        start: *const u8,
+        range: Range<usize>,
+    ) -> Option<(*const T, usize)> {
+        let mut place = None;
+        if self.is_real {
+            steps.runs(range, |run| {
+                let contiguous = run.step == self.cell as isize;
+                place = contiguous.then(|| (start.wrapping_offset(run.offset).cast(), run.len));
+                false
+            });
+        }
+        place
+    }
+
     /// The elements at these positions, side by side: where they are, or in `blocks`.
     ///
     /// # Safety

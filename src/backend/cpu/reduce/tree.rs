@@ -1,42 +1,56 @@
 //! The tree of a reduction, compiled: blocks of consecutive elements, and rows of one element of several outputs.
 
+use super::sequence::prefetch;
 use crate::backend::cpu::Isa;
 use crate::backend::function::{Fold, Real};
 use crate::ops::Reduce;
 
 const LANES: usize = Reduce::LANES;
+const BLOCK: usize = Reduce::BLOCK;
+
+/// Blocks joined at a time where elements lie side by side: memory is read at as many places, and what the lanes of
+/// one block wait for is hidden by those of the others.
+const QUAD: usize = 4;
+
+/// Elements of as many blocks.
+pub(super) const QUAD_ELEMENTS: usize = QUAD * BLOCK;
+
+/// Quads joined in one call at most.
+pub(super) const MOST_QUADS: usize = 16;
 
 /// Rows joined to a lane at a time, so that the lane itself is read and written that much less often.
 pub(super) const GROUP: usize = 4;
 
-/// The functions of one reduction and computation type, for the instruction set of the machine.
+/// The functions of one reduction and computation type `T`, for the instruction set of the machine. They join to what is
+/// fastest to join, `L`: see [`Fold::Lane`].
 #[derive(Clone, Copy)]
-pub(super) struct Kernels<T> {
-    /// The lanes of up to [`Reduce::BLOCK`] consecutive elements.
+pub(super) struct Kernels<T, L> {
+    /// Joins up to [`Reduce::BLOCK`] consecutive elements.
     ///
     /// # Safety
     /// They are readable.
-    pub lanes: unsafe fn(lanes: &mut [T; LANES], elements: *const T, count: usize),
-    /// Joins the lanes of a block. Apart from [`lanes`](Self::lanes), or the halves of this one decide how that one is
-    /// divided into vectors.
+    pub block: unsafe fn(elements: *const T, count: usize) -> L,
+    /// The subtree of `count` times [`QUAD_ELEMENTS`] consecutive elements, a power of two up to [`MOST_QUADS`]. Meanwhile
+    /// asks for as many elements as are read soon after them, the last ones at `next`, any address.
     ///
     /// # Safety
-    /// None but the instructions.
-    pub halves: unsafe fn(lanes: &mut [T; LANES]) -> T,
-    /// `into[j] = join(into[j], map(row[j]))` for each of the rows in turn.
+    /// The elements are readable.
+    pub quads: unsafe fn(elements: *const T, count: usize, next: *const T) -> L,
+    /// `lanes[j] = add(lanes[j], row[j])` for each of the rows in turn. Meanwhile asks for the rows at `soon`, any
+    /// addresses.
     ///
     /// # Safety
-    /// `width` numbers are readable at all and writable at `into`, which overlaps no row.
-    pub add_rows: unsafe fn(into: *mut T, rows: &[*const T], width: usize),
-    /// `into[j] = join(left[j], right[j])`.
+    /// There are `width` numbers in each row, and as many lanes, which overlap no row.
+    pub add_rows: unsafe fn(lanes: *mut L, rows: &[*const T], soon: &[*const T; GROUP], width: usize),
+    /// `into[j] = unite(into[j], from[j])`.
     ///
     /// # Safety
-    /// `width` numbers are readable at both and writable at `into`, which may be either of them.
-    pub join_rows: unsafe fn(into: *mut T, left: *const T, right: *const T, width: usize),
+    /// There are `width` at either, which do not overlap.
+    pub join_rows: unsafe fn(into: *mut L, from: *const L, width: usize),
 }
 
-impl<T: Real> Kernels<T> {
-    pub fn of<F: Fold>(isa: Isa) -> Self {
+impl<T: Real, L> Kernels<T, L> {
+    pub fn of<F: Fold<Lane<T> = L>>(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa.has_avx512() {
             return avx512::kernels::<T, F>();
@@ -44,150 +58,224 @@ impl<T: Real> Kernels<T> {
             return avx2::kernels::<T, F>();
         }
         let _ = isa;
-        Kernels {
-            lanes: lanes::<T, F>,
-            halves: halves::<T, F>,
-            add_rows: add_rows::<T, F>,
-            join_rows: join_rows::<T, F>,
-        }
-    }
-
-    /// Joins up to [`Reduce::BLOCK`] consecutive elements.
-    ///
-    /// # Safety
-    /// They are readable.
-    pub unsafe fn block(&self, elements: *const T, count: usize) -> T {
-        let mut lanes = [T::ZERO; LANES];
-        // SAFETY: handed on.
-        unsafe {
-            (self.lanes)(&mut lanes, elements, count);
-            (self.halves)(&mut lanes)
-        }
+        portable::kernels::<T, F>()
     }
 }
 
-/// The kernels once more, compiled for other instructions.
-#[cfg(target_arch = "x86_64")]
+/// The kernels, compiled for some instructions. All functions need a processor that has them.
 macro_rules! compiled_for {
-    ($level:ident, $features:literal) => {
+    ($level:ident $(, $features:literal)?) => {
         mod $level {
             use super::*;
 
-            pub(super) fn kernels<T: Real, F: Fold>() -> Kernels<T> {
+            pub(super) fn kernels<T: Real, F: Fold>() -> Kernels<T, F::Lane<T>> {
                 Kernels {
-                    lanes: lanes::<T, F>,
-                    halves: halves::<T, F>,
+                    block: block::<T, F>,
+                    quads: quads::<T, F>,
                     add_rows: add_rows::<T, F>,
                     join_rows: join_rows::<T, F>,
                 }
             }
 
             /// # Safety
-            /// As for [`Kernels::lanes`]; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            unsafe fn lanes<T: Real, F: Fold>(lanes: &mut [T; LANES], elements: *const T, count: usize) {
+            /// As for [`Kernels::block`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn block<T: Real, F: Fold>(elements: *const T, count: usize) -> F::Lane<T> {
+                let mut lanes = [F::lane(F::identity::<T>()); LANES];
                 // SAFETY: handed on.
-                unsafe { super::lanes::<T, F>(lanes, elements, count) }
+                unsafe {
+                    block_lanes::<T, F>(&mut lanes, elements, count);
+                    halves::<T, F>(&lanes)
+                }
             }
 
             /// # Safety
-            /// The processor has the instructions.
-            #[target_feature(enable = $features)]
-            unsafe fn halves<T: Real, F: Fold>(lanes: &mut [T; LANES]) -> T {
+            /// As for [`Kernels::quads`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn quads<T: Real, F: Fold>(elements: *const T, count: usize, next: *const T) -> F::Lane<T> {
+                let identity = F::lane(F::identity::<T>());
+                let mut joined = [identity; MOST_QUADS];
+                for (k, joined) in joined.iter_mut().enumerate().take(count) {
+                    let mut lanes = [[identity; LANES]; QUAD];
+                    // SAFETY: a quad of those that the caller promises.
+                    unsafe {
+                        let quad = elements.add(k * QUAD_ELEMENTS);
+                        let soon = if k + 1 < count { quad.add(QUAD_ELEMENTS) } else { next };
+                        quad_lanes::<T, F>(&mut lanes, quad, soon);
+                        let [a, b, c, d] = lanes.each_ref().map(|lanes| halves::<T, F>(lanes));
+                        *joined = F::unite::<T>(F::unite::<T>(a, b), F::unite::<T>(c, d));
+                    }
+                }
+                let mut width = 1;
+                while width < count {
+                    for k in (0..count).step_by(2 * width) {
+                        joined[k] = F::unite::<T>(joined[k], joined[k + width]);
+                    }
+                    width *= 2;
+                }
+                joined[0]
+            }
+
+            // Apart from each other, or the halves decide how the lanes are divided into vectors.
+
+            /// # Safety
+            /// As for [`Kernels::block`].
+            $(#[target_feature(enable = $features)])?
+            #[inline(never)]
+            unsafe fn block_lanes<T: Real, F: Fold>(
+                lanes: &mut [F::Lane<T>; LANES],
+                elements: *const T,
+                count: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::block_lanes::<T, F>(lanes, elements, count) }
+            }
+
+            /// # Safety
+            /// Of a quad, as for [`Kernels::quads`].
+            $(#[target_feature(enable = $features)])?
+            #[inline(never)]
+            unsafe fn quad_lanes<T: Real, F: Fold>(
+                lanes: &mut [[F::Lane<T>; LANES]; QUAD],
+                elements: *const T,
+                next: *const T,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::quad_lanes::<T, F>(lanes, elements, next) }
+            }
+
+            /// # Safety
+            /// None but the instructions.
+            $(#[target_feature(enable = $features)])?
+            #[inline(never)]
+            unsafe fn halves<T: Real, F: Fold>(lanes: &[F::Lane<T>; LANES]) -> F::Lane<T> {
                 super::halves::<T, F>(lanes)
             }
 
             /// # Safety
-            /// As for [`Kernels::add_rows`]; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            unsafe fn add_rows<T: Real, F: Fold>(into: *mut T, rows: &[*const T], width: usize) {
-                // SAFETY: handed on.
-                unsafe { super::add_rows::<T, F>(into, rows, width) }
-            }
-
-            /// # Safety
-            /// As for [`Kernels::join_rows`]; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            unsafe fn join_rows<T: Real, F: Fold>(
-                into: *mut T,
-                left: *const T,
-                right: *const T,
+            /// As for [`Kernels::add_rows`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn add_rows<T: Real, F: Fold>(
+                lanes: *mut F::Lane<T>,
+                rows: &[*const T],
+                soon: &[*const T; GROUP],
                 width: usize,
             ) {
                 // SAFETY: handed on.
-                unsafe { super::join_rows::<T, F>(into, left, right, width) }
+                unsafe { super::add_rows::<T, F>(lanes, rows, soon, width) }
+            }
+
+            /// # Safety
+            /// As for [`Kernels::join_rows`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn join_rows<T: Real, F: Fold>(into: *mut F::Lane<T>, from: *const F::Lane<T>, width: usize) {
+                // SAFETY: handed on.
+                unsafe { super::join_rows::<T, F>(into, from, width) }
             }
         }
     };
 }
+compiled_for!(portable);
 #[cfg(target_arch = "x86_64")]
 compiled_for!(avx2, "avx2");
 #[cfg(target_arch = "x86_64")]
 compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 
 /// # Safety
-/// As for [`Kernels::lanes`].
+/// As for [`Kernels::block`].
 #[inline(always)]
-unsafe fn lanes<T: Real, F: Fold>(lanes: &mut [T; LANES], elements: *const T, count: usize) {
+unsafe fn block_lanes<T: Real, F: Fold>(lanes: &mut [F::Lane<T>; LANES], elements: *const T, count: usize) {
     // Indexed by constants only, so that it stays in registers.
-    let mut joined = [F::identity::<T>(); LANES];
+    let mut joined = *lanes;
     let whole = count / LANES;
-    // SAFETY: inside the first `count` elements.
-    let row = |i: usize| unsafe { elements.add(i * LANES).cast::<[T; LANES]>().read_unaligned() };
-    let mut i = 0;
-    while F::ANY_ORDER && i + 1 < whole {
-        // A join that compares takes long: of two, one need not wait for the row before.
-        let (left, right) = (row(i), row(i + 1));
+    for i in 0..whole {
+        // SAFETY: inside the first `count` elements.
+        let row = unsafe { elements.add(i * LANES).cast::<[T; LANES]>().read_unaligned() };
         for j in 0..LANES {
-            joined[j] = F::join(joined[j], F::join(F::map(left[j]), F::map(right[j])));
+            joined[j] = F::add(joined[j], row[j]);
         }
-        i += 2;
-    }
-    while i < whole {
-        let row = row(i);
-        for j in 0..LANES {
-            joined[j] = F::join(joined[j], F::map(row[j]));
-        }
-        i += 1;
     }
     *lanes = joined;
     for (j, lane) in lanes.iter_mut().enumerate().take(count % LANES) {
         // SAFETY: inside the first `count` elements.
-        let x = unsafe { elements.add(whole * LANES + j).read() };
-        *lane = F::join(*lane, F::map(x));
+        *lane = F::add(*lane, unsafe { elements.add(whole * LANES + j).read() });
     }
 }
 
+/// # Safety
+/// Of a quad, as for [`Kernels::quads`].
 #[inline(always)]
-fn halves<T: Real, F: Fold>(lanes: &mut [T; LANES]) -> T {
+unsafe fn quad_lanes<T: Real, F: Fold>(
+    lanes: &mut [[F::Lane<T>; LANES]; QUAD],
+    elements: *const T,
+    next: *const T,
+) {
+    let mut joined = *lanes;
+    for i in 0..BLOCK / LANES {
+        for (k, joined) in joined.iter_mut().enumerate() {
+            let at = k * BLOCK + i * LANES;
+            prefetch(next.wrapping_add(at).cast(), LANES * size_of::<T>());
+            // SAFETY: inside one of the blocks.
+            let row = unsafe { elements.add(at).cast::<[T; LANES]>().read_unaligned() };
+            for j in 0..LANES {
+                joined[j] = F::add(joined[j], row[j]);
+            }
+        }
+    }
+    *lanes = joined;
+}
+
+/// Joins the lanes of a block.
+#[inline(always)]
+fn halves<T: Real, F: Fold>(lanes: &[F::Lane<T>; LANES]) -> F::Lane<T> {
+    let mut lanes = *lanes;
     let mut width = LANES;
     while width > 1 {
         width /= 2;
         for j in 0..width {
-            lanes[j] = F::join(lanes[j], lanes[j + width]);
+            lanes[j] = F::unite::<T>(lanes[j], lanes[j + width]);
         }
     }
     lanes[0]
 }
 
+/// Numbers of a row at a time: a few vectors.
+const PIECE: usize = 32;
+
 /// # Safety
 /// As for [`Kernels::add_rows`].
 #[inline(always)]
-unsafe fn add_rows<T: Real, F: Fold>(into: *mut T, rows: &[*const T], width: usize) {
+unsafe fn add_rows<T: Real, F: Fold>(
+    lanes: *mut F::Lane<T>,
+    rows: &[*const T],
+    soon: &[*const T; GROUP],
+    width: usize,
+) {
+    let mut done = 0;
     if let &[a, b, c, d] = rows {
-        for j in 0..width {
-            // SAFETY: j < width.
-            unsafe {
-                let join = |lane, row: *const T| F::join(lane, F::map(row.add(j).read()));
-                into.add(j).write(join(join(join(join(into.add(j).read(), a), b), c), d));
+        while done + PIECE <= width {
+            for row in soon {
+                prefetch(row.wrapping_add(done).cast(), PIECE * size_of::<T>());
             }
+            // SAFETY: a piece of the lanes, and of each row.
+            unsafe {
+                let place = lanes.add(done).cast::<[F::Lane<T>; PIECE]>();
+                let mut piece = place.read();
+                for row in [a, b, c, d] {
+                    let row = row.add(done).cast::<[T; PIECE]>().read_unaligned();
+                    for j in 0..PIECE {
+                        piece[j] = F::add(piece[j], row[j]);
+                    }
+                }
+                place.write(piece);
+            }
+            done += PIECE;
         }
-        return;
     }
     for row in rows {
-        for j in 0..width {
+        for j in done..width {
             // SAFETY: j < width.
-            unsafe { into.add(j).write(F::join(into.add(j).read(), F::map(row.add(j).read()))) };
+            unsafe { lanes.add(j).write(F::add(lanes.add(j).read(), row.add(j).read())) };
         }
     }
 }
@@ -195,27 +283,28 @@ unsafe fn add_rows<T: Real, F: Fold>(into: *mut T, rows: &[*const T], width: usi
 /// # Safety
 /// As for [`Kernels::join_rows`].
 #[inline(always)]
-unsafe fn join_rows<T: Real, F: Fold>(into: *mut T, left: *const T, right: *const T, width: usize) {
+unsafe fn join_rows<T: Real, F: Fold>(into: *mut F::Lane<T>, from: *const F::Lane<T>, width: usize) {
     for j in 0..width {
         // SAFETY: j < width.
-        unsafe { into.add(j).write(F::join(left.add(j).read(), right.add(j).read())) };
+        unsafe { into.add(j).write(F::unite::<T>(into.add(j).read(), from.add(j).read())) };
     }
 }
 
 /// Subtrees waiting for a partner, more than there can be: a subtree of `2^k` blocks at place `k` at most.
 const DEPTH: usize = 56;
 
-/// Joins subtrees of equal size as they come, one row of numbers (one per output) each.
-pub(super) struct Subtrees<T> {
-    rows: Vec<T>,
+/// Joins subtrees of equal size as they come, a row of them (one per output) each.
+pub(super) struct Subtrees<L> {
+    rows: Vec<L>,
     width: usize,
     waiting: usize,
     count: u64,
 }
 
-impl<T: Real> Subtrees<T> {
-    pub fn new(width: usize) -> Self {
-        Subtrees { rows: vec![T::ZERO; DEPTH * width], width, waiting: 0, count: 0 }
+impl<L: Copy> Subtrees<L> {
+    /// For so many outputs; `any` is never looked at.
+    pub fn new(any: L, width: usize) -> Self {
+        Subtrees { rows: vec![any; DEPTH * width], width, waiting: 0, count: 0 }
     }
 
     /// Makes ready for another tree.
@@ -223,60 +312,61 @@ impl<T: Real> Subtrees<T> {
         (self.waiting, self.count) = (0, 0);
     }
 
-    /// Adds a subtree; a smaller one may only be the last.
-    pub fn push(&mut self, subtree: &[T], kernels: &Kernels<T>) {
+    /// Adds a subtree of so many leaves, a power of two that divides the number of those added before; a smaller one may
+    /// count as one of them if it is the last.
+    pub fn push<T>(&mut self, subtree: &[L], leaves: u64, kernels: &Kernels<T, L>) {
         let width = self.width;
         self.rows[self.waiting * width..][..width].copy_from_slice(&subtree[..width]);
         self.waiting += 1;
-        for _ in 0..self.count.trailing_ones() {
+        for _ in 0..(self.count / leaves).trailing_ones() {
             self.join_last(kernels);
         }
-        self.count += 1;
+        self.count += leaves;
     }
 
     /// The root. Pre: at least one subtree was added.
-    pub fn root(&mut self, kernels: &Kernels<T>) -> &[T] {
+    pub fn root<T>(&mut self, kernels: &Kernels<T, L>) -> &[L] {
         while self.waiting > 1 {
             self.join_last(kernels);
         }
         &self.rows[..self.width]
     }
 
-    fn join_last(&mut self, kernels: &Kernels<T>) {
+    fn join_last<T>(&mut self, kernels: &Kernels<T, L>) {
         let at = (self.waiting - 2) * self.width;
         let (left, right) = self.rows[at..].split_at_mut(self.width);
-        let left = left.as_mut_ptr();
         // SAFETY: two rows of that width beside each other.
-        unsafe { (kernels.join_rows)(left, left, right.as_ptr(), self.width) };
+        unsafe { (kernels.join_rows)(left.as_mut_ptr(), right.as_ptr(), self.width) };
         self.waiting -= 1;
     }
 }
 
 /// The lanes of a block of rows.
-pub(super) struct Lanes<T> {
-    rows: Vec<T>,
+pub(super) struct Lanes<L> {
+    rows: Vec<L>,
     width: usize,
     used: usize,
+    identity: L,
 }
 
-impl<T: Real> Lanes<T> {
-    pub fn new(width: usize) -> Self {
-        Lanes { rows: vec![T::ZERO; LANES * width], width, used: 0 }
+impl<L: Copy> Lanes<L> {
+    pub fn new(identity: L, width: usize) -> Self {
+        Lanes { rows: vec![identity; LANES * width], width, used: 0, identity }
     }
 
     /// Makes ready for another block, of `rows` rows: every lane that one is joined to becomes the identity.
-    pub fn clear<F: Fold>(&mut self, rows: usize) {
+    pub fn clear(&mut self, rows: usize) {
         self.used = rows.min(LANES);
-        self.rows[..self.used * self.width].fill(F::identity());
+        self.rows[..self.used * self.width].fill(self.identity);
     }
 
     /// The lanes that rows are joined to: row `i` of the block to lane `i % LANES`.
-    pub fn each_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+    pub fn each_mut(&mut self) -> impl Iterator<Item = &mut [L]> {
         self.rows.chunks_exact_mut(self.width).take(self.used)
     }
 
     /// Joins the lanes. Lanes that were not used would be the identity, which changes nothing.
-    pub fn joined(&mut self, kernels: &Kernels<T>) -> &[T] {
+    pub fn joined<T>(&mut self, kernels: &Kernels<T, L>) -> &[L] {
         let mut half = LANES;
         while half > 1 {
             half /= 2;
@@ -284,7 +374,7 @@ impl<T: Real> Lanes<T> {
                 let (left, right) = self.rows.split_at_mut(j * self.width);
                 let left = left[(j - half) * self.width..].as_mut_ptr();
                 // SAFETY: two rows of that width, the left one before the right one.
-                unsafe { (kernels.join_rows)(left, left, right.as_ptr(), self.width) };
+                unsafe { (kernels.join_rows)(left, right.as_ptr(), self.width) };
             }
             self.used = self.used.min(half);
         }
