@@ -26,6 +26,12 @@ pub(super) trait Rows: Copy {
     /// # Safety
     /// There are these rows, and `column` has a cell in each.
     unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L];
+
+    /// The rows from `i` on, and the bytes by which their first cell lies behind that of these rows.
+    ///
+    /// # Safety
+    /// There are `i` rows.
+    unsafe fn skip(self, i: usize) -> (isize, Self);
 }
 
 /// Rows at one distance: those of a plain matrix or of a buffer.
@@ -44,6 +50,11 @@ impl Rows for Even {
         let (first, step) = (column.wrapping_offset(i as isize * self.0), step as isize * self.0);
         std::array::from_fn(|lane| first.wrapping_offset(lane as isize * step))
     }
+
+    #[inline(always)]
+    unsafe fn skip(self, i: usize) -> (isize, Self) {
+        (i as isize * self.0, self)
+    }
 }
 
 impl Rows for &[isize] {
@@ -57,6 +68,12 @@ impl Rows for &[isize] {
     unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L] {
         // SAFETY: the caller's promise.
         std::array::from_fn(|lane| unsafe { column.offset(self.at(i + lane * step)) })
+    }
+
+    #[inline(always)]
+    unsafe fn skip(self, i: usize) -> (isize, Self) {
+        // SAFETY: the caller's promise.
+        (0, unsafe { self.get_unchecked(i..) })
     }
 }
 
@@ -80,6 +97,27 @@ pub(super) struct Matrix<D, S> {
     pub order: Order,
     /// What to multiply with on the way, if the transpose converts.
     pub scaling: Scaling,
+}
+
+impl<D: Rows, S: Rows> Matrix<D, S> {
+    /// The first `i` rows of the source and the others; `cell` is that of the destination.
+    ///
+    /// # Safety
+    /// There are `i` rows.
+    #[inline(always)]
+    unsafe fn split(self, i: usize, cell: usize) -> (Self, Self) {
+        // SAFETY: the caller's promise.
+        let (skipped, src_rows) = unsafe { self.src_rows.skip(i) };
+        let rest = Matrix {
+            dst: self.dst.wrapping_add(i * cell),
+            src: self.src.wrapping_offset(skipped),
+            rows: self.rows - i,
+            src_rows,
+            next: self.next.map(|next| next.wrapping_offset(skipped)),
+            ..self
+        };
+        (Matrix { rows: i, ..self }, rest)
+    }
 }
 
 /// Which operand's rows are followed to their end first. Either way a block is a cache line of each operand wide, so

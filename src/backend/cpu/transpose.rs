@@ -95,6 +95,11 @@ fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Run; 2] {
     runs
 }
 
+/// Whether the runs of a tile have whole lines of source cells.
+fn has_lines(shape: &Shape, runs: [&Run; 2]) -> bool {
+    runs.iter().all(|run| run.cells() * shape.src_cell >= LINE)
+}
+
 /// Where the cells of a run lie in the other operand, in bytes.
 struct Offsets {
     at: [MaybeUninit<isize>; MAX_RUN],
@@ -167,8 +172,7 @@ impl Tiling {
         if !output::streams(shape) {
             let path = if shape.is_move() { Path::Direct(Store::Cached) } else { Path::Converted };
             let tiling = Tiling::of(shape, units, [1024, 1024], path);
-            let line = LINE / shape.src_cell;
-            if shape.is_move() || converts && tiling.dst.cells() >= line && tiling.src.cells() >= line {
+            if shape.is_move() || converts && has_lines(shape, [&tiling.dst, &tiling.src]) {
                 return tiling;
             }
         } else if shape.is_move() {
@@ -177,7 +181,7 @@ impl Tiling {
                 return tiling;
             }
         }
-        Tiling::of(shape, units, [512, 256], Path::Buffered)
+        Tiling::of(shape, units, [1024, 256], Path::Buffered)
     }
 
     /// Tiles of so many bytes of source cells along destination and source.
@@ -207,7 +211,7 @@ impl Tiling {
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
-    let converts = !shape.is_move() && tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
+    let converts = tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
     let tiling = Tiling::new(shape, [d, s], &operands, converts);
     let loops = shape.loops();
     // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.
@@ -267,8 +271,16 @@ unsafe fn tiles<R: Rows + Sync>(
             unsafe { transpose(Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling }) }
         });
     }
-    let output = Output::new(shape, machine);
-    let transpose = tile::transpose::<Even, R>(src_cell, Store::Cached, machine.isa);
+    let mut output = Output::new(shape, machine);
+    let mut transpose = tile::transpose::<Even, R>(src_cell, Store::Cached, machine.isa);
+    // Bytes of a cell in the buffer.
+    let mut cell = src_cell;
+    if output.streams()
+        && has_lines(shape, [&along_dst, &along_src])
+        && let Some(converts) = tile::convert::<Even, R>(shape.transform, machine.isa)
+    {
+        (transpose, output, cell) = (converts, output.of_results(), dst_cell);
+    }
     let line = LINE / dst_cell;
     let buffers = Buffers::default();
     grid.run(machine, bytes, operands, |tile| {
@@ -284,9 +296,8 @@ unsafe fn tiles<R: Rows + Sync>(
         // What is streamed starts and ends on a line, so such a tile reads on until the next one.
         let shifts = output.streams() && !joined && along_dst.len == 1;
         let rows_read = if shifts { rows + after.min(line - 1) } else { rows };
-        let pitch =
-            if joined { rows * src_cell } else { (rows_read * src_cell).next_multiple_of(LINE) + LINE };
-        let most = (along_dst.cells() + line) * src_cell + 2 * LINE;
+        let pitch = if joined { rows * cell } else { (rows_read * cell).next_multiple_of(LINE) + LINE };
+        let most = (along_dst.cells() + line) * cell + 2 * LINE;
         buffers.with(most * if joined { along_src.cells() } else { strip }, |buffer| {
             for first in (0..columns).step_by(strip) {
                 let end = (first + strip).min(columns);
@@ -317,7 +328,7 @@ unsafe fn tiles<R: Rows + Sync>(
                             let last = if after > 0 { (rows + to_line(rows)).min(rows_read) } else { rows };
                             n = last.saturating_sub(skipped);
                         }
-                        output.write(to.add(skipped * dst_cell), from.add(skipped * src_cell), n);
+                        output.write(to.add(skipped * dst_cell), from.add(skipped * cell), n);
                         j += 1 + together;
                     }
                 }
