@@ -11,6 +11,8 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use std::ops::Range;
+
 use super::Isa;
 use super::shape::with_cell;
 use crate::ops::{Scaling, Transform};
@@ -100,23 +102,31 @@ pub(super) struct Matrix<D, S> {
 }
 
 impl<D: Rows, S: Rows> Matrix<D, S> {
-    /// The first `i` rows of the source and the others; `cell` is that of the destination.
+    /// Some of the rows and columns; the cells are those of destination and source, in bytes.
     ///
     /// # Safety
-    /// There are `i` rows.
+    /// There are these rows and columns.
     #[inline(always)]
-    unsafe fn split(self, i: usize, cell: usize) -> (Self, Self) {
+    pub unsafe fn part(
+        self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        [dst_cell, src_cell]: [usize; 2],
+    ) -> Self {
         // SAFETY: the caller's promise.
-        let (skipped, src_rows) = unsafe { self.src_rows.skip(i) };
-        let rest = Matrix {
-            dst: self.dst.wrapping_add(i * cell),
-            src: self.src.wrapping_offset(skipped),
-            rows: self.rows - i,
+        let ((down, src_rows), (across, dst_rows)) =
+            unsafe { (self.src_rows.skip(rows.start), self.dst_rows.skip(columns.start)) };
+        let left = (columns.start * src_cell) as isize;
+        Matrix {
+            dst: self.dst.wrapping_offset(across).wrapping_add(rows.start * dst_cell),
+            src: self.src.wrapping_offset(down + left),
+            rows: rows.len(),
+            columns: columns.len(),
+            dst_rows,
             src_rows,
-            next: self.next.map(|next| next.wrapping_offset(skipped)),
+            next: self.next.map(|next| next.wrapping_offset(down + left)),
             ..self
-        };
-        (Matrix { rows: i, ..self }, rest)
+        }
     }
 }
 

@@ -166,9 +166,8 @@ macro_rules! lines {
             } else {
                 // SAFETY: two parts of the matrix.
                 unsafe {
-                    let (done, rest) = m.split(m.rows - rest, F::CELL);
-                    F::narrow(rest);
-                    done
+                    F::narrow(m.part(m.rows - rest..m.rows, 0..m.columns, [F::CELL, CELL]));
+                    m.part(0..m.rows - rest, 0..m.columns, [F::CELL, CELL])
                 }
             };
             for_each_block!(m, |top, bottom, left, right| {
