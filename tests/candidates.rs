@@ -242,6 +242,17 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(4099, 4160, 1), (4160, 1, 4099)], Scalar::U8, Scalar::U8);
     streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F16);
+    streamed("transpose", &[(4099, 2080, 1), (2080, 1, 4099)], Scalar::F16, Scalar::F16);
+    streamed("transpose", &[(1031, 2056, 1), (2056, 1, 1031)], Scalar::F64, Scalar::F64);
+    // Rows of the destination that start at different places of their lines.
+    streamed("transpose", &[(2063, 2067, 1), (2067, 1, 2063)], Scalar::F32, Scalar::F32);
+    streamed("transpose", &[(4101, 4103, 1), (4103, 1, 4101)], Scalar::I8, Scalar::I8);
+    streamed("transpose", &[(2903, 2905, 1), (2905, 1, 2903)], Scalar::F16, Scalar::F32);
+    // Few rows: less than half a line of bytes, more than half a line, a little more than a line.
+    streamed("transpose", &[(600_011, 28, 1), (28, 1, 600_011)], Scalar::U8, Scalar::U8);
+    streamed("transpose", &[(350_003, 12, 1), (12, 1, 350_003)], Scalar::F32, Scalar::F32);
+    streamed("transpose", &[(250_007, 17, 1), (17, 1, 250_007)], Scalar::F32, Scalar::F32);
+    streamed("transpose", &[(350_003, 25, 1), (25, 1, 350_003)], Scalar::F16, Scalar::F16);
     // Runs through several loops on either side: abcd -> dbca, each of few cells.
     let (a, b, c, d) = (23, 60, 58, 54);
     let permuted = [(a, 1, b * c * d), (c, a, d), (b, a * c, c * d), (d, a * c * b, 1)];
@@ -253,6 +264,24 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     streamed("rows", &[(19_001, 240, 301), (223, 1, 1)], Scalar::F32, Scalar::I8);
     streamed("copy", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::F32);
     streamed("rows", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::Bf16);
+}
+
+#[test]
+fn transposes_convert_every_pair_of_types_in_and_beside_whole_lines() {
+    let mut rng = Rng(4);
+    let mut counts = BTreeMap::new();
+    for (rows, columns) in [(64, 64), (67, 131), (130, 200), (15, 400), (400, 15)] {
+        let (nest, sizes) = nest(&[(columns, rows, 1), (rows, 1, columns)]);
+        for dst in Scalar::ALL {
+            for src in Scalar::ALL {
+                for (alpha, beta) in [(1.0, 0.0), (0.3, 0.0), (0.3, -1.5)] {
+                    let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta } };
+                    check(&transform, sizes, &[1], &mut rng, &mut counts);
+                }
+            }
+        }
+    }
+    assert!(counts.keys().any(|(name, _)| name == "*transpose"), "{counts:?}");
 }
 
 #[test]
