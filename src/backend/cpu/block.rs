@@ -1,7 +1,6 @@
 //! Short rows of bytes, copied from one pitch to another: a block at a time, for a call per row costs more than the row.
 
 use super::Isa;
-use super::stream::LINE;
 
 /// Rows to copy.
 #[derive(Clone, Copy)]
@@ -52,36 +51,42 @@ pub(super) fn copy(bytes: usize, isa: Isa) -> Copy {
 /// As for [`Copy`], for rows of at least one `V`.
 #[inline(always)]
 unsafe fn rows<V: std::marker::Copy>(block: Block) {
+    let Block { mut dst, mut src, mut next, mut next_dst, .. } = block;
     let last = block.bytes - size_of::<V>();
-    for r in 0..block.rows as isize {
-        let (dst, src) = (block.dst.wrapping_offset(r * block.dst_pitch), r * block.src_pitch);
-        fetch::<false>(block.next.wrapping_offset(src), block.bytes);
-        if let Some(next) = block.next_dst {
-            fetch::<true>(next.wrapping_offset(r * block.dst_pitch), block.bytes);
-        }
-        let src = block.src.wrapping_offset(src);
-        // SAFETY: `V` at i <= last lies inside the row. Where both rows are the same bytes, what is read again after
-        // it was written is unchanged.
-        let copy = |i: usize| unsafe {
-            dst.add(i).cast::<V>().write_unaligned(src.add(i).cast::<V>().read_unaligned());
+    for _ in 0..block.rows {
+        let copy = |i: usize| {
+            fetch(next.wrapping_add(i));
+            if let Some(next) = next_dst {
+                fetch(next.wrapping_add(i));
+            }
+            // SAFETY: `V` at i <= last lies inside the row. Where both rows are the same bytes, what is read again
+            // after it was written is unchanged.
+            unsafe { dst.add(i).cast::<V>().write_unaligned(src.add(i).cast::<V>().read_unaligned()) }
         };
-        (0..last).step_by(size_of::<V>()).for_each(copy);
+        let mut i = 0;
+        while i < last {
+            copy(i);
+            i += size_of::<V>();
+        }
         copy(last);
+        fetch(next.wrapping_add(block.bytes - 1));
+        (dst, src) = (dst.wrapping_offset(block.dst_pitch), src.wrapping_offset(block.src_pitch));
+        next = next.wrapping_offset(block.src_pitch);
+        next_dst = next_dst.map(|next| next.wrapping_offset(block.dst_pitch));
     }
 }
 
-/// Asks for the lines of `bytes` bytes, to read or to write them.
+/// Asks for a line.
 #[inline(always)]
-fn fetch<const WRITES: bool>(row: *const u8, bytes: usize) {
+fn fetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    for i in (0..bytes).step_by(LINE).chain([bytes - 1]) {
-        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
-        let at = row.wrapping_add(i).cast();
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch touches nothing.
-        unsafe { if WRITES { _mm_prefetch::<_MM_HINT_ET0>(at) } else { _mm_prefetch::<_MM_HINT_T0>(at) } };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (row, bytes, LINE);
+    let _ = line;
 }
 
 #[cfg(target_arch = "x86_64")]
