@@ -47,40 +47,55 @@ pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((way, channel, pixel)) = classify(shape) else { return Ok(()) };
-    let (cell, channels) = (shape.src_cell, shape.loops()[channel].extent);
-    let kernel = kernel(way, cell, channels, machine.isa);
+    let (loops, cell) = (shape.loops(), shape.src_cell);
+    let channels = loops[channel].extent;
     let output = Output::new(shape, machine);
-    let direct = shape.is_move() && !output.streams();
-    let pixels = if direct { MOVE_PIXELS } else { BUFFERED_PIXELS };
-    let grid = Grid::new(shape.loops(), shape.start, [(channel, channels), (pixel, pixels)]);
-    let (src_plane, dst_plane) = (shape.loops()[channel].src, shape.loops()[channel].dst);
-    if direct {
-        let plane = if way == Way::Join { src_plane } else { dst_plane };
+    // Cells are interleaved on the narrow side of a conversion, unless old ones of the destination come into it.
+    let converts_first = shape.dst_cell < cell && shape.transform.scaling.beta == 0.0;
+    let (cell, moved) = if converts_first { (shape.dst_cell, output.converted()) } else { (cell, output) };
+    let kernel = kernel(way, cell, channels, machine.isa);
+    let direct = moved.is_direct_move();
+    let pixels = if shape.is_move() && direct { MOVE_PIXELS } else { BUFFERED_PIXELS };
+    let grid = Grid::new(loops, shape.start, [(channel, channels), (pixel, pixels)]);
+    let (src_plane, dst_plane) = (loops[channel].src, loops[channel].dst);
+    let plane = |src_plane, dst_plane| if way == Way::Join { src_plane } else { dst_plane };
+    if shape.is_move() && direct {
         return grid.run(machine, shape.bytes(), operands, |tile| {
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
-            unsafe {
-                kernel(tile.dst, tile.src, plane, tile.extents[1]);
-            }
+            unsafe { kernel(tile.dst, tile.src, plane(src_plane, dst_plane), tile.extents[1]) }
         });
     }
     grid.run(machine, shape.bytes(), operands, |tile| {
         let n = tile.extents[1];
-        let mut buffer = [MaybeUninit::<u64>::uninit(); 8 * BUFFERED_PIXELS];
-        let buffer = buffer.as_mut_ptr().cast::<u8>();
-        // SAFETY: every cell of the tile belongs to the nest, and its source cells fit the buffer: at most 8
-        // channels of n <= BUFFERED_PIXELS cells of at most 8 bytes.
+        let (dst, mut src, mut src_plane) = (tile.dst, tile.src, src_plane);
+        let buffer_plane = (n * cell) as isize;
+        let mut buffers = [MaybeUninit::<[u64; 4 * BUFFERED_PIXELS]>::uninit(); 2];
+        // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place. Both buffers
+        // together hold at most 8 channels of n <= BUFFERED_PIXELS cells of at most 8 bytes; what is converted first
+        // has at most 4, and takes one of them.
         unsafe {
-            let (dst, src) = (tile.dst, tile.src);
-            match way {
-                Way::Join => {
-                    kernel(buffer, src, src_plane, n);
-                    output.write(dst, buffer, n * channels);
+            let mut buffer = buffers.as_mut_ptr().cast::<u8>();
+            if converts_first {
+                match way {
+                    Way::Join => {
+                        for c in 0..channels as isize {
+                            output.convert(buffer.offset(c * buffer_plane), src.offset(c * src_plane), n);
+                        }
+                    }
+                    Way::Split => output.convert(buffer, src, n * channels),
                 }
+                (src, src_plane) = (buffer, buffer_plane);
+                buffer = buffer.add(size_of_val(&buffers[0]));
+            }
+            if direct {
+                return kernel(dst, src, plane(src_plane, dst_plane), n);
+            }
+            kernel(buffer, src, plane(src_plane, buffer_plane), n);
+            match way {
+                Way::Join => moved.write(dst, buffer, n * channels),
                 Way::Split => {
-                    let plane = (n * cell) as isize;
-                    kernel(buffer, src, plane, n);
                     for c in 0..channels as isize {
-                        output.write(dst.offset(c * dst_plane), buffer.offset(c * plane), n);
+                        moved.write(dst.offset(c * dst_plane), buffer.offset(c * buffer_plane), n);
                     }
                 }
             }
@@ -106,7 +121,9 @@ fn kernel(way: Way, cell: usize, channels: usize, isa: Isa) -> Kernel {
         };
         (@isa $name:ident, $W:ident, $c:literal) => {{
             #[cfg(target_arch = "x86_64")]
-            if isa.has_avx2() {
+            if isa.has_avx512() {
+                return avx512::$name::<$W, $c>;
+            } else if isa.has_avx2() {
                 return avx2::$name::<$W, $c>;
             }
             let _ = isa;
@@ -144,27 +161,40 @@ unsafe fn split<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: is
     }
 }
 
-/// The same loops, compiled for AVX2.
+/// The same loops, compiled for more instructions.
 #[cfg(target_arch = "x86_64")]
-mod avx2 {
-    /// # Safety
-    /// As for [`super::Kernel`].
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn join<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: isize, n: usize) {
-        // SAFETY: handed on.
-        unsafe { super::join::<W, C>(dst, src, plane, n) }
-    }
+macro_rules! compiled_for {
+    ($isa:ident, $features:literal) => {
+        mod $isa {
+            /// # Safety
+            /// As for [`super::Kernel`].
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn join<W: Copy, const C: usize>(
+                dst: *mut u8,
+                src: *const u8,
+                plane: isize,
+                n: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::join::<W, C>(dst, src, plane, n) }
+            }
 
-    /// # Safety
-    /// As for [`super::Kernel`].
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn split<W: Copy, const C: usize>(
-        dst: *mut u8,
-        src: *const u8,
-        plane: isize,
-        n: usize,
-    ) {
-        // SAFETY: handed on.
-        unsafe { super::split::<W, C>(dst, src, plane, n) }
-    }
+            /// # Safety
+            /// As for [`super::Kernel`].
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn split<W: Copy, const C: usize>(
+                dst: *mut u8,
+                src: *const u8,
+                plane: isize,
+                n: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::split::<W, C>(dst, src, plane, n) }
+            }
+        }
+    };
 }
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
