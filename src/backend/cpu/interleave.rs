@@ -8,12 +8,15 @@ use super::{Isa, Machine, grid::Grid};
 use crate::backend::Operands;
 use crate::error::Result;
 
-/// Pixels per tile that goes through a buffer: long enough for whole cache lines of any type; 8 planes of them at 8
-/// bytes fill 64 KiB, 3 planes at 4 bytes 12 KiB.
-const BUFFERED_PIXELS: usize = 1024;
+/// Bytes of the buffer of a tile: what is interleaved before it is converted, or after it.
+const BUFFER_BYTES: usize = 64 << 10;
 
-/// Pixels per tile of a move that is written directly.
-const MOVE_PIXELS: usize = 4096;
+/// Pixels per tile that goes through the buffer: long enough for whole cache lines of any type, and at most 8 planes of
+/// cells of 8 bytes; 3 planes at 4 bytes take 12 KiB.
+const BUFFERED_PIXELS: usize = BUFFER_BYTES / (8 * 8);
+
+/// Pixels per tile that is interleaved to where it belongs.
+const DIRECT_PIXELS: usize = 4096;
 
 /// The two directions.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,53 +53,54 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     let (loops, cell) = (shape.loops(), shape.src_cell);
     let channels = loops[channel].extent;
     let output = Output::new(shape, machine);
-    // Cells are interleaved on the narrow side of a conversion, unless old ones of the destination come into it.
-    let converts_first = shape.dst_cell < cell && shape.transform.scaling.beta == 0.0;
-    let (cell, moved) = if converts_first { (shape.dst_cell, output.converted()) } else { (cell, output) };
+    let direct = shape.is_move() && !output.streams();
+    // Cells are interleaved on the narrow side of a conversion, unless old ones of the destination come into it. What
+    // is streamed keeps to the order in which the conversion comes last.
+    let narrows = shape.dst_cell < cell && shape.transform.scaling.beta == 0.0 && !output.streams();
+    let cell = if narrows { shape.dst_cell } else { cell };
     let kernel = kernel(way, cell, channels, machine.isa);
-    let direct = moved.is_direct_move();
-    let pixels = if shape.is_move() && direct { MOVE_PIXELS } else { BUFFERED_PIXELS };
+    let pixels = match (direct, narrows) {
+        (true, _) => DIRECT_PIXELS,
+        (_, true) => DIRECT_PIXELS.min(BUFFER_BYTES / (channels * cell)),
+        _ => BUFFERED_PIXELS,
+    };
     let grid = Grid::new(loops, shape.start, [(channel, channels), (pixel, pixels)]);
     let (src_plane, dst_plane) = (loops[channel].src, loops[channel].dst);
-    let plane = |src_plane, dst_plane| if way == Way::Join { src_plane } else { dst_plane };
-    if shape.is_move() && direct {
+    if direct {
+        let plane = if way == Way::Join { src_plane } else { dst_plane };
         return grid.run(machine, shape.bytes(), operands, |tile| {
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
-            unsafe { kernel(tile.dst, tile.src, plane(src_plane, dst_plane), tile.extents[1]) }
+            unsafe { kernel(tile.dst, tile.src, plane, tile.extents[1]) }
         });
     }
     grid.run(machine, shape.bytes(), operands, |tile| {
         let n = tile.extents[1];
-        let (dst, mut src, mut src_plane) = (tile.dst, tile.src, src_plane);
         let buffer_plane = (n * cell) as isize;
-        let mut buffers = [MaybeUninit::<[u64; 4 * BUFFERED_PIXELS]>::uninit(); 2];
-        // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place. Both buffers
-        // together hold at most 8 channels of n <= BUFFERED_PIXELS cells of at most 8 bytes; what is converted first
-        // has at most 4, and takes one of them.
+        let mut buffer = [MaybeUninit::<u64>::uninit(); BUFFER_BYTES / 8];
+        let buffer = buffer.as_mut_ptr().cast::<u8>();
+        let (dst, src) = (tile.dst, tile.src);
+        let in_dst = |c: usize| dst.wrapping_offset(c as isize * dst_plane);
+        let in_src = |c: usize| src.wrapping_offset(c as isize * src_plane);
+        let in_buffer = |c: usize| buffer.wrapping_offset(c as isize * buffer_plane);
+        // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place. The tile's cells
+        // fit the buffer, on the side of the conversion where they are interleaved.
         unsafe {
-            let mut buffer = buffers.as_mut_ptr().cast::<u8>();
-            if converts_first {
-                match way {
-                    Way::Join => {
-                        for c in 0..channels as isize {
-                            output.convert(buffer.offset(c * buffer_plane), src.offset(c * src_plane), n);
-                        }
-                    }
-                    Way::Split => output.convert(buffer, src, n * channels),
+            match (way, narrows) {
+                (Way::Join, true) => {
+                    (0..channels).for_each(|c| output.write(in_buffer(c), in_src(c), n));
+                    kernel(dst, buffer, buffer_plane, n);
                 }
-                (src, src_plane) = (buffer, buffer_plane);
-                buffer = buffer.add(size_of_val(&buffers[0]));
-            }
-            if direct {
-                return kernel(dst, src, plane(src_plane, dst_plane), n);
-            }
-            kernel(buffer, src, plane(src_plane, buffer_plane), n);
-            match way {
-                Way::Join => moved.write(dst, buffer, n * channels),
-                Way::Split => {
-                    for c in 0..channels as isize {
-                        moved.write(dst.offset(c * dst_plane), buffer.offset(c * buffer_plane), n);
-                    }
+                (Way::Split, true) => {
+                    output.write(buffer, src, n * channels);
+                    kernel(dst, buffer, dst_plane, n);
+                }
+                (Way::Join, false) => {
+                    kernel(buffer, src, src_plane, n);
+                    output.write(dst, buffer, n * channels);
+                }
+                (Way::Split, false) => {
+                    kernel(buffer, src, buffer_plane, n);
+                    (0..channels).for_each(|c| output.write(in_dst(c), in_buffer(c), n));
                 }
             }
         }

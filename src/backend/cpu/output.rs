@@ -22,8 +22,6 @@ pub(super) struct Output {
     src_cell: usize,
     /// Scalars per cell: merged cells are moved, not converted.
     merged: usize,
-    /// Moves cells of the destination.
-    moves: row::Row,
 }
 
 /// Whether results of this size are better written past the caches: not if the destination is read as well.
@@ -43,7 +41,6 @@ impl Output {
             dst_cell: shape.dst_cell,
             src_cell: shape.src_cell,
             merged: shape.dst_cell / shape.transform.dst.size(),
-            moves: row::between(shape.transform.dst, shape.transform.dst, Scaling::MOVE, machine.isa),
         }
     }
 
@@ -57,25 +54,6 @@ impl Output {
         self.stream.is_some()
     }
 
-    /// What is left to do after [`convert`](Output::convert): cells of the destination are moved.
-    pub fn converted(self) -> Self {
-        Output { row: self.moves, scaling: Scaling::MOVE, is_move: true, src_cell: self.dst_cell, ..self }
-    }
-
-    /// Whether a kernel may as well write to the destination itself.
-    pub fn is_direct_move(&self) -> bool {
-        self.is_move && !self.streams()
-    }
-
-    /// As [`write`](Output::write), to a destination that is read again soon.
-    ///
-    /// # Safety
-    /// As for [`row::Row`].
-    pub unsafe fn convert(&self, dst: *mut u8, src: *const u8, n: usize) {
-        // SAFETY: handed on.
-        unsafe { (self.row)(dst, src, n * self.merged, self.scaling) }
-    }
-
     /// `dst[i] = convert(alpha * src[i] + beta * dst[i])` for `n` cells.
     ///
     /// # Safety
@@ -83,7 +61,7 @@ impl Output {
     pub unsafe fn write(&self, dst: *mut u8, src: *const u8, n: usize) {
         let Some(stream) = self.stream else {
             // SAFETY: handed on.
-            return unsafe { self.convert(dst, src, n) };
+            return unsafe { (self.row)(dst, src, n * self.merged, self.scaling) };
         };
         if self.is_move {
             // SAFETY: handed on.
