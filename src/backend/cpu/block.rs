@@ -25,10 +25,10 @@ pub(super) struct Block {
 /// # Safety
 /// These bytes are readable and writable; they are the same bytes or do not overlap. Rows have as many bytes as the
 /// function was chosen for, and the processor the instructions of that [`Isa`].
-pub(super) type Copy = unsafe fn(block: Block);
+pub(super) type CopyBlock = unsafe fn(block: Block);
 
 /// The copy of rows of `bytes` bytes.
-pub(super) fn copy(bytes: usize, isa: Isa) -> Copy {
+pub(super) fn copy(bytes: usize, isa: Isa) -> CopyBlock {
     #[cfg(target_arch = "x86_64")]
     if bytes >= 64 && isa.has_avx512() {
         return x86::avx512;
@@ -48,9 +48,9 @@ pub(super) fn copy(bytes: usize, isa: Isa) -> Copy {
 /// Vector by vector; the last one of a row overlaps the one before it.
 ///
 /// # Safety
-/// As for [`Copy`], for rows of at least one `V`.
+/// As for [`CopyBlock`], for rows of at least one `V`.
 #[inline(always)]
-unsafe fn rows<V: std::marker::Copy>(block: Block) {
+unsafe fn rows<V: Copy>(block: Block) {
     let Block { mut dst, mut src, mut next, mut next_dst, .. } = block;
     let last = block.bytes - size_of::<V>();
     for _ in 0..block.rows {
@@ -95,7 +95,7 @@ mod x86 {
     use std::arch::x86_64::{__m256i, __m512i};
 
     /// # Safety
-    /// As for [`super::Copy`], for rows of at least 64 bytes.
+    /// As for [`super::CopyBlock`], for rows of at least 64 bytes.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn avx512(block: Block) {
         // SAFETY: handed on.
@@ -103,7 +103,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// As for [`super::Copy`], for rows of at least 32 bytes.
+    /// As for [`super::CopyBlock`], for rows of at least 32 bytes.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn avx2(block: Block) {
         // SAFETY: handed on.

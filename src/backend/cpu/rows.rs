@@ -79,7 +79,7 @@ struct ShortRows {
     src_cell: usize,
     dst_cell: usize,
     /// Copies rows of the source.
-    copy: block::Copy,
+    copy: block::CopyBlock,
     output: Output,
     /// Rows per strip at most.
     strip: usize,
