@@ -116,7 +116,8 @@ fn measure(row: &Row, size: &str, options: &Options) -> f64 {
     let [x_span, y_span] = plan.byte_spans();
     let len = |(low, high): (i64, i64)| (high - low) as usize;
     // Both buffers hold the copy too: as many bytes each way as the transform moves in all, halved.
-    let copied = row.bytes() / 2;
+    let moved = row.moved_bytes();
+    let copied = moved / 2;
     let mut x = Buffer::new(len(x_span).max(copied), options.offset);
     let mut y = Buffer::new(len(y_span).max(copied), options.offset);
     let context = Context::cpu();
@@ -130,7 +131,7 @@ fn measure(row: &Row, size: &str, options: &Options) -> f64 {
     let (from, to) = (x.ptr(), y.ptr());
     let copy = || parallel_copy(to, from, copied);
     // Enough turns for a millisecond, so that the clock does not count.
-    let turns = ((1 << 24) / row.bytes()).clamp(1, 10_000);
+    let turns = ((1 << 24) / moved).clamp(1, 10_000);
     let mut times = Vec::new();
     time(turns, ours);
     time(turns, copy);
@@ -141,7 +142,7 @@ fn measure(row: &Row, size: &str, options: &Options) -> f64 {
     let (ours, copied) = (best(|t| t.0), best(|t| t.1));
     let mut each: Vec<f64> = times.iter().map(|t| t.1 / t.0).collect();
     each.sort_by(f64::total_cmp);
-    let gbs = |seconds: f64| row.bytes() as f64 / seconds / 1e9;
+    let gbs = |seconds: f64| moved as f64 / seconds / 1e9;
     println!(
         "{:60} {size} {:7.1} {:7.1} {:5.2} {:5.2}   {:9.1} us",
         row.title(),

@@ -97,6 +97,13 @@ impl Row {
         cells as usize * (self.src.scalar.size() + self.dst.scalar.size())
     }
 
+    /// Bytes that memory moves: with a `beta` the destination is read as well.
+    pub fn moved_bytes(&self) -> usize {
+        let cells: i64 = self.dims.iter().product();
+        let again = if self.scaling.beta == 0.0 { 0 } else { self.dst.scalar.size() };
+        self.bytes() + cells as usize * again
+    }
+
     /// The same with as large a batch as `bytes` holds (rounded up if `at_least`); `None` without a batch.
     pub fn with_batch_for(&self, bytes: usize, at_least: bool) -> Option<Row> {
         let batch = self.letters.first().filter(|&&c| c == 'n').map(|_| self.dims[0] as usize)?;

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
@@ -25,8 +26,9 @@ const HARD_LIMIT: usize = 256;
 /// Kernels need little: tables of a few KiB.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Turns of [`watch`] before a waiting thread sleeps: some tens of microseconds, about what waking it would cost.
-const WATCH_TURNS: usize = 1 << 10;
+/// How long a waiting thread watches before it sleeps: several times what waking it can cost (50 us and more on virtual
+/// machines), or a worker that was late for one call would sleep again before the next.
+const WATCH: Duration = Duration::from_micros(200);
 
 /// The number of threads a large problem is divided among: `CUDNN_SHIM_NUM_THREADS`, read once, else the number
 /// of processors that this process may use, at most 16.
@@ -82,13 +84,21 @@ pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Resul
 /// Whether `happened` before patience ended.
 fn watch(happened: impl Fn() -> bool) -> bool {
     // With one processor whoever is waited for needs the one that would be watching.
-    static TURNS: OnceLock<usize> = OnceLock::new();
-    let several = || std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
-    let turns = *TURNS.get_or_init(|| if several() { WATCH_TURNS } else { 0 });
-    (0..turns).any(|_| {
-        std::hint::spin_loop();
-        happened()
-    })
+    static SEVERAL: OnceLock<bool> = OnceLock::new();
+    if !*SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1)) {
+        return false;
+    }
+    let start = Instant::now();
+    while start.elapsed() < WATCH {
+        // The clock costs more than a look.
+        for _ in 0..32 {
+            if happened() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+    }
+    false
 }
 
 /// A panic inside a lock cannot leave these data half changed, so poisoning says nothing.
