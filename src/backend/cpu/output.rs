@@ -49,6 +49,12 @@ impl Output {
         Output { stream: None, ..self }
     }
 
+    /// The same for cells that have been converted already. Pre: they are streamed.
+    pub fn of_results(self) -> Self {
+        debug_assert!(self.streams());
+        Output { is_move: true, src_cell: self.dst_cell, ..self }
+    }
+
     /// Whether results bypass the caches.
     pub fn streams(&self) -> bool {
         self.stream.is_some()

@@ -11,6 +11,8 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use std::ops::Range;
+
 use super::Isa;
 use super::shape::with_cell;
 use crate::ops::{Scaling, Transform};
@@ -26,6 +28,12 @@ pub(super) trait Rows: Copy {
     /// # Safety
     /// There are these rows, and `column` has a cell in each.
     unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L];
+
+    /// The rows from `i` on, and the bytes by which their first cell lies behind that of these rows.
+    ///
+    /// # Safety
+    /// There are `i` rows.
+    unsafe fn skip(self, i: usize) -> (isize, Self);
 }
 
 /// Rows at one distance: those of a plain matrix or of a buffer.
@@ -44,6 +52,11 @@ impl Rows for Even {
         let (first, step) = (column.wrapping_offset(i as isize * self.0), step as isize * self.0);
         std::array::from_fn(|lane| first.wrapping_offset(lane as isize * step))
     }
+
+    #[inline(always)]
+    unsafe fn skip(self, i: usize) -> (isize, Self) {
+        (i as isize * self.0, self)
+    }
 }
 
 impl Rows for &[isize] {
@@ -57,6 +70,12 @@ impl Rows for &[isize] {
     unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L] {
         // SAFETY: the caller's promise.
         std::array::from_fn(|lane| unsafe { column.offset(self.at(i + lane * step)) })
+    }
+
+    #[inline(always)]
+    unsafe fn skip(self, i: usize) -> (isize, Self) {
+        // SAFETY: the caller's promise.
+        (0, unsafe { self.get_unchecked(i..) })
     }
 }
 
@@ -80,6 +99,35 @@ pub(super) struct Matrix<D, S> {
     pub order: Order,
     /// What to multiply with on the way, if the transpose converts.
     pub scaling: Scaling,
+}
+
+impl<D: Rows, S: Rows> Matrix<D, S> {
+    /// Some of the rows and columns; the cells are those of destination and source, in bytes.
+    ///
+    /// # Safety
+    /// There are these rows and columns.
+    #[inline(always)]
+    pub unsafe fn part(
+        self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        [dst_cell, src_cell]: [usize; 2],
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        let ((down, src_rows), (across, dst_rows)) =
+            unsafe { (self.src_rows.skip(rows.start), self.dst_rows.skip(columns.start)) };
+        let left = (columns.start * src_cell) as isize;
+        Matrix {
+            dst: self.dst.wrapping_offset(across).wrapping_add(rows.start * dst_cell),
+            src: self.src.wrapping_offset(down + left),
+            rows: rows.len(),
+            columns: columns.len(),
+            dst_rows,
+            src_rows,
+            next: self.next.map(|next| next.wrapping_offset(down + left)),
+            ..self
+        }
+    }
 }
 
 /// Which operand's rows are followed to their end first. Either way a block is a cache line of each operand wide, so

@@ -5,13 +5,15 @@
 //! perhaps three whole ones and a part of the fourth.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use super::Machine;
+use super::grid::{Grid, Tile};
 use super::output::{self, Output};
 use super::shape::{Loop, Shape};
 use super::stream::{LINE, to_line};
 use super::tile::{self, Even, Matrix, Order, Rows, Store};
-use super::{Machine, grid::Grid};
 use crate::backend::Operands;
 use crate::error::Result;
 use crate::layout::MAX_AXES;
@@ -95,6 +97,11 @@ fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Run; 2] {
     runs
 }
 
+/// Whether the runs of a tile have whole lines of source cells.
+fn has_lines(shape: &Shape, runs: [&Run; 2]) -> bool {
+    runs.iter().all(|run| run.cells() * shape.src_cell >= LINE)
+}
+
 /// Where the cells of a run lie in the other operand, in bytes.
 struct Offsets {
     at: [MaybeUninit<isize>; MAX_RUN],
@@ -167,8 +174,7 @@ impl Tiling {
         if !output::streams(shape) {
             let path = if shape.is_move() { Path::Direct(Store::Cached) } else { Path::Converted };
             let tiling = Tiling::of(shape, units, [1024, 1024], path);
-            let line = LINE / shape.src_cell;
-            if shape.is_move() || converts && tiling.dst.cells() >= line && tiling.src.cells() >= line {
+            if shape.is_move() || converts && has_lines(shape, [&tiling.dst, &tiling.src]) {
                 return tiling;
             }
         } else if shape.is_move() {
@@ -177,7 +183,7 @@ impl Tiling {
                 return tiling;
             }
         }
-        Tiling::of(shape, units, [512, 256], Path::Buffered)
+        Tiling::of(shape, units, [1024, 256], Path::Buffered)
     }
 
     /// Tiles of so many bytes of source cells along destination and source.
@@ -192,27 +198,43 @@ impl Tiling {
         Tiling { dst, src, path, fetches: output::streams(shape) }
     }
 
-    /// Whether every piece of the destination that a tile writes starts on a line.
+    /// Whether the rows of either operand lie at one distance.
+    fn is_even(&self) -> bool {
+        self.dst.len == 1 && self.src.len == 1
+    }
+
+    /// Whether the pieces of the destination that tiles write are made up of whole lines, but for the ends of rows.
     fn writes_whole_lines(&self, shape: &Shape, operands: &Operands) -> bool {
         let loops = shape.loops();
         let is_whole = |bytes: isize| bytes.unsigned_abs().is_multiple_of(LINE);
         let last = loops[self.dst.last()];
-        to_line(operands.dst.wrapping_offset(shape.start[0])) == 0
-            && (self.dst.turns == last.extent || is_whole(last.dst * self.dst.turns as isize))
+        let is_cut = self.dst.turns < last.extent;
+        let ahead = to_line(operands.dst.wrapping_offset(shape.start[0]));
+        // Even tiles are shifted to where lines start.
+        (ahead == 0 || self.is_even() && ahead.is_multiple_of(shape.dst_cell))
+            && (!is_cut || is_whole(last.dst * self.dst.turns as isize))
             && (0..loops.len()).filter(|&i| !self.dst.contains(i)).all(|i| is_whole(loops[i].dst))
     }
+}
+
+/// The cells of a run that a tile takes, `before` and `after` of which there are others: shifted to where lines start,
+/// which is `to_line(i)` cells after cell `i`. So no tile shares a line with another.
+fn shifted([before, turns, after]: [usize; 3], to_line: impl Fn(usize) -> usize) -> Range<usize> {
+    let end = turns + if after > 0 { to_line(turns).min(after) } else { 0 };
+    let start = if before > 0 { to_line(0).min(end) } else { 0 };
+    start..end
 }
 
 /// # Safety
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
-    let converts = !shape.is_move() && tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
+    let converts = tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
     let tiling = Tiling::new(shape, [d, s], &operands, converts);
     let loops = shape.loops();
     // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.
     unsafe {
-        if tiling.dst.len == 1 && tiling.src.len == 1 {
+        if tiling.is_even() {
             let (dst_rows, src_rows) = (Even(loops[s].dst), Even(loops[d].src));
             return tiles(shape, operands, machine, &tiling, dst_rows, src_rows);
         }
@@ -236,89 +258,131 @@ unsafe fn tiles<R: Rows + Sync>(
     let &Tiling { dst: along_dst, src: along_src, path, fetches } = tiling;
     let inside = |i: usize| along_dst.has_whole(i) || along_src.has_whole(i);
     let [by_dst, by_src] = [along_dst, along_src].map(|run| (run.last(), run.turns));
-    // Cells of a tile along either run, of turns of the loops that tiles cut.
-    let cells = |[d, s]: [usize; 2]| [d * along_dst.whole, s * along_src.whole];
     let (dst_cell, src_cell) = (shape.dst_cell, shape.src_cell);
     let bytes = shape.bytes();
     let scaling = shape.transform.scaling;
+    let isa = machine.isa;
     let through_caches = match path {
-        Path::Direct(Store::Cached) => Some(tile::transpose::<R, R>(src_cell, Store::Cached, machine.isa)),
-        Path::Converted => tile::convert::<R, R>(shape.transform, machine.isa),
+        Path::Direct(Store::Cached) => Some(tile::transpose::<R, R>(src_cell, Store::Cached, isa)),
+        Path::Converted => tile::convert::<R, R>(shape.transform, isa),
         _ => None,
     };
     if let Some(transpose) = through_caches {
         let grid = Grid::around(shape.loops(), inside, shape.start, [by_src, by_dst]);
         return grid.run(machine, bytes, operands, |tile| {
-            let [rows, columns] = cells([tile.extents[1], tile.extents[0]]);
+            let (rows, columns) = (tile.extents[1] * along_dst.whole, tile.extents[0] * along_src.whole);
             let (dst, src, next, order) = (tile.dst, tile.src, None, Order::AlongDst);
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
             unsafe { transpose(Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling }) }
         });
     }
-    // From here on tiles follow one another along the source, whose pages then are finished one by one.
+    // From here on tiles follow one another along the source, whose pages then are finished one by one, and are shifted
+    // to where the lines of both operands start.
     let grid = Grid::around(shape.loops(), inside, shape.start, [by_dst, by_src]);
+    let is_even = tiling.is_even();
+    let sides = |tile: &Tile<2>, to_lines: [&dyn Fn(usize) -> usize; 2]| {
+        let side = |k: usize, run: &Run| {
+            let cells = [tile.before[k], tile.extents[k], tile.after[k]].map(|turns| turns * run.whole);
+            if is_even { shifted(cells, to_lines[k]) } else { 0..cells[1] }
+        };
+        [side(0, &along_dst), side(1, &along_src)]
+    };
     if let Path::Direct(store) = path {
-        let transpose = tile::transpose::<R, R>(src_cell, store, machine.isa);
+        let [stream, write] =
+            [store, Store::Cached].map(|store| tile::transpose::<R, R>(src_cell, store, isa));
         return grid.run(machine, bytes, operands, |tile| {
-            let [rows, columns] = cells(tile.extents);
-            let (dst, src, order) = (tile.dst, tile.src, Order::AlongSrc);
-            let next = fetches.then_some(tile.next);
-            // SAFETY: as above; the tiling saw to whole lines.
-            unsafe { transpose(Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling }) }
+            let dst_line = |i: usize| to_line(tile.dst.wrapping_add(i * dst_cell)) / dst_cell;
+            let src_line = |i: usize| to_line(tile.src.wrapping_add(i * src_cell)) / src_cell;
+            let [rows, columns] = sides(&tile, [&dst_line, &src_line]);
+            let whole = Matrix {
+                dst: tile.dst,
+                src: tile.src,
+                rows: rows.end,
+                columns: columns.end,
+                dst_rows,
+                src_rows,
+                next: fetches.then_some(tile.next),
+                order: Order::AlongSrc,
+                scaling,
+            };
+            let first_line = (rows.start + dst_line(rows.start)).min(rows.end);
+            // SAFETY: as above; tiles are shifted by as much as the next one starts later. The tiling saw to whole lines
+            // from the first one on.
+            unsafe {
+                if first_line > rows.start {
+                    write(whole.part(rows.start..first_line, columns.clone(), [dst_cell, src_cell]));
+                }
+                stream(whole.part(first_line..rows.end, columns, [dst_cell, src_cell]));
+            }
         });
     }
-    let output = Output::new(shape, machine);
-    let transpose = tile::transpose::<Even, R>(src_cell, Store::Cached, machine.isa);
-    let line = LINE / dst_cell;
+    let mut output = Output::new(shape, machine);
+    let mut transpose = tile::transpose::<Even, R>(src_cell, Store::Cached, isa);
+    // Bytes of a cell in the buffer.
+    let mut cell = src_cell;
+    if output.streams()
+        && has_lines(shape, [&along_dst, &along_src])
+        && let Some(converts) = tile::convert::<Even, R>(shape.transform, isa)
+    {
+        (transpose, output, cell) = (converts, output.of_results(), dst_cell);
+    }
     let buffers = Buffers::default();
     grid.run(machine, bytes, operands, |tile| {
-        let [rows, columns] = cells(tile.extents);
-        let ([before, _], [after, _]) = (cells(tile.before), cells(tile.after));
-        // SAFETY: only called with j < columns.
+        // SAFETY: only called with columns of the tile.
         let row = |j: usize| unsafe { dst_rows.at(j) };
-        let follows = |j: usize| row(j) == row(j - 1) + (rows * dst_cell) as isize;
+        let cells = tile.extents[0] * along_dst.whole;
+        let follows = |j: usize| row(j) == row(j - 1) + (cells * dst_cell) as isize;
         // Rows that follow one another in the destination do so in the buffer and are written together. Others are
         // written a few at a time, and keep a distance that is no power of two, so as not to share cache sets.
-        let joined = columns > 1 && follows(1);
-        let strip = if joined { columns } else { (LINE / src_cell).min(columns) };
-        // What is streamed starts and ends on a line, so such a tile reads on until the next one.
-        let shifts = output.streams() && !joined && along_dst.len == 1;
-        let rows_read = if shifts { rows + after.min(line - 1) } else { rows };
-        let pitch =
-            if joined { rows * src_cell } else { (rows_read * src_cell).next_multiple_of(LINE) + LINE };
-        let most = (along_dst.cells() + line) * src_cell + 2 * LINE;
-        buffers.with(most * if joined { along_src.cells() } else { strip }, |buffer| {
-            for first in (0..columns).step_by(strip) {
-                let end = (first + strip).min(columns);
-                // The last strip overlaps the one before it; its rows are written once.
-                let start = end - strip;
-                // SAFETY: every cell of the tile belongs to the nest, and its source cells fit the buffer.
+        let joined = tile.extents[1] * along_src.whole > 1 && follows(1);
+        let src_line = |i: usize| to_line(tile.src.wrapping_add(i * src_cell)) / src_cell;
+        // What is streamed starts and ends on a line; rows differ in where, so as many cells more are read.
+        let shifts = output.streams() && !joined && is_even;
+        let most = |_: usize| if shifts { LINE / dst_cell - 1 } else { 0 };
+        let [Range { end: rows, .. }, columns] = sides(&tile, [&most, &src_line]);
+        let strip = if joined { columns.len() } else { (LINE / src_cell).min(columns.len()) };
+        let pitch = if joined { rows * cell } else { (rows * cell).next_multiple_of(LINE) + LINE };
+        buffers.with(pitch * strip, |buffer| {
+            let mut first = columns.start;
+            while first < columns.end {
+                // Strips start on a line of the source, but for the first one. The last one overlaps the one before it. Each
+                // column is written once.
+                let start = first.min(columns.end - strip);
+                let in_line =
+                    if joined { 0 } else { (LINE / src_cell - src_line(start)) % (LINE / src_cell) };
+                let is_last = start + strip == columns.end;
+                let next = if is_last || in_line >= strip { start + strip } else { start + strip - in_line };
+                let whole = Matrix {
+                    dst: buffer.wrapping_offset(-(pitch as isize * start as isize)),
+                    src: tile.src,
+                    rows,
+                    columns: start + strip,
+                    dst_rows: Even(pitch as isize),
+                    src_rows,
+                    next: fetches.then_some(tile.next),
+                    order: Order::AlongDst,
+                    scaling,
+                };
+                // SAFETY: every cell of the tile belongs to the nest, and its cells fit the buffer.
                 unsafe {
-                    transpose(Matrix {
-                        dst: buffer,
-                        src: tile.src.add(start * src_cell),
-                        rows: rows_read,
-                        columns: strip,
-                        dst_rows: Even(pitch as isize),
-                        src_rows,
-                        next: fetches.then_some(tile.next.wrapping_add(start * src_cell)),
-                        order: Order::AlongDst,
-                        scaling,
-                    });
-                    let mut j = first;
-                    while j < end {
-                        let (to, from) = (tile.dst.offset(row(j)), buffer.add((j - start) * pitch));
-                        let together =
-                            if joined { (j + 1..end).take_while(|&j| follows(j)).count() } else { 0 };
-                        let (mut skipped, mut n) = (0, rows * (1 + together));
-                        if shifts {
-                            let to_line = |cells: usize| to_line(to.add(cells * dst_cell)) / dst_cell;
-                            skipped = if before > 0 { to_line(0) } else { 0 };
-                            let last = if after > 0 { (rows + to_line(rows)).min(rows_read) } else { rows };
-                            n = last.saturating_sub(skipped);
+                    transpose(whole.part(0..rows, start..start + strip, [cell, src_cell]));
+                    while first < next {
+                        let (to, from) = (tile.dst.offset(row(first)), buffer.add((first - start) * pitch));
+                        if joined {
+                            let together = (first + 1..next).take_while(|&j| follows(j)).count() + 1;
+                            output.write(to, from, rows * together);
+                            first += together;
+                        } else {
+                            let dst_line = |i: usize| to_line(to.wrapping_add(i * dst_cell)) / dst_cell;
+                            let turns = [tile.before[0], tile.extents[0], tile.after[0]];
+                            let part = if shifts { shifted(turns, dst_line) } else { 0..rows };
+                            output.write(
+                                to.add(part.start * dst_cell),
+                                from.add(part.start * cell),
+                                part.len(),
+                            );
+                            first += 1;
                         }
-                        output.write(to.add(skipped * dst_cell), from.add(skipped * src_cell), n);
-                        j += 1 + together;
                     }
                 }
             }

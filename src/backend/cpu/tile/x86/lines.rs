@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::{Isa, Matrix, Order, Rows, Transpose, avx512};
+use super::{Isa, Matrix, Order, Rows, Transpose};
 use crate::backend::cpu::wide::Wide;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{convert as convert_cell, scale};
@@ -51,8 +51,8 @@ macro_rules! moved {
             }
 
             unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>) {
-                // SAFETY: handed on; the processor has what AVX-512 needs, or this type would not be used.
-                unsafe { avx512::$W::<D, S, STREAM>(m) }
+                // SAFETY: handed on; the processor has AVX-512, or this type would not be used.
+                unsafe { halves::$W::<D, S, STREAM>(m) }
             }
         })*
     };
@@ -101,7 +101,8 @@ pub(in super::super) fn convert<D: Rows, S: Rows>(
     transform: &Transform,
     isa: Isa,
 ) -> Option<Transpose<D, S>> {
-    if !isa.has_avx512() || transform.scaling.beta != 0.0 {
+    let is_move = transform.src == transform.dst && transform.scaling.is_move();
+    if !isa.has_avx512() || is_move || transform.scaling.beta != 0.0 {
         return None;
     }
     macro_rules! pick {
@@ -158,6 +159,17 @@ macro_rules! lines {
                 // SAFETY: handed on.
                 return unsafe { F::narrow(m) };
             }
+            // Few rows too many are better done apart than by a last block that overlaps the one before it.
+            let rest = m.rows % LINE;
+            let m = if rest == 0 || rest * 4 > LINE {
+                m
+            } else {
+                // SAFETY: two parts of the matrix.
+                unsafe {
+                    F::narrow(m.part(m.rows - rest..m.rows, 0..m.columns, [F::CELL, CELL]));
+                    m.part(0..m.rows - rest, 0..m.columns, [F::CELL, CELL])
+                }
+            };
             for_each_block!(m, |top, bottom, left, right| {
                 // The last blocks overlap the ones before them.
                 let (i, j) = (bottom - LINE, right - LINE);
@@ -187,6 +199,80 @@ macro_rules! lines {
             });
         }
     };
+}
+
+/// Transposes of whole lines of the source and half lines of the destination, for matrices of fewer rows than a line
+/// has cells.
+mod halves {
+    use super::super::avx512;
+    use super::*;
+
+    /// Lanes of two registers by turns: the first two of each, and the last two.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn exchange(a: __m512i, b: __m512i) -> [__m512i; 2] {
+        [
+            _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), b),
+            _mm512_permutex2var_epi64(a, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), b),
+        ]
+    }
+
+    /// Defines one transpose: of two groups of `K` lines.
+    macro_rules! half_lines {
+        ($W:ident, $lo:ident, $hi:ident) => {
+            /// # Safety
+            /// As for [`Transpose`].
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            pub(in super::super) unsafe fn $W<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
+                const CELL: usize = size_of::<$W>();
+                const K: usize = 16 / CELL;
+                const LINE: usize = 64 / CELL;
+                const ROWS: usize = LINE / 2;
+                if m.rows < ROWS || m.rows >= LINE || m.columns < LINE {
+                    // SAFETY: handed on.
+                    return unsafe { avx512::$W::<D, S, STREAM>(m) };
+                }
+                for_each_block!(m, |top, bottom, left, right| {
+                    let j = right - LINE;
+                    let mut i = top;
+                    loop {
+                        let mut groups = [[_mm512_setzero_si512(); K]; 2];
+                        for g in 0..2 {
+                            let mut r = [_mm512_setzero_si512(); K];
+                            for k in 0..K {
+                                // SAFETY: LINE cells from column j on of a row below i + ROWS lie inside the matrix.
+                                r[k] = unsafe {
+                                    _mm512_loadu_si512(
+                                        m.src.offset(m.src_rows.at(i + g * K + k)).add(j * CELL).cast(),
+                                    )
+                                };
+                            }
+                            passes!($W r $lo $hi);
+                            groups[g] = r;
+                        }
+                        for k in 0..K {
+                            for (l, r) in exchange(groups[0][k], groups[1][k]).into_iter().enumerate() {
+                                // SAFETY: ROWS cells from row i on of columns below j + LINE.
+                                unsafe {
+                                    let to = |l: usize| m.dst.offset(m.dst_rows.at(j + l * K + k)).add(i * CELL);
+                                    _mm256_storeu_si256(to(2 * l).cast(), _mm512_castsi512_si256(r));
+                                    _mm256_storeu_si256(to(2 * l + 1).cast(), _mm512_extracti64x4_epi64::<1>(r));
+                                }
+                            }
+                        }
+                        if i + ROWS >= bottom {
+                            break;
+                        }
+                        i = bottom - ROWS;
+                    }
+                });
+            }
+        };
+    }
+
+    half_lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
+    half_lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
+    half_lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
 lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
