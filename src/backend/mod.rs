@@ -142,6 +142,9 @@ pub unsafe fn run_transform(transform: &Transform, operands: Operands, machine: 
 /// # Safety
 /// As for [`run`](fn@run), for both parts.
 pub unsafe fn run_padded(padded: &Padded, operands: Operands, machine: Machine) -> Result<()> {
+    if padded.blocks.is_empty() {
+        return Ok(());
+    }
     if cpu::padded::accepts(padded) {
         // SAFETY: handed on; it is accepted.
         return unsafe { cpu::padded::run(padded, operands, machine) };

@@ -1,4 +1,5 @@
-//! Blocks of which only the first 16 bytes hold cells, written whole.
+//! Blocks of less than 16 bytes of cells and zeros behind them, written whole: rows that are not there enter the
+//! transpose as zeros.
 
 use super::super::{Few, Spread, spread_one_by_one};
 use super::*;
@@ -23,7 +24,15 @@ pub(in super::super) fn few<const STREAM: bool>(cell: usize, block: usize, isa: 
     } else if block.is_multiple_of(16) {
         of_cell!(xmm)
     } else {
-        None
+        match (cell, block) {
+            (1, 2) => Some(short::u8x2::<STREAM>),
+            (1, 4) => Some(short::u8x4::<STREAM>),
+            (1, 8) => Some(short::u8x8::<STREAM>),
+            (2, 4) => Some(short::u16x2::<STREAM>),
+            (2, 8) => Some(short::u16x4::<STREAM>),
+            (4, 8) => Some(short::u32x2::<STREAM>),
+            _ => None,
+        }
     }
 }
 
@@ -91,3 +100,61 @@ macro_rules! few {
 few!(xmm, "sse2", std::convert::identity, _mm_setzero_si128, _mm_storeu_si128, _mm_stream_si128);
 few!(ymm, "avx2", _mm256_zextsi128_si256, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_stream_si256);
 few!(zmm, "avx512f", _mm512_zextsi128_si512, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_stream_si512);
+
+/// Blocks of 2 to 8 bytes: interleaving as many registers as a block has cells leaves blocks side by side.
+mod short {
+    use super::*;
+
+    /// Defines the function of one cell and block; `$network` is as many times smaller than a register.
+    macro_rules! short {
+        ($name:ident, $W:ident, $network:ident, $lo:ident, $hi:ident) => {
+            /// # Safety
+            /// As for [`Spread`].
+            #[target_feature(enable = "sse2")]
+            pub(super) unsafe fn $name<const STREAM: bool>(few: Few) {
+                const K: usize = 16 / size_of::<$network>();
+                /// Blocks in all registers.
+                const BLOCKS: usize = 16 / size_of::<$W>();
+                if few.blocks < BLOCKS {
+                    // SAFETY: handed on.
+                    return unsafe { spread_one_by_one::<$W>(few) };
+                }
+                let mut j = 0;
+                loop {
+                    let mut r = [_mm_setzero_si128(); K];
+                    for (i, row) in r.iter_mut().enumerate() {
+                        if i < few.cells {
+                            let from = few.src.wrapping_offset(i as isize * few.row).wrapping_add(j * size_of::<$W>());
+                            // SAFETY: as many cells of one row of the source.
+                            *row = unsafe { _mm_loadu_si128(from.cast()) };
+                        }
+                    }
+                    passes!($network r $lo $hi);
+                    for (k, &blocks) in r.iter().enumerate() {
+                        // SAFETY: blocks of the destination. All but the last start at a multiple of their size.
+                        unsafe {
+                            let to = few.dst.add(j * few.block + k * 16).cast();
+                            if STREAM && j % BLOCKS == 0 {
+                                _mm_stream_si128(to, blocks);
+                            } else {
+                                _mm_storeu_si128(to, blocks);
+                            }
+                        }
+                    }
+                    if j + BLOCKS >= few.blocks {
+                        break;
+                    }
+                    // The last blocks overlap the ones before them.
+                    j = (j + BLOCKS).min(few.blocks - BLOCKS);
+                }
+            }
+        };
+    }
+
+    short!(u8x2, u8, u64, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
+    short!(u8x4, u8, u32, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
+    short!(u8x8, u8, u16, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
+    short!(u16x2, u16, u64, _mm_unpacklo_epi16, _mm_unpackhi_epi16);
+    short!(u16x4, u16, u32, _mm_unpacklo_epi16, _mm_unpackhi_epi16);
+    short!(u32x2, u32, u64, _mm_unpacklo_epi32, _mm_unpackhi_epi32);
+}
