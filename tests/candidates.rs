@@ -205,11 +205,13 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     let mut rng = Rng(2);
     let pixels = 301 * 307;
     type Loops<'a> = &'a [(i64, i64, i64)];
-    let shapes: [(&str, Loops); 10] = [
+    let shapes: [(&str, Loops); 12] = [
         ("copy", &[(300_007, 1, 1)]),
         ("repeat", &[(101, 3001, 1), (3001, 1, 0)]),
         ("repeat", &[(3001, 101, 0), (101, 1, 1)]),
         ("rows", &[(3, 101_000, 100_100), (100_003, 1, 1)]),
+        ("rows", &[(7, 501 * 61, 511 * 61), (501, 61, 67), (61, 1, 1)]),
+        ("rows", &[(7, 501 * 73, 511 * 61), (501, 67, 61), (61, 1, 1)]),
         ("interleave", &[(pixels, 3, 1), (3, 1, pixels)]),
         ("interleave", &[(3, pixels, 1), (pixels, 1, 3)]),
         ("transpose", &[(2, 64 * 1601, 64 * 1601), (1601, 64, 1), (64, 1, 1601)]),
@@ -242,6 +244,17 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(4099, 4160, 1), (4160, 1, 4099)], Scalar::U8, Scalar::U8);
     streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F16);
+    streamed("transpose", &[(4099, 2080, 1), (2080, 1, 4099)], Scalar::F16, Scalar::F16);
+    streamed("transpose", &[(1031, 2056, 1), (2056, 1, 1031)], Scalar::F64, Scalar::F64);
+    // Rows of the destination that start at different places of their lines.
+    streamed("transpose", &[(2063, 2067, 1), (2067, 1, 2063)], Scalar::F32, Scalar::F32);
+    streamed("transpose", &[(4101, 4103, 1), (4103, 1, 4101)], Scalar::I8, Scalar::I8);
+    streamed("transpose", &[(2903, 2905, 1), (2905, 1, 2903)], Scalar::F16, Scalar::F32);
+    // Few rows: less than half a line of bytes, more than half a line, a little more than a line.
+    streamed("transpose", &[(600_011, 28, 1), (28, 1, 600_011)], Scalar::U8, Scalar::U8);
+    streamed("transpose", &[(350_003, 12, 1), (12, 1, 350_003)], Scalar::F32, Scalar::F32);
+    streamed("transpose", &[(250_007, 17, 1), (17, 1, 250_007)], Scalar::F32, Scalar::F32);
+    streamed("transpose", &[(350_003, 25, 1), (25, 1, 350_003)], Scalar::F16, Scalar::F16);
     // Runs through several loops on either side: abcd -> dbca, each of few cells.
     let (a, b, c, d) = (23, 60, 58, 54);
     let permuted = [(a, 1, b * c * d), (c, a, d), (b, a * c, c * d), (d, a * c * b, 1)];
@@ -251,8 +264,75 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     streamed("interleave", &[(3, pixels, 1), (pixels, 1, 3)], Scalar::U8, Scalar::U8);
     streamed("rows", &[(19_001, 223, 301), (223, 1, 1)], Scalar::F32, Scalar::F32);
     streamed("rows", &[(19_001, 240, 301), (223, 1, 1)], Scalar::F32, Scalar::I8);
+    // Short rows: packed together, so that lines are shared between strips and tiles that start anywhere; with gaps
+    // that stay as they are; of few bytes; with one row in each tile that is left over.
+    streamed(
+        "rows",
+        &[(3, 75_001 * 57, 75_001 * 64), (75_001, 57, 64), (57, 1, 1)],
+        Scalar::F32,
+        Scalar::F32,
+    );
+    streamed("rows", &[(601, 331 * 85, 400 * 90), (331, 85, 90), (85, 1, 1)], Scalar::U8, Scalar::U8);
+    streamed("rows", &[(75_001, 57, 64), (57, 1, 1)], Scalar::F32, Scalar::U8);
+    streamed("rows", &[(295_001, 57, 64), (57, 1, 1)], Scalar::U8, Scalar::F64);
+    streamed("rows", &[(600_001, 7, 9), (7, 1, 1)], Scalar::F32, Scalar::F32);
+    streamed("rows", &[(8193, 513, 520), (513, 1, 1)], Scalar::F32, Scalar::F16);
+    streamed(
+        "rows",
+        &[(3, 75_001 * 60, 75_001 * 57), (75_001, 60, 57), (57, 1, 1)],
+        Scalar::F32,
+        Scalar::F32,
+    );
+    streamed("rows", &[(75_001, 60, 57), (57, 1, 1)], Scalar::F32, Scalar::F16);
+    streamed("rows", &[(1_700_001, 13, 11), (10, 1, 1)], Scalar::U8, Scalar::U8);
+    streamed("interleave", &[(3, 1, pixels), (pixels, 3, 1)], Scalar::U8, Scalar::F32);
+    streamed("interleave", &[(3, pixels, 1), (pixels, 1, 3)], Scalar::U8, Scalar::F32);
     streamed("copy", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::F32);
     streamed("rows", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::Bf16);
+}
+
+#[test]
+fn transposes_convert_every_pair_of_types_in_and_beside_whole_lines() {
+    let mut rng = Rng(4);
+    let mut counts = BTreeMap::new();
+    for (rows, columns) in [(64, 64), (67, 131), (130, 200), (15, 400), (400, 15)] {
+        let (nest, sizes) = nest(&[(columns, rows, 1), (rows, 1, columns)]);
+        for dst in Scalar::ALL {
+            for src in Scalar::ALL {
+                for (alpha, beta) in [(1.0, 0.0), (0.3, 0.0), (0.3, -1.5)] {
+                    let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta } };
+                    check(&transform, sizes, &[1], &mut rng, &mut counts);
+                }
+            }
+        }
+    }
+    let picked = |(name, _): &&(String, &str)| name == "*transpose";
+    assert_eq!(counts.keys().filter(picked).count(), Isa::available().count(), "{counts:?}");
+}
+
+#[test]
+fn short_rows_of_every_length_and_pitch_equal_the_reference() {
+    let mut counts = BTreeMap::new();
+    let mut rng = Rng(5);
+    for bytes in (1..=200).chain([255, 256, 257, 511, 2047, 2048, 2049]) {
+        for (dst_gap, src_gap) in [(0, 3), (5, 0), (1, 70), (0, 64)] {
+            let rows = 1 + rng.below(100) as i64;
+            let (nest, sizes) = nest(&[
+                (3, rows * (bytes + dst_gap) + 11, rows * (bytes + src_gap) + 7),
+                (rows, bytes + dst_gap, bytes + src_gap),
+                (bytes, 1, 1),
+            ]);
+            for src in [Scalar::U8, Scalar::F32] {
+                let transform = Transform { nest, dst: Scalar::U8, src, scaling: Scaling::MOVE };
+                check(&transform, sizes, &[1], &mut rng, &mut counts);
+            }
+        }
+    }
+    // All but the shortest, which are moved as wider cells or are strided.
+    for isa in Isa::available() {
+        let picked = counts[&("*rows".to_owned(), isa.name())];
+        assert!(picked > 1500, "rows were picked {picked} times at {}", isa.name());
+    }
 }
 
 #[test]

@@ -8,12 +8,15 @@ use super::{Isa, Machine, grid::Grid};
 use crate::backend::Operands;
 use crate::error::Result;
 
-/// Pixels per tile that goes through a buffer: long enough for whole cache lines of any type; 8 planes of them at 8
-/// bytes fill 64 KiB, 3 planes at 4 bytes 12 KiB.
-const BUFFERED_PIXELS: usize = 1024;
+/// Bytes of the buffer of a tile: what is interleaved before it is converted, or after it.
+const BUFFER_BYTES: usize = 64 << 10;
 
-/// Pixels per tile of a move that is written directly.
-const MOVE_PIXELS: usize = 4096;
+/// Pixels per tile that goes through the buffer: long enough for whole cache lines of any type, and at most 8 planes of
+/// cells of 8 bytes; 3 planes at 4 bytes take 12 KiB.
+const BUFFERED_PIXELS: usize = BUFFER_BYTES / (8 * 8);
+
+/// Pixels per tile that is interleaved to where it belongs.
+const DIRECT_PIXELS: usize = 4096;
 
 /// The two directions.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,41 +50,57 @@ pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((way, channel, pixel)) = classify(shape) else { return Ok(()) };
-    let (cell, channels) = (shape.src_cell, shape.loops()[channel].extent);
-    let kernel = kernel(way, cell, channels, machine.isa);
+    let (loops, cell) = (shape.loops(), shape.src_cell);
+    let channels = loops[channel].extent;
     let output = Output::new(shape, machine);
     let direct = shape.is_move() && !output.streams();
-    let pixels = if direct { MOVE_PIXELS } else { BUFFERED_PIXELS };
-    let grid = Grid::new(shape.loops(), shape.start, [(channel, channels), (pixel, pixels)]);
-    let (src_plane, dst_plane) = (shape.loops()[channel].src, shape.loops()[channel].dst);
+    // Cells are interleaved on the narrow side of a conversion, unless old ones of the destination come into it. What
+    // is streamed keeps to the order in which the conversion comes last.
+    let narrows = shape.dst_cell < cell && shape.transform.scaling.beta == 0.0 && !output.streams();
+    let cell = if narrows { shape.dst_cell } else { cell };
+    let kernel = kernel(way, cell, channels, machine.isa);
+    let pixels = match (direct, narrows) {
+        (true, _) => DIRECT_PIXELS,
+        (_, true) => DIRECT_PIXELS.min(BUFFER_BYTES / (channels * cell)),
+        _ => BUFFERED_PIXELS,
+    };
+    let grid = Grid::new(loops, shape.start, [(channel, channels), (pixel, pixels)]);
+    let (src_plane, dst_plane) = (loops[channel].src, loops[channel].dst);
     if direct {
         let plane = if way == Way::Join { src_plane } else { dst_plane };
         return grid.run(machine, shape.bytes(), operands, |tile| {
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
-            unsafe {
-                kernel(tile.dst, tile.src, plane, tile.extents[1]);
-            }
+            unsafe { kernel(tile.dst, tile.src, plane, tile.extents[1]) }
         });
     }
     grid.run(machine, shape.bytes(), operands, |tile| {
         let n = tile.extents[1];
-        let mut buffer = [MaybeUninit::<u64>::uninit(); 8 * BUFFERED_PIXELS];
+        let buffer_plane = (n * cell) as isize;
+        let mut buffer = [MaybeUninit::<u64>::uninit(); BUFFER_BYTES / 8];
         let buffer = buffer.as_mut_ptr().cast::<u8>();
-        // SAFETY: every cell of the tile belongs to the nest, and its source cells fit the buffer: at most 8
-        // channels of n <= BUFFERED_PIXELS cells of at most 8 bytes.
+        let (dst, src) = (tile.dst, tile.src);
+        let in_dst = |c: usize| dst.wrapping_offset(c as isize * dst_plane);
+        let in_src = |c: usize| src.wrapping_offset(c as isize * src_plane);
+        let in_buffer = |c: usize| buffer.wrapping_offset(c as isize * buffer_plane);
+        // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place. The tile's cells
+        // fit the buffer, on the side of the conversion where they are interleaved.
         unsafe {
-            let (dst, src) = (tile.dst, tile.src);
-            match way {
-                Way::Join => {
+            match (way, narrows) {
+                (Way::Join, true) => {
+                    (0..channels).for_each(|c| output.write(in_buffer(c), in_src(c), n));
+                    kernel(dst, buffer, buffer_plane, n);
+                }
+                (Way::Split, true) => {
+                    output.write(buffer, src, n * channels);
+                    kernel(dst, buffer, dst_plane, n);
+                }
+                (Way::Join, false) => {
                     kernel(buffer, src, src_plane, n);
                     output.write(dst, buffer, n * channels);
                 }
-                Way::Split => {
-                    let plane = (n * cell) as isize;
-                    kernel(buffer, src, plane, n);
-                    for c in 0..channels as isize {
-                        output.write(dst.offset(c * dst_plane), buffer.offset(c * plane), n);
-                    }
+                (Way::Split, false) => {
+                    kernel(buffer, src, buffer_plane, n);
+                    (0..channels).for_each(|c| output.write(in_dst(c), in_buffer(c), n));
                 }
             }
         }
@@ -106,7 +125,9 @@ fn kernel(way: Way, cell: usize, channels: usize, isa: Isa) -> Kernel {
         };
         (@isa $name:ident, $W:ident, $c:literal) => {{
             #[cfg(target_arch = "x86_64")]
-            if isa.has_avx2() {
+            if isa.has_avx512() {
+                return avx512::$name::<$W, $c>;
+            } else if isa.has_avx2() {
                 return avx2::$name::<$W, $c>;
             }
             let _ = isa;
@@ -144,27 +165,40 @@ unsafe fn split<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: is
     }
 }
 
-/// The same loops, compiled for AVX2.
+/// The same loops, compiled for more instructions.
 #[cfg(target_arch = "x86_64")]
-mod avx2 {
-    /// # Safety
-    /// As for [`super::Kernel`].
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn join<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: isize, n: usize) {
-        // SAFETY: handed on.
-        unsafe { super::join::<W, C>(dst, src, plane, n) }
-    }
+macro_rules! compiled_for {
+    ($isa:ident, $features:literal) => {
+        mod $isa {
+            /// # Safety
+            /// As for [`super::Kernel`].
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn join<W: Copy, const C: usize>(
+                dst: *mut u8,
+                src: *const u8,
+                plane: isize,
+                n: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::join::<W, C>(dst, src, plane, n) }
+            }
 
-    /// # Safety
-    /// As for [`super::Kernel`].
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn split<W: Copy, const C: usize>(
-        dst: *mut u8,
-        src: *const u8,
-        plane: isize,
-        n: usize,
-    ) {
-        // SAFETY: handed on.
-        unsafe { super::split::<W, C>(dst, src, plane, n) }
-    }
+            /// # Safety
+            /// As for [`super::Kernel`].
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn split<W: Copy, const C: usize>(
+                dst: *mut u8,
+                src: *const u8,
+                plane: isize,
+                n: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::split::<W, C>(dst, src, plane, n) }
+            }
+        }
+    };
 }
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");

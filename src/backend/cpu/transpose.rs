@@ -24,6 +24,9 @@ const SHORT: usize = 4;
 /// The longest run of a tile, in cells.
 const MAX_RUN: usize = 1024;
 
+/// Rows this far apart start in the same set of the first-level cache.
+const PAGE: usize = 4096;
+
 pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
     shape.crossed_units().is_some_and(|(d, s)| {
         // Most have two long loops, and need no search for more.
@@ -165,19 +168,23 @@ impl Tiling {
     /// neighbours and pages that it visits for little; and a tile must stay inside the first-level cache or close to
     /// it. So the bytes of a tile are given, its sides by what they are good for:
     ///
-    /// - In the caches both operands are visited in long pieces.
+    /// - In the caches both operands are visited in long pieces. Only if rows of both are a page or more apart they share
+    ///   so few cache sets that lines are gone before their neighbours are needed: a buffer then keeps those of the
+    ///   destination.
     /// - Beyond them the source is fetched ahead, a line or more of each row, and what counts are the long pieces of the
     ///   destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
     ///   destination start on a line) they are streamed as they are, else they are put together in a buffer.
     /// - A destination whose run is short lies one run after another: there the source's is longer instead.
     fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
-        if !output::streams(shape) {
+        let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
+        let apart = along_dst.src.unsigned_abs().min(along_src.dst.unsigned_abs());
+        if !output::streams(shape) && apart < PAGE - LINE {
             let path = if shape.is_move() { Path::Direct(Store::Cached) } else { Path::Converted };
             let tiling = Tiling::of(shape, units, [1024, 1024], path);
             if shape.is_move() || converts && has_lines(shape, [&tiling.dst, &tiling.src]) {
                 return tiling;
             }
-        } else if shape.is_move() {
+        } else if output::streams(shape) && shape.is_move() {
             let tiling = Tiling::of(shape, units, [2048, 64], Path::Direct(Store::Streamed));
             if tiling.writes_whole_lines(shape, operands) {
                 return tiling;
