@@ -191,6 +191,7 @@ fn dump(row: &Row) {
         let candidate = match problem {
             Problem::Transform(transform) => Candidate::for_transform(transform).name,
             Problem::Fill(_) => "fill",
+            Problem::Padded(_) => "padded",
         };
         println!("  {candidate:18} {problem}");
         Ok(())

@@ -6,7 +6,7 @@ mod problems;
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::{CANDIDATES, Isa, Machine, Operands, reference, run_fill};
+use cudnn::backend::{CANDIDATES, Isa, Machine, Operands, reference, run_fill, run_padded};
 use cudnn::ops::Problem;
 use problems::Row;
 
@@ -67,6 +67,13 @@ fn check(row: &Row, counts: &mut BTreeMap<&'static str, usize>) {
                     assert!(got == want, "fill at {}: {}", isa.name(), row.title());
                     *counts.entry("fill").or_default() += 1;
                 }
+                Problem::Padded(padded) => {
+                    let mut got = before.clone();
+                    // SAFETY: as above.
+                    unsafe { run_padded(padded, at(&mut got), machine) }?;
+                    assert!(got == want, "padded at {}: {}", isa.name(), row.title());
+                    *counts.entry("padded").or_default() += 1;
+                }
             }
         }
         Ok(())
@@ -87,7 +94,7 @@ fn every_listed_problem_equals_the_reference() {
         }
     }
     println!("{counts:?}");
-    for name in ["rows", "interleave", "transpose", "strided", "reference", "fill"] {
+    for name in ["rows", "interleave", "transpose", "strided", "reference", "padded"] {
         assert!(counts.contains_key(name), "no problem for {name}: {counts:?}");
     }
 }

@@ -4,7 +4,7 @@
 
 use self::cpu::shape::Shape;
 use crate::error::{Error, Result};
-use crate::ops::{Fill, Pointwise, Problem, Reduce, Set, Transform};
+use crate::ops::{Fill, Padded, Pointwise, Problem, Reduce, Set, Transform};
 
 pub mod cpu;
 pub mod cuda;
@@ -106,14 +106,53 @@ impl Candidate {
 /// are distinct. The two sets of bytes do not overlap, unless each cell of the destination is its own source:
 /// same pointer, same strides, same scalar size.
 pub unsafe fn run(problem: Problem<'_>, operands: Operands) -> Result<()> {
+    let machine = Machine::host();
     match problem {
-        Problem::Transform(transform) if transform.nest.is_empty() => Ok(()),
-        Problem::Transform(transform) => Shape::with(transform, |shape| {
-            // SAFETY: handed on; the candidate accepts the problem.
-            unsafe { (Candidate::for_shape(shape).run)(shape, operands, Machine::host()) }
-        }),
         // SAFETY: handed on.
-        Problem::Fill(fill) => unsafe { run_fill(fill, operands.dst, Machine::host()) },
+        Problem::Transform(transform) => unsafe { run_transform(transform, operands, machine) },
+        // SAFETY: handed on.
+        Problem::Fill(fill) => unsafe { run_fill(fill, operands.dst, machine) },
+        // SAFETY: handed on.
+        Problem::Padded(padded) => unsafe { run_padded(padded, operands, machine) },
+    }
+}
+
+/// Runs `transform` on `machine`, with the first candidate that accepts it.
+///
+/// # Errors
+/// As for [`run`](fn@run).
+///
+/// # Safety
+/// As for [`run`](fn@run).
+pub unsafe fn run_transform(transform: &Transform, operands: Operands, machine: Machine) -> Result<()> {
+    if transform.nest.is_empty() {
+        return Ok(());
+    }
+    Shape::with(transform, |shape| {
+        // SAFETY: handed on; the candidate accepts the problem.
+        unsafe { (Candidate::for_shape(shape).run)(shape, operands, machine) }
+    })
+}
+
+/// Runs `padded` on `machine`: in one pass where the core can, else its parts one after the other.
+///
+/// # Errors
+/// As for [`run`](fn@run).
+///
+/// # Safety
+/// As for [`run`](fn@run), for both parts.
+pub unsafe fn run_padded(padded: &Padded, operands: Operands, machine: Machine) -> Result<()> {
+    if padded.blocks.is_empty() {
+        return Ok(());
+    }
+    if cpu::padded::accepts(padded) {
+        // SAFETY: handed on; it is accepted.
+        return unsafe { cpu::padded::run(padded, operands, machine) };
+    }
+    // SAFETY: handed on.
+    unsafe {
+        run_transform(&padded.transform(), operands, machine)?;
+        run_fill(&padded.fill(), operands.dst, machine)
     }
 }
 

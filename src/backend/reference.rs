@@ -27,6 +27,8 @@ pub unsafe fn run(problem: Problem<'_>, operands: Operands) -> Result<()> {
         Problem::Transform(transform) => unsafe { self::transform(transform, operands) },
         // SAFETY: handed on.
         Problem::Fill(fill) => unsafe { self::fill(fill, operands.dst) },
+        // SAFETY: handed on.
+        Problem::Padded(_) => return problem.for_each_part(&mut |part| unsafe { run(part, operands) }),
     }
     Ok(())
 }

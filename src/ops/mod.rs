@@ -6,6 +6,7 @@ mod agree;
 mod chunks;
 pub mod fill;
 pub mod op;
+mod padded;
 pub mod reduce;
 pub mod transform;
 
@@ -18,6 +19,7 @@ use crate::layout::LoopNest;
 
 pub use fill::{FillPlan, Set};
 pub use op::{OpPlan, Pointwise};
+pub use padded::Padded;
 pub use reduce::{Indices, Reduce, ReducePlan, Reduction};
 pub use transform::TransformPlan;
 
@@ -123,6 +125,25 @@ pub enum Problem<'a> {
     Transform(&'a Transform),
     /// Write padding.
     Fill(&'a Fill),
+    /// Both at once, where they share cache lines.
+    Padded(&'a Padded),
+}
+
+impl Problem<'_> {
+    /// Hands on what cores know that have no way to write padding together with its neighbours: the two parts of a
+    /// [`Padded`], any other problem as it is.
+    ///
+    /// # Errors
+    /// The first of `sink`.
+    pub fn for_each_part(self, sink: &mut dyn FnMut(Problem<'_>) -> Result<()>) -> Result<()> {
+        match self {
+            Problem::Padded(padded) => {
+                sink(Problem::Transform(&padded.transform()))?;
+                sink(Problem::Fill(&padded.fill()))
+            }
+            part => sink(part),
+        }
+    }
 }
 
 /// Writes what a plan's `for_each` yields, one after the other, as the log shows a plan.
@@ -153,6 +174,7 @@ impl fmt::Display for Problem<'_> {
                 write!(f, " {nest}")
             }
             Problem::Fill(Fill { nest, dst, beta }) => write!(f, "fill {} beta={beta} {nest}", dst.name()),
+            Problem::Padded(padded) => padded.fmt(f),
         }
     }
 }

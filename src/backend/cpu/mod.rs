@@ -3,7 +3,8 @@
 //! ```text
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
 //!  copy.rs rows.rs interleave.rs transpose.rs strided.rs fill.rs    the candidates
-//!  repeat.rs  broadcast sources          set.rs op.rs reduce.rs  the other operations
+//!  repeat.rs  broadcast sources          padded.rs  blocks with zeros behind their cells
+//!  set.rs op.rs reduce.rs  the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  block.rs    short rows of bytes
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
@@ -19,6 +20,7 @@ mod isa;
 mod machine;
 pub(super) mod op;
 mod output;
+pub(super) mod padded;
 pub(super) mod reduce;
 pub(super) mod repeat;
 mod row;

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::shape::{Loop, Shape, with_cell};
+use super::stream::LINE;
 use super::{Machine, grid::Grid, row};
 use crate::backend::Operands;
 use crate::error::Result;
@@ -36,8 +37,11 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     let index = kernel_loop(shape.loops());
     let Loop { dst: dst_step, src: src_step, .. } = shape.loops()[index];
     let grid = Grid::new(shape.loops(), shape.start, [(index, CHUNK)]);
+    // What a cell costs are the lines that it touches, of which it may be a small part.
+    let touched = dst_step.unsigned_abs().max(src_step.unsigned_abs()).clamp(dst_cell, LINE);
+    let bytes = shape.cells() * touched;
     if shape.is_move() {
-        return grid.run(machine, shape.bytes(), operands, |tile| {
+        return grid.run(machine, bytes, operands, |tile| {
             // SAFETY: every cell that the tile touches belongs to the nest.
             unsafe {
                 let (dst, src) = (tile.dst, tile.src);
@@ -47,7 +51,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     }
     let row = row::row(shape.transform, machine.isa);
     let scaling = shape.transform.scaling;
-    grid.run(machine, shape.bytes(), operands, |tile| {
+    grid.run(machine, bytes, operands, |tile| {
         let mut src_buffer: Buffer = [MaybeUninit::uninit(); CHUNK];
         let mut dst_buffer: Buffer = [MaybeUninit::uninit(); CHUNK];
         let n = tile.extents[0];

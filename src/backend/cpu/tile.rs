@@ -197,3 +197,58 @@ unsafe fn one_by_one<W: Copy, D: Rows, S: Rows>(m: Matrix<D, S>) {
         }
     }
 }
+
+/// Blocks of few cells: cell `i` of block `j` lies at `i * row + j * cell` in the source, and zeros follow the cells.
+#[derive(Clone, Copy)]
+pub(super) struct Few {
+    pub dst: *mut u8,
+    pub src: *const u8,
+    /// Cells of a block that have a source; less than 16 bytes.
+    pub cells: usize,
+    pub blocks: usize,
+    /// Bytes of a block, zeros included.
+    pub block: usize,
+    /// Bytes from the source of a cell to that of the next one.
+    pub row: isize,
+}
+
+/// Writes the blocks whole.
+///
+/// # Safety
+/// All these cells are readable, the blocks writable; they do not overlap. The processor has the instructions of the
+/// [`Isa`] that the function was chosen for.
+pub(super) type Spread = unsafe fn(few: Few);
+
+/// The function for cells of `cell` bytes in blocks of `block`, if there is one. To be streamed, the blocks must start
+/// on a cache line.
+pub(super) fn few(cell: usize, block: usize, store: Store, isa: Isa) -> Option<Spread> {
+    #[cfg(target_arch = "x86_64")]
+    return match store {
+        Store::Cached => x86::few::<false>(cell, block, isa),
+        Store::Streamed => x86::few::<true>(cell, block, isa),
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (cell, block, store, isa);
+        None
+    }
+}
+
+/// Block by block.
+///
+/// # Safety
+/// As for [`Spread`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn spread_one_by_one<W: Copy>(few: Few) {
+    for j in 0..few.blocks {
+        // SAFETY: a block and its cells.
+        unsafe {
+            let to = few.dst.add(j * few.block);
+            to.write_bytes(0, few.block);
+            for i in 0..few.cells {
+                let from = few.src.offset(i as isize * few.row).cast::<W>().add(j);
+                to.cast::<W>().add(i).write_unaligned(from.read_unaligned());
+            }
+        }
+    }
+}

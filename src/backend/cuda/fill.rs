@@ -36,7 +36,7 @@ pub(super) fn fill(fill: &Fill, at: u64, ordered: bool, emit: Emit<'_>) -> Resul
     }
     let at = Pointers { dst: at, src: at };
     if ordered {
-        return emit(&general::ordered(Problem::Fill(fill), at));
+        return general::ordered(Problem::Fill(fill), at, emit);
     }
     // In place, a transform whose source is its destination.
     let mut both = LoopNest::new(&[], [nest.offsets[0]; 2]);

@@ -2,7 +2,7 @@
 
 use super::bytes::ByteNest;
 use super::params::{Divisor, Index, Mapped, MappedAxis, MappedTurn, Operation, Params, Strided, Turn};
-use super::plan::{Launch, Pointers, grid};
+use super::plan::{Emit, Launch, Pointers, grid};
 use crate::error::Result;
 use crate::layout::{Axis, Layout, LoopNest, MAX_RANK};
 use crate::ops::transform::{CHANNEL, Map};
@@ -83,7 +83,7 @@ pub(super) fn strided(transform: &Transform, at: Pointers) -> Result<Launch> {
 }
 
 /// One problem, by one thread, in the order of its loops.
-pub(super) fn ordered(problem: Problem<'_>, at: Pointers) -> Launch {
+pub(super) fn ordered(problem: Problem<'_>, at: Pointers, emit: Emit<'_>) -> Result<()> {
     let params = match problem {
         Problem::Transform(Transform { nest, dst, src, scaling }) => {
             let bytes = ByteNest::new(nest, [dst.size(), src.size()], at);
@@ -97,9 +97,10 @@ pub(super) fn ordered(problem: Problem<'_>, at: Pointers) -> Launch {
             let bytes = ByteNest::new(&nest, [dst.size(), 0], at);
             Strided { fills: 1, ..walk(&bytes, Operation::fill(*dst, *beta), Index::I64) }
         }
+        Problem::Padded(_) => return problem.for_each_part(&mut |part| ordered(part, at, emit)),
     };
     let params = Params::Strided(params);
-    Launch { kernel: "ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params }
+    emit(&Launch { kernel: "ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })
 }
 
 /// One loop over the destination, as the kernel is to see it.

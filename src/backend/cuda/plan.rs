@@ -57,14 +57,17 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Launch) -> Result<()>;
 /// no device has memory for.
 pub fn launches(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
     if plan.is_ordered() {
-        return plan.for_each(&mut |problem| emit(&general::ordered(problem, at)));
+        return plan.for_each(&mut |problem| general::ordered(problem, at, emit));
     }
     let mut first = None;
     let mut count = 0_usize;
     plan.for_each(&mut |problem| {
         count += 1;
-        if let Problem::Transform(transform) = problem {
-            first.get_or_insert(*transform);
+        match problem {
+            Problem::Transform(transform) => _ = first.get_or_insert(*transform),
+            Problem::Fill(_) => {}
+            // Cells and zeros: more than one nest.
+            Problem::Padded(_) => count += 1,
         }
         Ok(())
     })?;

@@ -6,17 +6,17 @@ use crate::desc::Folding;
 use crate::desc::tensor::CHANNEL;
 use crate::error::Result;
 use crate::layout::{self, Axis, Cut, Layout, LoopNest, MAX_RANK};
-use crate::ops::{Fill, Problem, Transform};
+use crate::ops::{Fill, Padded, Problem, Transform};
 
 /// Hands every problem of `plan` to `sink`; ends at its first error.
 pub(super) fn emit(plan: &TransformPlan, sink: Sink<'_>) -> Result<()> {
     let mut emit = Emitter { plan, sink, outcome: Ok(()) };
     match &plan.map {
         None => emit.whole(),
-        Some(map) => emit.mapped(map),
-    }
-    if let Some(tail) = plan.dst.tail() {
-        emit.fill(tail, 0.0);
+        Some(map) => {
+            emit.mapped(map);
+            emit.tail();
+        }
     }
     emit.outcome
 }
@@ -80,7 +80,18 @@ impl Emitter<'_, '_> {
             let steps = Steps { start: 0, step: 1 };
             *side = Side { count: extent, dst: steps, src: steps };
         }
-        self.transform_box(&sides);
+        let last = self.last_group(&sides, i64::MAX);
+        self.transform_box(&sides, last.as_ref());
+        if last.is_none() {
+            self.tail();
+        }
+    }
+
+    /// The padding that belongs to a blocked layout, which has no coordinates.
+    fn tail(&mut self) {
+        if let Some(tail) = self.plan.dst.tail() {
+            self.fill(tail, 0.0);
+        }
     }
 
     fn mapped(&mut self, map: &Map) {
@@ -89,15 +100,18 @@ impl Emitter<'_, '_> {
                 for q in 0..map.groups() {
                     let region = self.fold_region(map, q);
                     let valid = self.fold_box(map, q);
-                    self.fill_around(&region, &valid);
-                    self.transform_box(&valid);
+                    let last = self.last_group(&valid, region[CHANNEL].dst.start + region[CHANNEL].count);
+                    let mut written = valid;
+                    written[CHANNEL].count += last.map_or(0, |last| last.zeros);
+                    self.fill_around(&region, &written);
+                    self.transform_box(&valid, last.as_ref());
                 }
             }
             Folding::Unfold => {
                 self.fill_around(&self.all(), &self.unfold_image(map));
                 for q in 0..map.groups() {
                     let (valid, missing) = self.unfold_boxes(map, q);
-                    self.transform_box(&valid);
+                    self.transform_box(&valid, None);
                     self.fill_box(&missing, self.plan.scaling.beta);
                 }
             }
@@ -210,13 +224,55 @@ impl Emitter<'_, '_> {
         }
     }
 
-    fn transform_box(&mut self, sides: &Sides) {
+    /// The elements of a box; `last` are those of its [last group](Self::last_group) if they come with zeros.
+    fn transform_box(&mut self, sides: &Sides, last: Option<&Padded>) {
         let rank = self.rank();
-        if is_empty(&sides[..rank]) {
-            return;
-        }
+        let mut sides = *sides;
+        sides[CHANNEL].count -= last.map_or(0, |last| last.cells.extent);
         let plan = self.plan;
-        product(&plan.dst, &plan.src, &sides[..rank], &mut |nest| self.transform(nest));
+        if !is_empty(&sides[..rank]) {
+            product(&plan.dst, &plan.src, &sides[..rank], &mut |nest| self.transform(nest));
+        }
+        if let Some(last) = last {
+            self.send(Problem::Padded(last));
+        }
+    }
+
+    /// The last group of channels of a box together with the zeros behind it, if all channels below `end` that have
+    /// no source become zero, and the box has the first channels of that group but not all.
+    fn last_group(&self, sides: &Sides, end: i64) -> Option<Padded> {
+        let TransformPlan { src, dst, types, scaling, ordered, .. } = self.plan;
+        let rank = self.rank();
+        let Side { count, dst: to, src: from } = *sides.get(CHANNEL).filter(|_| rank > CHANNEL)?;
+        let block = dst.block(CHANNEL);
+        let present = (to.start + count) % block;
+        let first = count - present;
+        let complete = to.step == 1 && first >= 0 && end - to.start - first >= block;
+        if present == 0 || !complete || is_empty(&sides[..rank]) || *ordered || scaling.beta != 0.0 {
+            return None;
+        }
+        // Lanes of the source lie evenly where it is not blocked, or all in one group.
+        let channel = |turn: i64| from.start + turn * from.step;
+        let group = |turn: i64| channel(turn) / src.block(CHANNEL);
+        if src.block(CHANNEL) > 1 && group(first) != group(count - 1) {
+            return None;
+        }
+        let place = |turn: i64| src.cut(CHANNEL).offset(channel(turn));
+        let stride = if present == 1 { 0 } else { place(first + 1) - place(first) };
+        let mut sides = *sides;
+        let start = |steps: Steps| Steps { start: steps.start + first * steps.step, ..steps };
+        sides[CHANNEL] = Side { count: 1, dst: start(to), src: start(from) };
+        let mut blocks = None;
+        // One turn of the one dimension that is blocked: one nest.
+        product(dst, src, &sides[..rank], &mut |nest| blocks = Some(nest.canonical()));
+        Some(Padded {
+            blocks: blocks?,
+            cells: Axis { extent: present, strides: [1, stride] },
+            zeros: block - present,
+            dst: types.dst,
+            src: types.src,
+            alpha: scaling.alpha,
+        })
     }
 
     fn fill_box(&mut self, sides: &Sides, beta: f64) {

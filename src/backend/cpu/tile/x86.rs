@@ -147,8 +147,10 @@ macro_rules! network {
     };
 }
 
+mod few;
 mod lines;
 
+pub(super) use few::few;
 pub(super) use lines::convert;
 
 mod sse2 {
