@@ -244,7 +244,8 @@ def measure(contenders, rounds):
     for _ in range(rounds):
         for name, call in contenders.items():
             time.sleep(PAUSE)
-            call()
+            for _ in range(turns[name]):
+                call()
             start = time.perf_counter()
             for _ in range(turns[name]):
                 call()

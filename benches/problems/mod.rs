@@ -97,11 +97,16 @@ impl Row {
         cells as usize * (self.src.scalar.size() + self.dst.scalar.size())
     }
 
-    /// Bytes that memory moves: with a `beta` the destination is read as well.
+    /// Bytes that memory moves: padding of the destination is written too, and with a `beta` it is read first.
     pub fn moved_bytes(&self) -> usize {
         let cells: i64 = self.dims.iter().product();
-        let again = if self.scaling.beta == 0.0 { 0 } else { self.dst.scalar.size() };
-        self.bytes() + cells as usize * again
+        let channels = self.letters.iter().position(|&c| c == 'c').map(|i| self.dims[i]);
+        let padded = match (block(&self.dst.layout), channels) {
+            (Some(block), Some(c)) => cells / c * (c as u64).next_multiple_of(block as u64) as i64,
+            _ => cells,
+        };
+        let passes = if self.scaling.beta == 0.0 { 1 } else { 2 };
+        cells as usize * self.src.scalar.size() + padded as usize * self.dst.scalar.size() * passes
     }
 
     /// The same with as large a batch as `bytes` holds (rounded up if `at_least`); `None` without a batch.

@@ -4,6 +4,7 @@
 use std::mem::MaybeUninit;
 
 use super::shape::Shape;
+use super::strided::copy_strided;
 use super::{Machine, grid::Grid, row};
 use crate::backend::Operands;
 use crate::error::Result;
@@ -13,6 +14,9 @@ const BUFFER_BYTES: usize = 4 << 10;
 
 /// Bytes of a row from which on it is not worth repeating: rows of that length are fast as they are.
 const LONG_ROW: usize = 2 << 10;
+
+/// Repetitions of a single cell that are cheaper to write than to copy.
+const SEED: usize = 16;
 
 /// Cells per tile, so that a long run can be divided among threads.
 const TILE_CELLS: usize = 16 << 10;
@@ -53,8 +57,13 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         // SAFETY: every cell of the tile belongs to the nest, and `held` repeats fit the buffer, which is aligned for
         // every scalar.
         unsafe {
-            buffer.copy_from_nonoverlapping(tile.src, src_bytes);
-            let mut filled = 1;
+            // A few one by one, then twice as many each time.
+            let mut filled = if period == 1 { held.min(SEED) } else { 1 };
+            if period == 1 {
+                copy_strided(shape.src_cell, buffer, shape.src_cell as isize, tile.src, 0, filled);
+            } else {
+                buffer.copy_from_nonoverlapping(tile.src, src_bytes);
+            }
             while filled < held {
                 let more = filled.min(held - filled);
                 let to = buffer.add(filled * src_bytes);

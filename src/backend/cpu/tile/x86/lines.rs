@@ -159,17 +159,22 @@ macro_rules! lines {
                 // SAFETY: handed on.
                 return unsafe { F::narrow(m) };
             }
-            // Few rows too many are better done apart than by a last block that overlaps the one before it.
-            let rest = m.rows % LINE;
-            let m = if rest == 0 || rest * 4 > LINE {
-                m
-            } else {
-                // SAFETY: two parts of the matrix.
-                unsafe {
-                    F::narrow(m.part(m.rows - rest..m.rows, 0..m.columns, [F::CELL, CELL]));
-                    m.part(0..m.rows - rest, 0..m.columns, [F::CELL, CELL])
-                }
+            // Few rows or columns too many are better done apart than by last blocks that overlap the ones before them.
+            let whole = |n: usize| if n % LINE * 4 <= LINE { n - n % LINE } else { n };
+            let (rows, columns) = (whole(m.rows), whole(m.columns));
+            let part = |rows, columns| {
+                // SAFETY: only called with rows and columns of the matrix.
+                unsafe { m.part(rows, columns, [F::CELL, CELL]) }
             };
+            if rows < m.rows {
+                // SAFETY: handed on, as below.
+                unsafe { F::narrow(part(rows..m.rows, 0..m.columns)) };
+            }
+            if columns < m.columns {
+                // SAFETY: as above.
+                unsafe { F::narrow(part(0..rows, columns..m.columns)) };
+            }
+            let m = part(0..rows, 0..columns);
             for_each_block!(m, |top, bottom, left, right| {
                 // The last blocks overlap the ones before them.
                 let (i, j) = (bottom - LINE, right - LINE);
