@@ -31,8 +31,9 @@ enum Way {
 fn classify(shape: &Shape) -> Option<(Way, usize, usize)> {
     let (d, s) = shape.crossed_units()?;
     let (along_dst, along_src) = (shape.loops()[d], shape.loops()[s]);
-    // Whole registers of channels transpose better.
-    let few = |extent: usize| extent <= 8 && !extent.is_multiple_of((16 / shape.src_cell).max(2));
+    // Whole registers of channels transpose better, if they are not converted as well.
+    let is_register = |extent: usize| extent.is_multiple_of((16 / shape.src_cell).max(2)) && shape.is_move();
+    let few = |extent: usize| extent <= 8 && !is_register(extent);
     if few(along_dst.extent) && along_src.dst == (along_dst.extent * shape.dst_cell) as isize {
         Some((Way::Join, d, s))
     } else if few(along_src.extent) && along_dst.src == (along_src.extent * shape.src_cell) as isize {

@@ -237,149 +237,183 @@ fn shifted([before, turns, after]: [usize; 3], to_line: impl Fn(usize) -> usize)
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
     let converts = tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
-    let tiling = Tiling::new(shape, [d, s], &operands, converts);
+    let tiling = &Tiling::new(shape, [d, s], &operands, converts);
     let loops = shape.loops();
     // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.
     unsafe {
         if tiling.is_even() {
             let (dst_rows, src_rows) = (Even(loops[s].dst), Even(loops[d].src));
-            return tiles(shape, operands, machine, &tiling, dst_rows, src_rows);
+            return Tiles { shape, operands, machine, tiling, dst_rows, src_rows }.run();
         }
         let (mut dst_rows, mut src_rows) = (Offsets::none(), Offsets::none());
         dst_rows.fill(&tiling.src, shape, |l| l.dst);
         src_rows.fill(&tiling.dst, shape, |l| l.src);
-        tiles(shape, operands, machine, &tiling, dst_rows.get(), src_rows.get())
+        let (dst_rows, src_rows) = (dst_rows.get(), src_rows.get());
+        Tiles { shape, operands, machine, tiling, dst_rows, src_rows }.run()
     }
 }
 
-/// # Safety
-/// As for [`run`]; the rows are those of the tiling.
-unsafe fn tiles<R: Rows + Sync>(
-    shape: &Shape,
+/// A transform, its tiling, and where the rows of a tile lie in either operand.
+struct Tiles<'a, R> {
+    shape: &'a Shape<'a>,
     operands: Operands,
     machine: Machine,
-    tiling: &Tiling,
+    tiling: &'a Tiling,
     dst_rows: R,
     src_rows: R,
-) -> Result<()> {
-    let &Tiling { dst: along_dst, src: along_src, path, fetches } = tiling;
-    let inside = |i: usize| along_dst.has_whole(i) || along_src.has_whole(i);
-    let [by_dst, by_src] = [along_dst, along_src].map(|run| (run.last(), run.turns));
-    let (dst_cell, src_cell) = (shape.dst_cell, shape.src_cell);
-    let bytes = shape.bytes();
-    let scaling = shape.transform.scaling;
-    let isa = machine.isa;
-    let through_caches = match path {
-        Path::Direct(Store::Cached) => Some(tile::transpose::<R, R>(src_cell, Store::Cached, isa)),
-        Path::Converted => tile::convert::<R, R>(shape.transform, isa),
-        _ => None,
-    };
-    if let Some(transpose) = through_caches {
-        let grid = Grid::around(shape.loops(), inside, shape.start, [by_src, by_dst]);
-        return grid.run(machine, bytes, operands, |tile| {
-            let (rows, columns) = (tile.extents[1] * along_dst.whole, tile.extents[0] * along_src.whole);
-            let (dst, src, next, order) = (tile.dst, tile.src, None, Order::AlongDst);
-            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
-            unsafe { transpose(Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling }) }
-        });
+}
+
+impl<R: Rows + Sync> Tiles<'_, R> {
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn run(&self) -> Result<()> {
+        let (cell, isa) = (self.shape.src_cell, self.machine.isa);
+        // SAFETY: handed on.
+        unsafe {
+            match self.tiling.path {
+                Path::Direct(Store::Cached) => self.cached(tile::transpose(cell, Store::Cached, isa)),
+                Path::Direct(Store::Streamed) => self.streamed(),
+                Path::Converted => match tile::convert(self.shape.transform, isa) {
+                    Some(transpose) => self.cached(transpose),
+                    None => self.buffered(),
+                },
+                Path::Buffered => self.buffered(),
+            }
+        }
     }
-    // From here on tiles follow one another along the source, whose pages then are finished one by one, and are shifted
-    // to where the lines of both operands start.
-    let grid = Grid::around(shape.loops(), inside, shape.start, [by_dst, by_src]);
-    let is_even = tiling.is_even();
-    let sides = |tile: &Tile<2>, to_lines: [&dyn Fn(usize) -> usize; 2]| {
-        let side = |k: usize, run: &Run| {
-            let cells = [tile.before[k], tile.extents[k], tile.after[k]].map(|turns| turns * run.whole);
-            if is_even { shifted(cells, to_lines[k]) } else { 0..cells[1] }
+
+    /// The tiles; those along `last` follow one another.
+    fn grid(&self, last: Along) -> Grid<2> {
+        let Tiling { dst, src, .. } = self.tiling;
+        let inside = |i: usize| dst.has_whole(i) || src.has_whole(i);
+        let [by_dst, by_src] = [dst, src].map(|run| (run.last(), run.turns));
+        let kernel = match last {
+            Along::Dst => [by_src, by_dst],
+            Along::Src => [by_dst, by_src],
         };
-        [side(0, &along_dst), side(1, &along_src)]
-    };
-    if let Path::Direct(store) = path {
-        let [stream, write] =
-            [store, Store::Cached].map(|store| tile::transpose::<R, R>(src_cell, store, isa));
-        return grid.run(machine, bytes, operands, |tile| {
-            let dst_line = |i: usize| to_line(tile.dst.wrapping_add(i * dst_cell)) / dst_cell;
-            let src_line = |i: usize| to_line(tile.src.wrapping_add(i * src_cell)) / src_cell;
-            let [rows, columns] = sides(&tile, [&dst_line, &src_line]);
-            let whole = Matrix {
-                dst: tile.dst,
-                src: tile.src,
-                rows: rows.end,
-                columns: columns.end,
-                dst_rows,
-                src_rows,
-                next: fetches.then_some(tile.next),
-                order: Order::AlongSrc,
-                scaling,
-            };
+        Grid::around(self.shape.loops(), inside, self.shape.start, kernel)
+    }
+
+    /// The first rows and columns of a tile as a matrix.
+    fn matrix(&self, tile: &Tile<2>, rows: usize, columns: usize) -> Matrix<R, R> {
+        Matrix {
+            dst: tile.dst,
+            src: tile.src,
+            rows,
+            columns,
+            dst_rows: self.dst_rows,
+            src_rows: self.src_rows,
+            next: self.tiling.fetches.then_some(tile.next),
+            order: Order::AlongSrc,
+            scaling: self.shape.transform.scaling,
+        }
+    }
+
+    /// Transposes tiles where they are, inside the caches.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run); `transpose` does what the transform asks for.
+    unsafe fn cached(&self, transpose: tile::Transpose<R, R>) -> Result<()> {
+        let Tiling { dst, src, .. } = self.tiling;
+        self.grid(Along::Dst).run(self.machine, self.shape.bytes(), self.operands, |tile| {
+            let (rows, columns) = (tile.extents[1] * dst.whole, tile.extents[0] * src.whole);
+            let matrix = Matrix { order: Order::AlongDst, ..self.matrix(&tile, rows, columns) };
+            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+            unsafe { transpose(matrix) }
+        })
+    }
+
+    /// Transposes tiles and streams the registers, but for the ends of rows that have no whole line.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run); the tiling writes whole lines.
+    unsafe fn streamed(&self) -> Result<()> {
+        let cells = [self.shape.dst_cell, self.shape.src_cell];
+        let [stream, write] = [Store::Streamed, Store::Cached]
+            .map(|store| tile::transpose::<R, R>(self.shape.src_cell, store, self.machine.isa));
+        self.grid(Along::Src).run(self.machine, self.shape.bytes(), self.operands, |tile| {
+            let dst_line = |i: usize| to_line(tile.dst.wrapping_add(i * cells[0])) / cells[0];
+            let src_line = |i: usize| to_line(tile.src.wrapping_add(i * cells[1])) / cells[1];
+            let [rows, columns] = self.sides(&tile, [&dst_line, &src_line]);
+            let whole = self.matrix(&tile, rows.end, columns.end);
             let first_line = (rows.start + dst_line(rows.start)).min(rows.end);
-            // SAFETY: as above; tiles are shifted by as much as the next one starts later. The tiling saw to whole lines
-            // from the first one on.
+            // SAFETY: as above; a tile is shifted by as much as the next one starts later, and its lines start at
+            // `first_line`.
             unsafe {
                 if first_line > rows.start {
-                    write(whole.part(rows.start..first_line, columns.clone(), [dst_cell, src_cell]));
+                    write(whole.part(rows.start..first_line, columns.clone(), cells));
                 }
-                stream(whole.part(first_line..rows.end, columns, [dst_cell, src_cell]));
+                stream(whole.part(first_line..rows.end, columns, cells));
             }
-        });
+        })
     }
-    let mut output = Output::new(shape, machine);
-    let mut transpose = tile::transpose::<Even, R>(src_cell, Store::Cached, isa);
-    // Bytes of a cell in the buffer.
-    let mut cell = src_cell;
-    if output.streams()
-        && has_lines(shape, [&along_dst, &along_src])
-        && let Some(converts) = tile::convert::<Even, R>(shape.transform, isa)
-    {
-        (transpose, output, cell) = (converts, output.of_results(), dst_cell);
-    }
-    let buffers = Buffers::default();
-    grid.run(machine, bytes, operands, |tile| {
-        // SAFETY: only called with columns of the tile.
-        let row = |j: usize| unsafe { dst_rows.at(j) };
-        let cells = tile.extents[0] * along_dst.whole;
-        let follows = |j: usize| row(j) == row(j - 1) + (cells * dst_cell) as isize;
-        // Rows that follow one another in the destination do so in the buffer and are written together. Others are
-        // written a few at a time, and keep a distance that is no power of two, so as not to share cache sets.
-        let joined = tile.extents[1] * along_src.whole > 1 && follows(1);
-        let src_line = |i: usize| to_line(tile.src.wrapping_add(i * src_cell)) / src_cell;
-        // What is streamed starts and ends on a line; rows differ in where, so as many cells more are read.
-        let shifts = output.streams() && !joined && is_even;
-        let most = |_: usize| if shifts { LINE / dst_cell - 1 } else { 0 };
-        let [Range { end: rows, .. }, columns] = sides(&tile, [&most, &src_line]);
-        let strip = if joined { columns.len() } else { (LINE / src_cell).min(columns.len()) };
-        let pitch = if joined { rows * cell } else { (rows * cell).next_multiple_of(LINE) + LINE };
-        buffers.with(pitch * strip, |buffer| {
-            let mut first = columns.start;
-            while first < columns.end {
-                // Strips start on a line of the source, but for the first one. The last one overlaps the one before it. Each
-                // column is written once.
-                let start = first.min(columns.end - strip);
-                let in_line =
-                    if joined { 0 } else { (LINE / src_cell - src_line(start)) % (LINE / src_cell) };
-                let is_last = start + strip == columns.end;
-                let next = if is_last || in_line >= strip { start + strip } else { start + strip - in_line };
-                let whole = Matrix {
-                    dst: buffer.wrapping_offset(-(pitch as isize * start as isize)),
-                    src: tile.src,
-                    rows,
-                    columns: start + strip,
-                    dst_rows: Even(pitch as isize),
-                    src_rows,
-                    next: fetches.then_some(tile.next),
-                    order: Order::AlongDst,
-                    scaling,
-                };
-                // SAFETY: every cell of the tile belongs to the nest, and its cells fit the buffer.
-                unsafe {
-                    transpose(whole.part(0..rows, start..start + strip, [cell, src_cell]));
-                    while first < next {
-                        let (to, from) = (tile.dst.offset(row(first)), buffer.add((first - start) * pitch));
-                        if joined {
-                            let together = (first + 1..next).take_while(|&j| follows(j)).count() + 1;
-                            output.write(to, from, rows * together);
-                            first += together;
-                        } else {
+
+    /// Transposes tiles into a buffer whose rows are those of the destination, and writes these.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn buffered(&self) -> Result<()> {
+        let &Tiles { shape, machine, dst_rows, src_rows, .. } = self;
+        let (dst_cell, src_cell) = (shape.dst_cell, shape.src_cell);
+        let mut output = Output::new(shape, machine);
+        let mut transpose = tile::transpose::<Even, R>(src_cell, Store::Cached, machine.isa);
+        // Bytes of a cell in the buffer.
+        let mut cell = src_cell;
+        if output.streams()
+            && has_lines(shape, [&self.tiling.dst, &self.tiling.src])
+            && let Some(converts) = tile::convert::<Even, R>(shape.transform, machine.isa)
+        {
+            (transpose, output, cell) = (converts, output.of_results(), dst_cell);
+        }
+        let buffers = Buffers::default();
+        self.grid(Along::Src).run(machine, shape.bytes(), self.operands, |tile| {
+            // SAFETY: only called with columns of the tile.
+            let row = |j: usize| unsafe { dst_rows.at(j) };
+            let cells = tile.extents[0] * self.tiling.dst.whole;
+            let follows = |j: usize| row(j) == row(j - 1) + (cells * dst_cell) as isize;
+            // Rows that follow one another in the destination do so in the buffer and are written together. Others are
+            // written a few at a time, and keep a distance that is no power of two, so as not to share cache sets.
+            let joined = tile.extents[1] * self.tiling.src.whole > 1 && follows(1);
+            // What is streamed starts and ends on a line; rows differ in where, so as many cells more are read.
+            let shifts = output.streams() && !joined && self.tiling.is_even();
+            let most = |_: usize| if shifts { LINE / dst_cell - 1 } else { 0 };
+            let src_line = |i: usize| to_line(tile.src.wrapping_add(i * src_cell)) / src_cell;
+            let [Range { end: rows, .. }, columns] = self.sides(&tile, [&most, &src_line]);
+            let strip = if joined { columns.len() } else { (LINE / src_cell).min(columns.len()) };
+            let pitch = if joined { rows * cell } else { (rows * cell).next_multiple_of(LINE) + LINE };
+            buffers.with(pitch * strip, |buffer| {
+                let mut first = columns.start;
+                while first < columns.end {
+                    // Strips start on a line of the source, but for the first one. The last one overlaps the one before it.
+                    // Each column is written once.
+                    let start = first.min(columns.end - strip);
+                    let end = start + strip;
+                    let in_line =
+                        if joined { 0 } else { (LINE / src_cell - src_line(start)) % (LINE / src_cell) };
+                    let next = if end == columns.end || in_line >= strip { end } else { end - in_line };
+                    let whole = Matrix {
+                        dst: buffer.wrapping_offset(-(pitch as isize * start as isize)),
+                        src: tile.src,
+                        rows,
+                        columns: end,
+                        dst_rows: Even(pitch as isize),
+                        src_rows,
+                        next: self.tiling.fetches.then_some(tile.next),
+                        order: Order::AlongDst,
+                        scaling: shape.transform.scaling,
+                    };
+                    // SAFETY: every cell of the tile belongs to the nest, and its cells fit the buffer.
+                    unsafe {
+                        transpose(whole.part(0..rows, start..end, [cell, src_cell]));
+                        while first < next {
+                            let (to, from) =
+                                (tile.dst.offset(row(first)), buffer.add((first - start) * pitch));
+                            if joined {
+                                let together = (first + 1..next).take_while(|&j| follows(j)).count() + 1;
+                                output.write(to, from, rows * together);
+                                first += together;
+                                continue;
+                            }
                             let dst_line = |i: usize| to_line(to.wrapping_add(i * dst_cell)) / dst_cell;
                             let turns = [tile.before[0], tile.extents[0], tile.after[0]];
                             let part = if shifts { shifted(turns, dst_line) } else { 0..rows };
@@ -392,9 +426,28 @@ unsafe fn tiles<R: Rows + Sync>(
                         }
                     }
                 }
-            }
-        });
-    })
+            });
+        })
+    }
+
+    /// The cells of a tile along destination and source, those of even tiles shifted to where lines start. The tile is of
+    /// a grid along the source.
+    fn sides(&self, tile: &Tile<2>, to_lines: [&dyn Fn(usize) -> usize; 2]) -> [Range<usize>; 2] {
+        let side = |k: usize, run: &Run| {
+            let cells = [tile.before[k], tile.extents[k], tile.after[k]].map(|turns| turns * run.whole);
+            if self.tiling.is_even() { shifted(cells, to_lines[k]) } else { 0..cells[1] }
+        };
+        [side(0, &self.tiling.dst), side(1, &self.tiling.src)]
+    }
+}
+
+/// Along which operand's run tiles follow one another.
+#[derive(Clone, Copy)]
+enum Along {
+    /// The destination's.
+    Dst,
+    /// The source's, so that its pages are finished one by one.
+    Src,
 }
 
 /// Buffers on the heap, for callers may have little stack: one per thread, handed from tile to tile.
