@@ -46,7 +46,7 @@ impl Random {
         let mut layout = strided(dims, &dims.iter().map(|_| self.below(25) - 12).collect::<Vec<_>>());
         if self.below(2) == 0 {
             let axis = self.below(dims.len() as i64) as usize;
-            layout.split = Some(Split { axis, block: self.pick(&[1, 2, 3, 4, 6, 8]) });
+            layout.split = Some(Split::new(axis, self.pick(&[1, 2, 3, 4, 6, 8])));
         }
         layout
     }

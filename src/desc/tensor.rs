@@ -297,16 +297,14 @@ impl TensorDescriptor {
         let lanes = self.data_type.lanes();
         let (dims, strides) = (self.dims, self.strides);
         match self.packing {
-            Packing::Blocked(block) => {
-                Ok(Layout { dims, strides, split: Some(Split { axis: CHANNEL, block }) })
-            }
+            Packing::Blocked(block) => Ok(Layout { dims, strides, split: Some(Split::new(CHANNEL, block)) }),
             Packing::Vector(vector) if vector != lanes => Err(Error::unsupported(format!(
                 "NCHW_VECT_C with {:?}, a type without vectors, describes no data",
                 self.data_type
             ))),
             _ if lanes == 1 => Ok(Layout { dims, strides, split: None }),
             _ => {
-                let split = Some(Split { axis: CHANNEL, block: lanes });
+                let split = Some(Split::new(CHANNEL, lanes));
                 let mut layout = Layout { dims, strides, split };
                 layout.dims[CHANNEL] *= lanes;
                 layout.strides.iter_mut().for_each(|stride| *stride *= lanes);

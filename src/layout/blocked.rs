@@ -18,13 +18,13 @@ impl Layout {
         for stride in strides.iter_mut() {
             *stride = stride.checked_mul(block)?;
         }
-        let split = (block > 1).then_some(Split { axis, block });
+        let split = (block > 1).then(|| Split::new(axis, block));
         Some(Layout { dims, strides, split })
     }
 
     /// Block of dimension `axis`; 1 where it is not split.
     pub fn block(&self, axis: usize) -> i64 {
-        self.split.filter(|s| s.axis == axis).map_or(1, |s| s.block)
+        self.split.filter(|s| s.axis() == axis).map_or(1, Split::block)
     }
 
     /// Where the element of these coordinates lies. Pre: one coordinate per dim, inside it; the span is known.
@@ -35,15 +35,15 @@ impl Layout {
     /// Dims with the blocked axis rounded up to whole groups; `None` beyond 64 bits.
     pub fn padded_dims(&self) -> Option<Dims> {
         let mut dims = self.dims;
-        if let Some(Split { axis, block }) = self.split {
-            dims[axis] = ceil_div(dims[axis], block).checked_mul(block)?;
+        if let Some(split) = self.split {
+            dims[split.axis()] = ceil_div(dims[split.axis()], split.block()).checked_mul(split.block())?;
         }
         Some(dims)
     }
 
     /// Padding scalars in the last group of the blocked axis, per position of the other axes.
     pub fn padding(&self) -> i64 {
-        self.split.map_or(0, |s| (s.block - self.dims[s.axis] % s.block) % s.block)
+        self.split.map_or(0, |s| (s.block() - self.dims[s.axis()] % s.block()) % s.block())
     }
 
     /// Every scalar of the tensor, padding included, as one nest: for filling, spans and overlap.
@@ -63,7 +63,7 @@ impl Layout {
     /// Together with the logical elements, these are the scalars of [`padded_nest`](Layout::padded_nest), each
     /// once. Pre: the padded span is known.
     pub fn tail(&self) -> Option<LoopNest<1>> {
-        let split = self.split.filter(|_| self.padding() > 0)?.axis;
+        let split = self.split.filter(|_| self.padding() > 0)?.axis();
         let mut nest = LoopNest::new(&[], [self.cut(split).offset(self.dims[split] - 1) + 1]);
         for k in (0..self.dims.rank()).filter(|&k| k != split) {
             nest.push(Axis { extent: self.dims[k], strides: [self.strides[k]] });
@@ -85,7 +85,7 @@ impl Layout {
                 continue;
             }
             if self.dims[k] == 1 {
-                self.split = self.split.filter(|s| s.axis != k);
+                self.split = self.split.filter(|s| s.axis() != k);
             } else if self.dims[k] != self.block(k) || extent % self.block(k) != 0 {
                 return None;
             }
@@ -230,8 +230,8 @@ pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(LoopNes
     let dims = layouts.first().map_or(Dims::EMPTY, |layout| layout.dims);
     debug_assert!(layouts.iter().all(|layout| layout.dims == dims));
     let mut is_split = [false; MAX_RANK];
-    for split in layouts.iter().filter_map(|layout| layout.split).filter(|split| split.block > 1) {
-        is_split[split.axis] = true;
+    for split in layouts.iter().filter_map(|layout| layout.split).filter(|split| split.block() > 1) {
+        is_split[split.axis()] = true;
     }
     let mut plain = LoopNest::new(&[], [0; N]);
     for k in (0..dims.rank()).filter(|&k| !is_split[k]) {

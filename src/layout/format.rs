@@ -143,14 +143,14 @@ impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.dims)?;
         if let Some(split) = self.split {
-            if Layout::blocked(&self.dims, split.axis, split.block).as_ref() == Some(self) {
-                return match (self.dims.rank(), split.axis, split.block) {
+            if Layout::blocked(&self.dims, split.axis(), split.block()).as_ref() == Some(self) {
+                return match (self.dims.rank(), split.axis(), split.block()) {
                     (4, 1, x) => write!(f, "NC/{x}HW{x}"),
                     (5, 1, x) => write!(f, "NC/{x}DHW{x}"),
                     (_, axis, x) => write!(f, "packed, axis {axis} in blocks of {x}"),
                 };
             }
-            return write!(f, "strided {}, axis {} in blocks of {}", self.strides, split.axis, split.block);
+            return write!(f, "strided {}, {split:?}", self.strides);
         }
         match Format::recognise(&self.dims, &self.strides) {
             Some((format, packed)) if packed == self.dims.rank() => write!(f, "{}", format.name()),

@@ -24,6 +24,9 @@ pub mod nest;
 pub mod packed;
 mod span;
 
+use std::fmt;
+use std::num::NonZeroI64;
+
 pub use blocked::{Cut, nests, segments};
 pub use canonical::Class;
 pub use dims::{Dims, MAX_RANK};
@@ -32,13 +35,39 @@ pub use nest::{Axis, LoopNest, MAX_AXES};
 
 /// An axis that memory holds in blocks: `dims[axis]` is cut into groups of `block` neighbours that lie side by
 /// side (stride 1). This one form is NC/xHWx, nChw8c, nChw16c, `NCHW_VECT_C` and the x4/x32 element types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Split {
+///
+/// One word, so that no part of a split that there is none of is undefined: compilers ask for the axis before they ask
+/// whether there is one, and memory checkers then complain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Split(NonZeroI64);
+
+impl Split {
+    /// Pre: `axis < MAX_RANK` and `1 <= block < 2^60`.
+    pub fn new(axis: usize, block: i64) -> Split {
+        assert!(axis < MAX_RANK && (1..1 << 60).contains(&block), "axis {axis} in blocks of {block}");
+        Split(NonZeroI64::new(block << AXIS_BITS | axis as i64).expect("a block is not 0"))
+    }
+
     /// The dimension that is cut; 1 (C) for every named format.
-    pub axis: usize,
+    pub fn axis(self) -> usize {
+        (self.0.get() & ((1 << AXIS_BITS) - 1)) as usize
+    }
+
     /// Neighbours per group, at least 1.
-    pub block: i64,
+    pub fn block(self) -> i64 {
+        self.0.get() >> AXIS_BITS
+    }
 }
+
+impl fmt::Debug for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "axis {} in blocks of {}", self.axis(), self.block())
+    }
+}
+
+/// Bits that hold any axis.
+const AXIS_BITS: u32 = 3;
+const _: () = assert!(MAX_RANK <= 1 << AXIS_BITS);
 
 /// Where each element of a tensor lies, counted in scalars.
 ///

@@ -303,7 +303,7 @@ impl ReducePlan {
             let mut kept = *layout;
             for k in (0..kept.dims.rank()).filter(|&k| self.reduced[k]) {
                 (kept.dims[k], kept.strides[k]) = (1, 0);
-                kept.split = kept.split.filter(|s| s.axis != k);
+                kept.split = kept.split.filter(|s| s.axis() != k);
             }
             kept
         };
@@ -341,7 +341,7 @@ impl ReducePlan {
         let dims = self.reduced_dims();
         let mut a = self.a;
         a.dims = dims;
-        a.split = a.split.filter(|s| self.reduced[s.axis]);
+        a.split = a.split.filter(|s| self.reduced[s.axis()]);
         let strides =
             if self.rule.indices.is_some() { row_major(&dims) } else { Dims::filled(dims.rank(), 0) };
         let index = Layout { dims, strides, split: None };

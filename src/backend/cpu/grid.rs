@@ -10,7 +10,7 @@ use crate::layout::MAX_AXES;
 /// Bytes written below which waking threads costs more than it saves.
 const THREADING_BYTES: usize = 256 << 10;
 
-/// Tasks per thread, so that a thread that was held up leaves work to the others.
+/// Tasks per thread, so that a thread that was held up leaves work to the others: one that sleeps starts late.
 const TASKS_PER_THREAD: usize = 4;
 
 /// The tiles of a nest over `N` operands: `K` kernel loops cut into blocks, all other loops taken one turn at a time.

@@ -6,7 +6,7 @@
 //!  repeat.rs  broadcast sources          padded.rs  blocks with zeros behind their cells
 //!  set.rs op.rs reduce.rs  the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
-//!  block.rs    short rows of bytes
+//!  block.rs    short rows of bytes       wide.rs    conversions with AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
 //!  grid.rs     the loops around a kernel                  threads.rs  isa.rs  machine.rs
 //! ```

@@ -22,7 +22,7 @@ use crate::ops::{NanRule, Reduce, Scaling};
 /// Bytes read below which waking threads costs more than it saves.
 const THREADING_BYTES: usize = 256 << 10;
 
-/// Tasks per thread, so that a thread that was held up leaves work to the others.
+/// Tasks per thread, so that a thread that was held up leaves work to the others: one that sleeps starts late.
 const TASKS_PER_THREAD: usize = 8;
 
 /// Numbers per chunk at least, in blocks.
