@@ -6,6 +6,7 @@ use super::arg::{self, Out};
 use super::guard::entry;
 use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, log, reduce_descriptor, tensor, transform};
+use crate::desc::{ReduceDescriptor, TensorDescriptor};
 use crate::error::{Error, Result};
 use crate::exec::ReduceBuffers;
 use crate::mode::Mode;
@@ -36,14 +37,24 @@ pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
          sizeInBytes={sizeInBytes:p}"
     );
     entry("cudnnGetReductionIndicesSize", arguments, || {
-        context::check(handle)?;
-        let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
-        let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+        let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
         out.set(indices_size(&desc, &a, &c, Mode::current())?);
         Ok(())
     })
+}
+
+/// What a size query asks about, checked in the order of its arguments.
+fn reduction(
+    handle: cudnnHandle_t,
+    desc: cudnnReduceTensorDescriptor_t,
+    a: cudnnTensorDescriptor_t,
+    c: cudnnTensorDescriptor_t,
+) -> Result<(ReduceDescriptor, [TensorDescriptor; 2])> {
+    context::check(handle)?;
+    let desc = reduce_descriptor::get(desc, "reduceTensorDesc")?;
+    Ok((desc, [tensor::get(a, "aDesc")?, tensor::get(c, "cDesc")?]))
 }
 
 /// Bytes of workspace to hand to cudnnReduceTensor, at least 16; the same for every core, and found without a GPU.
@@ -70,9 +81,7 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
          sizeInBytes={sizeInBytes:p}"
     );
     entry("cudnnGetReductionWorkspaceSize", arguments, || {
-        context::check(handle)?;
-        let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
-        let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+        let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
         out.set(workspace_size(&desc, &a, &c, Mode::current()));
