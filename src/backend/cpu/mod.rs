@@ -8,6 +8,7 @@
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  block.rs    short rows of bytes       wide.rs    conversions with AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
+//!  stage.rs    room on the stack
 //!  grid.rs     the loops around a kernel                  threads.rs  isa.rs  machine.rs
 //! ```
 
@@ -27,6 +28,7 @@ mod row;
 pub(super) mod rows;
 pub(super) mod set;
 pub(super) mod shape;
+mod stage;
 mod stream;
 pub(super) mod strided;
 pub mod threads;

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::row::{self, Row};
+use super::stage::Stage;
 use super::stream::{self, LINE, STREAMING_BYTES, Stream};
 use super::strided::copy_strided;
 use super::{Isa, Machine, grid::Grid};
@@ -228,10 +229,6 @@ compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 /// of these it knows that they do not.
 const STAGE_BYTES: usize = 512;
 
-/// Room for results, at the start of a line.
-#[repr(align(64))]
-struct Stage([MaybeUninit<u8>; STAGE_BYTES]);
-
 /// The loop itself; inlined so that it is compiled for the instruction set of its caller.
 ///
 /// # Safety
@@ -246,8 +243,8 @@ unsafe fn cells<T: Real, F: Map2, const ADD: bool>(
     factors: [T; 3],
     stream: Option<Stream>,
 ) {
-    let mut stage = Stage([MaybeUninit::uninit(); STAGE_BYTES]);
-    let stage = stage.0.as_mut_ptr().cast::<T>();
+    let mut stage = Stage::<STAGE_BYTES>::new();
+    let stage = stage.ptr().cast::<T>();
     let most = STAGE_BYTES / size_of::<T>();
     // The first piece ends on a line, so that every later one starts on one.
     let mut piece = most - out.addr() % LINE / size_of::<T>();

@@ -1,9 +1,8 @@
 //! The last step of a buffered kernel: contiguous source cells become contiguous destination cells, converted on the
 //! way, through the caches or past them.
 
-use std::mem::MaybeUninit;
-
 use super::shape::Shape;
+use super::stage::Stage;
 use super::stream::{self, LINE, STREAMING_BYTES, Stream};
 use super::{Machine, row};
 use crate::ops::Scaling;
@@ -73,10 +72,8 @@ impl Output {
             // SAFETY: handed on.
             return unsafe { stream(dst, src, n * self.dst_cell) };
         }
-        #[repr(align(64))]
-        struct Stage([MaybeUninit<u8>; STAGE_BYTES]);
-        let mut stage = Stage([MaybeUninit::uninit(); STAGE_BYTES]);
-        let stage = stage.0.as_mut_ptr().cast::<u8>();
+        let mut stage = Stage::<STAGE_BYTES>::new();
+        let stage = stage.ptr();
         // The first piece ends on a line, so that every later one starts on one.
         let mut piece = (STAGE_BYTES - (LINE - stream::to_line(dst)) % LINE) / self.dst_cell;
         let mut done = 0;

@@ -3,9 +3,8 @@
 //!
 //! Some blocks at a time are put together in a buffer. It is zeroed once per tile, for its zeros never change.
 
-use std::mem::MaybeUninit;
-
 use super::row::{self, Row};
+use super::stage::Stage;
 use super::stream::{self, STREAMING_BYTES};
 use super::tile::{self, Even, Few, Matrix, Order, Spread, Store, Transpose};
 use super::{Machine, grid::Grid, strided};
@@ -37,20 +36,6 @@ pub(in crate::backend) fn accepts(padded: &Padded) -> bool {
         && block.saturating_mul(FEW * padded.dst.size() as i64) <= BUFFER_BYTES as i64
 }
 
-/// Room for a number of bytes, on a cache line.
-#[repr(align(64))]
-struct Buffer<const BYTES: usize>([MaybeUninit<u8>; BYTES]);
-
-impl<const BYTES: usize> Buffer<BYTES> {
-    fn new() -> Self {
-        Buffer([MaybeUninit::uninit(); BYTES])
-    }
-
-    fn ptr(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
-    }
-}
-
 /// # Safety
 /// As for [`crate::backend::run_padded`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(padded: &Padded, operands: Operands, machine: Machine) -> Result<()> {
@@ -73,8 +58,8 @@ pub(in crate::backend) unsafe fn run(padded: &Padded, operands: Operands, machin
             None => Some(cached),
             Some(_) => (stream::to_line(dst) == 0).then_some(streamed),
         });
-        let mut buffer = Buffer::<BUFFER_BYTES>::new();
-        let mut stage = Buffer::<BUFFER_BYTES>::new();
+        let mut buffer = Stage::<BUFFER_BYTES>::new();
+        let mut stage = Stage::<BUFFER_BYTES>::new();
         let (buffer, stage) = (buffer.ptr(), stage.ptr());
         let most = if spread.is_some() && kernel.in_rows { n } else { held };
         // SAFETY: what is read and written belongs to the problem; `held` blocks fit either buffer. All of a block is
@@ -163,7 +148,7 @@ impl Kernel {
             return (src, self.next_cell);
         }
         let &Kernel { dst_cell, src_cell, next_block, .. } = self;
-        let mut gathered = Buffer::<{ MAX_BLOCKS * 8 }>::new();
+        let mut gathered = Stage::<{ MAX_BLOCKS * 8 }>::new();
         let gathered = gathered.ptr();
         for cell in 0..self.cells {
             // SAFETY: cells of the blocks, and room for them; `gathered` has that of `MAX_BLOCKS` cells of any type.

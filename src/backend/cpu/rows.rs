@@ -1,11 +1,10 @@
 //! Contiguous runs inside a nest of other loops, any pair of types. Long runs are taken one by one; of short ones a
 //! tile has many.
 
-use std::mem::MaybeUninit;
-
 use super::block::{self, Block};
 use super::output::{self, Output};
 use super::shape::Loop;
+use super::stage::Stage;
 use super::stream::{LINE, to_line};
 use super::{Machine, grid::Grid, grid::Tile, shape::Shape};
 use crate::backend::Operands;
@@ -131,10 +130,8 @@ impl ShortRows {
     /// # Safety
     /// The rows of the tile belong to the nest, and follow one another in the destination.
     unsafe fn gather(&self, tile: &Rows) {
-        #[repr(align(64))]
-        struct Stage([MaybeUninit<u8>; STRIP_BYTES + WAITING_BYTES]);
-        let mut stage = Stage([MaybeUninit::uninit(); STRIP_BYTES + WAITING_BYTES]);
-        let stage = stage.0.as_mut_ptr().cast::<u8>();
+        let mut stage = Stage::<{ STRIP_BYTES + WAITING_BYTES }>::new();
+        let stage = stage.ptr();
         let row_bytes = self.run.extent * self.src_cell;
         let (mut dst, mut held) = (tile.dst, 0);
         for (first, rows, next) in self.strips(tile) {
