@@ -233,22 +233,3 @@ pub(super) fn few(cell: usize, block: usize, store: Store, isa: Isa) -> Option<S
         None
     }
 }
-
-/// Block by block.
-///
-/// # Safety
-/// As for [`Spread`].
-#[cfg(target_arch = "x86_64")]
-unsafe fn spread_one_by_one<W: Copy>(few: Few) {
-    for j in 0..few.blocks {
-        // SAFETY: a block and its cells.
-        unsafe {
-            let to = few.dst.add(j * few.block);
-            to.write_bytes(0, few.block);
-            for i in 0..few.cells {
-                let from = few.src.offset(i as isize * few.row).cast::<W>().add(j);
-                to.cast::<W>().add(i).write_unaligned(from.read_unaligned());
-            }
-        }
-    }
-}

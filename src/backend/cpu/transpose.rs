@@ -147,9 +147,6 @@ struct Tiling {
     dst: Run,
     src: Run,
     path: Path,
-    /// Whether the next tile's source is fetched while this one is transposed: pieces of rows are too short for the
-    /// processor to see that they are streams.
-    fetches: bool,
 }
 
 /// How the cells of a tile reach the destination.
@@ -178,13 +175,14 @@ impl Tiling {
     fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let apart = along_dst.src.unsigned_abs().min(along_src.dst.unsigned_abs());
-        if !output::streams(shape) && apart < PAGE - LINE {
+        let streams = output::streams(shape);
+        if !streams && apart < PAGE - LINE {
             let path = if shape.is_move() { Path::Direct(Store::Cached) } else { Path::Converted };
             let tiling = Tiling::of(shape, units, [1024, 1024], path);
             if shape.is_move() || converts && has_lines(shape, [&tiling.dst, &tiling.src]) {
                 return tiling;
             }
-        } else if output::streams(shape) && shape.is_move() {
+        } else if streams && shape.is_move() {
             let tiling = Tiling::of(shape, units, [2048, 64], Path::Direct(Store::Streamed));
             if tiling.writes_whole_lines(shape, operands) {
                 return tiling;
@@ -202,7 +200,7 @@ impl Tiling {
             let longer = (cells[0] * cells[1] / dst.cells()).min(MAX_RUN);
             [dst, src] = runs(shape, units, [cells[0], longer]);
         }
-        Tiling { dst, src, path, fetches: output::streams(shape) }
+        Tiling { dst, src, path }
     }
 
     /// Whether the rows of either operand lie at one distance.
@@ -294,7 +292,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         Grid::around(self.shape.loops(), inside, self.shape.start, kernel)
     }
 
-    /// The first rows and columns of a tile as a matrix.
+    /// The first rows and columns of a tile as a matrix; the one after it is not fetched.
     fn matrix(&self, tile: &Tile<2>, rows: usize, columns: usize) -> Matrix<R, R> {
         Matrix {
             dst: tile.dst,
@@ -303,7 +301,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             columns,
             dst_rows: self.dst_rows,
             src_rows: self.src_rows,
-            next: self.tiling.fetches.then_some(tile.next),
+            next: None,
             order: Order::AlongSrc,
             scaling: self.shape.transform.scaling,
         }
@@ -335,7 +333,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             let dst_line = |i: usize| to_line(tile.dst.wrapping_add(i * cells[0])) / cells[0];
             let src_line = |i: usize| to_line(tile.src.wrapping_add(i * cells[1])) / cells[1];
             let [rows, columns] = self.sides(&tile, [&dst_line, &src_line]);
-            let whole = self.matrix(&tile, rows.end, columns.end);
+            let whole = Matrix { next: Some(tile.next), ..self.matrix(&tile, rows.end, columns.end) };
             let first_line = (rows.start + dst_line(rows.start)).min(rows.end);
             // SAFETY: as above; a tile is shifted by as much as the next one starts later, and its lines start at
             // `first_line`.
@@ -398,7 +396,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                         columns: end,
                         dst_rows: Even(pitch as isize),
                         src_rows,
-                        next: self.tiling.fetches.then_some(tile.next),
+                        next: output.streams().then_some(tile.next),
                         order: Order::AlongDst,
                         scaling: shape.transform.scaling,
                     };

@@ -1,7 +1,7 @@
 //! Blocks of less than 16 bytes of cells and zeros behind them, written whole: rows that are not there enter the
 //! transpose as zeros.
 
-use super::super::{Few, Spread, spread_one_by_one};
+use super::super::{Few, Spread};
 use super::*;
 
 /// The function for cells of `cell` bytes in blocks of `block`, in the widest registers that divide the block.
@@ -36,6 +36,24 @@ pub(in super::super) fn few<const STREAM: bool>(cell: usize, block: usize, isa: 
     }
 }
 
+/// Block by block.
+///
+/// # Safety
+/// As for [`Spread`].
+unsafe fn one_by_one<W: Copy>(few: Few) {
+    for j in 0..few.blocks {
+        // SAFETY: a block and its cells.
+        unsafe {
+            let to = few.dst.add(j * few.block);
+            to.write_bytes(0, few.block);
+            for i in 0..few.cells {
+                let from = few.src.offset(i as isize * few.row).cast::<W>().add(j);
+                to.cast::<W>().add(i).write_unaligned(from.read_unaligned());
+            }
+        }
+    }
+}
+
 /// Defines the functions of one register size.
 macro_rules! few {
     ($name:ident, $feature:literal, $extend:expr, $zero:ident, $store:ident, $stream:ident) => {
@@ -57,7 +75,7 @@ macro_rules! few {
             const K: usize = 16 / CELL;
             if few.blocks < K {
                 // SAFETY: handed on.
-                return unsafe { spread_one_by_one::<$W>(few) };
+                return unsafe { one_by_one::<$W>(few) };
             }
             let zero = $zero();
             let register = size_of_val(&zero);
@@ -117,7 +135,7 @@ mod short {
                 const BLOCKS: usize = 16 / size_of::<$W>();
                 if few.blocks < BLOCKS {
                     // SAFETY: handed on.
-                    return unsafe { spread_one_by_one::<$W>(few) };
+                    return unsafe { one_by_one::<$W>(few) };
                 }
                 let mut j = 0;
                 loop {
