@@ -3,7 +3,7 @@
 use super::bytes::ByteNest;
 use super::params::{Divisor, Index, Mapped, MappedAxis, MappedTurn, Operation, Params, Strided, Turn};
 use super::plan::{Emit, Launch, Pointers, grid};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout, LoopNest, MAX_RANK};
 use crate::ops::transform::{CHANNEL, Map};
 use crate::ops::{Fill, Problem, Transform, TransformPlan};
@@ -153,6 +153,15 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
         let scaled = extent.saturating_mul(map.factors[axis]);
         largest = largest.max(scaled.saturating_add(map.before[axis].saturating_abs()));
     }
+    if unfolds {
+        // A position in a fold block names a channel also where the source ends before it.
+        let groups = map.factors.iter().fold(1_i64, |all, &factor| all.saturating_mul(factor));
+        let named = groups.saturating_mul(map.group).saturating_add(src.dims[CHANNEL]);
+        if named == i64::MAX {
+            return Err(Error::unsupported("the groups of channels to unfold are more than 64 bits count"));
+        }
+        largest = largest.max(named);
+    }
     let index = index_for(largest as u64, &[]);
 
     let mut params = Mapped {
@@ -189,4 +198,37 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
         Index::I64 => "map_i64",
     };
     launch(kernel, count, Params::Mapped(params))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
+    use crate::dtype::DataType;
+    use crate::mode::Mode;
+    use crate::ops::Scaling;
+
+    /// The kernel for an unfold of one channel by `factor` in two dimensions, of which 3 x 3 elements are left.
+    fn unfold(factor: u32) -> &'static str {
+        let mut map = TransformDescriptor { direction: Folding::Unfold, ..TransformDescriptor::default() };
+        for axis in 2..4 {
+            map.fold[axis - 2] = factor;
+            map.pad_before[axis] = 1 - factor as i32 / 2;
+            map.pad_after[axis] = 2 - (factor - factor / 2) as i32;
+        }
+        let [x, y] = [1, 3].map(|side| {
+            let dims = [1, 1, side, side];
+            TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, Mode::Extended)
+                .expect("valid")
+        });
+        let plan = TransformPlan::with_map(&map, &x, &y, Scaling::MOVE, Mode::Extended).expect("a plan");
+        mapped(&plan, Pointers { dst: 0, src: 0 }).expect("a launch").kernel
+    }
+
+    #[test]
+    fn positions_of_a_fold_block_are_counted_in_64_bits_where_they_need_them() {
+        assert_eq!(unfold(1 << 15), "map_i32");
+        // An element in the middle of a block of 2^32 positions.
+        assert_eq!(unfold(1 << 16), "map_i64");
+    }
 }
