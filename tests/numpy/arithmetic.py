@@ -17,7 +17,7 @@ import numpy as np
 
 import cudnn
 import device
-from arithmetic_reference import INDEX_TYPES, OPS, REDUCTIONS, added, operated, reduced, reduction_bound, value_kind
+from arithmetic_reference import INDEX_TYPES, OPS, REDUCTIONS, added, laid, mask_for, masked, operated, reduced, reduction_bound, spread, value_kind
 from reference import INTEGERS, TYPES, convert, scaled, transformed
 from tensors import INPUT_LAYOUTS, LAYOUTS, contents, make, poison
 
@@ -261,7 +261,11 @@ class Bench:
         y = self.tensor(rng, tensors, code, dims, False)
         kind = TYPES[code][1]
         integer = kind in INTEGERS or kind is np.bool_
-        value = int(rng.choice([0, 1, 2, 7] + [-3] * (kind not in (np.uint8, np.bool_)))) if integer else float(rng.choice([*FACTORS, 1e-8, 65519.0, np.inf]))
+        if integer:
+            ends = [] if scale or kind is np.bool_ else [np.iinfo(kind).min, np.iinfo(kind).max]
+            value = int(rng.choice([0, 1, 2, 7, *ends] + [-3] * (kind not in (np.uint8, np.bool_))))
+        else:
+            value = float(rng.choice([*FACTORS, -0.0, 1e-8, 1e-40, 65519.0, 65520.0, np.inf, -np.inf, np.nan]))
         host = own_pointer(value, code)
         self.allocate(rng, y, 0 if not scale or value == 0 else 1)
         old, want = y.read(bits=True), y.raw.copy()
@@ -277,10 +281,15 @@ class Bench:
         return wrong and f"{value}: {wrong}"
 
     def filter(self, rng, x_code, y_code, dims, formats):
-        """TransformFilter between KCRS and KRSC, padding K and C."""
+        """TransformFilter between KCRS, KRSC and NCHW_VECT_C, padding; C and folding only where no vectors are."""
         x_kind, y_kind = TYPES[x_code][1], TYPES[y_code][1]
+        lanes = [TYPES[code][2] for code in (x_code, y_code)]
         before, after = [int(v) for v in rng.integers(0, 3, 4)], [int(v) for v in rng.integers(0, 3, 4)]
         fold = [int(v) for v in rng.integers(1, 3, 2)]
+        if max(lanes) > 1:
+            before[1] = after[1] = 0
+            fold = [1, 1]
+        formats = [cudnn.NCHW_VECT_C if n > 1 else layout for n, layout in zip(lanes, formats)]
         y_dims = [d + b + e for d, b, e in zip(dims, before, after)]
         y_dims[1] *= fold[0] * fold[1]
         y_dims[2:] = [-(-d // f) for d, f in zip(y_dims[2:], fold)]
@@ -289,16 +298,15 @@ class Bench:
         for desc, code, layout, shape in zip(descs, (x_code, y_code), formats, (dims, y_dims)):
             self.lib.call("cudnnSetFilter4dDescriptor", desc, code, layout, *map(int, shape))
         self.lib.set_transform(transform, formats[1], before, after, fold, cudnn.FOLD)
-        orders = [(0, 1, 2, 3) if layout == cudnn.NCHW else (0, 2, 3, 1) for layout in formats]
-        memory = rng.integers(-9, 9, math.prod(dims)).astype(x_kind).reshape([dims[k] for k in orders[0]])
-        values = memory.transpose(np.argsort(orders[0]))
+        values = rng.integers(-9, 9, dims).astype(x_kind)
+        memory = laid(values, formats[0], lanes[0])
         raw = np.full(math.prod(y_dims) + 8, 77).astype(y_kind)
         alpha = float(rng.choice([1.0, 2.0, -0.5]))
         moved = transformed(values, before, after, fold, cudnn.FOLD, 1)
         present = transformed(np.ones(values.shape, bool), before, after, fold, cudnn.FOLD, 1)
         result = scaled(moved, np.zeros(y_dims).astype(y_kind), y_kind, present, alpha, 0.0)
         want = raw.copy()
-        want[: result.size] = result.transpose(orders[1]).ravel()
+        want[: result.size] = laid(result, formats[1], lanes[1])
         with self.lib.memory.placed(Bytes(memory), Bytes(raw)) as (x_at, y_at):
             self.lib.call("cudnnTransformFilter", self.lib.handle, transform, pointer(alpha, y_code), descs[0],
                           c_void_p(x_at), pointer(0.0, y_code), descs[1], c_void_p(y_at))  # fmt: skip
@@ -319,22 +327,6 @@ def dims_for(rng, rank, lanes=1, largest=5):
 
 def masks_of(rank):
     return itertools.product((False, True), repeat=rank)
-
-
-def mask_for(mask, lanes, others):
-    """A mask for elements of `lanes` channels beside those of `others`: one element stands for many only of as many."""
-    return [m and not (axis == 1 and lanes > 1 and lanes != others) for axis, m in enumerate(mask)]
-
-
-def masked(dims, mask, lanes):
-    """Dims with one element where the mask is set."""
-    return [(lanes if axis == 1 else 1) if m else d for axis, (d, m) in enumerate(zip(dims, mask))]
-
-
-def spread(values, dims):
-    """Values whose channels of one element, if they are fewer than those of `dims`, are repeated for every element."""
-    channels = values.shape[1]
-    return values if channels in (1, dims[1]) else np.concatenate([values] * (dims[1] // channels), 1)
 
 
 def broadcasts(bench):
@@ -418,6 +410,13 @@ def types(bench):
             formats = [int(f) for f in rng.integers(0, 2, 2)]
             return bench.filter(rng, *(int(c) for c in rng.choice(codes, 2)), dims_for(rng, 4), formats)
         bench.check(f"filter {case}", body)
+    vectors = [cudnn.INT8X4, cudnn.UINT8X4, cudnn.INT8X32]
+    for code, other in itertools.product(vectors, [cudnn.FLOAT, cudnn.DOUBLE, cudnn.HALF, cudnn.INT8, cudnn.UINT8, *vectors]):
+        for x_code, y_code in ((code, other), (other, code)):
+            def body(rng, _):
+                dims = dims_for(rng, 4, max(TYPES[x_code][2], TYPES[y_code][2]))
+                return bench.filter(rng, x_code, y_code, dims, [int(f) for f in rng.integers(0, 2, 2)])
+            bench.check(f"filter of vectors {x_code} {y_code}", body)
 
 
 def extents(bench):

@@ -134,6 +134,13 @@ fn loops(dst: &Layout, size: i64, loops: &mut [Loop; MAX_RANK + 1]) -> usize {
     count
 }
 
+/// How many channels the positions in a block of an unfold can name, `group` for each, behind those that the source
+/// has: the kernel computes their numbers before it looks whether they are there. `None` beyond 64 bits.
+fn named_channels(factors: &[i64], group: i64, channels: i64) -> Option<i64> {
+    let positions = factors.iter().try_fold(1_i64, |all, &factor| all.checked_mul(factor))?;
+    positions.checked_mul(group)?.checked_add(channels)
+}
+
 /// A whole plan, padding included, in one launch. Pre: no dim is 0.
 pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
     let (src, dst) = plan.layouts();
@@ -154,13 +161,11 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
         largest = largest.max(scaled.saturating_add(map.before[axis].saturating_abs()));
     }
     if unfolds {
-        // A position in a fold block names a channel also where the source ends before it.
-        let groups = map.factors.iter().fold(1_i64, |all, &factor| all.saturating_mul(factor));
-        let named = groups.saturating_mul(map.group).saturating_add(src.dims[CHANNEL]);
-        if named == i64::MAX {
-            return Err(Error::unsupported("the groups of channels to unfold are more than 64 bits count"));
-        }
-        largest = largest.max(named);
+        largest = named_channels(&map.factors, map.group, src.dims[CHANNEL])
+            .ok_or_else(|| {
+                Error::unsupported("the groups of channels to unfold are more than 64 bits count")
+            })?
+            .max(largest);
     }
     let index = index_for(largest as u64, &[]);
 
@@ -203,32 +208,12 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
-    use crate::dtype::DataType;
-    use crate::mode::Mode;
-    use crate::ops::Scaling;
-
-    /// The kernel for an unfold of one channel by `factor` in two dimensions, of which 3 x 3 elements are left.
-    fn unfold(factor: u32) -> &'static str {
-        let mut map = TransformDescriptor { direction: Folding::Unfold, ..TransformDescriptor::default() };
-        for axis in 2..4 {
-            map.fold[axis - 2] = factor;
-            map.pad_before[axis] = 1 - factor as i32 / 2;
-            map.pad_after[axis] = 2 - (factor - factor / 2) as i32;
-        }
-        let [x, y] = [1, 3].map(|side| {
-            let dims = [1, 1, side, side];
-            TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, Mode::Extended)
-                .expect("valid")
-        });
-        let plan = TransformPlan::with_map(&map, &x, &y, Scaling::MOVE, Mode::Extended).expect("a plan");
-        mapped(&plan, Pointers { dst: 0, src: 0 }).expect("a launch").kernel
-    }
 
     #[test]
-    fn positions_of_a_fold_block_are_counted_in_64_bits_where_they_need_them() {
-        assert_eq!(unfold(1 << 15), "map_i32");
-        // An element in the middle of a block of 2^32 positions.
-        assert_eq!(unfold(1 << 16), "map_i64");
+    fn channels_that_an_unfold_names_may_leave_32_bits() {
+        assert_eq!(named_channels(&[1, 1, 2, 3], 5, 26), Some(56));
+        assert_eq!(named_channels(&[1, 1, 1 << 16, 1 << 16], 1, 1), Some((1 << 32) + 1));
+        assert_eq!(index_for((1 << 32) + 1, &[]), Index::I64);
+        assert_eq!(named_channels(&[1, 1, 1 << 30, 1 << 30, 1 << 30], 1, 1), None);
     }
 }
