@@ -181,18 +181,42 @@ pub(super) fn convert<D: Rows, S: Rows>(transform: &Transform, isa: Isa) -> Opti
     }
 }
 
-/// Cell by cell, along the destination.
+/// Cell by cell: along the destination, or along the source where rows are few.
 ///
 /// # Safety
 /// As for [`Transpose`].
 unsafe fn one_by_one<W: Copy, D: Rows, S: Rows>(m: Matrix<D, S>) {
+    /// Rows that are left over at the end of a matrix.
+    const FEW: usize = 4;
+    /// Cells whose places are computed together.
+    const TOGETHER: usize = 8;
     let cell = size_of::<W>();
+    // SAFETY: only called with cells of the matrix; merged cells are aligned to their parts only.
+    let put = |to: *mut u8, from: *const u8| unsafe {
+        to.cast::<W>().write_unaligned(from.cast::<W>().read_unaligned());
+    };
+    if m.rows <= FEW {
+        let together = m.columns - m.columns % TOGETHER;
+        for i in 0..m.rows {
+            // SAFETY: a row of the matrix, and columns in it.
+            unsafe {
+                let from = m.src.offset(m.src_rows.at(i));
+                let row = m.dst.add(i * cell);
+                for j in (0..together).step_by(TOGETHER) {
+                    let to: [_; TOGETHER] = m.dst_rows.cells(row, j, 1);
+                    (0..TOGETHER).for_each(|k| put(to[k].cast_mut(), from.add((j + k) * cell)));
+                }
+                (together..m.columns).for_each(|j| put(row.offset(m.dst_rows.at(j)), from.add(j * cell)));
+            }
+        }
+        return;
+    }
     for j in 0..m.columns {
         for i in 0..m.rows {
-            // SAFETY: a cell of the matrix; merged cells are aligned to their parts only.
+            // SAFETY: a cell of the matrix.
             unsafe {
-                let value = m.src.offset(m.src_rows.at(i)).add(j * cell).cast::<W>().read_unaligned();
-                m.dst.offset(m.dst_rows.at(j)).add(i * cell).cast::<W>().write_unaligned(value);
+                let from = m.src.offset(m.src_rows.at(i)).add(j * cell);
+                put(m.dst.offset(m.dst_rows.at(j)).add(i * cell), from);
             }
         }
     }

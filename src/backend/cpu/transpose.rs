@@ -27,6 +27,15 @@ const MAX_RUN: usize = 1024;
 /// Rows this far apart start in the same set of the first-level cache.
 const PAGE: usize = 4096;
 
+/// Lines that a set of the first-level cache holds, of most processors: 8 to 12.
+const WAYS: usize = 12;
+
+/// Rows of a block of cells of 4 bytes.
+const BLOCK_ROWS: usize = 16;
+
+/// What the first-level cache of most processors holds, or a little less.
+const FIRST_LEVEL_BYTES: usize = 32 << 10;
+
 pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
     shape.crossed_units().is_some_and(|(d, s)| {
         // Most have two long loops, and need no search for more.
@@ -147,6 +156,18 @@ struct Tiling {
     dst: Run,
     src: Run,
     path: Path,
+    /// Whose rows are followed to their end first, inside a tile.
+    order: Order,
+}
+
+/// Whether the rows of a block, so many bytes apart, have more lines than the sets of the first-level cache that they
+/// share can hold.
+fn is_crowded(stride: isize) -> bool {
+    let stride = stride.unsigned_abs();
+    let sets = (0..BLOCK_ROWS).fold(0u64, |sets, row| sets | 1 << (stride * row % PAGE / LINE));
+    // A row that does not start on a line has a part of two.
+    let lines = BLOCK_ROWS * if stride.is_multiple_of(LINE) { 1 } else { 2 };
+    lines > WAYS * sets.count_ones() as usize
 }
 
 /// How the cells of a tile reach the destination.
@@ -165,34 +186,38 @@ impl Tiling {
     /// neighbours and pages that it visits for little; and a tile must stay inside the first-level cache or close to
     /// it. So the bytes of a tile are given, its sides by what they are good for:
     ///
-    /// - In the caches both operands are visited in long pieces. Only if rows of both are a page or more apart they share
-    ///   so few cache sets that lines are gone before their neighbours are needed: a buffer then keeps those of the
-    ///   destination.
+    /// - In the caches both operands are visited in long pieces.
+    /// - Where the rows of the source crowd into few cache sets, lines that come with their neighbours are gone before
+    ///   these are needed: a few rows are followed for some lines then. If those of the destination do so too, a buffer
+    ///   takes what is to be written, in pieces of some lines as well.
     /// - Beyond them the source is fetched ahead, a line or more of each row, and what counts are the long pieces of the
     ///   destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
     ///   destination start on a line) they are streamed as they are, else they are put together in a buffer.
     /// - A destination whose run is short lies one run after another: there the source's is longer instead.
     fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
-        let apart = along_dst.src.unsigned_abs().min(along_src.dst.unsigned_abs());
         let streams = output::streams(shape);
-        if !streams && apart < PAGE - LINE {
+        let crowds = |stride: isize| shape.bytes() > FIRST_LEVEL_BYTES && is_crowded(stride);
+        let order = if crowds(along_dst.src) { Order::AlongSrc } else { Order::AlongDst };
+        let buffers = order == Order::AlongSrc && crowds(along_src.dst);
+        if !streams && !buffers {
             let path = if shape.is_move() { Path::Direct(Store::Cached) } else { Path::Converted };
-            let tiling = Tiling::of(shape, units, [1024, 1024], path);
+            let tiling = Tiling::of(shape, units, [1024, 1024], path, order);
             if shape.is_move() || converts && has_lines(shape, [&tiling.dst, &tiling.src]) {
                 return tiling;
             }
         } else if streams && shape.is_move() {
-            let tiling = Tiling::of(shape, units, [2048, 64], Path::Direct(Store::Streamed));
+            let tiling = Tiling::of(shape, units, [2048, 64], Path::Direct(Store::Streamed), Order::AlongSrc);
             if tiling.writes_whole_lines(shape, operands) {
                 return tiling;
             }
         }
-        Tiling::of(shape, units, [1024, 256], Path::Buffered)
+        let along_dst = if buffers && !streams { 512 } else { 1024 };
+        Tiling::of(shape, units, [along_dst, 256], Path::Buffered, order)
     }
 
     /// Tiles of so many bytes of source cells along destination and source.
-    fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: Path) -> Self {
+    fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: Path, order: Order) -> Self {
         let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
         let [mut dst, mut src] = runs(shape, units, cells);
         // If the source's run did not reach what was wanted, it has an end as well.
@@ -200,7 +225,7 @@ impl Tiling {
             let longer = (cells[0] * cells[1] / dst.cells()).min(MAX_RUN);
             [dst, src] = runs(shape, units, [cells[0], longer]);
         }
-        Tiling { dst, src, path }
+        Tiling { dst, src, path, order }
     }
 
     /// Whether the rows of either operand lie at one distance.
@@ -315,7 +340,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         let Tiling { dst, src, .. } = self.tiling;
         self.grid(Along::Dst).run(self.machine, self.shape.bytes(), self.operands, |tile| {
             let (rows, columns) = (tile.extents[1] * dst.whole, tile.extents[0] * src.whole);
-            let matrix = Matrix { order: Order::AlongDst, ..self.matrix(&tile, rows, columns) };
+            let matrix = Matrix { order: self.tiling.order, ..self.matrix(&tile, rows, columns) };
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
             unsafe { transpose(matrix) }
         })
@@ -377,7 +402,11 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             let most = |_: usize| if shifts { LINE / dst_cell - 1 } else { 0 };
             let src_line = |i: usize| to_line(tile.src.wrapping_add(i * src_cell)) / src_cell;
             let [Range { end: rows, .. }, columns] = self.sides(&tile, [&most, &src_line]);
-            let strip = if joined { columns.len() } else { (LINE / src_cell).min(columns.len()) };
+            let strip = if joined || self.tiling.order == Order::AlongSrc {
+                columns.len()
+            } else {
+                (LINE / src_cell).min(columns.len())
+            };
             let pitch = if joined { rows * cell } else { (rows * cell).next_multiple_of(LINE) + LINE };
             buffers.with(pitch * strip, |buffer| {
                 let mut first = columns.start;
@@ -397,7 +426,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                         dst_rows: Even(pitch as isize),
                         src_rows,
                         next: output.streams().then_some(tile.next),
-                        order: Order::AlongDst,
+                        order: self.tiling.order,
                         scaling: shape.transform.scaling,
                     };
                     // SAFETY: every cell of the tile belongs to the nest, and its cells fit the buffer.
@@ -448,9 +477,14 @@ enum Along {
     Src,
 }
 
+/// A cache line of a buffer, which starts where one of the memory does.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "only its place is used")] [u8; LINE]);
+
 /// Buffers on the heap, for callers may have little stack: one per thread, handed from tile to tile.
 #[derive(Default)]
-struct Buffers(Mutex<Vec<Vec<u64>>>);
+struct Buffers(Mutex<Vec<Vec<Line>>>);
 
 impl Buffers {
     /// Calls `f` with room for `bytes`.
@@ -458,7 +492,7 @@ impl Buffers {
         let spare = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = spare().pop().unwrap_or_default();
         // A panic becomes an error of the call; there is no other way out of a kernel.
-        buffer.try_reserve_exact(bytes.div_ceil(8)).expect("memory for a tile");
+        buffer.try_reserve_exact(bytes.div_ceil(LINE)).expect("memory for a tile");
         f(buffer.as_mut_ptr().cast());
         spare().push(buffer);
     }

@@ -144,15 +144,14 @@ fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Defines one transpose: of `K` lines at a time, whose lanes become K x K cells, and of the lanes of four such groups.
+/// Defines one transpose: of what is whole lines in both directions, and of the rest.
 macro_rules! lines {
-    ($W:ident, $lo:ident, $hi:ident) => {
+    ($W:ident) => {
         /// # Safety
         /// As for [`Transpose`].
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         pub(super) unsafe fn $W<F: Finish, D: Rows, S: Rows>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
-            const K: usize = 16 / CELL;
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
             if m.rows < LINE || m.columns < LINE {
@@ -162,48 +161,72 @@ macro_rules! lines {
             // Few rows or columns too many are better done apart than by last blocks that overlap the ones before them.
             let whole = |n: usize| if n % LINE * 4 <= LINE { n - n % LINE } else { n };
             let (rows, columns) = (whole(m.rows), whole(m.columns));
-            let part = |rows, columns| {
-                // SAFETY: only called with rows and columns of the matrix.
-                unsafe { m.part(rows, columns, [F::CELL, CELL]) }
-            };
-            if rows < m.rows {
-                // SAFETY: handed on, as below.
-                unsafe { F::narrow(part(rows..m.rows, 0..m.columns)) };
-            }
-            if columns < m.columns {
-                // SAFETY: as above.
-                unsafe { F::narrow(part(0..rows, columns..m.columns)) };
-            }
-            let m = part(0..rows, 0..columns);
-            for_each_block!(m, |top, bottom, left, right| {
-                // The last blocks overlap the ones before them.
-                let (i, j) = (bottom - LINE, right - LINE);
-                let mut groups = [[_mm512_setzero_si512(); K]; 4];
-                for g in 0..4 {
-                    let mut r = [_mm512_setzero_si512(); K];
-                    for k in 0..K {
-                        // SAFETY: LINE cells from column j on of a row below i + LINE lie inside the matrix.
-                        r[k] = unsafe {
-                            _mm512_loadu_si512(m.src.offset(m.src_rows.at(i + g * K + k)).add(j * CELL).cast())
-                        };
-                    }
-                    passes!($W r $lo $hi);
-                    groups[g] = r;
+            let cells = [F::CELL, CELL];
+            // SAFETY: rows and columns of the matrix, of which the blocks have a line or more.
+            unsafe {
+                blocks::$W::<F, D, S>(m.part(0..rows, 0..columns, cells));
+                if rows < m.rows {
+                    F::narrow(m.part(rows..m.rows, 0..columns, cells));
                 }
-                for k in 0..K {
-                    let r = exchange([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
-                    for l in 0..4 {
-                        // SAFETY: LINE cells from row i on of a column below j + LINE. Columns start on a line if they
-                        // are streamed.
-                        unsafe {
-                            let to = m.dst.offset(m.dst_rows.at(j + l * K + k)).add(i * F::CELL);
-                            F::put(to, r[l], i % LINE == 0, m.scaling);
-                        }
-                    }
+                if columns < m.columns {
+                    F::narrow(m.part(0..m.rows, columns..m.columns, cells));
                 }
-            });
+            }
         }
     };
+}
+
+/// Transposes of whole lines only; the last ones overlap the ones before them.
+mod blocks {
+    use super::*;
+
+    /// Defines one transpose: of `K` lines at a time, whose lanes become K x K cells, and of the lanes of four such
+    /// groups.
+    macro_rules! blocks {
+        ($W:ident, $lo:ident, $hi:ident) => {
+            /// # Safety
+            /// As for [`Transpose`]; there is a line of cells in each direction.
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            pub(super) unsafe fn $W<F: Finish, D: Rows, S: Rows>(m: Matrix<D, S>) {
+                const CELL: usize = size_of::<$W>();
+                const K: usize = 16 / CELL;
+                const LINE: usize = 64 / CELL;
+                for_each_block!(m, |top, bottom, left, right| {
+                    // The last blocks overlap the ones before them.
+                    let (i, j) = (bottom - LINE, right - LINE);
+                    let mut groups = [[_mm512_setzero_si512(); K]; 4];
+                    for g in 0..4 {
+                        let mut r = [_mm512_setzero_si512(); K];
+                        // SAFETY: LINE cells from column j on of the rows below i + LINE lie inside the matrix.
+                        unsafe {
+                            let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i + g * K, 1);
+                            for k in 0..K {
+                                r[k] = _mm512_loadu_si512(from[k].cast());
+                            }
+                        }
+                        passes!($W r $lo $hi);
+                        groups[g] = r;
+                    }
+                    for k in 0..K {
+                        let r = exchange([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
+                        // SAFETY: LINE cells from row i on of columns below j + LINE. Columns start on a line if they are
+                        // streamed.
+                        unsafe {
+                            let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * F::CELL), j + k, K);
+                            for (to, r) in to.into_iter().zip(r) {
+                                F::put(to.cast_mut(), r, i % LINE == 0, m.scaling);
+                            }
+                        }
+                    }
+                });
+            }
+        };
+    }
+
+    blocks!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
+    blocks!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
+    blocks!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
+    blocks!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
 /// Transposes of whole lines of the source and half lines of the destination, for matrices of fewer rows than a line
@@ -244,24 +267,25 @@ mod halves {
                         let mut groups = [[_mm512_setzero_si512(); K]; 2];
                         for g in 0..2 {
                             let mut r = [_mm512_setzero_si512(); K];
-                            for k in 0..K {
-                                // SAFETY: LINE cells from column j on of a row below i + ROWS lie inside the matrix.
-                                r[k] = unsafe {
-                                    _mm512_loadu_si512(
-                                        m.src.offset(m.src_rows.at(i + g * K + k)).add(j * CELL).cast(),
-                                    )
-                                };
+                            // SAFETY: LINE cells from column j on of the rows below i + ROWS lie inside the matrix.
+                            unsafe {
+                                let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i + g * K, 1);
+                                for k in 0..K {
+                                    r[k] = _mm512_loadu_si512(from[k].cast());
+                                }
                             }
                             passes!($W r $lo $hi);
                             groups[g] = r;
                         }
                         for k in 0..K {
-                            for (l, r) in exchange(groups[0][k], groups[1][k]).into_iter().enumerate() {
-                                // SAFETY: ROWS cells from row i on of columns below j + LINE.
-                                unsafe {
-                                    let to = |l: usize| m.dst.offset(m.dst_rows.at(j + l * K + k)).add(i * CELL);
-                                    _mm256_storeu_si256(to(2 * l).cast(), _mm512_castsi512_si256(r));
-                                    _mm256_storeu_si256(to(2 * l + 1).cast(), _mm512_extracti64x4_epi64::<1>(r));
+                            let pairs = exchange(groups[0][k], groups[1][k]);
+                            // SAFETY: ROWS cells from row i on of columns below j + LINE.
+                            unsafe {
+                                let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * CELL), j + k, K);
+                                for (to, pair) in to.chunks_exact(2).zip(pairs) {
+                                    let [low, high] = [to[0], to[1]].map(|to| to.cast_mut().cast());
+                                    _mm256_storeu_si256(low, _mm512_castsi512_si256(pair));
+                                    _mm256_storeu_si256(high, _mm512_extracti64x4_epi64::<1>(pair));
                                 }
                             }
                         }
@@ -280,7 +304,7 @@ mod halves {
     half_lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
-lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
-lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
-lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
-lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
+lines!(u8);
+lines!(u16);
+lines!(u32);
+lines!(u64);
