@@ -15,7 +15,7 @@ const BLOCK: usize = Reduce::BLOCK;
 pub(super) const MOST_BLOCKS: usize = 64;
 
 /// Blocks between the one that is joined and the one that memory is asked for meanwhile: it takes that long to answer.
-const BLOCKS_AHEAD: usize = 2;
+const BLOCKS_AHEAD: usize = 4;
 
 /// Blocks whose lanes are joined at a time.
 const FOUR: usize = 4;
