@@ -10,6 +10,7 @@ columns have a `-`. Tensors are float, N x C x H x W = 16 x 256 x 64 x 64, 64 Mi
 import argparse
 import ctypes as c
 import os
+import random
 import statistics
 import time
 
@@ -141,8 +142,10 @@ def main():
         else:
             del calls["torch"]
         times = {who: [] for who in calls}
+        order = random.Random(name)
         for turn in range(options.rounds + 1):
-            for who, call in calls.items():
+            # In another order each time, or one would always come after the copy, and another after the slowest.
+            for who, call in order.sample(sorted(calls.items()), len(calls)):
                 # Nobody pays for what the one before left to be written, or gains by what it left in the caches.
                 others.max()
                 start = time.perf_counter()

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use self::sequence::{Blocks, Loader, ROW_BYTES, Steps};
-use self::tree::{GROUP, Kernels, Lanes, MOST_QUADS, QUAD_ELEMENTS, Subtrees};
+use self::tree::{GROUP, Kernels, Lanes, MOST_BLOCKS, Subtrees};
 use super::strided::copy_strided;
 use super::{Machine, row, threads};
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
@@ -319,11 +319,11 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             return;
         }
         let starts = |j: usize| start.wrapping_offset(j as isize * self.src_step());
-        // Where elements lie side by side from a position on, and how many quads of them make one subtree.
+        // Where elements lie side by side from a position on, and how many blocks of them make one subtree.
         let place = |j: usize, from: usize| {
             let (elements, len) = self.loader.place::<T>(&self.steps, starts(j), from..range.end)?;
-            let most = (len / QUAD_ELEMENTS).min(MOST_QUADS).checked_ilog2()?;
-            let level = ((from - range.start) / QUAD_ELEMENTS).trailing_zeros();
+            let most = (len / Reduce::BLOCK).min(MOST_BLOCKS).checked_ilog2()?;
+            let level = ((from - range.start) / Reduce::BLOCK).trailing_zeros();
             Some((elements, 1 << most.min(level)))
         };
         let mut here = place(0, range.start);
@@ -331,27 +331,21 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             subtrees.clear();
             let mut from = range.start;
             while from < range.end {
-                let quads = here.map_or(1, |(_, quads)| quads);
-                let to = (from + quads * QUAD_ELEMENTS).min(range.end);
+                let count = here.map_or(1, |(_, count)| count);
+                let to = (from + count * Reduce::BLOCK).min(range.end);
                 // Asked for while this one is read: what follows, or the start of the next output.
                 let next = if to < range.end { place(j, to) } else { place(j + 1, range.start) };
-                if let Some((elements, _)) = here {
-                    let soon = next.map_or(elements, |(elements, _)| elements);
-                    // SAFETY: elements that the caller promises, a power of two of quads.
-                    let joined = unsafe { (self.kernels.quads)(elements, quads, soon) };
-                    subtrees.push(&[joined], ((to - from) / Reduce::BLOCK) as u64, &self.kernels);
-                } else {
-                    for first in (from..to).step_by(Reduce::BLOCK) {
-                        let block = first..(first + Reduce::BLOCK).min(to);
-                        let count = block.len();
-                        // SAFETY: a block of elements that the caller promises.
-                        let joined = unsafe {
-                            let elements = self.loader.block::<T>(&self.steps, starts(j), block, blocks);
-                            (self.kernels.block)(elements, count)
-                        };
-                        subtrees.push(&[joined], 1, &self.kernels);
+                // SAFETY: elements that the caller promises: a power of two of blocks, or one of any length.
+                let joined = unsafe {
+                    if let Some((elements, _)) = here {
+                        let soon = next.map_or(elements, |(elements, _)| elements);
+                        (self.kernels.blocks)(elements, count, soon)
+                    } else {
+                        let elements = self.loader.block::<T>(&self.steps, starts(j), from..to, blocks);
+                        (self.kernels.block)(elements, to - from)
                     }
-                }
+                };
+                subtrees.push(&[joined], count as u64, &self.kernels);
                 (from, here) = (to, next);
             }
             *value = F::number(subtrees.root(&self.kernels)[0]);

@@ -98,6 +98,10 @@ wide!(u8, |from| _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.ca
     _mm_storeu_si128(to.cast(), _mm512_cvtusepi32_epi8(positive));
 });
 
+/// Bytes between the cells that are written where they were read and those that memory is asked for meanwhile: who reads
+/// and writes the same lines waits for them more often than processors foresee.
+const AHEAD: usize = 4 << 10;
+
 /// As [`Row`](super::row::Row), for these types and AVX-512.
 ///
 /// # Safety
@@ -113,10 +117,15 @@ pub(super) unsafe fn row<S: Wide, D: Wide, const SCALES: bool, const BLENDS: boo
     let alpha = _mm512_set1_ps(scaling.alpha as f32);
     let beta = _mm512_set1_ps(scaling.beta as f32);
     let whole = n - n % LANES;
+    let reads_dst = BLENDS || dst.addr() == src.addr();
     // SAFETY: cells below n. Sixteen are read before they are written, so that in-place runs are right as well.
     unsafe {
         for i in (0..whole).step_by(LANES) {
             let (from, to) = (src.add(i), dst.add(i));
+            if reads_dst {
+                // A hint, whatever the address.
+                _mm_prefetch::<_MM_HINT_T0>(to.cast::<i8>().wrapping_add(AHEAD));
+            }
             let mut x = S::load(from);
             if SCALES {
                 x = _mm512_mul_ps(alpha, x);

@@ -1,5 +1,8 @@
 //! The tree of a reduction, compiled: blocks of consecutive elements, and rows of one element of several outputs.
 
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+
 use super::sequence::prefetch;
 use crate::backend::cpu::Isa;
 use crate::backend::function::{Fold, Real};
@@ -8,18 +11,20 @@ use crate::ops::Reduce;
 const LANES: usize = Reduce::LANES;
 const BLOCK: usize = Reduce::BLOCK;
 
-/// Blocks joined at a time where elements lie side by side: memory is read at as many places, and what the lanes of
-/// one block wait for is hidden by those of the others.
-const QUAD: usize = 4;
+/// Blocks joined in one call at most: between two calls nothing is read.
+pub(super) const MOST_BLOCKS: usize = 64;
 
-/// Elements of as many blocks.
-pub(super) const QUAD_ELEMENTS: usize = QUAD * BLOCK;
+/// Blocks between the one that is joined and the one that memory is asked for meanwhile: it takes that long to answer.
+const BLOCKS_AHEAD: usize = 4;
 
-/// Quads joined in one call at most.
-pub(super) const MOST_QUADS: usize = 16;
+/// Blocks whose lanes are joined at a time.
+const FOUR: usize = 4;
 
 /// Rows joined to a lane at a time, so that the lane itself is read and written that much less often.
 pub(super) const GROUP: usize = 4;
+
+/// The lanes of a block.
+type Block<T, F> = [<F as Fold>::Lane<T>; LANES];
 
 /// The functions of one reduction and computation type `T`, for the instruction set of the machine. They join to what is
 /// fastest to join, `L`: see [`Fold::Lane`].
@@ -30,12 +35,12 @@ pub(super) struct Kernels<T, L> {
     /// # Safety
     /// They are readable.
     pub block: unsafe fn(elements: *const T, count: usize) -> L,
-    /// The subtree of `count` times [`QUAD_ELEMENTS`] consecutive elements, a power of two up to [`MOST_QUADS`]. Meanwhile
-    /// asks for as many elements as are read soon after them, the last ones at `next`, any address.
+    /// The subtree of `count` blocks of consecutive elements, a power of two up to [`MOST_BLOCKS`]. Meanwhile asks for
+    /// what is read soon after them, at `next`, any address.
     ///
     /// # Safety
     /// The elements are readable.
-    pub quads: unsafe fn(elements: *const T, count: usize, next: *const T) -> L,
+    pub blocks: unsafe fn(elements: *const T, count: usize, next: *const T) -> L,
     /// `lanes[j] = add(lanes[j], row[j])` for each of the rows in turn. Meanwhile asks for the rows at `soon`, any
     /// addresses.
     ///
@@ -71,7 +76,7 @@ macro_rules! compiled_for {
             pub(super) fn kernels<T: Real, F: Fold>() -> Kernels<T, F::Lane<T>> {
                 Kernels {
                     block: block::<T, F>,
-                    quads: quads::<T, F>,
+                    blocks: blocks::<T, F>,
                     add_rows: add_rows::<T, F>,
                     join_rows: join_rows::<T, F>,
                 }
@@ -81,75 +86,84 @@ macro_rules! compiled_for {
             /// As for [`Kernels::block`].
             $(#[target_feature(enable = $features)])?
             unsafe fn block<T: Real, F: Fold>(elements: *const T, count: usize) -> F::Lane<T> {
-                let mut lanes = [F::lane(F::identity::<T>()); LANES];
+                let mut lanes = [[F::lane(F::identity::<T>()); LANES]];
                 // SAFETY: handed on.
                 unsafe {
-                    block_lanes::<T, F>(&mut lanes, elements, count);
-                    halves::<T, F>(&lanes)
+                    block_lanes::<T, F>(&mut lanes[0], elements, count);
+                    join_lanes::<T, F, 1>(&mut lanes);
                 }
+                lanes[0][0]
             }
 
             /// # Safety
-            /// As for [`Kernels::quads`].
+            /// As for [`Kernels::blocks`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn quads<T: Real, F: Fold>(elements: *const T, count: usize, next: *const T) -> F::Lane<T> {
-                let identity = F::lane(F::identity::<T>());
-                let mut joined = [identity; MOST_QUADS];
-                for (k, joined) in joined.iter_mut().enumerate().take(count) {
-                    let mut lanes = [[identity; LANES]; QUAD];
-                    // SAFETY: a quad of those that the caller promises.
-                    unsafe {
-                        let quad = elements.add(k * QUAD_ELEMENTS);
-                        let soon = if k + 1 < count { quad.add(QUAD_ELEMENTS) } else { next };
-                        quad_lanes::<T, F>(&mut lanes, quad, soon);
-                        let [a, b, c, d] = lanes.each_ref().map(|lanes| halves::<T, F>(lanes));
-                        *joined = F::unite::<T>(F::unite::<T>(a, b), F::unite::<T>(c, d));
-                    }
+            unsafe fn blocks<T: Real, F: Fold>(elements: *const T, count: usize, next: *const T) -> F::Lane<T> {
+                let mut room = MaybeUninit::<[Block<T, F>; MOST_BLOCKS]>::uninit();
+                let first = room.as_mut_ptr().cast::<Block<T, F>>();
+                // SAFETY: the blocks that the caller promises, for whose lanes there is room.
+                let blocks = unsafe {
+                    blocks_lanes::<T, F>(first, elements, count, next);
+                    std::slice::from_raw_parts_mut(first, count)
+                };
+                let (fours, others) = blocks.as_chunks_mut();
+                // SAFETY: the instructions are those of this function.
+                unsafe {
+                    fours.iter_mut().for_each(|four| join_lanes::<T, F, FOUR>(four));
+                    others.iter_mut().for_each(|block| join_lanes::<T, F, 1>(std::array::from_mut(block)));
                 }
-                let mut width = 1;
-                while width < count {
-                    for k in (0..count).step_by(2 * width) {
-                        joined[k] = F::unite::<T>(joined[k], joined[k + width]);
-                    }
-                    width *= 2;
-                }
-                joined[0]
+                super::join_blocks::<T, F>(blocks)
             }
 
-            // Apart from each other, or the halves decide how the lanes are divided into vectors.
+            // Apart from each other, or how lanes are joined decides how they are divided into vectors.
 
             /// # Safety
             /// As for [`Kernels::block`].
             $(#[target_feature(enable = $features)])?
             #[inline(never)]
-            unsafe fn block_lanes<T: Real, F: Fold>(
-                lanes: &mut [F::Lane<T>; LANES],
-                elements: *const T,
-                count: usize,
-            ) {
+            unsafe fn block_lanes<T: Real, F: Fold>(lanes: &mut Block<T, F>, elements: *const T, count: usize) {
                 // SAFETY: handed on.
                 unsafe { super::block_lanes::<T, F>(lanes, elements, count) }
             }
 
             /// # Safety
-            /// Of a quad, as for [`Kernels::quads`].
+            /// As for [`Kernels::blocks`]; the lanes of so many blocks are writable.
             $(#[target_feature(enable = $features)])?
             #[inline(never)]
-            unsafe fn quad_lanes<T: Real, F: Fold>(
-                lanes: &mut [[F::Lane<T>; LANES]; QUAD],
+            unsafe fn blocks_lanes<T: Real, F: Fold>(
+                lanes: *mut Block<T, F>,
                 elements: *const T,
+                count: usize,
                 next: *const T,
             ) {
                 // SAFETY: handed on.
-                unsafe { super::quad_lanes::<T, F>(lanes, elements, next) }
+                unsafe { super::blocks_lanes::<T, F>(lanes, elements, count, next) }
+            }
+
+            /// Joins the lanes of each block to its first.
+            ///
+            /// # Safety
+            /// None but the instructions.
+            $(#[target_feature(enable = $features)])?
+            unsafe fn join_lanes<T: Real, F: Fold, const N: usize>(blocks: &mut [Block<T, F>; N]) {
+                // SAFETY: the same instructions.
+                unsafe {
+                    join_half::<T, F, N, 16>(blocks);
+                    join_half::<T, F, N, 8>(blocks);
+                    join_half::<T, F, N, 4>(blocks);
+                    join_half::<T, F, N, 2>(blocks);
+                    join_half::<T, F, N, 1>(blocks);
+                }
             }
 
             /// # Safety
             /// None but the instructions.
             $(#[target_feature(enable = $features)])?
             #[inline(never)]
-            unsafe fn halves<T: Real, F: Fold>(lanes: &[F::Lane<T>; LANES]) -> F::Lane<T> {
-                super::halves::<T, F>(lanes)
+            unsafe fn join_half<T: Real, F: Fold, const N: usize, const WIDTH: usize>(
+                blocks: &mut [Block<T, F>; N],
+            ) {
+                super::join_half::<T, F, N, WIDTH>(blocks);
             }
 
             /// # Safety
@@ -184,7 +198,7 @@ compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 /// # Safety
 /// As for [`Kernels::block`].
 #[inline(always)]
-unsafe fn block_lanes<T: Real, F: Fold>(lanes: &mut [F::Lane<T>; LANES], elements: *const T, count: usize) {
+unsafe fn block_lanes<T: Real, F: Fold>(lanes: &mut Block<T, F>, elements: *const T, count: usize) {
     // Indexed by constants only, so that it stays in registers.
     let mut joined = *lanes;
     let whole = count / LANES;
@@ -203,40 +217,59 @@ unsafe fn block_lanes<T: Real, F: Fold>(lanes: &mut [F::Lane<T>; LANES], element
 }
 
 /// # Safety
-/// Of a quad, as for [`Kernels::quads`].
+/// As for [`Kernels::blocks`]; the lanes of so many blocks are writable.
 #[inline(always)]
-unsafe fn quad_lanes<T: Real, F: Fold>(
-    lanes: &mut [[F::Lane<T>; LANES]; QUAD],
+unsafe fn blocks_lanes<T: Real, F: Fold>(
+    lanes: *mut Block<T, F>,
     elements: *const T,
+    count: usize,
     next: *const T,
 ) {
-    let mut joined = *lanes;
-    for i in 0..BLOCK / LANES {
-        for (k, joined) in joined.iter_mut().enumerate() {
-            let at = k * BLOCK + i * LANES;
-            prefetch(next.wrapping_add(at).cast(), LANES * size_of::<T>());
-            // SAFETY: inside one of the blocks.
-            let row = unsafe { elements.add(at).cast::<[T; LANES]>().read_unaligned() };
+    let ahead = BLOCKS_AHEAD.min(count);
+    for k in 0..count {
+        let block = elements.wrapping_add(k * BLOCK);
+        let soon = match count - k {
+            left if left > ahead => block.wrapping_add(ahead * BLOCK),
+            left => next.wrapping_add((ahead - left) * BLOCK),
+        };
+        let mut joined = [F::lane(F::identity::<T>()); LANES];
+        // Were the length known, short loops would be laid out whole, and every instruction would read one place of many
+        // blocks: the processor foresees what an instruction reads from what it read before.
+        for i in (0..black_box(BLOCK)).step_by(LANES) {
+            prefetch(soon.wrapping_add(i).cast(), LANES * size_of::<T>());
+            // SAFETY: inside the block.
+            let row = unsafe { block.add(i).cast::<[T; LANES]>().read_unaligned() };
             for j in 0..LANES {
                 joined[j] = F::add(joined[j], row[j]);
             }
         }
+        // SAFETY: the place of this block's lanes.
+        unsafe { lanes.add(k).write(joined) };
     }
-    *lanes = joined;
 }
 
-/// Joins the lanes of a block.
+/// Joins the lanes from `WIDTH` to twice that to the first ones, in each block.
 #[inline(always)]
-fn halves<T: Real, F: Fold>(lanes: &[F::Lane<T>; LANES]) -> F::Lane<T> {
-    let mut lanes = *lanes;
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        for j in 0..width {
-            lanes[j] = F::unite::<T>(lanes[j], lanes[j + width]);
+fn join_half<T: Real, F: Fold, const N: usize, const WIDTH: usize>(blocks: &mut [Block<T, F>; N]) {
+    const { assert!(2 * WIDTH <= LANES) };
+    for lanes in blocks {
+        for j in 0..WIDTH {
+            lanes[j] = F::unite::<T>(lanes[j], lanes[j + WIDTH]);
         }
     }
-    lanes[0]
+}
+
+/// Joins blocks, each of which is its first lane: a power of two of them.
+#[inline(always)]
+fn join_blocks<T: Real, F: Fold>(blocks: &mut [Block<T, F>]) -> F::Lane<T> {
+    let mut width = 1;
+    while width < blocks.len() {
+        for k in (0..blocks.len()).step_by(2 * width) {
+            blocks[k][0] = F::unite::<T>(blocks[k][0], blocks[k + width][0]);
+        }
+        width *= 2;
+    }
+    blocks[0][0]
 }
 
 /// Numbers of a row at a time: a few vectors.
