@@ -79,6 +79,27 @@ impl Rows for &[isize] {
     }
 }
 
+/// Rows of a source that comes later and is to be fetched: they are too short for the processor to see that they are
+/// streams.
+#[derive(Clone, Copy)]
+pub(super) struct Next<S> {
+    pub src: *const u8,
+    /// Where the rows start.
+    pub rows: S,
+    /// Which of them.
+    pub first: usize,
+    pub end: usize,
+    /// Bytes of a row.
+    pub bytes: usize,
+}
+
+impl<S: Rows> Next<S> {
+    /// Nothing.
+    pub fn none(rows: S) -> Self {
+        Next { src: std::ptr::null(), rows, first: 0, end: 0, bytes: 0 }
+    }
+}
+
 /// Cells to transpose: row `i` of the source is column `i` of the destination.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<D, S> {
@@ -92,9 +113,8 @@ pub(super) struct Matrix<D, S> {
     pub dst_rows: D,
     /// Where the rows of the source start.
     pub src_rows: S,
-    /// The source of the matrix that comes after this one and is to be fetched meanwhile. Its rows are too short for
-    /// the processor to see that they are streams.
-    pub next: Option<*const u8>,
+    /// What is to be fetched meanwhile.
+    pub next: Next<S>,
     /// In which order the blocks are visited.
     pub order: Order,
     /// What to multiply with on the way, if the transpose converts.
@@ -102,7 +122,7 @@ pub(super) struct Matrix<D, S> {
 }
 
 impl<D: Rows, S: Rows> Matrix<D, S> {
-    /// Some of the rows and columns; the cells are those of destination and source, in bytes.
+    /// Some of the rows and columns; the cells are those of destination and source, in bytes. They fetch nothing.
     ///
     /// # Safety
     /// There are these rows and columns.
@@ -124,7 +144,7 @@ impl<D: Rows, S: Rows> Matrix<D, S> {
             columns: columns.len(),
             dst_rows,
             src_rows,
-            next: self.next.map(|next| next.wrapping_offset(down + left)),
+            next: Next::none(src_rows),
             ..self
         }
     }

@@ -13,7 +13,7 @@ use super::grid::{Grid, Tile};
 use super::output::{self, Output};
 use super::shape::{Loop, Shape};
 use super::stream::{LINE, to_line};
-use super::tile::{self, Even, Matrix, Order, Rows, Store};
+use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
 use crate::backend::Operands;
 use crate::error::Result;
 use crate::layout::MAX_AXES;
@@ -23,6 +23,9 @@ const SHORT: usize = 4;
 
 /// The longest run of a tile, in cells.
 const MAX_RUN: usize = 1024;
+
+/// Pages that the first level of address translation holds, at least.
+const NEAR_PAGES: usize = 64;
 
 /// Rows this far apart start in the same set of the first-level cache.
 const PAGE: usize = 4096;
@@ -183,7 +186,7 @@ impl Tiling {
                 return tiling;
             }
         } else if streams && shape.is_move() {
-            let tiling = Tiling::of(shape, units, [2048, 64], Path::Direct(Store::Streamed));
+            let tiling = Tiling::of(shape, units, [512, 256], Path::Direct(Store::Streamed));
             if tiling.writes_whole_lines(shape, operands) {
                 return tiling;
             }
@@ -301,9 +304,21 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             columns,
             dst_rows: self.dst_rows,
             src_rows: self.src_rows,
-            next: None,
+            next: Next::none(self.src_rows),
             order: Order::AlongSrc,
             scaling: self.shape.transform.scaling,
+        }
+    }
+
+    /// These rows and columns of the tile that comes after this one, to be fetched.
+    fn next(&self, tile: &Tile<2>, rows: Range<usize>, columns: &Range<usize>) -> Next<R> {
+        let cell = self.shape.src_cell;
+        Next {
+            src: tile.next.wrapping_add(columns.start * cell),
+            rows: self.src_rows,
+            first: rows.start,
+            end: rows.end,
+            bytes: columns.len() * cell,
         }
     }
 
@@ -333,7 +348,9 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             let dst_line = |i: usize| to_line(tile.dst.wrapping_add(i * cells[0])) / cells[0];
             let src_line = |i: usize| to_line(tile.src.wrapping_add(i * cells[1])) / cells[1];
             let [rows, columns] = self.sides(&tile, [&dst_line, &src_line]);
-            let whole = Matrix { next: Some(tile.next), ..self.matrix(&tile, rows.end, columns.end) };
+            let whole = self.matrix(&tile, rows.end, columns.end);
+            let next = self.next(&tile, rows.clone(), &columns);
+            let order = if columns.len() <= NEAR_PAGES { Order::AlongSrc } else { Order::AlongDst };
             let first_line = (rows.start + dst_line(rows.start)).min(rows.end);
             // SAFETY: as above; a tile is shifted by as much as the next one starts later, and its lines start at
             // `first_line`.
@@ -341,7 +358,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                 if first_line > rows.start {
                     write(whole.part(rows.start..first_line, columns.clone(), cells));
                 }
-                stream(whole.part(first_line..rows.end, columns, cells));
+                stream(Matrix { next, order, ..whole.part(first_line..rows.end, columns, cells) });
             }
         })
     }
@@ -389,6 +406,13 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                     let in_line =
                         if joined { 0 } else { (LINE / src_cell - src_line(start)) % (LINE / src_cell) };
                     let next = if end == columns.end || in_line >= strip { end } else { end - in_line };
+                    // The strips share what is to be fetched.
+                    let share = |column: usize| rows * (column - columns.start) / columns.len();
+                    let ahead = if output.streams() {
+                        self.next(&tile, share(first)..share(next), &columns)
+                    } else {
+                        Next::none(src_rows)
+                    };
                     let whole = Matrix {
                         dst: buffer.wrapping_offset(-(pitch as isize * start as isize)),
                         src: tile.src,
@@ -396,13 +420,16 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                         columns: end,
                         dst_rows: Even(pitch as isize),
                         src_rows,
-                        next: output.streams().then_some(tile.next),
+                        next: Next::none(src_rows),
                         order: Order::AlongDst,
                         scaling: shape.transform.scaling,
                     };
                     // SAFETY: every cell of the tile belongs to the nest, and its cells fit the buffer.
                     unsafe {
-                        transpose(whole.part(0..rows, start..end, [cell, src_cell]));
+                        transpose(Matrix {
+                            next: ahead,
+                            ..whole.part(0..rows, start..end, [cell, src_cell])
+                        });
                         while first < next {
                             let (to, from) =
                                 (tile.dst.offset(row(first)), buffer.add((first - start) * pitch));

@@ -1,10 +1,10 @@
 //! Transposes of whole cache lines of either operand, with AVX-512: each is read once and written once, whatever else
-//! shares their cache sets. Lines of narrow types may be converted between the two.
+//! shares their cache sets. Lines of narrow types may be converted between the two. Blocks of bytes are in `bytes.rs`.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::{Isa, Matrix, Order, Rows, Transpose};
+use super::{Ahead, Isa, Matrix, Order, Rows, Transpose, bytes};
 use crate::backend::cpu::wide::Wide;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{convert as convert_cell, scale};
@@ -58,7 +58,7 @@ macro_rules! moved {
     };
 }
 
-moved!(u16 u32 u64);
+moved!(u8 u16 u32 u64);
 
 /// Cells of type `S` converted to `D`, `SCALES`: times alpha.
 struct Converted<S, D, const SCALES: bool>(PhantomData<(S, D)>);
@@ -131,7 +131,7 @@ pub(in super::super) fn convert<D: Rows, S: Rows>(
 /// Lane `g` of the results is from register `g`: lane `l` of each for result `l`.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     const EVEN: i32 = 0b10_00_10_00;
     const ODD: i32 = 0b11_01_11_01;
     let (ab_even, ab_odd) = (_mm512_shuffle_i32x4::<EVEN>(a, b), _mm512_shuffle_i32x4::<ODD>(a, b));
@@ -144,15 +144,14 @@ fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Defines one transpose: of `K` lines at a time, whose lanes become K x K cells, and of the lanes of four such groups.
+/// Defines one transpose of whole lines, block by block, by the function in `$block`.
 macro_rules! lines {
-    ($W:ident, $lo:ident, $hi:ident) => {
+    ($W:ident, $block:ident) => {
         /// # Safety
         /// As for [`Transpose`].
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         pub(super) unsafe fn $W<F: Finish, D: Rows, S: Rows>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
-            const K: usize = 16 / CELL;
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
             if m.rows < LINE || m.columns < LINE {
@@ -174,15 +173,40 @@ macro_rules! lines {
                 // SAFETY: as above.
                 unsafe { F::narrow(part(0..rows, columns..m.columns)) };
             }
-            let m = part(0..rows, 0..columns);
-            for_each_block!(m, |top, bottom, left, right| {
-                // The last blocks overlap the ones before them.
-                let (i, j) = (bottom - LINE, right - LINE);
+            let m = Matrix { next: m.next, ..part(0..rows, 0..columns) };
+            for_each_block!(m, |top, bottom, left, right, ahead| {
+                // SAFETY: the last blocks overlap the ones before them.
+                unsafe { $block::$W::<F, D, S>(&m, bottom - LINE, right - LINE, &mut ahead) }
+            });
+        }
+    };
+}
+
+/// Blocks of as many groups of `K` lines as a register has lanes: each group is made K x K cells per lane, and the lanes
+/// of all are exchanged.
+mod block {
+    use super::*;
+
+    macro_rules! block {
+        ($W:ident, $lo:ident, $hi:ident) => {
+            /// # Safety
+            /// As for [`Transpose`], for LINE rows from `i` on and LINE columns from `j` on.
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            pub(super) unsafe fn $W<F: Finish, D: Rows, S: Rows>(
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+                ahead: &mut Ahead<S>,
+            ) {
+                const CELL: usize = size_of::<$W>();
+                const K: usize = 16 / CELL;
+                const LINE: usize = 64 / CELL;
                 let mut groups = [[_mm512_setzero_si512(); K]; 4];
                 for g in 0..4 {
                     let mut r = [_mm512_setzero_si512(); K];
                     for k in 0..K {
-                        // SAFETY: LINE cells from column j on of a row below i + LINE lie inside the matrix.
+                        // SAFETY: LINE cells of a row of the block.
                         r[k] = unsafe {
                             _mm512_loadu_si512(m.src.offset(m.src_rows.at(i + g * K + k)).add(j * CELL).cast())
                         };
@@ -191,19 +215,23 @@ macro_rules! lines {
                     groups[g] = r;
                 }
                 for k in 0..K {
+                    ahead.fetch(4);
                     let r = exchange([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
                     for l in 0..4 {
-                        // SAFETY: LINE cells from row i on of a column below j + LINE. Columns start on a line if they
-                        // are streamed.
+                        // SAFETY: LINE cells of a column of the block. Columns start on a line if they are streamed.
                         unsafe {
                             let to = m.dst.offset(m.dst_rows.at(j + l * K + k)).add(i * F::CELL);
                             F::put(to, r[l], i % LINE == 0, m.scaling);
                         }
                     }
                 }
-            });
-        }
-    };
+            }
+        };
+    }
+
+    block!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
+    block!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
+    block!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
 /// Transposes of whole lines of the source and half lines of the destination, for matrices of fewer rows than a line
@@ -237,7 +265,8 @@ mod halves {
                     // SAFETY: handed on.
                     return unsafe { avx512::$W::<D, S, STREAM>(m) };
                 }
-                for_each_block!(m, |top, bottom, left, right| {
+                for_each_block!(m, |top, bottom, left, right, ahead| {
+                    ahead.fetch(bottom - top);
                     let j = right - LINE;
                     let mut i = top;
                     loop {
@@ -275,12 +304,13 @@ mod halves {
         };
     }
 
+    half_lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
     half_lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
     half_lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
     half_lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
-lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
-lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
-lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
-lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
+lines!(u8, bytes);
+lines!(u16, block);
+lines!(u32, block);
+lines!(u64, block);
