@@ -12,6 +12,7 @@
 //!  grid.rs     the loops around a kernel                  threads.rs  isa.rs  machine.rs
 //! ```
 
+mod affinity;
 mod block;
 pub(super) mod copy;
 pub(super) mod fill;

@@ -7,6 +7,9 @@
 //! - Workers never run the host program's signal handlers, and never end.
 //! - Waking a thread that sleeps can cost more than a call. Calls come in rows, so who waits watches for a moment first,
 //!   and only then sleeps.
+//! - Workers keep off the caller's processor, where they would wait for the caller, or the caller for them. Guests of a
+//!   hypervisor would often put them there: they see no difference between a processor that sleeps and one that is
+//!   taken away.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -15,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::affinity::{self, Worker};
 use crate::error::{Error, Result};
 
 /// Threads by default at most: memory bandwidth is exhausted long before.
@@ -66,6 +70,7 @@ pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Resul
         panicked: AtomicBool::new(false),
         done: Mutex::new(tasks == 0),
         all_done: Condvar::new(),
+        processor: affinity::processor(),
     };
     if helpers == 0 || BUSY.get() {
         job.work();
@@ -97,6 +102,8 @@ fn watch(happened: impl Fn() -> bool) -> bool {
             }
             std::hint::spin_loop();
         }
+        // Others may have better use for the processor, first of all who is waited for.
+        std::thread::yield_now();
     }
     false
 }
@@ -117,6 +124,8 @@ struct Job {
     panicked: AtomicBool,
     done: Mutex<bool>,
     all_done: Condvar,
+    /// Where the caller ran when it began.
+    processor: Option<usize>,
 }
 
 impl Job {
@@ -180,6 +189,8 @@ struct Pool {
 struct Queue {
     postings: VecDeque<Posting>,
     sleepers: usize,
+    /// The workers that have begun, in no order.
+    workers: Vec<Worker>,
 }
 
 impl Pool {
@@ -223,18 +234,24 @@ impl Pool {
     }
 
     fn serve(&self) {
+        let me = self.change(|queue| {
+            queue.workers.push(Worker::this_thread());
+            queue.workers.len() - 1
+        });
         loop {
-            self.next_job().work();
+            self.next_job(me).work();
         }
     }
 
     /// Offers the seats of a job.
     fn post(&self, posting: Posting) {
         self.change(|queue| {
-            queue.postings.push_back(posting);
             if queue.sleepers > 0 {
+                // Once woken there they would have to wait for their turn to step aside.
+                queue.workers.iter_mut().for_each(|worker| worker.keep_off(posting.job.processor));
                 self.posted.notify_all();
             }
+            queue.postings.push_back(posting);
         });
     }
 
@@ -243,8 +260,8 @@ impl Pool {
         self.change(|queue| queue.postings.retain(|posting| !Arc::ptr_eq(&posting.job, job)));
     }
 
-    /// Waits for a job with a free seat and takes it.
-    fn next_job(&self) -> Arc<Job> {
+    /// Waits for a job with a free seat and takes it; `me` is the index of the worker.
+    fn next_job(&self, me: usize) -> Arc<Job> {
         loop {
             watch(|| self.waiting.load(Ordering::Relaxed) > 0);
             let taken = self.change(|queue| {
@@ -253,6 +270,9 @@ impl Pool {
                 posting.seats -= 1;
                 if posting.seats == 0 {
                     queue.postings.pop_front();
+                }
+                if job.processor == affinity::processor() {
+                    queue.workers[me].keep_off(job.processor);
                 }
                 Some(job)
             });
