@@ -246,6 +246,10 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F16);
     streamed("transpose", &[(4099, 2080, 1), (2080, 1, 4099)], Scalar::F16, Scalar::F16);
     streamed("transpose", &[(1031, 2056, 1), (2056, 1, 1031)], Scalar::F64, Scalar::F64);
+    // Converted in the registers, as they arrive and as they leave.
+    streamed("transpose", &[(4099, 2080, 1), (2080, 1, 4099)], Scalar::Bf16, Scalar::F32);
+    streamed("transpose", &[(4099, 4160, 1), (4160, 1, 4099)], Scalar::I8, Scalar::F32);
+    streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::U8);
     // Rows of the destination that start at different places of their lines.
     streamed("transpose", &[(2063, 2067, 1), (2067, 1, 2063)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(4101, 4103, 1), (4103, 1, 4101)], Scalar::I8, Scalar::I8);

@@ -189,14 +189,18 @@ pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, store: Store, isa: Isa) -
     with_cell!(cell, W => one_by_one::<W, D, S>)
 }
 
-/// The transpose of a transform that converts on the way, if there is one; it wants whole lines of source cells in
+/// The transpose of a transform that converts on the way, if there is one; it wants whole lines of the narrower cells in
 /// both directions, and is slow where it has none.
-pub(super) fn convert<D: Rows, S: Rows>(transform: &Transform, isa: Isa) -> Option<Transpose<D, S>> {
+pub(super) fn convert<D: Rows, S: Rows>(
+    transform: &Transform,
+    store: Store,
+    isa: Isa,
+) -> Option<Transpose<D, S>> {
     #[cfg(target_arch = "x86_64")]
-    return x86::convert(transform, isa);
+    return x86::convert(transform, store, isa);
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = (transform, isa);
+        let _ = (transform, store, isa);
         None
     }
 }

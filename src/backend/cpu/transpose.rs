@@ -103,9 +103,14 @@ fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Run; 2] {
     runs
 }
 
-/// Whether the runs of a tile have whole lines of source cells.
+/// Bytes of the narrower cells, which are those that are transposed.
+fn narrower(shape: &Shape) -> usize {
+    shape.src_cell.min(shape.dst_cell)
+}
+
+/// Whether the runs of a tile have whole lines of the narrower cells.
 fn has_lines(shape: &Shape, runs: [&Run; 2]) -> bool {
-    runs.iter().all(|run| run.cells() * shape.src_cell >= LINE)
+    runs.iter().all(|run| run.cells() * narrower(shape) >= LINE)
 }
 
 /// Where the cells of a run lie in the other operand, in bytes.
@@ -155,10 +160,8 @@ struct Tiling {
 /// How the cells of a tile reach the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Path {
-    /// From the registers.
+    /// From the registers, converted in them.
     Direct(Store),
-    /// From the registers, converted in them, through the caches.
-    Converted,
     /// Through a buffer whose rows are those of the destination, then converted, and streamed where that pays.
     Buffered,
 }
@@ -179,15 +182,15 @@ impl Tiling {
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let apart = along_dst.src.unsigned_abs().min(along_src.dst.unsigned_abs());
         let streams = output::streams(shape);
+        let is_fast = |t: &Tiling| shape.is_move() || converts && has_lines(shape, [&t.dst, &t.src]);
         if !streams && apart < PAGE - LINE {
-            let path = if shape.is_move() { Path::Direct(Store::Cached) } else { Path::Converted };
-            let tiling = Tiling::of(shape, units, [1024, 1024], path);
-            if shape.is_move() || converts && has_lines(shape, [&tiling.dst, &tiling.src]) {
+            let tiling = Tiling::of(shape, units, [1024, 1024], Path::Direct(Store::Cached));
+            if is_fast(&tiling) {
                 return tiling;
             }
-        } else if streams && shape.is_move() {
+        } else if streams {
             let tiling = Tiling::of(shape, units, [512, 256], Path::Direct(Store::Streamed));
-            if tiling.writes_whole_lines(shape, operands) {
+            if is_fast(&tiling) && tiling.writes_whole_lines(shape, operands) {
                 return tiling;
             }
         }
@@ -237,7 +240,7 @@ fn shifted([before, turns, after]: [usize; 3], to_line: impl Fn(usize) -> usize)
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
-    let converts = tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
+    let converts = tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some();
     let tiling = &Tiling::new(shape, [d, s], &operands, converts);
     let loops = shape.loops();
     // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.
@@ -268,16 +271,11 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn run(&self) -> Result<()> {
-        let (cell, isa) = (self.shape.src_cell, self.machine.isa);
         // SAFETY: handed on.
         unsafe {
             match self.tiling.path {
-                Path::Direct(Store::Cached) => self.cached(tile::transpose(cell, Store::Cached, isa)),
+                Path::Direct(Store::Cached) => self.cached(),
                 Path::Direct(Store::Streamed) => self.streamed(),
-                Path::Converted => match tile::convert(self.shape.transform, isa) {
-                    Some(transpose) => self.cached(transpose),
-                    None => self.buffered(),
-                },
                 Path::Buffered => self.buffered(),
             }
         }
@@ -322,11 +320,22 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         }
     }
 
+    /// What transposes and, if that is asked for, converts. Pre: there is such a transpose.
+    fn direct(&self, store: Store) -> tile::Transpose<R, R> {
+        let (shape, isa) = (self.shape, self.machine.isa);
+        if shape.is_move() {
+            tile::transpose(shape.src_cell, store, isa)
+        } else {
+            tile::convert(shape.transform, store, isa).expect("the tiling asked whether there is one")
+        }
+    }
+
     /// Transposes tiles where they are, inside the caches.
     ///
     /// # Safety
-    /// As for [`run`](fn@run); `transpose` does what the transform asks for.
-    unsafe fn cached(&self, transpose: tile::Transpose<R, R>) -> Result<()> {
+    /// As for [`run`](fn@run).
+    unsafe fn cached(&self) -> Result<()> {
+        let transpose = self.direct(Store::Cached);
         let Tiling { dst, src, .. } = self.tiling;
         self.grid(Along::Dst).run(self.machine, self.shape.bytes(), self.operands, |tile| {
             let (rows, columns) = (tile.extents[1] * dst.whole, tile.extents[0] * src.whole);
@@ -342,8 +351,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     /// As for [`run`](fn@run); the tiling writes whole lines.
     unsafe fn streamed(&self) -> Result<()> {
         let cells = [self.shape.dst_cell, self.shape.src_cell];
-        let [stream, write] = [Store::Streamed, Store::Cached]
-            .map(|store| tile::transpose::<R, R>(self.shape.src_cell, store, self.machine.isa));
+        let [stream, write] = [Store::Streamed, Store::Cached].map(|store| self.direct(store));
         self.grid(Along::Src).run(self.machine, self.shape.bytes(), self.operands, |tile| {
             let dst_line = |i: usize| to_line(tile.dst.wrapping_add(i * cells[0])) / cells[0];
             let src_line = |i: usize| to_line(tile.src.wrapping_add(i * cells[1])) / cells[1];
@@ -376,7 +384,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         let mut cell = src_cell;
         if output.streams()
             && has_lines(shape, [&self.tiling.dst, &self.tiling.src])
-            && let Some(converts) = tile::convert::<Even, R>(shape.transform, machine.isa)
+            && let Some(converts) = tile::convert::<Even, R>(shape.transform, Store::Cached, machine.isa)
         {
             (transpose, output, cell) = (converts, output.of_results(), dst_cell);
         }
@@ -394,7 +402,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             let most = |_: usize| if shifts { LINE / dst_cell - 1 } else { 0 };
             let src_line = |i: usize| to_line(tile.src.wrapping_add(i * src_cell)) / src_cell;
             let [Range { end: rows, .. }, columns] = self.sides(&tile, [&most, &src_line]);
-            let strip = if joined { columns.len() } else { (LINE / src_cell).min(columns.len()) };
+            let strip = if joined { columns.len() } else { (LINE / narrower(shape)).min(columns.len()) };
             let pitch = if joined { rows * cell } else { (rows * cell).next_multiple_of(LINE) + LINE };
             buffers.with(pitch * strip, |buffer| {
                 let mut first = columns.start;

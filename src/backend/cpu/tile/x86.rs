@@ -1,8 +1,8 @@
 //! Transposes in vector registers.
 
 use super::{Isa, Matrix, Next, Order, Rows, Transpose, one_by_one};
-use lines::Moved;
 use std::arch::x86_64::*;
+use through::Moved;
 
 pub(super) fn transpose<D: Rows, S: Rows, const STREAM: bool>(
     cell: usize,
@@ -180,9 +180,10 @@ macro_rules! network {
 mod bytes;
 mod few;
 mod lines;
+mod through;
 
 pub(super) use few::few;
-pub(super) use lines::convert;
+pub(super) use through::convert;
 
 mod sse2 {
     use super::*;

@@ -3,7 +3,8 @@
 
 use std::arch::x86_64::*;
 
-use super::lines::{Finish, exchange};
+use super::lines::exchange;
+use super::through::Through;
 use super::{Ahead, Matrix, Rows};
 use crate::backend::cpu::stage::Stage;
 
@@ -43,7 +44,7 @@ fn transpose([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
 /// As for [`Transpose`](super::Transpose), for 64 rows from `i` on and 64 columns from `j` on.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline]
-pub(super) unsafe fn u8<F: Finish, D: Rows, S: Rows>(
+pub(super) unsafe fn u8<F: Through, D: Rows, S: Rows>(
     m: &Matrix<D, S>,
     i: usize,
     j: usize,
@@ -54,26 +55,24 @@ pub(super) unsafe fn u8<F: Finish, D: Rows, S: Rows>(
     for g in 0..16 {
         // SAFETY: lines of the block; each quarter of the stage has a register for each group of four rows.
         unsafe {
-            let line = |k| _mm512_loadu_si512(m.src.offset(m.src_rows.at(i + 4 * g + k)).add(j).cast());
+            let line = |k| F::get(m.src.offset(m.src_rows.at(i + 4 * g + k)).add(j * F::SRC), m.scaling);
             for (q, joined) in join([line(0), line(1), line(2), line(3)]).into_iter().enumerate() {
                 (&raw mut (*stage)[q][g]).write(joined);
             }
         }
     }
     for q in 0..4 {
-        let mut groups = [[_mm512_setzero_si512(); 4]; 4];
-        for (h, group) in groups.iter_mut().enumerate() {
-            // SAFETY: all of the stage is written.
-            *group = transpose(unsafe { (&raw const (*stage)[q]).cast::<[__m512i; 4]>().add(h).read() });
-        }
+        // SAFETY: all of the stage is written.
+        let group = |h| transpose(unsafe { (&raw const (*stage)[q]).cast::<[__m512i; 4]>().add(h).read() });
+        let [a, b, c, d] = [group(0), group(1), group(2), group(3)];
         for k in 0..4 {
             ahead.fetch(4);
-            let lines = exchange([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
+            let lines = exchange([a[k], b[k], c[k], d[k]]);
             for (l, line) in lines.into_iter().enumerate() {
                 // SAFETY: 64 cells of a column of the block. Columns start on a line if they are streamed.
                 unsafe {
-                    let to = m.dst.offset(m.dst_rows.at(j + 16 * l + 4 * q + k)).add(i * F::CELL);
-                    F::put(to, line, i % LINE == 0, m.scaling);
+                    let to = m.dst.offset(m.dst_rows.at(j + 16 * l + 4 * q + k)).add(i * F::DST);
+                    F::put(to, line, i.is_multiple_of(LINE), m.scaling);
                 }
             }
         }

@@ -1,132 +1,10 @@
 //! Transposes of whole cache lines of either operand, with AVX-512: each is read once and written once, whatever else
-//! shares their cache sets. Lines of narrow types may be converted between the two. Blocks of bytes are in `bytes.rs`.
+//! shares their cache sets. Cells may be converted on the way (`through.rs`). Blocks of bytes are in `bytes.rs`.
 
 use std::arch::x86_64::*;
-use std::marker::PhantomData;
 
-use super::{Ahead, Isa, Matrix, Order, Rows, Transpose, bytes};
-use crate::backend::cpu::wide::Wide;
-use crate::dtype::Scalar;
-use crate::dtype::convert::{convert as convert_cell, scale};
-use crate::ops::{Scaling, Transform};
-
-/// What becomes of a line of source cells on its way to the destination.
-pub(super) trait Finish {
-    /// Bytes of a destination cell.
-    const CELL: usize;
-
-    /// Writes the cells of a line; `starts_line`: to where a line starts.
-    ///
-    /// # Safety
-    /// As many cells are writable there as the line has, and the processor has AVX-512 F, BW, DQ and VL.
-    unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, scaling: Scaling);
-
-    /// Transposes what has no whole line.
-    ///
-    /// # Safety
-    /// As for [`Transpose`].
-    unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>);
-}
-
-/// Cells as wide as `W` as they are, `STREAM`: past the caches.
-pub(super) struct Moved<W, const STREAM: bool>(PhantomData<W>);
-
-/// Implements [`Finish`] for cells that are moved.
-macro_rules! moved {
-    ($($W:ident)*) => {
-        $(impl<const STREAM: bool> Finish for Moved<$W, STREAM> {
-            const CELL: usize = size_of::<$W>();
-
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            #[inline]
-            unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, _: Scaling) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    if STREAM && starts_line {
-                        _mm512_stream_si512(to.cast(), line);
-                    } else {
-                        _mm512_storeu_si512(to.cast(), line);
-                    }
-                }
-            }
-
-            unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>) {
-                // SAFETY: handed on; the processor has AVX-512, or this type would not be used.
-                unsafe { halves::$W::<D, S, STREAM>(m) }
-            }
-        })*
-    };
-}
-
-moved!(u8 u16 u32 u64);
-
-/// Cells of type `S` converted to `D`, `SCALES`: times alpha.
-struct Converted<S, D, const SCALES: bool>(PhantomData<(S, D)>);
-
-impl<S: Wide, D: Wide, const SCALES: bool> Finish for Converted<S, D, SCALES> {
-    const CELL: usize = size_of::<D>();
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    #[inline]
-    unsafe fn put(to: *mut u8, line: __m512i, _: bool, scaling: Scaling) {
-        let from = (&raw const line).cast::<S>();
-        let to = to.cast::<D>();
-        for at in (0..64 / size_of::<S>()).step_by(16) {
-            // SAFETY: sixteen cells of the line, and their places.
-            unsafe {
-                let x = S::load(from.add(at));
-                let x = if SCALES { _mm512_mul_ps(_mm512_set1_ps(scaling.alpha as f32), x) } else { x };
-                D::store(to.add(at), x);
-            }
-        }
-    }
-
-    unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
-        for j in 0..m.columns {
-            for i in 0..m.rows {
-                // SAFETY: a cell of the matrix.
-                unsafe {
-                    let x = m.src.offset(m.src_rows.at(i)).cast::<S>().add(j).read();
-                    let to = m.dst.offset(m.dst_rows.at(j)).cast::<D>().add(i);
-                    to.write(if SCALES { scale(m.scaling.alpha, x) } else { convert_cell(x) });
-                }
-            }
-        }
-    }
-}
-
-/// The transpose that converts on the way, if there is one for these types: no part of the old destination may be
-/// wanted, since the last blocks overlap the ones before them. Whole lines of source cells are fast, others slow.
-pub(in super::super) fn convert<D: Rows, S: Rows>(
-    transform: &Transform,
-    isa: Isa,
-) -> Option<Transpose<D, S>> {
-    let is_move = transform.src == transform.dst && transform.scaling.is_move();
-    if !isa.has_avx512() || is_move || transform.scaling.beta != 0.0 {
-        return None;
-    }
-    macro_rules! pick {
-        ($W:ident, $S:ty, $D:ty) => {
-            if transform.scaling.is_move() {
-                $W::<Converted<$S, $D, false>, D, S>
-            } else {
-                $W::<Converted<$S, $D, true>, D, S>
-            }
-        };
-    }
-    Some(match (transform.src, transform.dst) {
-        (Scalar::F32, Scalar::F32) => pick!(u32, f32, f32),
-        (Scalar::F32, Scalar::F16) => pick!(u32, f32, half::f16),
-        (Scalar::F32, Scalar::Bf16) => pick!(u32, f32, half::bf16),
-        (Scalar::F32, Scalar::I8) => pick!(u32, f32, i8),
-        (Scalar::F32, Scalar::U8) => pick!(u32, f32, u8),
-        (Scalar::F16, Scalar::F32) => pick!(u16, half::f16, f32),
-        (Scalar::Bf16, Scalar::F32) => pick!(u16, half::bf16, f32),
-        (Scalar::I8, Scalar::F32) => pick!(u8, i8, f32),
-        (Scalar::U8, Scalar::F32) => pick!(u8, u8, f32),
-        _ => return None,
-    })
-}
+use super::through::Through;
+use super::{Ahead, Matrix, Order, Rows, bytes};
 
 /// Lane `g` of the results is from register `g`: lane `l` of each for result `l`.
 #[target_feature(enable = "avx512f")]
@@ -148,9 +26,9 @@ pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
 macro_rules! lines {
     ($W:ident, $block:ident) => {
         /// # Safety
-        /// As for [`Transpose`].
+        /// As for [`Transpose`](super::Transpose).
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        pub(super) unsafe fn $W<F: Finish, D: Rows, S: Rows>(m: Matrix<D, S>) {
+        pub(super) unsafe fn $W<F: Through, D: Rows, S: Rows>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
@@ -163,7 +41,7 @@ macro_rules! lines {
             let (rows, columns) = (whole(m.rows), whole(m.columns));
             let part = |rows, columns| {
                 // SAFETY: only called with rows and columns of the matrix.
-                unsafe { m.part(rows, columns, [F::CELL, CELL]) }
+                unsafe { m.part(rows, columns, [F::DST, F::SRC]) }
             };
             if rows < m.rows {
                 // SAFETY: handed on, as below.
@@ -193,7 +71,7 @@ mod block {
             /// As for [`Transpose`], for LINE rows from `i` on and LINE columns from `j` on.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            pub(super) unsafe fn $W<F: Finish, D: Rows, S: Rows>(
+            pub(super) unsafe fn $W<F: Through, D: Rows, S: Rows>(
                 m: &Matrix<D, S>,
                 i: usize,
                 j: usize,
@@ -208,7 +86,8 @@ mod block {
                     for k in 0..K {
                         // SAFETY: LINE cells of a row of the block.
                         r[k] = unsafe {
-                            _mm512_loadu_si512(m.src.offset(m.src_rows.at(i + g * K + k)).add(j * CELL).cast())
+                            let from = m.src.offset(m.src_rows.at(i + g * K + k));
+                            F::get(from.add(j * F::SRC), m.scaling)
                         };
                     }
                     passes!($W r $lo $hi);
@@ -220,7 +99,7 @@ mod block {
                     for l in 0..4 {
                         // SAFETY: LINE cells of a column of the block. Columns start on a line if they are streamed.
                         unsafe {
-                            let to = m.dst.offset(m.dst_rows.at(j + l * K + k)).add(i * F::CELL);
+                            let to = m.dst.offset(m.dst_rows.at(j + l * K + k)).add(i * F::DST);
                             F::put(to, r[l], i % LINE == 0, m.scaling);
                         }
                     }
@@ -236,7 +115,7 @@ mod block {
 
 /// Transposes of whole lines of the source and half lines of the destination, for matrices of fewer rows than a line
 /// has cells.
-mod halves {
+pub(super) mod halves {
     use super::super::avx512;
     use super::*;
 
@@ -254,7 +133,7 @@ mod halves {
     macro_rules! half_lines {
         ($W:ident, $lo:ident, $hi:ident) => {
             /// # Safety
-            /// As for [`Transpose`].
+            /// As for [`Transpose`](super::super::Transpose).
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             pub(in super::super) unsafe fn $W<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
                 const CELL: usize = size_of::<$W>();
