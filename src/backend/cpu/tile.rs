@@ -34,6 +34,9 @@ pub(super) trait Rows: Copy {
     /// # Safety
     /// There are `i` rows.
     unsafe fn skip(self, i: usize) -> (isize, Self);
+
+    /// How far rows are apart, if that is known to be the same for all.
+    fn distance(self) -> Option<isize>;
 }
 
 /// Rows at one distance: those of a plain matrix or of a buffer.
@@ -57,6 +60,11 @@ impl Rows for Even {
     unsafe fn skip(self, i: usize) -> (isize, Self) {
         (i as isize * self.0, self)
     }
+
+    #[inline(always)]
+    fn distance(self) -> Option<isize> {
+        Some(self.0)
+    }
 }
 
 impl Rows for &[isize] {
@@ -76,6 +84,11 @@ impl Rows for &[isize] {
     unsafe fn skip(self, i: usize) -> (isize, Self) {
         // SAFETY: the caller's promise.
         (0, unsafe { self.get_unchecked(i..) })
+    }
+
+    #[inline(always)]
+    fn distance(self) -> Option<isize> {
+        None
     }
 }
 

@@ -218,13 +218,26 @@ impl Tiling {
     fn writes_whole_lines(&self, shape: &Shape, operands: &Operands) -> bool {
         let loops = shape.loops();
         let is_whole = |bytes: isize| bytes.unsigned_abs().is_multiple_of(LINE);
+        let others = |runs: &[&Run]| {
+            (0..loops.len()).filter(|&i| !runs.iter().any(|r| r.contains(i))).all(|i| is_whole(loops[i].dst))
+        };
+        let ahead = to_line(operands.dst.wrapping_offset(shape.start[0]));
         let last = loops[self.dst.last()];
         let is_cut = self.dst.turns < last.extent;
-        let ahead = to_line(operands.dst.wrapping_offset(shape.start[0]));
         // Even tiles are shifted to where lines start.
-        (ahead == 0 || self.is_even() && ahead.is_multiple_of(shape.dst_cell))
+        let in_lines = (ahead == 0 || self.is_even() && ahead.is_multiple_of(shape.dst_cell))
             && (!is_cut || is_whole(last.dst * self.dst.turns as isize))
-            && (0..loops.len()).filter(|&i| !self.dst.contains(i)).all(|i| is_whole(loops[i].dst))
+            && others(&[&self.dst]);
+        // Or half lines that follow one another along the source.
+        let half = (self.dst.cells() * shape.dst_cell) as isize;
+        let in_pairs = self.is_even()
+            && ahead == 0
+            && !is_cut
+            && 2 * half == LINE as isize
+            && loops[self.src.last()].dst == half
+            && self.src.turns.is_multiple_of(2)
+            && others(&[&self.dst, &self.src]);
+        in_lines || in_pairs
     }
 }
 

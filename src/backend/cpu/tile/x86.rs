@@ -179,6 +179,7 @@ macro_rules! network {
 
 mod bytes;
 mod few;
+mod halves;
 mod lines;
 mod through;
 

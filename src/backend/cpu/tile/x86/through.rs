@@ -5,8 +5,7 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::super::Store;
-use super::lines::{self, halves};
-use super::{Isa, Matrix, Rows, Transpose};
+use super::{Isa, Matrix, Rows, Transpose, halves, lines};
 use crate::backend::cpu::wide::Wide;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{convert as convert_cell, scale};
@@ -81,7 +80,7 @@ macro_rules! moved {
 
             unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>) {
                 // SAFETY: handed on; the processor has AVX-512, or this type would not be used.
-                unsafe { halves::$W::<D, S, STREAM>(m) }
+                unsafe { halves::$W::transpose::<D, S, STREAM>(m) }
             }
         })*
     };
