@@ -177,9 +177,9 @@ macro_rules! network {
     };
 }
 
-mod bytes;
 mod few;
 mod halves;
+mod joined;
 mod lines;
 mod through;
 

@@ -1,10 +1,11 @@
 //! Transposes of whole cache lines of either operand, with AVX-512: each is read once and written once, whatever else
-//! shares their cache sets. Cells may be converted on the way (`through.rs`). Blocks of bytes are in `bytes.rs`.
+//! shares their cache sets. Cells may be converted on the way (`through.rs`). Blocks of cells of one and two bytes are in
+//! `joined.rs`.
 
 use std::arch::x86_64::*;
 
 use super::through::Through;
-use super::{Ahead, Matrix, Order, Rows, bytes};
+use super::{Ahead, Matrix, Order, Rows, joined};
 
 /// Lane `g` of the results is from register `g`: lane `l` of each for result `l`.
 #[target_feature(enable = "avx512f")]
@@ -108,12 +109,11 @@ mod block {
         };
     }
 
-    block!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
     block!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
     block!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
-lines!(u8, bytes);
-lines!(u16, block);
+lines!(u8, joined);
+lines!(u16, joined);
 lines!(u32, block);
 lines!(u64, block);
