@@ -26,6 +26,8 @@ static inline int untouched(void) { return all_filled(out, sizeof out); }
         CHECK(untouched());                                                                                            \
     } while (0)
 
+#define UNSUPPORTED(call) EXPECT(CUDNN_STATUS_NOT_SUPPORTED, call)
+
 #define INT(n) (out[n].i)
 #define ENUM(type, n) ((type *)(void *)out[n].i)
 

@@ -66,6 +66,31 @@ static void wild_numbers(void) {
     }
 }
 
+/* Equal dimensions that mean different data: the elements of one side hold four channels each, those of the other one. */
+static void different_channels(void) {
+    int8_t x[2 * 8 * 12 * 4] = {0}, y[2 * 8 * 12 * 4];
+    cudnnTensorDescriptor_t elements, vectors, one_element, channels;
+    memset(y, CHECK_FILL, sizeof y);
+    OK(cudnnCreateTensorDescriptor(&elements));
+    OK(cudnnCreateTensorDescriptor(&vectors));
+    OK(cudnnCreateTensorDescriptor(&one_element));
+    OK(cudnnCreateTensorDescriptor(&channels));
+    OK(cudnnSetTensor4dDescriptor(elements, CUDNN_TENSOR_NCHW, CUDNN_DATA_INT8x4, 2, 8, 4, 3));
+    OK(cudnnSetTensor4dDescriptor(vectors, CUDNN_TENSOR_NCHW_VECT_C, CUDNN_DATA_INT8x4, 2, 8, 4, 3));
+    OK(cudnnSetTensor4dDescriptor(one_element, CUDNN_TENSOR_NCHW, CUDNN_DATA_INT8x4, 2, 1, 4, 3));
+    OK(cudnnSetTensor4dDescriptor(channels, CUDNN_TENSOR_NCHW, CUDNN_DATA_INT32, 2, 8, 4, 3));
+    UNSUPPORTED(cudnnAddTensor(handle, &one, elements, x, &zero, vectors, y));
+    UNSUPPORTED(cudnnAddTensor(handle, &one, vectors, x, &zero, elements, y));
+    UNSUPPORTED(cudnnOpTensor(handle, op, &one, vectors, x, &one, elements, x, &zero, vectors, y));
+    UNSUPPORTED(cudnnOpTensor(handle, op, &one, elements, x, &one, vectors, x, &zero, vectors, y));
+    UNSUPPORTED(cudnnOpTensor(handle, op, &one, one_element, x, &one, vectors, x, &zero, channels, y));
+    CHECK(all_filled(y, sizeof y));
+    OK(cudnnDestroyTensorDescriptor(channels));
+    OK(cudnnDestroyTensorDescriptor(one_element));
+    OK(cudnnDestroyTensorDescriptor(vectors));
+    OK(cudnnDestroyTensorDescriptor(elements));
+}
+
 int main(void) {
     OK(cudnnCreate(&handle));
     OK(cudnnCreateTensorDescriptor(&tensor));
@@ -76,6 +101,7 @@ int main(void) {
     OK(cudnnSetOpTensorDescriptor(op, CUDNN_OP_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN));
     with_foreign(foreign);
     null_everywhere();
+    different_channels();
     wild_numbers();
     OK(cudnnDestroyOpTensorDescriptor(op));
     OK(cudnnDestroyTensorDescriptor(other));

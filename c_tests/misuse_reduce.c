@@ -90,6 +90,27 @@ static void lies(void) {
     OK(cudnnDestroyTensorDescriptor(reduced));
 }
 
+/* One element of four channels for many of one or of thirty-two: which of them it stands for is not said. */
+static void different_channels(void) {
+    int8_t x[2 * 32 * 12] = {0}, y[2 * 4 * 12];
+    cudnnTensorDescriptor_t channels, vectors, one_element;
+    memset(y, CHECK_FILL, sizeof y);
+    OK(cudnnCreateTensorDescriptor(&channels));
+    OK(cudnnCreateTensorDescriptor(&vectors));
+    OK(cudnnCreateTensorDescriptor(&one_element));
+    OK(cudnnSetTensor4dDescriptor(channels, CUDNN_TENSOR_NCHW, CUDNN_DATA_INT8, 2, 32, 4, 3));
+    OK(cudnnSetTensor4dDescriptor(vectors, CUDNN_TENSOR_NCHW_VECT_C, CUDNN_DATA_INT8x32, 2, 32, 4, 3));
+    OK(cudnnSetTensor4dDescriptor(one_element, CUDNN_TENSOR_NCHW, CUDNN_DATA_INT8x4, 2, 1, 4, 3));
+    OK(cudnnSetReduceTensorDescriptor(reduce, CUDNN_REDUCE_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN,
+                                      CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_32BIT_INDICES));
+    UNSUPPORTED(cudnnReduceTensor(handle, reduce, NULL, 0, NULL, 0, &one, channels, x, &zero, one_element, y));
+    UNSUPPORTED(cudnnReduceTensor(handle, reduce, NULL, 0, NULL, 0, &one, vectors, x, &zero, one_element, y));
+    CHECK(all_filled(y, sizeof y));
+    OK(cudnnDestroyTensorDescriptor(one_element));
+    OK(cudnnDestroyTensorDescriptor(vectors));
+    OK(cudnnDestroyTensorDescriptor(channels));
+}
+
 int main(void) {
     OK(cudnnCreate(&handle));
     OK(cudnnCreateTensorDescriptor(&tensor));
@@ -103,6 +124,7 @@ int main(void) {
     null_everywhere();
     wild_numbers();
     lies();
+    different_channels();
     OK(cudnnDestroyReduceTensorDescriptor(reduce));
     OK(cudnnDestroyTensorDescriptor(other));
     OK(cudnnDestroyTensorDescriptor(tensor));

@@ -1,12 +1,17 @@
-//! ReduceTensor, AddTensor and SetTensor against sums, indices and bits that the original has left on a GPU.
+//! Tensor arithmetic and transforms against sums, indices and bits that the original has left on a GPU.
 
-use cudnn::backend::{Machine, Operands, run, run_reduce, run_set};
-use cudnn::desc::{Choice, Format, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor};
+use cudnn::backend::{Machine, Operands, run, run_op, run_reduce, run_set};
+use cudnn::desc::{
+    Choice, Format, NanPropagation, OpTensorDescriptor, OpTensorOp, ReduceDescriptor, ReduceIndices,
+    ReduceOp, TensorDescriptor,
+};
 use cudnn::dtype::DataType;
+use cudnn::error::Class;
 use cudnn::mode::Mode;
 use cudnn::ops::add::{self, AddPlan};
 use cudnn::ops::fill::Part;
-use cudnn::ops::{FillPlan, Number, ReducePlan, Scaling};
+use cudnn::ops::op::Factors;
+use cudnn::ops::{FillPlan, Number, OpPlan, ReducePlan, Scaling, TransformPlan};
 
 /// `amplitude * sin(0.7 * i + 0.3) + 0.1 * (i % 5) - 0.2` in float, `i` counted from `first`.
 fn waves(count: usize, amplitude: f32, first: usize) -> Vec<f32> {
@@ -21,9 +26,9 @@ fn lines(start: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Compares sum |v|, sum v*v and sum |v|*(1+i%7) of an output.
-fn assert_sums(case: &str, output: &[f32], want: &str) {
+fn assert_sums<T: Copy + Into<f64>>(case: &str, output: &[T], want: &str) {
     let mut got = [0.0; 3];
-    for (i, v) in output.iter().map(|&v| f64::from(v).abs()).enumerate() {
+    for (i, v) in output.iter().map(|&v| v.into().abs()).enumerate() {
         got[0] += v;
         got[1] += v * v;
         got[2] += v * (1 + i % 7) as f64;
@@ -34,14 +39,18 @@ fn assert_sums(case: &str, output: &[f32], want: &str) {
     }
 }
 
+fn tensor(data_type: DataType, format: Format, dims: &[i64]) -> TensorDescriptor {
+    TensorDescriptor::with_format(data_type, format, 4, dims, Mode::Strict).expect("valid")
+}
+
 fn packed(dims: &[i64]) -> TensorDescriptor {
-    TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, dims, Mode::Strict).expect("valid")
+    tensor(DataType::Float, Format::Nchw, dims)
 }
 
 #[test]
 fn reductions_are_those_of_the_original() {
     let (mut sums, mut indices) = (0, 0);
-    for (case, want) in lines("reduce ") {
+    for (case, want) in lines("reduce ").filter(|(case, _)| !case.ends_with("same shape")) {
         let words: Vec<&str> = case.split(' ').collect();
         let op = ReduceOp::from_code(words[1].parse().expect("an operation")).expect("known");
         let dims: Vec<i64> = words[3].split('x').map(|d| d.parse().expect("an extent")).collect();
@@ -75,12 +84,66 @@ fn reductions_are_those_of_the_original() {
 }
 
 #[test]
+fn a_reduction_to_the_same_shape_is_refused_as_the_original_refuses_it() {
+    let (case, want) = lines("reduce to the same shape").next().expect("recorded");
+    let same = packed(&[2, 3, 4, 5]);
+    let plan = ReducePlan::new(&ReduceDescriptor::default(), &same, &same, Scaling::MOVE, Mode::Strict);
+    let class = plan.expect_err("nothing is reduced").class();
+    assert_eq!((class, want), (Class::BadParam, "2000"), "{case}");
+}
+
+#[test]
+fn operations_on_nhwc_with_a_packed_operand_are_those_of_the_original() {
+    let mut cases = 0;
+    for (case, want) in lines("op ") {
+        let code = case.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("an operation");
+        let op = OpTensorOp::from_code(code).expect("known");
+        let rule = OpTensorDescriptor { op, compute_type: DataType::Float, nan: NanPropagation::Drop };
+        let (c, b) = (tensor(DataType::Float, Format::Nhwc, &[2, 3, 4, 5]), packed(&[2, 1, 4, 5]));
+        let factors = Factors { alpha: [1.5, -0.5], beta: 0.25 };
+        let plan =
+            OpPlan::new(&rule, [&c, &b, &c], factors, false, Mode::Strict).expect("the original does it");
+        let mut first = waves(120, 1.0, 0);
+        if op == OpTensorOp::Sqrt {
+            first = (0..120).map(|i| 0.1 + 0.05 * i as f32).collect();
+        }
+        let (mut second, mut output) = (waves(40, 1.0, 3), waves(120, 0.5, 7));
+        plan.for_each(&mut |problem| {
+            let at = [output.as_mut_ptr(), first.as_mut_ptr(), second.as_mut_ptr()].map(<*mut f32>::cast);
+            // SAFETY: the arrays are as long as the tensors.
+            unsafe { run_op(problem, at, Machine::host()) }
+        })
+        .expect("runs");
+        assert_sums(case, &output, want);
+        cases += 1;
+    }
+    assert_eq!(cases, 6, "recorded cases");
+}
+
+#[test]
+fn a_transform_to_double_in_nhwc_is_that_of_the_original() {
+    let (case, sums) = lines("transform nchw").next().expect("recorded");
+    let (_, first_four) = lines("transform, first four").next().expect("recorded");
+    let dims = [2, 3, 4, 5];
+    let (x, y) = (packed(&dims), tensor(DataType::Double, Format::Nhwc, &dims));
+    let scaling = Scaling { alpha: 1.5, beta: 0.25 };
+    let plan = TransformPlan::new(&x, &y, scaling, Mode::Strict).expect("the original transforms it");
+    let input = waves(120, 1.0, 0);
+    let mut output: Vec<f64> = waves(120, 0.5, 3).into_iter().map(f64::from).collect();
+    let operands = Operands { dst: output.as_mut_ptr().cast(), src: input.as_ptr().cast() };
+    // SAFETY: the arrays are as long as the tensors.
+    plan.for_each(&mut |problem| unsafe { run(problem, operands) }).expect("runs");
+    assert_sums(case, &output, sums);
+    for (got, want) in output.iter().zip(first_four.split(' ')) {
+        let want: f64 = want.parse().expect("a number");
+        assert!((got - want).abs() <= 1e-5 * want.abs(), "{case}: {got} instead of {want}");
+    }
+}
+
+#[test]
 fn a_bias_on_nhwc_is_that_of_the_original() {
     let (case, want) = lines("add bias to nhwc").next().expect("recorded");
-    let tensor = |format, dims: &[i64]| {
-        TensorDescriptor::with_format(DataType::Float, format, 4, dims, Mode::Strict).expect("valid")
-    };
-    let (a, c) = (tensor(Format::Nchw, &[1, 3, 1, 1]), tensor(Format::Nhwc, &[2, 3, 4, 5]));
+    let (a, c) = (packed(&[1, 3, 1, 1]), tensor(DataType::Float, Format::Nhwc, &[2, 3, 4, 5]));
     let scaling = Scaling { alpha: 1.5, beta: 0.25 };
     let Ok(AddPlan::Add(plan)) = add::plan(&a, &c, scaling, Mode::Strict) else {
         panic!("the original adds it")
@@ -95,8 +158,7 @@ fn a_bias_on_nhwc_is_that_of_the_original() {
 #[test]
 fn a_half_set_to_one_and_a_half_has_the_bits_of_the_original() {
     let (_, want) = lines("set half to 1.5").next().expect("recorded");
-    let y = TensorDescriptor::with_format(DataType::Half, Format::Nchw, 4, &[1, 2, 3, 4], Mode::Strict)
-        .expect("valid");
+    let y = tensor(DataType::Half, Format::Nchw, &[1, 2, 3, 4]);
     let plan = FillPlan::set(&y, Number::Real(1.5), Mode::Strict).expect("the original sets it");
     let mut bits = vec![0_u16; 24];
     plan.for_each(&mut |part| match part {

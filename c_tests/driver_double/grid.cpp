@@ -258,10 +258,12 @@ int run_grid(const Grid &what) {
         emu::running.threads[i] = {{i % b.x, i / b.x % b.y, i / b.x / b.y}, i % 32, i / 32};
         parity[i] = false;
     }
-    const uint64_t blocks = uint64_t(g.x) * g.y * g.z;
+    const uint64_t blocks = uint64_t(g.x) * g.y * g.z, sample = sampled_blocks();
+    const bool all = sample == 0 || blocks <= 3 * sample;
     open_memory();
-    for (uint64_t i = 0; i < blocks && outcome == SUCCESS; ++i) {
-        const uint64_t block = backwards ? blocks - 1 - i : i;
+    for (uint64_t i = 0; i < (all ? blocks : 3 * sample) && outcome == SUCCESS; ++i) {
+        const uint64_t at = all || i < sample ? i : i < 2 * sample ? blocks / 2 + i - sample : blocks - 3 * sample + i;
+        const uint64_t block = backwards ? blocks - 1 - at : at;
         emu::running.block_index = {unsigned(block % g.x), unsigned(block / g.x % g.y), unsigned(block / g.x / g.y)};
         run_block();
     }

@@ -22,6 +22,8 @@ unsigned complaints;
 bool shut_down;
 std::map<std::string, unsigned> counts;
 
+unsigned sample;
+
 struct Fault {
     std::string entry;
     unsigned calls_before;
@@ -66,6 +68,11 @@ int enter(const char *entry) {
     return SUCCESS;
 }
 
+unsigned sampled_blocks() {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    return sample;
+}
+
 }  // namespace driver_double
 
 using namespace driver_double;
@@ -86,6 +93,12 @@ TEST_API unsigned driver_double_withdraw_faults() {
 TEST_API unsigned driver_double_count(const char *entry) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     return counts[entry];
+}
+// From now on of a grid of more than `3 * blocks` blocks only so many run at its start, in its middle and at its end, for
+// what would take too long as a whole; 0: all of them.
+TEST_API void driver_double_sample(unsigned blocks) {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    sample = blocks;
 }
 // From now on every entry point returns CUDA_ERROR_DEINITIALIZED, as the driver's do at the end of a process.
 TEST_API void driver_double_shut_down() { shut_down = true; }

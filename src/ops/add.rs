@@ -16,12 +16,14 @@ pub enum AddPlan {
     Scale(FillPlan),
 }
 
-/// Plans `cudnnAddTensor`: A has the dims of C or 1, each by itself.
+/// Plans `cudnnAddTensor`: A has the dims of C or 1, each by itself. Channels are counted one by one, also those of
+/// INT8x4 and its kin.
 ///
 /// # Errors
 /// In this order. Bad parameter: types or ranks differ, in strict mode fewer than 4 dimensions, a dim of A is
 /// neither 1 nor that of C. Not supported, in strict mode: more than 5 dimensions, NCHW_VECT_C, other types than
-/// FLOAT, DOUBLE, HALF, INT8 and BFLOAT16. Bad parameter: C repeats an address through stride 0.
+/// FLOAT, DOUBLE, HALF, INT8 and BFLOAT16. Bad parameter: C repeats an address through stride 0. Not supported: dims
+/// that are equal in elements but not in channels.
 pub fn plan(a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: Mode) -> Result<AddPlan> {
     let (small, large) = (Named { name: "aDesc", tensor: a }, Named { name: "cDesc", tensor: c });
     if a.data_type() != c.data_type() {
@@ -35,7 +37,7 @@ pub fn plan(a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: 
     if mode.is_strict() {
         agree::strict_low_rank(large)?;
     }
-    agree::check_broadcast(small, large)?;
+    agree::check_broadcast(small, large, mode)?;
     if mode.is_strict() {
         agree::strict_form(small)?;
         agree::strict_form(large)?;

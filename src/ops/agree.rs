@@ -5,6 +5,7 @@ use crate::desc::TensorDescriptor;
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::mode::Mode;
 
 /// A descriptor with its name in the call.
 #[derive(Clone, Copy)]
@@ -13,20 +14,28 @@ pub(super) struct Named<'a> {
     pub tensor: &'a TensorDescriptor,
 }
 
-/// Refuses different ranks, and dims of `small` that are neither those of `large` nor 1.
+/// Refuses different ranks, and dims of `small` that are neither those of `large` nor 1. Outside strict mode it is
+/// enough that they agree with channels counted one by one: two elements of INT8x4 go with eight channels under
+/// NCHW_VECT_C.
 ///
 /// # Errors
 /// Bad parameter.
-pub(super) fn check_broadcast(small: Named<'_>, large: Named<'_>) -> Result<()> {
+pub(super) fn check_broadcast(small: Named<'_>, large: Named<'_>, mode: Mode) -> Result<()> {
     let (x, y) = (small.tensor.dims(), large.tensor.dims());
     check_rank(small, large)?;
     match (0..x.rank()).find(|&k| x[k] != y[k] && x[k] != 1) {
-        Some(k) => Err(Error::mismatch(format!(
-            "dimA[{k}] of {} is {}: neither 1 nor the {} of {}",
-            small.name, x[k], y[k], large.name
-        ))),
-        None => Ok(()),
+        Some(k) if mode.is_strict() || !agree_by_channel(small.tensor, large.tensor) => Err(Error::mismatch(
+            format!("dimA[{k}] of {} is {}: neither 1 nor the {} of {}", small.name, x[k], y[k], large.name),
+        )),
+        _ => Ok(()),
     }
+}
+
+/// Whether each dim of `small` is 1 or that of `large`, with channels counted one by one, also those that share an
+/// element.
+fn agree_by_channel(small: &TensorDescriptor, large: &TensorDescriptor) -> bool {
+    let (Ok(x), Ok(y)) = (small.layout(), large.layout()) else { return false };
+    (0..x.dims.rank()).all(|k| x.dims[k] == y.dims[k] || small.dims()[k] == 1)
 }
 
 /// Refuses different ranks.
@@ -47,14 +56,17 @@ pub(super) fn check_rank(x: Named<'_>, y: Named<'_>) -> Result<()> {
 }
 
 /// Where the elements of `small` lie when it is read with the dims of `large`, of which it has passed
-/// [`check_broadcast`].
+/// [`check_broadcast`]. One element of several channels serves every element of as many, channel by channel.
 ///
 /// # Errors
-/// Not supported if elements of both hold different numbers of channels, so that equal dims mean different data, and
-/// for a vectorisation that the type does not have.
+/// Not supported if elements of both hold different numbers of channels, so that equal dims, or one element and many,
+/// mean different data; and for a vectorisation that the type does not have.
 pub(super) fn broadcast(small: Named<'_>, large: Named<'_>, dims: &[i64]) -> Result<Layout> {
     let layout = small.tensor.layout()?;
-    let alike = |k: usize| layout.dims[k] == dims[k] || small.tensor.dims()[k] == 1;
+    let lanes = |tensor: Named<'_>| tensor.tensor.data_type().lanes();
+    let serves_all =
+        |k: usize| small.tensor.dims()[k] == 1 && (layout.dims[k] == 1 || lanes(small) == lanes(large));
+    let alike = |k: usize| layout.dims[k] == dims[k] || serves_all(k);
     let wide = (0..layout.dims.rank()).all(alike).then(|| layout.broadcast(dims)).flatten();
     wide.ok_or_else(|| {
         Error::unsupported(format!(

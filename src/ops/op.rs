@@ -97,15 +97,16 @@ pub struct OpPlan {
 }
 
 impl OpPlan {
-    /// Plans `cudnnOpTensor`: each dim of A and of B is that of C or 1. `b_is_c` tells whether B and C are one
-    /// pointer, which strict mode refuses.
+    /// Plans `cudnnOpTensor`: each dim of A and of B is that of C or 1, channels counted one by one. `b_is_c` tells
+    /// whether B and C are one pointer, which strict mode refuses.
     ///
     /// # Errors
     /// In this order. Bad parameter: the types of A and B differ; a pair of types that the original refuses so;
     /// ranks differ; in strict mode fewer than 4 dimensions or a dim of A that is not that of C; a dim that is neither
     /// that of C nor 1; in strict mode B in the place of C. Not supported, in strict mode: more than 5 dimensions,
     /// NCHW_VECT_C, other types, factors of 0 that leave nothing of the operation. Bad parameter: C repeats an
-    /// address through stride 0.
+    /// address through stride 0. Not supported: dims that are equal in elements but not in channels, or one element of
+    /// several channels for many of another number.
     pub fn new(
         rule: &OpTensorDescriptor,
         [a, b, c]: [&TensorDescriptor; 3],
@@ -142,8 +143,8 @@ impl OpPlan {
                 return Err(Error::mismatch("strict mode: aDesc must have the dims of cDesc"));
             }
         }
-        agree::check_broadcast(a, c)?;
-        agree::check_broadcast(b, c)?;
+        agree::check_broadcast(a, c, mode)?;
+        agree::check_broadcast(b, c, mode)?;
         if mode.is_strict() {
             if b_is_c {
                 return Err(Error::mismatch("strict mode: B must not be C"));

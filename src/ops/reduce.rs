@@ -185,7 +185,8 @@ impl fmt::Display for Reduce {
 pub struct ReducePlan {
     a: Layout,
     c: Layout,
-    /// Which dimensions are reduced: those where C has one element and A more.
+    /// Which dimensions are reduced: those where C has one element and A more. Where an element holds several
+    /// channels, each channel is reduced with those in its place in the other elements.
     reduced: [bool; layout::MAX_RANK],
     rule: Rule,
     scaling: Scaling,
@@ -195,12 +196,14 @@ pub struct ReducePlan {
 }
 
 impl ReducePlan {
-    /// Plans `cudnnReduceTensor` over the dimensions where C has extent 1.
+    /// Plans `cudnnReduceTensor` over the dimensions where C has extent 1. Elements of several channels (INT8x4 and
+    /// its kin) are reduced to one such element channel by channel.
     ///
     /// # Errors
     /// In this order. Bad parameter: ranks differ; in strict mode 2 dimensions; a dim of C is neither that of A nor 1;
     /// in strict mode nothing is reduced; a pair of types that the original refuses so. Not supported: in strict mode
-    /// other types; indices that do not fit their type. Bad parameter: C repeats an address through stride 0.
+    /// other types. Bad parameter: C repeats an address through stride 0. Not supported: one element of C of several
+    /// channels for many of A of another number; indices that do not fit their type.
     pub fn new(
         desc: &ReduceDescriptor,
         a: &TensorDescriptor,
@@ -214,7 +217,7 @@ impl ReducePlan {
         if mode.is_strict() && a.rank() < 3 {
             return Err(Error::mismatch("strict mode reduces 3 to 8 dimensions"));
         }
-        agree::check_broadcast(dest, source)?;
+        agree::check_broadcast(dest, source, mode)?;
         if mode.is_strict() && a.dims() == c.dims() {
             return Err(Error::mismatch("strict mode: no dimension is reduced"));
         }
@@ -222,9 +225,6 @@ impl ReducePlan {
         let c_layout = agree::destination(dest)?;
         let a_layout = a.layout()?;
         agree::broadcast(dest, source, &a_layout.dims)?;
-        if (0..c_layout.dims.rank()).any(|k| c_layout.dims[k] != a_layout.dims[k] && c_layout.dims[k] != 1) {
-            return Err(Error::unsupported(format!("reducing elements of {:?} lane by lane", a.data_type())));
-        }
         if !rule.reduction.selects() {
             rule.indices = None;
         } else if mode.is_strict() && rule.indices.is_some() {
@@ -260,10 +260,12 @@ impl ReducePlan {
         Ok(plan)
     }
 
-    /// Extents of the reduced dimensions, 1 elsewhere.
+    /// How many elements each output reduces along every dimension, 1 along those that are not reduced.
     fn reduced_dims(&self) -> Dims {
         let mut dims = self.a.dims;
-        dims.iter_mut().zip(self.reduced).filter(|(_, reduced)| !reduced).for_each(|(d, _)| *d = 1);
+        for (k, dim) in dims.iter_mut().enumerate() {
+            *dim = if self.reduced[k] { *dim / self.c.dims[k] } else { 1 };
+        }
         dims
     }
 
@@ -298,12 +300,12 @@ impl ReducePlan {
     /// The first of `sink`, which ends the plan.
     pub fn for_each(&self, sink: &mut dyn FnMut(&Reduce) -> Result<()>) -> Result<()> {
         let sequence = self.sequence()?;
-        // C repeats over the reduced dimensions, whose extents become 1 in both.
+        // C repeats over the reduced dimensions, of which one element is left in both: one channel or, split off, several.
         let kept = |layout: &Layout| {
             let mut kept = *layout;
             for k in (0..kept.dims.rank()).filter(|&k| self.reduced[k]) {
-                (kept.dims[k], kept.strides[k]) = (1, 0);
-                kept.split = kept.split.filter(|s| s.axis() != k);
+                (kept.dims[k], kept.strides[k]) = (self.c.dims[k], 0);
+                kept.split = kept.split.filter(|s| s.axis() != k || kept.dims[k] > 1);
             }
             kept
         };
@@ -341,7 +343,8 @@ impl ReducePlan {
         let dims = self.reduced_dims();
         let mut a = self.a;
         a.dims = dims;
-        a.split = a.split.filter(|s| self.reduced[s.axis()]);
+        // Channels of one element go to outputs of their own: what is left is the way from element to element.
+        a.split = a.split.filter(|s| self.reduced[s.axis()] && self.c.dims[s.axis()] == 1);
         let strides =
             if self.rule.indices.is_some() { row_major(&dims) } else { Dims::filled(dims.rank(), 0) };
         let index = Layout { dims, strides, split: None };
@@ -424,7 +427,7 @@ pub fn indices_size(
     mode: Mode,
 ) -> Result<usize> {
     let (source, dest) = (Named { name: "aDesc", tensor: a }, Named { name: "cDesc", tensor: c });
-    agree::check_broadcast(dest, source)?;
+    agree::check_broadcast(dest, source, mode)?;
     let Some(indices) = Rule::from(desc).indices else { return Ok(0) };
     let width = if mode.is_strict() { 4 } else { indices.size().max(4) };
     let outputs = c.layout()?.dims.product().and_then(|n| usize::try_from(n).ok());

@@ -82,6 +82,7 @@ functions! {
     fn driver_double_fail(entry: *const c_char, nth: c_uint, code: c_int);
     fn driver_double_withdraw_faults() -> c_uint;
     fn driver_double_count(entry: *const c_char) -> c_uint;
+    fn driver_double_sample(blocks: c_uint);
     fn driver_double_shut_down();
     fn driver_double_poison(code: c_int);
 }
@@ -130,6 +131,12 @@ pub fn withdraw_faults() -> u32 {
     unsafe { driver_double_withdraw_faults() }
 }
 
+/// Of grids of more than `3 * blocks` blocks only so many run at the start, in the middle and at the end; 0: all.
+pub fn sample(blocks: u32) {
+    // SAFETY: a plain number.
+    unsafe { driver_double_sample(blocks) }
+}
+
 /// Device memory with the bytes of a slice.
 pub struct Memory {
     pub address: u64,
@@ -158,10 +165,26 @@ impl Memory {
     /// The bytes, once all work is done.
     pub fn read(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.size];
-        // SAFETY: the vector has room for this many bytes.
-        let code = unsafe { cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), self.address, self.size) };
-        assert_eq!(code, 0, "copy from the device");
+        self.read_at(0, &mut bytes);
         bytes
+    }
+
+    /// Some of the bytes, from `offset` on.
+    pub fn read_at(&self, offset: usize, bytes: &mut [u8]) {
+        assert!(offset + bytes.len() <= self.size);
+        let from = self.address + offset as u64;
+        // SAFETY: the slice has room for this many bytes, and they lie inside the memory.
+        let code = unsafe { cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), from, bytes.len()) };
+        assert_eq!(code, 0, "copy from the device");
+    }
+
+    /// Writes some of the bytes, from `offset` on.
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.size);
+        // SAFETY: as many bytes as the slice has, which lie inside the memory.
+        let code =
+            unsafe { cuMemcpyHtoD_v2(self.address + offset as u64, bytes.as_ptr().cast(), bytes.len()) };
+        assert_eq!(code, 0, "copy to the device");
     }
 
     pub fn pointer(&self) -> *mut c_void {

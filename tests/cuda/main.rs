@@ -10,6 +10,7 @@ mod complaints;
 mod cores;
 mod double;
 mod faults;
+mod large;
 mod launch;
 mod programs;
 #[path = "../common/random.rs"]

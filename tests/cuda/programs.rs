@@ -85,3 +85,8 @@ fn descriptors() {
 fn misuse() {
     passes("misuse");
 }
+
+#[test]
+fn misuse_pointwise() {
+    passes("misuse_pointwise");
+}

@@ -17,7 +17,7 @@ import numpy as np
 
 import cudnn
 import device
-from arithmetic_reference import INDEX_TYPES, OPS, REDUCTIONS, added, operated, reduced, reduction_bound, value_kind
+from arithmetic_reference import INDEX_TYPES, OPS, REDUCTIONS, added, laid, mask_for, masked, operated, reduced, reduction_bound, spread, value_kind
 from reference import INTEGERS, TYPES, convert, scaled, transformed
 from tensors import INPUT_LAYOUTS, LAYOUTS, contents, make, poison
 
@@ -89,13 +89,10 @@ class Bench:
         if wrong and self.failed <= self.options.show:
             print(f"FAILED {name}: {'; '.join(map(str, tensors))}\n       {wrong}", flush=True)
 
-    def tensor(self, rng, tensors, code, dims, is_input, layouts=None, like=None):
-        """A tensor; `like`: vectorised if and only if that one is, for dims count vectors or channels."""
+    def tensor(self, rng, tensors, code, dims, is_input, layouts=None, full=None):
+        """A tensor; with fewer channels than `full` it is a single element of several, which NCHW_VECT_C does not tell."""
         layouts = layouts or LAYOUTS + INPUT_LAYOUTS * is_input
-        tensor = make(self.lib, rng, code, tuple(dims), layouts)
-        while like and (tensor.how == "vect") != (like.how == "vect"):
-            self.lib.destroy("TensorDescriptor", tensor.desc)
-            tensor = make(self.lib, rng, code, tuple(dims), layouts)
+        tensor = make(self.lib, rng, code, tuple(dims), layouts, full in (None, dims[1]))
         tensors.append(tensor)
         return tensor
 
@@ -135,18 +132,18 @@ class Bench:
     # --- The calls ---
 
     def add(self, rng, tensors, code, c_dims, mask, factors=None):
-        a_dims = [1 if m else d for d, m in zip(c_dims, mask)]
+        a_dims = masked(c_dims, mask, TYPES[code][2])
         alpha, beta = factors or (float(rng.choice(FACTORS)), float(rng.choice(FACTORS)))
         c = self.tensor(rng, tensors, code, c_dims, False)
         in_place = a_dims == list(c_dims) and rng.random() < 0.3
-        a = c if in_place else self.tensor(rng, tensors, code, a_dims, True, like=c)
+        a = c if in_place else self.tensor(rng, tensors, code, a_dims, True, full=c_dims[1])
         self.allocate(rng, c, beta, not in_place)
         if not in_place:
             a.allocate(rng, poison(code) if alpha == 0 else contents(rng, code))
         moves = alpha == 1 and beta == 0
         # A move keeps the bytes of a BOOLEAN, whatever they are.
         kind = c.memory_kind if moves else TYPES[code][1]
-        result = added(a.read(bits=moves), c.read(bits=True), kind, alpha, beta)
+        result = added(spread(a.read(bits=moves), c_dims), c.read(bits=True), kind, alpha, beta)
         want, a_before = c.raw.copy(), a.raw.copy()
         c.write(want, result)
         with self.lib.memory.placed(a, c) as (a_at, c_at):
@@ -167,12 +164,12 @@ class Bench:
         c = self.tensor(rng, tensors, c_code, c_dims, False)
         operands, aliased = [], False
         for mask in masks:
-            dims = [1 if m else d for d, m in zip(c_dims, mask)]
+            dims = masked(c_dims, mask_for(mask, TYPES[code][2], TYPES[c_code][2]), TYPES[code][2])
             if dims == list(c_dims) and code == c_code and rng.random() < 0.2:
                 operands.append(c)
                 aliased = True
             else:
-                operands.append(self.tensor(rng, tensors, code, dims, True, like=c))
+                operands.append(self.tensor(rng, tensors, code, dims, True, full=c_dims[1]))
         self.allocate(rng, c, beta, not aliased)
         unread = [op == 0 and alpha == 0 for alpha in alphas]
         unread[1] |= op in (4, 5)
@@ -181,7 +178,7 @@ class Bench:
                 operand.allocate(rng, poison(code) if skip else contents(rng, code))
         a, b = operands
         real = np.float64 if computation == cudnn.DOUBLE else np.float32
-        result = operated(op, nan, real, a.read(), b.read(), c.read(), alphas, beta)
+        result = operated(op, nan, real, spread(a.read(), c_dims), spread(b.read(), c_dims), c.read(), alphas, beta)
         want = c.raw.copy()
         c.write(want, convert(result, TYPES[c_code][1]).astype(c.memory_kind))
         double = computation == cudnn.DOUBLE
@@ -197,16 +194,19 @@ class Bench:
         computation = cudnn.DOUBLE if rng.random() < 0.3 else int(rng.choice([cudnn.FLOAT, cudnn.HALF]))
         if (code, c_code) in WRONG_REDUCTIONS:
             c_code = code
+        lanes, c_lanes = TYPES[code][2], TYPES[c_code][2]
+        mask = mask_for([axis in axes for axis in range(len(a_dims))], c_lanes, lanes)
+        axes = [axis for axis, m in enumerate(mask) if m]
         nan = int(rng.integers(2))
         indexed, width = bool(rng.integers(2)), int(rng.integers(4))
         count = math.prod(a_dims[axis] for axis in axes)
         if count > {1: 2**63, 0: 2**31, 2: 2**16, 3: 2**8}[width]:
             width = 0
-        c_dims = [1 if axis in axes else d for axis, d in enumerate(a_dims)]
+        c_dims = masked(a_dims, mask, c_lanes)
         alpha = float(rng.choice([1.0, 1.0, -1.0, 0.5, 2.0]))
         beta = float(rng.choice([0.0, 0.0, 1.0, -0.5]))
         self.lib.call("cudnnSetReduceTensorDescriptor", self.reduce_desc, op, computation, nan, int(indexed), width)
-        c = self.tensor(rng, tensors, c_code, c_dims, False)
+        c = self.tensor(rng, tensors, c_code, c_dims, False, full=a_dims[1])
         a = self.tensor(rng, tensors, code, a_dims, True, layout and [layout])
         self.allocate(rng, c, beta)
         if plain if plain is not None else rng.random() < 0.5:
@@ -218,7 +218,15 @@ class Bench:
             a.allocate(rng, contents(rng, code))
         real = np.float64 if computation == cudnn.DOUBLE else np.float32
         values = a.read()
+        if 1 in axes and c_lanes > 1:
+            # Elements of several channels become one: each channel is reduced on its own, an axis that is kept.
+            values = values.reshape([a_dims[0], a_dims[1] // c_lanes, c_lanes, *a_dims[2:]])
+            axes = [axis + (axis > 1) for axis in axes]
         result, selected = reduced(op, nan, real, values, tuple(axes))
+        bound = None
+        if selected is None:
+            bound = reduction_bound(op, real, values, tuple(axes), TYPES[c_code][1], alpha, result)
+        result = result.reshape(c_dims)
         kind = TYPES[c_code][1]
         want = c.raw.copy()
         present = np.ones(result.shape, bool)
@@ -246,9 +254,6 @@ class Bench:
         what = f"{REDUCTIONS[op]} over {list(axes)} computed in {computation} nan {nan} alpha {alpha} beta {beta}"
         if not np.array_equal(indices, expected):
             return f"{what}: indices {indices[:given].view(index_kind)[:8]} instead of {expected[:given].view(index_kind)[:8]}"
-        bound = None
-        if selected is None:
-            bound = reduction_bound(op, real, values, tuple(axes), kind, alpha, result)
         wrong = self.compare(rng, c, want, bound)
         return wrong and f"{what}: {wrong}"
 
@@ -256,7 +261,11 @@ class Bench:
         y = self.tensor(rng, tensors, code, dims, False)
         kind = TYPES[code][1]
         integer = kind in INTEGERS or kind is np.bool_
-        value = int(rng.choice([0, 1, 2, 7] + [-3] * (kind not in (np.uint8, np.bool_)))) if integer else float(rng.choice([*FACTORS, 1e-8, 65519.0, np.inf]))
+        if integer:
+            ends = [] if scale or kind is np.bool_ else [np.iinfo(kind).min, np.iinfo(kind).max]
+            value = int(rng.choice([0, 1, 2, 7, *ends] + [-3] * (kind not in (np.uint8, np.bool_))))
+        else:
+            value = float(rng.choice([*FACTORS, -0.0, 1e-8, 1e-40, 65519.0, 65520.0, np.inf, -np.inf, np.nan]))
         host = own_pointer(value, code)
         self.allocate(rng, y, 0 if not scale or value == 0 else 1)
         old, want = y.read(bits=True), y.raw.copy()
@@ -272,10 +281,15 @@ class Bench:
         return wrong and f"{value}: {wrong}"
 
     def filter(self, rng, x_code, y_code, dims, formats):
-        """TransformFilter between KCRS and KRSC, padding K and C."""
+        """TransformFilter between KCRS, KRSC and NCHW_VECT_C, padding; C and folding only where no vectors are."""
         x_kind, y_kind = TYPES[x_code][1], TYPES[y_code][1]
+        lanes = [TYPES[code][2] for code in (x_code, y_code)]
         before, after = [int(v) for v in rng.integers(0, 3, 4)], [int(v) for v in rng.integers(0, 3, 4)]
         fold = [int(v) for v in rng.integers(1, 3, 2)]
+        if max(lanes) > 1:
+            before[1] = after[1] = 0
+            fold = [1, 1]
+        formats = [cudnn.NCHW_VECT_C if n > 1 else layout for n, layout in zip(lanes, formats)]
         y_dims = [d + b + e for d, b, e in zip(dims, before, after)]
         y_dims[1] *= fold[0] * fold[1]
         y_dims[2:] = [-(-d // f) for d, f in zip(y_dims[2:], fold)]
@@ -284,16 +298,15 @@ class Bench:
         for desc, code, layout, shape in zip(descs, (x_code, y_code), formats, (dims, y_dims)):
             self.lib.call("cudnnSetFilter4dDescriptor", desc, code, layout, *map(int, shape))
         self.lib.set_transform(transform, formats[1], before, after, fold, cudnn.FOLD)
-        orders = [(0, 1, 2, 3) if layout == cudnn.NCHW else (0, 2, 3, 1) for layout in formats]
-        memory = rng.integers(-9, 9, math.prod(dims)).astype(x_kind).reshape([dims[k] for k in orders[0]])
-        values = memory.transpose(np.argsort(orders[0]))
+        values = rng.integers(-9, 9, dims).astype(x_kind)
+        memory = laid(values, formats[0], lanes[0])
         raw = np.full(math.prod(y_dims) + 8, 77).astype(y_kind)
         alpha = float(rng.choice([1.0, 2.0, -0.5]))
         moved = transformed(values, before, after, fold, cudnn.FOLD, 1)
         present = transformed(np.ones(values.shape, bool), before, after, fold, cudnn.FOLD, 1)
         result = scaled(moved, np.zeros(y_dims).astype(y_kind), y_kind, present, alpha, 0.0)
         want = raw.copy()
-        want[: result.size] = result.transpose(orders[1]).ravel()
+        want[: result.size] = laid(result, formats[1], lanes[1])
         with self.lib.memory.placed(Bytes(memory), Bytes(raw)) as (x_at, y_at):
             self.lib.call("cudnnTransformFilter", self.lib.handle, transform, pointer(alpha, y_code), descs[0],
                           c_void_p(x_at), pointer(0.0, y_code), descs[1], c_void_p(y_at))  # fmt: skip
@@ -316,11 +329,6 @@ def masks_of(rank):
     return itertools.product((False, True), repeat=rank)
 
 
-def mask_for(mask, lanes):
-    """Channels that share an element cannot be broadcast."""
-    return [m and not (axis == 1 and lanes > 1) for axis, m in enumerate(mask)]
-
-
 def broadcasts(bench):
     codes = list(TYPES)
     for rank in range(2, 6):
@@ -329,29 +337,31 @@ def broadcasts(bench):
                 def add(rng, tensors):
                     code = int(rng.choice(codes))
                     lanes = TYPES[code][2]
-                    return bench.add(rng, tensors, code, dims_for(rng, rank, lanes), mask_for(mask, lanes))
+                    return bench.add(rng, tensors, code, dims_for(rng, rank, lanes), mask)
                 bench.check(f"add {rank} {mask} {copy}", add)
             for other in masks_of(rank):
                 def op(rng, tensors):
-                    code, c_code = (int(c) for c in rng.choice([c for c in codes if TYPES[c][2] == 1], 2))
-                    return bench.op(rng, tensors, code, c_code, dims_for(rng, rank), (mask, other))
+                    code, c_code = (int(c) for c in rng.choice(codes, 2))
+                    dims = dims_for(rng, rank, max(TYPES[code][2], TYPES[c_code][2]))
+                    return bench.op(rng, tensors, code, c_code, dims, (mask, other))
                 bench.check(f"op {rank} {mask} {other}", op)
     for case in range(400):
         def add(rng, tensors):
             code = int(rng.choice(codes))
             lanes, rank = TYPES[code][2], int(rng.integers(6, 9))
-            mask = mask_for(rng.random(rank) < 0.4, lanes)
-            return bench.add(rng, tensors, code, dims_for(rng, rank, lanes, 3), mask)
+            return bench.add(rng, tensors, code, dims_for(rng, rank, lanes, 3), rng.random(rank) < 0.4)
         bench.check(f"add random {case}", add)
         def op(rng, tensors):
-            code, c_code = (int(c) for c in rng.choice([c for c in codes if TYPES[c][2] == 1], 2))
-            rank = int(rng.integers(6, 9))
-            return bench.op(rng, tensors, code, c_code, dims_for(rng, rank, 1, 3), (rng.random(rank) < 0.4, rng.random(rank) < 0.4))
+            code, c_code = (int(c) for c in rng.choice(codes, 2))
+            rank, lanes = int(rng.integers(6, 9)), max(TYPES[code][2], TYPES[c_code][2])
+            return bench.op(rng, tensors, code, c_code, dims_for(rng, rank, lanes, 3), (rng.random(rank) < 0.4, rng.random(rank) < 0.4))
         bench.check(f"op random {case}", op)
 
 
 def reductions(bench):
-    codes = [c for c in TYPES if TYPES[c][2] == 1]
+    codes = list(TYPES)
+    def shape(rng, rank, code, c_code, largest=5):
+        return dims_for(rng, rank, max(TYPES[code][2], TYPES[c_code][2]), largest)
     for rank in range(2, 6):
         for axes in (axes for n in range(rank + 1) for axes in itertools.combinations(range(rank), n)):
             layouts = [how for how in LAYOUTS + INPUT_LAYOUTS if how != "nhwc" or rank >= 3]
@@ -359,13 +369,13 @@ def reductions(bench):
                 def body(rng, tensors):
                     code = int(rng.choice([cudnn.FLOAT, cudnn.FLOAT, cudnn.HALF, cudnn.DOUBLE, *codes]))
                     c_code = int(rng.choice([code, code, *codes]))
-                    return bench.reduce(rng, tensors, code, c_code, dims_for(rng, rank), axes, op, layout)
+                    return bench.reduce(rng, tensors, code, c_code, shape(rng, rank, code, c_code), axes, op, layout)
                 bench.check(f"reduce {rank} {axes} {op} {layout}", body)
     for case in range(400):
         def body(rng, tensors):
             code, c_code = (int(c) for c in rng.choice(codes, 2))
             rank = int(rng.integers(3, 9))
-            dims = dims_for(rng, rank, 1, 3)
+            dims = shape(rng, rank, code, c_code, 3)
             dims[int(rng.integers(rank))] *= int(rng.integers(1, 40))
             axes = [axis for axis in range(rank) if rng.random() < 0.5]
             return bench.reduce(rng, tensors, code, c_code, dims, axes, int(rng.integers(9)))
@@ -391,15 +401,22 @@ def types(bench):
                 bench.check(f"op type {code} {op} {computation}", lambda rng, t: bench.op(
                     rng, t, code, code, dims_for(rng, 4, lanes), ([False] * 4, [True, False, True, True]), op, computation))  # fmt: skip
         for op in range(9):
-            if lanes == 1:
-                for c_code in (c for c in TYPES if TYPES[c][2] == 1):
-                    bench.check(f"reduce type {code} {c_code} {op}", lambda rng, t: bench.reduce(rng, t, code, c_code, dims_for(rng, 4), [0, 2, 3], op))
+            for c_code in TYPES:
+                bench.check(f"reduce type {code} {c_code} {op}", lambda rng, t: bench.reduce(
+                    rng, t, code, c_code, dims_for(rng, 4, max(lanes, TYPES[c_code][2])), [[0, 2, 3], [0, 1, 3]][op % 2], op))  # fmt: skip
     for case in range(60):
         def body(rng, _):
             codes = [cudnn.FLOAT, cudnn.DOUBLE, cudnn.HALF, cudnn.INT8, cudnn.BFLOAT16]
             formats = [int(f) for f in rng.integers(0, 2, 2)]
             return bench.filter(rng, *(int(c) for c in rng.choice(codes, 2)), dims_for(rng, 4), formats)
         bench.check(f"filter {case}", body)
+    vectors = [cudnn.INT8X4, cudnn.UINT8X4, cudnn.INT8X32]
+    for code, other in itertools.product(vectors, [cudnn.FLOAT, cudnn.DOUBLE, cudnn.HALF, cudnn.INT8, cudnn.UINT8, *vectors]):
+        for x_code, y_code in ((code, other), (other, code)):
+            def body(rng, _):
+                dims = dims_for(rng, 4, max(TYPES[x_code][2], TYPES[y_code][2]))
+                return bench.filter(rng, x_code, y_code, dims, [int(f) for f in rng.integers(0, 2, 2)])
+            bench.check(f"filter of vectors {x_code} {y_code}", body)
 
 
 def extents(bench):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cudnn import NCHW_VECT_C, NHWC
 from reference import BF16, E4M3, E5M2, INTEGERS, arithmetic, convert, scaled
 
 OPS = ["add", "mul", "min", "max", "sqrt", "not"]
@@ -125,3 +126,29 @@ def reduction_bound(op, real, values, axes, kind, alpha, result):
     absolute = 1.0 if kind in INTEGERS or kind is np.bool_ else 0.0
     inexact = np.where(bound > 0, relative * np.minimum(largest, 3e38) + absolute, 0.0)
     return np.where(wild & ~exact, np.inf, bound + inexact)
+
+
+def mask_for(mask, lanes, others):
+    """A mask for elements of `lanes` channels beside those of `others`: one element stands for many only of as many."""
+    return [m and not (axis == 1 and lanes > 1 and lanes != others) for axis, m in enumerate(mask)]
+
+
+def masked(dims, mask, lanes):
+    """Dims with one element where the mask is set."""
+    return [(lanes if axis == 1 else 1) if m else d for axis, (d, m) in enumerate(zip(dims, mask))]
+
+
+def spread(values, dims):
+    """Values whose channels of one element, if they are fewer than those of `dims`, are repeated for every element."""
+    channels = values.shape[1]
+    return values if channels in (1, dims[1]) else np.concatenate([values] * (dims[1] // channels), 1)
+
+
+def laid(values, layout, lanes):
+    """The elements of a filter in the order of memory."""
+    if layout == NCHW_VECT_C:
+        k, c, *rest = values.shape
+        values = np.moveaxis(values.reshape([k, c // lanes, lanes, *rest]), 2, -1)
+    elif layout == NHWC:
+        values = np.moveaxis(values, 1, -1)
+    return np.ascontiguousarray(values).ravel()

@@ -89,13 +89,13 @@ def channels_last(rank):
     return [0] + list(range(2, rank)) + [1]
 
 
-def make(lib, rng, code, logical, layouts):
-    """A tensor of logical dims in one of the layouts, or, for vector types, NCHW_VECT_C."""
+def make(lib, rng, code, logical, layouts, vectors=True):
+    """A tensor of logical dims in one of the layouts, or, for vector types and unless not wanted, NCHW_VECT_C."""
     lanes, rank = TYPES[code][2], len(logical)
     stored = (logical[0], logical[1] // lanes, *logical[2:])
     desc = lib.create("TensorDescriptor")
     # The format NHWC of rank 2 is undefined in the original.
-    fitting = [how for how in layouts if how != "nhwc" or rank >= 3] + ["vect"] * 3 * (lanes > 1)
+    fitting = [how for how in layouts if how != "nhwc" or rank >= 3] + ["vect"] * 3 * (lanes > 1 and vectors)
     how = str(rng.choice(fitting))
     if how in ("nchw", "nhwc", "vect"):
         layout = {"nchw": cudnn.NCHW, "nhwc": cudnn.NHWC, "vect": cudnn.NCHW_VECT_C}[how]

@@ -83,15 +83,11 @@ fn has_data(tensor: &Tensor) -> bool {
     tensor.format != Some(VECT_C) || [5, 7, 8].contains(&tensor.data_type)
 }
 
-/// Each dim is the other's or 1, and both count channels alike.
+/// Each dim is the other's, channels counted one by one, or 1; one element of several channels goes with elements of as many.
 fn broadcasts(small: &Tensor, large: &Tensor) -> bool {
-    let fits = |(s, l): (&i64, &i64)| s == l || *s == 1;
-    let vectors = |tensor: &Tensor| tensor.format == Some(VECT_C);
-    let lanes = |tensor: &Tensor| [5, 7, 8].iter().position(|&t| t == tensor.data_type).map(|at| at / 2);
-    small.rank == large.rank
-        && vectors(small) == vectors(large)
-        && lanes(small) == lanes(large)
-        && small.dims.iter().zip(&large.dims).all(fits)
+    let (counted, wanted) = (small.scalar_dims(), large.scalar_dims());
+    let one = |k: usize| small.dims[k] == 1 && (counted[k] == 1 || small.lanes() == large.lanes());
+    small.rank == large.rank && (0..counted.len()).all(|k| counted[k] == wanted[k] || one(k))
 }
 
 /// Pairs of types (A, C) that ReduceTensor refuses as wrong.

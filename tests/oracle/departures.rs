@@ -88,7 +88,7 @@ impl Tensor {
     }
 
     /// Scalars in one element of the type.
-    fn lanes(&self) -> i64 {
+    pub fn lanes(&self) -> i64 {
         match self.data_type {
             5 | 7 => 4,
             8 => 32,
@@ -116,7 +116,7 @@ impl Tensor {
     }
 
     /// Dims with the channels counted in scalars: the getters already count a vectorised tensor so.
-    fn scalar_dims(&self) -> Vec<i64> {
+    pub fn scalar_dims(&self) -> Vec<i64> {
         let mut dims = self.dims.clone();
         if !self.vectorised() {
             dims[1] *= self.lanes();

@@ -20,8 +20,8 @@ const COMPUTING: &[(&str, &str, &str)] = &[
     ("cudnnTransformTensorEx", "CPU, CUDA", "every pair of the 14 element types"),
     ("cudnnTransformFilter", "CPU, CUDA", "every pair of the 14 element types"),
     ("cudnnAddTensor", "CPU, CUDA", "the 14 element types"),
-    ("cudnnOpTensor", "CPU, CUDA", "the 14 element types; pairs of A and C as in its documentation"),
-    ("cudnnReduceTensor", "CPU, CUDA", "the 14 element types; pairs of A and C as in its documentation"),
+    ("cudnnOpTensor", "CPU, CUDA", "the 14 element types; pairs of A and C in docs/arithmetic-types.md"),
+    ("cudnnReduceTensor", "CPU, CUDA", "the 14 element types; pairs of A and C in docs/arithmetic-types.md"),
     ("cudnnSetTensor", "CPU, CUDA", "the 14 element types"),
     ("cudnnScaleTensor", "CPU, CUDA", "the 14 element types"),
 ];

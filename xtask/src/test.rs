@@ -190,7 +190,7 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         tally = tally + program("arithmetic.py", &["--core", core])?;
         tally = tally + program("arithmetic.py", &["--core", core, "--negative-control"])?;
     }
-    // More elements than the driver double's device walks in a sensible time.
+    // On the CPU core alone: the driver double takes minutes for as many elements; tests/cuda/large.rs samples them.
     tally = tally + program("arithmetic.py", &["--slow"])?;
     Ok(tally)
 }

@@ -3,7 +3,7 @@
 use super::bytes::ByteNest;
 use super::params::{Divisor, Index, Mapped, MappedAxis, MappedTurn, Operation, Params, Strided, Turn};
 use super::plan::{Emit, Launch, Pointers, grid};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout, LoopNest, MAX_RANK};
 use crate::ops::transform::{CHANNEL, Map};
 use crate::ops::{Fill, Problem, Transform, TransformPlan};
@@ -134,6 +134,13 @@ fn loops(dst: &Layout, size: i64, loops: &mut [Loop; MAX_RANK + 1]) -> usize {
     count
 }
 
+/// How many channels the positions in a block of an unfold can name, `group` for each, behind those that the source
+/// has: the kernel computes their numbers before it looks whether they are there. `None` beyond 64 bits.
+fn named_channels(factors: &[i64], group: i64, channels: i64) -> Option<i64> {
+    let positions = factors.iter().try_fold(1_i64, |all, &factor| all.checked_mul(factor))?;
+    positions.checked_mul(group)?.checked_add(channels)
+}
+
 /// A whole plan, padding included, in one launch. Pre: no dim is 0.
 pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
     let (src, dst) = plan.layouts();
@@ -152,6 +159,13 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
         let extent = dst.dims[axis].max(src.dims[axis]) + 1;
         let scaled = extent.saturating_mul(map.factors[axis]);
         largest = largest.max(scaled.saturating_add(map.before[axis].saturating_abs()));
+    }
+    if unfolds {
+        largest = named_channels(&map.factors, map.group, src.dims[CHANNEL])
+            .ok_or_else(|| {
+                Error::unsupported("the groups of channels to unfold are more than 64 bits count")
+            })?
+            .max(largest);
     }
     let index = index_for(largest as u64, &[]);
 
@@ -189,4 +203,17 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
         Index::I64 => "map_i64",
     };
     launch(kernel, count, Params::Mapped(params))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_that_an_unfold_names_may_leave_32_bits() {
+        assert_eq!(named_channels(&[1, 1, 2, 3], 5, 26), Some(56));
+        assert_eq!(named_channels(&[1, 1, 1 << 16, 1 << 16], 1, 1), Some((1 << 32) + 1));
+        assert_eq!(index_for((1 << 32) + 1, &[]), Index::I64);
+        assert_eq!(named_channels(&[1, 1, 1 << 30, 1 << 30, 1 << 30], 1, 1), None);
+    }
 }
