@@ -80,9 +80,10 @@ macro_rules! block {
                 }
             }
             for q in 0..JOINED {
-                // SAFETY: all of the stage is written.
-                let group =
-                    |h| transpose(unsafe { (&raw const (*stage)[q]).cast::<[__m512i; 4]>().add(h).read() });
+                let group = |h| {
+                    // SAFETY: all of the stage is written.
+                    transpose(unsafe { (&raw const (*stage)[q]).cast::<[__m512i; 4]>().add(h).read() })
+                };
                 let [a, b, c, d] = [group(0), group(1), group(2), group(3)];
                 for k in 0..4 {
                     ahead.fetch(4);
