@@ -246,6 +246,10 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F16);
     streamed("transpose", &[(4099, 2080, 1), (2080, 1, 4099)], Scalar::F16, Scalar::F16);
     streamed("transpose", &[(1031, 2056, 1), (2056, 1, 1031)], Scalar::F64, Scalar::F64);
+    // Converted in the registers, as they arrive and as they leave.
+    streamed("transpose", &[(4099, 2080, 1), (2080, 1, 4099)], Scalar::Bf16, Scalar::F32);
+    streamed("transpose", &[(4099, 4160, 1), (4160, 1, 4099)], Scalar::I8, Scalar::F32);
+    streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::U8);
     // Rows of the destination that start at different places of their lines.
     streamed("transpose", &[(2063, 2067, 1), (2067, 1, 2063)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(4101, 4103, 1), (4103, 1, 4101)], Scalar::I8, Scalar::I8);
@@ -255,6 +259,19 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     streamed("transpose", &[(350_003, 12, 1), (12, 1, 350_003)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(250_007, 17, 1), (17, 1, 250_007)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(350_003, 25, 1), (25, 1, 350_003)], Scalar::F16, Scalar::F16);
+    // Blocks of half a line, an even and an odd number in an image.
+    for (cell, channels) in [(Scalar::U8, 32), (Scalar::F16, 16), (Scalar::F32, 8), (Scalar::F64, 4)] {
+        for pixels in [3136, 3135] {
+            let images = (17 << 20) / (pixels * channels * cell.size() as i64) + 1;
+            let image = pixels * channels;
+            streamed(
+                "transpose",
+                &[(images, image, image), (pixels, channels, 1), (channels, 1, pixels)],
+                cell,
+                cell,
+            );
+        }
+    }
     // Runs through several loops on either side: abcd -> dbca, each of few cells.
     let (a, b, c, d) = (23, 60, 58, 54);
     let permuted = [(a, 1, b * c * d), (c, a, d), (b, a * c, c * d), (d, a * c * b, 1)];

@@ -6,7 +6,7 @@
 use super::row::{self, Row};
 use super::stage::Stage;
 use super::stream::{self, STREAMING_BYTES};
-use super::tile::{self, Even, Few, Matrix, Order, Spread, Store, Transpose};
+use super::tile::{self, Even, Few, Matrix, Next, Order, Spread, Store, Transpose};
 use super::{Machine, grid::Grid, strided};
 use crate::backend::Operands;
 use crate::error::Result;
@@ -201,7 +201,7 @@ impl Kernel {
                 }
             } else {
                 let (dst_rows, src_rows) = (Even(block as isize), Even(pitch));
-                let (rows, columns, next, order) = (cells, n, None, Order::AlongSrc);
+                let (rows, columns, order) = (cells, n, Order::AlongSrc);
                 (self.transpose)(Matrix {
                     dst,
                     src,
@@ -209,7 +209,7 @@ impl Kernel {
                     columns,
                     dst_rows,
                     src_rows,
-                    next,
+                    next: Next::none(src_rows),
                     order,
                     scaling,
                 });

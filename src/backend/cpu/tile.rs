@@ -34,6 +34,9 @@ pub(super) trait Rows: Copy {
     /// # Safety
     /// There are `i` rows.
     unsafe fn skip(self, i: usize) -> (isize, Self);
+
+    /// How far rows are apart, if that is known to be the same for all.
+    fn distance(self) -> Option<isize>;
 }
 
 /// Rows at one distance: those of a plain matrix or of a buffer.
@@ -57,6 +60,11 @@ impl Rows for Even {
     unsafe fn skip(self, i: usize) -> (isize, Self) {
         (i as isize * self.0, self)
     }
+
+    #[inline(always)]
+    fn distance(self) -> Option<isize> {
+        Some(self.0)
+    }
 }
 
 impl Rows for &[isize] {
@@ -77,6 +85,32 @@ impl Rows for &[isize] {
         // SAFETY: the caller's promise.
         (0, unsafe { self.get_unchecked(i..) })
     }
+
+    #[inline(always)]
+    fn distance(self) -> Option<isize> {
+        None
+    }
+}
+
+/// Rows of a source that comes later and is to be fetched: they are too short for the processor to see that they are
+/// streams.
+#[derive(Clone, Copy)]
+pub(super) struct Next<S> {
+    pub src: *const u8,
+    /// Where the rows start.
+    pub rows: S,
+    /// Which of them.
+    pub first: usize,
+    pub end: usize,
+    /// Bytes of a row.
+    pub bytes: usize,
+}
+
+impl<S: Rows> Next<S> {
+    /// Nothing.
+    pub fn none(rows: S) -> Self {
+        Next { src: std::ptr::null(), rows, first: 0, end: 0, bytes: 0 }
+    }
 }
 
 /// Cells to transpose: row `i` of the source is column `i` of the destination.
@@ -92,9 +126,8 @@ pub(super) struct Matrix<D, S> {
     pub dst_rows: D,
     /// Where the rows of the source start.
     pub src_rows: S,
-    /// The source of the matrix that comes after this one and is to be fetched meanwhile. Its rows are too short for
-    /// the processor to see that they are streams.
-    pub next: Option<*const u8>,
+    /// What is to be fetched meanwhile.
+    pub next: Next<S>,
     /// In which order the blocks are visited.
     pub order: Order,
     /// What to multiply with on the way, if the transpose converts.
@@ -102,7 +135,7 @@ pub(super) struct Matrix<D, S> {
 }
 
 impl<D: Rows, S: Rows> Matrix<D, S> {
-    /// Some of the rows and columns; the cells are those of destination and source, in bytes.
+    /// Some of the rows and columns; the cells are those of destination and source, in bytes. They fetch nothing.
     ///
     /// # Safety
     /// There are these rows and columns.
@@ -124,7 +157,7 @@ impl<D: Rows, S: Rows> Matrix<D, S> {
             columns: columns.len(),
             dst_rows,
             src_rows,
-            next: self.next.map(|next| next.wrapping_offset(down + left)),
+            next: Next::none(src_rows),
             ..self
         }
     }
@@ -169,14 +202,18 @@ pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, store: Store, isa: Isa) -
     with_cell!(cell, W => one_by_one::<W, D, S>)
 }
 
-/// The transpose of a transform that converts on the way, if there is one; it wants whole lines of source cells in
+/// The transpose of a transform that converts on the way, if there is one; it wants whole lines of the narrower cells in
 /// both directions, and is slow where it has none.
-pub(super) fn convert<D: Rows, S: Rows>(transform: &Transform, isa: Isa) -> Option<Transpose<D, S>> {
+pub(super) fn convert<D: Rows, S: Rows>(
+    transform: &Transform,
+    store: Store,
+    isa: Isa,
+) -> Option<Transpose<D, S>> {
     #[cfg(target_arch = "x86_64")]
-    return x86::convert(transform, isa);
+    return x86::convert(transform, store, isa);
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = (transform, isa);
+        let _ = (transform, store, isa);
         None
     }
 }

@@ -13,7 +13,7 @@ use super::grid::{Grid, Tile};
 use super::output::{self, Output};
 use super::shape::{Loop, Shape};
 use super::stream::{LINE, to_line};
-use super::tile::{self, Even, Matrix, Order, Rows, Store};
+use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
 use crate::backend::Operands;
 use crate::error::Result;
 use crate::layout::MAX_AXES;
@@ -23,6 +23,9 @@ const SHORT: usize = 4;
 
 /// The longest run of a tile, in cells.
 const MAX_RUN: usize = 1024;
+
+/// Pages that the first level of address translation holds, at least.
+const NEAR_PAGES: usize = 64;
 
 /// Rows this far apart start in the same set of the first-level cache.
 const PAGE: usize = 4096;
@@ -109,9 +112,14 @@ fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Run; 2] {
     runs
 }
 
-/// Whether the runs of a tile have whole lines of source cells.
+/// Bytes of the narrower cells, which are those that are transposed.
+fn narrower(shape: &Shape) -> usize {
+    shape.src_cell.min(shape.dst_cell)
+}
+
+/// Whether the runs of a tile have whole lines of the narrower cells.
 fn has_lines(shape: &Shape, runs: [&Run; 2]) -> bool {
-    runs.iter().all(|run| run.cells() * shape.src_cell >= LINE)
+    runs.iter().all(|run| run.cells() * narrower(shape) >= LINE)
 }
 
 /// Where the cells of a run lie in the other operand, in bytes.
@@ -173,10 +181,8 @@ fn is_crowded(stride: isize) -> bool {
 /// How the cells of a tile reach the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Path {
-    /// From the registers.
+    /// From the registers, converted in them.
     Direct(Store),
-    /// From the registers, converted in them, through the caches.
-    Converted,
     /// Through a buffer whose rows are those of the destination, then converted, and streamed where that pays.
     Buffered,
 }
@@ -197,19 +203,22 @@ impl Tiling {
     fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let streams = output::streams(shape);
+        let is_fast = |t: &Tiling| shape.is_move() || converts && has_lines(shape, [&t.dst, &t.src]);
         let crowds = |stride: isize| shape.bytes() > FIRST_LEVEL_BYTES && is_crowded(stride);
         let order = if crowds(along_dst.src) { Order::AlongSrc } else { Order::AlongDst };
         let buffers = order == Order::AlongSrc && crowds(along_src.dst);
         if !streams && !buffers {
-            let path = if shape.is_move() { Path::Direct(Store::Cached) } else { Path::Converted };
-            let tiling = Tiling::of(shape, units, [1024, 1024], path, order);
-            if shape.is_move() || converts && has_lines(shape, [&tiling.dst, &tiling.src]) {
+            let tiling = Tiling::of(shape, units, [1024, 1024], Path::Direct(Store::Cached), order);
+            if is_fast(&tiling) {
                 return tiling;
             }
-        } else if streams && shape.is_move() {
-            let tiling = Tiling::of(shape, units, [2048, 64], Path::Direct(Store::Streamed), Order::AlongSrc);
-            if tiling.writes_whole_lines(shape, operands) {
-                return tiling;
+        } else if streams {
+            // Some permutations have whole lines in longer runs only.
+            for bytes in [[512, 256], [2048, 64]] {
+                let tiling = Tiling::of(shape, units, bytes, Path::Direct(Store::Streamed), order);
+                if is_fast(&tiling) && tiling.writes_whole_lines(shape, operands) {
+                    return tiling;
+                }
             }
         }
         let along_dst = if buffers && !streams { 512 } else { 1024 };
@@ -237,13 +246,26 @@ impl Tiling {
     fn writes_whole_lines(&self, shape: &Shape, operands: &Operands) -> bool {
         let loops = shape.loops();
         let is_whole = |bytes: isize| bytes.unsigned_abs().is_multiple_of(LINE);
+        let others = |runs: &[&Run]| {
+            (0..loops.len()).filter(|&i| !runs.iter().any(|r| r.contains(i))).all(|i| is_whole(loops[i].dst))
+        };
+        let ahead = to_line(operands.dst.wrapping_offset(shape.start[0]));
         let last = loops[self.dst.last()];
         let is_cut = self.dst.turns < last.extent;
-        let ahead = to_line(operands.dst.wrapping_offset(shape.start[0]));
         // Even tiles are shifted to where lines start.
-        (ahead == 0 || self.is_even() && ahead.is_multiple_of(shape.dst_cell))
+        let in_lines = (ahead == 0 || self.is_even() && ahead.is_multiple_of(shape.dst_cell))
             && (!is_cut || is_whole(last.dst * self.dst.turns as isize))
-            && (0..loops.len()).filter(|&i| !self.dst.contains(i)).all(|i| is_whole(loops[i].dst))
+            && others(&[&self.dst]);
+        // Or half lines that follow one another along the source.
+        let half = (self.dst.cells() * shape.dst_cell) as isize;
+        let in_pairs = self.is_even()
+            && ahead == 0
+            && !is_cut
+            && 2 * half == LINE as isize
+            && loops[self.src.last()].dst == half
+            && self.src.turns.is_multiple_of(2)
+            && others(&[&self.dst, &self.src]);
+        in_lines || in_pairs
     }
 }
 
@@ -259,7 +281,7 @@ fn shifted([before, turns, after]: [usize; 3], to_line: impl Fn(usize) -> usize)
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
-    let converts = tile::convert::<Even, Even>(shape.transform, machine.isa).is_some();
+    let converts = tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some();
     let tiling = &Tiling::new(shape, [d, s], &operands, converts);
     let loops = shape.loops();
     // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.
@@ -290,16 +312,11 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn run(&self) -> Result<()> {
-        let (cell, isa) = (self.shape.src_cell, self.machine.isa);
         // SAFETY: handed on.
         unsafe {
             match self.tiling.path {
-                Path::Direct(Store::Cached) => self.cached(tile::transpose(cell, Store::Cached, isa)),
+                Path::Direct(Store::Cached) => self.cached(),
                 Path::Direct(Store::Streamed) => self.streamed(),
-                Path::Converted => match tile::convert(self.shape.transform, isa) {
-                    Some(transpose) => self.cached(transpose),
-                    None => self.buffered(),
-                },
                 Path::Buffered => self.buffered(),
             }
         }
@@ -326,17 +343,40 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             columns,
             dst_rows: self.dst_rows,
             src_rows: self.src_rows,
-            next: None,
+            next: Next::none(self.src_rows),
             order: Order::AlongSrc,
             scaling: self.shape.transform.scaling,
+        }
+    }
+
+    /// These rows and columns of the tile that comes after this one, to be fetched.
+    fn next(&self, tile: &Tile<2>, rows: Range<usize>, columns: &Range<usize>) -> Next<R> {
+        let cell = self.shape.src_cell;
+        Next {
+            src: tile.next.wrapping_add(columns.start * cell),
+            rows: self.src_rows,
+            first: rows.start,
+            end: rows.end,
+            bytes: columns.len() * cell,
+        }
+    }
+
+    /// What transposes and, if that is asked for, converts. Pre: there is such a transpose.
+    fn direct(&self, store: Store) -> tile::Transpose<R, R> {
+        let (shape, isa) = (self.shape, self.machine.isa);
+        if shape.is_move() {
+            tile::transpose(shape.src_cell, store, isa)
+        } else {
+            tile::convert(shape.transform, store, isa).expect("the tiling asked whether there is one")
         }
     }
 
     /// Transposes tiles where they are, inside the caches.
     ///
     /// # Safety
-    /// As for [`run`](fn@run); `transpose` does what the transform asks for.
-    unsafe fn cached(&self, transpose: tile::Transpose<R, R>) -> Result<()> {
+    /// As for [`run`](fn@run).
+    unsafe fn cached(&self) -> Result<()> {
+        let transpose = self.direct(Store::Cached);
         let Tiling { dst, src, .. } = self.tiling;
         self.grid(Along::Dst).run(self.machine, self.shape.bytes(), self.operands, |tile| {
             let (rows, columns) = (tile.extents[1] * dst.whole, tile.extents[0] * src.whole);
@@ -352,13 +392,14 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     /// As for [`run`](fn@run); the tiling writes whole lines.
     unsafe fn streamed(&self) -> Result<()> {
         let cells = [self.shape.dst_cell, self.shape.src_cell];
-        let [stream, write] = [Store::Streamed, Store::Cached]
-            .map(|store| tile::transpose::<R, R>(self.shape.src_cell, store, self.machine.isa));
+        let [stream, write] = [Store::Streamed, Store::Cached].map(|store| self.direct(store));
         self.grid(Along::Src).run(self.machine, self.shape.bytes(), self.operands, |tile| {
             let dst_line = |i: usize| to_line(tile.dst.wrapping_add(i * cells[0])) / cells[0];
             let src_line = |i: usize| to_line(tile.src.wrapping_add(i * cells[1])) / cells[1];
             let [rows, columns] = self.sides(&tile, [&dst_line, &src_line]);
-            let whole = Matrix { next: Some(tile.next), ..self.matrix(&tile, rows.end, columns.end) };
+            let whole = self.matrix(&tile, rows.end, columns.end);
+            let next = self.next(&tile, rows.clone(), &columns);
+            let order = if columns.len() <= NEAR_PAGES { Order::AlongSrc } else { self.tiling.order };
             let first_line = (rows.start + dst_line(rows.start)).min(rows.end);
             // SAFETY: as above; a tile is shifted by as much as the next one starts later, and its lines start at
             // `first_line`.
@@ -366,7 +407,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                 if first_line > rows.start {
                     write(whole.part(rows.start..first_line, columns.clone(), cells));
                 }
-                stream(whole.part(first_line..rows.end, columns, cells));
+                stream(Matrix { next, order, ..whole.part(first_line..rows.end, columns, cells) });
             }
         })
     }
@@ -384,7 +425,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         let mut cell = src_cell;
         if output.streams()
             && has_lines(shape, [&self.tiling.dst, &self.tiling.src])
-            && let Some(converts) = tile::convert::<Even, R>(shape.transform, machine.isa)
+            && let Some(converts) = tile::convert::<Even, R>(shape.transform, Store::Cached, machine.isa)
         {
             (transpose, output, cell) = (converts, output.of_results(), dst_cell);
         }
@@ -402,11 +443,9 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             let most = |_: usize| if shifts { LINE / dst_cell - 1 } else { 0 };
             let src_line = |i: usize| to_line(tile.src.wrapping_add(i * src_cell)) / src_cell;
             let [Range { end: rows, .. }, columns] = self.sides(&tile, [&most, &src_line]);
-            let strip = if joined || self.tiling.order == Order::AlongSrc {
-                columns.len()
-            } else {
-                (LINE / src_cell).min(columns.len())
-            };
+            let whole = joined || !output.streams() && self.tiling.order == Order::AlongSrc;
+            let order = if whole { self.tiling.order } else { Order::AlongDst };
+            let strip = if whole { columns.len() } else { (LINE / narrower(shape)).min(columns.len()) };
             let pitch = if joined { rows * cell } else { (rows * cell).next_multiple_of(LINE) + LINE };
             buffers.with(pitch * strip, |buffer| {
                 let mut first = columns.start;
@@ -418,6 +457,13 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                     let in_line =
                         if joined { 0 } else { (LINE / src_cell - src_line(start)) % (LINE / src_cell) };
                     let next = if end == columns.end || in_line >= strip { end } else { end - in_line };
+                    // The strips share what is to be fetched.
+                    let share = |column: usize| rows * (column - columns.start) / columns.len();
+                    let ahead = if output.streams() {
+                        self.next(&tile, share(first)..share(next), &columns)
+                    } else {
+                        Next::none(src_rows)
+                    };
                     let whole = Matrix {
                         dst: buffer.wrapping_offset(-(pitch as isize * start as isize)),
                         src: tile.src,
@@ -425,13 +471,16 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                         columns: end,
                         dst_rows: Even(pitch as isize),
                         src_rows,
-                        next: output.streams().then_some(tile.next),
-                        order: self.tiling.order,
+                        next: Next::none(src_rows),
+                        order,
                         scaling: shape.transform.scaling,
                     };
                     // SAFETY: every cell of the tile belongs to the nest, and its cells fit the buffer.
                     unsafe {
-                        transpose(whole.part(0..rows, start..end, [cell, src_cell]));
+                        transpose(Matrix {
+                            next: ahead,
+                            ..whole.part(0..rows, start..end, [cell, src_cell])
+                        });
                         while first < next {
                             let (to, from) =
                                 (tile.dst.offset(row(first)), buffer.add((first - start) * pitch));

@@ -22,6 +22,12 @@ pub(super) trait Wide: Element {
     /// # Safety
     /// Sixteen cells are writable there, and the processor has AVX-512 F, BW, DQ and VL.
     unsafe fn store(to: *mut Self, x: __m512);
+
+    /// The first numbers converted by the table, as many as fill a register: 16 in each operand.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F, BW, DQ and VL.
+    unsafe fn line(x: [__m512; 4]) -> __m512i;
 }
 
 /// Which of the sixteen are NaN.
@@ -31,9 +37,9 @@ fn nans(x: __m512) -> __mmask16 {
     _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x)
 }
 
-/// Implements [`Wide`]: how sixteen cells become numbers, and numbers cells.
+/// Implements [`Wide`]: how sixteen cells become numbers, sixteen numbers cells, and more a whole register of them.
 macro_rules! wide {
-    ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr) => {
+    ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr, |$xs:ident| $line:expr) => {
         impl Wide for $T {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
@@ -48,20 +54,44 @@ macro_rules! wide {
                 // SAFETY: the caller's promise.
                 unsafe { $store }
             }
+
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            unsafe fn line($xs: [__m512; 4]) -> __m512i {
+                $line
+            }
         }
     };
 }
 
-wide!(f32, |from| _mm512_loadu_ps(from), |to, x| {
-    let nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fff_ffff));
-    _mm512_storeu_ps(to, _mm512_mask_mov_ps(x, nans(x), nan));
-});
+wide!(
+    f32,
+    |from| _mm512_loadu_ps(from),
+    |to, x| _mm512_storeu_si512(to.cast(), canonical(x)),
+    |x| canonical(x[0])
+);
 
-wide!(f16, |from| _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())), |to, x| {
+/// The numbers, NaN as the table has it.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline]
+fn canonical(x: __m512) -> __m512i {
+    _mm512_mask_mov_epi32(_mm512_castps_si512(x), nans(x), _mm512_set1_epi32(0x7fff_ffff))
+}
+
+wide!(
+    f16,
+    |from| _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())),
+    |to, x| _mm256_storeu_si256(to.cast(), halves(x)),
+    |x| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(halves(x[0])), halves(x[1]))
+);
+
+/// The numbers as binary16.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline]
+fn halves(x: __m512) -> __m256i {
     let bits = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
-    let bits = _mm256_mask_mov_epi16(bits, nans(x), _mm256_set1_epi16(0x7fff));
-    _mm256_storeu_si256(to.cast(), bits);
-});
+    _mm256_mask_mov_epi16(bits, nans(x), _mm256_set1_epi16(0x7fff))
+}
 
 wide!(
     bf16,
@@ -70,14 +100,36 @@ wide!(
         _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
     },
     |to, x| {
-        let bits = _mm512_castps_si512(x);
-        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-        let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-        let rounded = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(rounded));
-        let rounded = _mm256_mask_mov_epi16(rounded, nans(x), _mm256_set1_epi16(0x7fff));
-        _mm256_storeu_si256(to.cast(), rounded);
+        let bits = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(rounded(x)));
+        _mm256_storeu_si256(to.cast(), bits);
+    },
+    |x| {
+        // The upper halves of both.
+        _mm512_permutex2var_epi16(rounded(x[0]), UPPER, rounded(x[1]))
     }
 );
+
+/// The places of the upper halves of the cells of two registers.
+const UPPER: __m512i = {
+    let mut places = [0_i16; 32];
+    let mut i = 0;
+    while i < 32 {
+        places[i] = 2 * i as i16 + 1;
+        i += 1;
+    }
+    // SAFETY: both are 64 bytes without meaning of their own.
+    unsafe { std::mem::transmute::<[i16; 32], __m512i>(places) }
+};
+
+/// The numbers rounded to bfloat16, in the upper halves.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline]
+fn rounded(x: __m512) -> __m512i {
+    let bits = _mm512_castps_si512(x);
+    let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+    let up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    _mm512_mask_add_epi32(_mm512_set1_epi32(0x7fff_0000), !nans(x), bits, up)
+}
 
 /// The numbers as integers, half to even, NaN as 0; what exceeds `most`, which an i32 holds, as `most`, and what no i32
 /// holds below as the least.
@@ -89,14 +141,44 @@ fn integers(x: __m512, most: f32) -> __m512i {
     _mm512_maskz_cvt_roundps_epi32::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(!nans(x), clipped)
 }
 
-wide!(i8, |from| _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))), |to, x| {
-    _mm_storeu_si128(to.cast(), _mm512_cvtsepi32_epi8(integers(x, 127.0)))
-});
+/// Sixteen integers of each operand saturated to 16 bits, in an order that [`in_order`] mends: four of each by turns.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline]
+fn shorts(x: [__m512; 4], most: f32) -> [__m512i; 2] {
+    let [a, b, c, d] = x.map(|x| integers(x, most));
+    [_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)]
+}
 
-wide!(u8, |from| _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))), |to, x| {
-    let positive = _mm512_max_epi32(integers(x, 255.0), _mm512_setzero_si512());
-    _mm_storeu_si128(to.cast(), _mm512_cvtusepi32_epi8(positive));
-});
+/// Puts four bytes of each of four registers by turns into the order of the registers.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline]
+fn in_order(x: __m512i) -> __m512i {
+    let places = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm512_permutexvar_epi32(places, x)
+}
+
+wide!(
+    i8,
+    |from| _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))),
+    |to, x| _mm_storeu_si128(to.cast(), _mm512_cvtsepi32_epi8(integers(x, 127.0))),
+    |x| {
+        let [low, high] = shorts(x, 127.0);
+        in_order(_mm512_packs_epi16(low, high))
+    }
+);
+
+wide!(
+    u8,
+    |from| _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))),
+    |to, x| {
+        let positive = _mm512_max_epi32(integers(x, 255.0), _mm512_setzero_si512());
+        _mm_storeu_si128(to.cast(), _mm512_cvtusepi32_epi8(positive))
+    },
+    |x| {
+        let [low, high] = shorts(x, 255.0);
+        in_order(_mm512_packus_epi16(low, high))
+    }
+);
 
 /// Bytes between the cells that are written where they were read and those that memory is asked for meanwhile: who reads
 /// and writes the same lines waits for them more often than processors foresee.

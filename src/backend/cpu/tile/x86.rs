@@ -1,16 +1,15 @@
 //! Transposes in vector registers.
 
-use super::{Isa, Matrix, Order, Rows, Transpose, one_by_one};
-use lines::Moved;
+use super::{Isa, Matrix, Next, Order, Rows, Transpose, one_by_one};
 use std::arch::x86_64::*;
+use through::Moved;
 
 pub(super) fn transpose<D: Rows, S: Rows, const STREAM: bool>(
     cell: usize,
     isa: Isa,
 ) -> Option<Transpose<D, S>> {
     let [sse2, avx2, avx512]: [Transpose<D, S>; 3] = match cell {
-        // Whole lines of bytes are four times as many cells as there are registers.
-        1 => [sse2::u8::<D, S, STREAM>, avx2::u8::<D, S, STREAM>, avx512::u8::<D, S, STREAM>],
+        1 => [sse2::u8::<D, S, STREAM>, avx2::u8::<D, S, STREAM>, lines::u8::<Moved<u8, STREAM>, D, S>],
         2 => [sse2::u16::<D, S, STREAM>, avx2::u16::<D, S, STREAM>, lines::u16::<Moved<u16, STREAM>, D, S>],
         4 => [sse2::u32::<D, S, STREAM>, avx2::u32::<D, S, STREAM>, lines::u32::<Moved<u32, STREAM>, D, S>],
         8 => [sse2::u64::<D, S, STREAM>, avx2::u64::<D, S, STREAM>, lines::u64::<Moved<u64, STREAM>, D, S>],
@@ -52,20 +51,49 @@ macro_rules! passes {
     };
 }
 
-/// Runs `$body` for every block of `LINE` by `LINE` cells, the last ones cut, after asking for the same block of
-/// the next matrix. A macro, for a closure would not be inlined into code for these instructions.
+/// The lines that are still to be fetched. Row by row, for lines that lie together come faster; and a few at a time, for
+/// all at once would keep the cells of the block in work waiting.
+struct Ahead<S> {
+    next: Next<S>,
+    /// What has been asked for of the first row.
+    bytes: usize,
+}
+
+impl<S: Rows> Ahead<S> {
+    fn of(next: Next<S>) -> Self {
+        Ahead { next, bytes: 0 }
+    }
+
+    /// Asks for the next `n` lines.
+    #[inline(always)]
+    fn fetch(&mut self, n: usize) {
+        let Ahead { next, bytes } = self;
+        for _ in 0..n {
+            if next.first >= next.end {
+                return;
+            }
+            // SAFETY: a row of the matrix. A prefetch touches nothing.
+            unsafe {
+                let row = next.src.wrapping_offset(next.rows.at(next.first));
+                _mm_prefetch::<_MM_HINT_T1>(row.wrapping_add(*bytes).cast());
+            }
+            *bytes += 64;
+            if *bytes >= next.bytes {
+                (*bytes, next.first) = (0, next.first + 1);
+            }
+        }
+    }
+}
+
+/// Runs `$body` for every block of `LINE` by `LINE` cells, the last ones cut. `$ahead` is what is to be fetched: the body
+/// asks for as many lines as a block has rows. A macro, for a closure would not be inlined into code for these
+/// instructions.
 macro_rules! for_each_block {
-    ($m:ident, |$top:ident, $bottom:ident, $left:ident, $right:ident| $body:block) => {
+    ($m:ident, |$top:ident, $bottom:ident, $left:ident, $right:ident, $ahead:ident| $body:block) => {
         let (mut $top, mut $left) = (0, 0);
+        let mut $ahead = Ahead::of($m.next);
         loop {
             let ($bottom, $right) = (($top + LINE).min($m.rows), ($left + LINE).min($m.columns));
-            if let Some(next) = $m.next {
-                for i in $top..$bottom {
-                    // SAFETY: a row of the matrix. A prefetch touches nothing.
-                    let row = unsafe { $m.src_rows.at(i) };
-                    _mm_prefetch::<_MM_HINT_T1>(next.wrapping_offset(row).wrapping_add($left * CELL).cast());
-                }
-            }
             $body
             if $m.order == Order::AlongDst {
                 $top = $bottom;
@@ -82,6 +110,7 @@ macro_rules! for_each_block {
                 break;
             }
         }
+        $ahead.fetch(usize::MAX);
     };
 }
 
@@ -103,7 +132,8 @@ macro_rules! network {
                 // SAFETY: handed on; the narrower function needs fewer instructions.
                 return unsafe { $narrower(m) };
             }
-            for_each_block!(m, |top, bottom, left, right| {
+            for_each_block!(m, |top, bottom, left, right, ahead| {
+                ahead.fetch(bottom - top);
                 // The last registers overlap the ones before them where the sides do not divide: writing the
                 // same cells twice beats finishing one by one.
                 let mut j = left.min(m.columns - K);
@@ -148,10 +178,13 @@ macro_rules! network {
 }
 
 mod few;
+mod halves;
+mod joined;
 mod lines;
+mod through;
 
 pub(super) use few::few;
-pub(super) use lines::convert;
+pub(super) use through::convert;
 
 mod sse2 {
     use super::*;

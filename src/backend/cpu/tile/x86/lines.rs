@@ -1,137 +1,16 @@
 //! Transposes of whole cache lines of either operand, with AVX-512: each is read once and written once, whatever else
-//! shares their cache sets. Lines of narrow types may be converted between the two.
+//! shares their cache sets. Cells may be converted on the way (`through.rs`). Blocks of cells of one and two bytes are in
+//! `joined.rs`.
 
 use std::arch::x86_64::*;
-use std::marker::PhantomData;
 
-use super::{Isa, Matrix, Order, Rows, Transpose};
-use crate::backend::cpu::wide::Wide;
-use crate::dtype::Scalar;
-use crate::dtype::convert::{convert as convert_cell, scale};
-use crate::ops::{Scaling, Transform};
-
-/// What becomes of a line of source cells on its way to the destination.
-pub(super) trait Finish {
-    /// Bytes of a destination cell.
-    const CELL: usize;
-
-    /// Writes the cells of a line; `starts_line`: to where a line starts.
-    ///
-    /// # Safety
-    /// As many cells are writable there as the line has, and the processor has AVX-512 F, BW, DQ and VL.
-    unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, scaling: Scaling);
-
-    /// Transposes what has no whole line.
-    ///
-    /// # Safety
-    /// As for [`Transpose`].
-    unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>);
-}
-
-/// Cells as wide as `W` as they are, `STREAM`: past the caches.
-pub(super) struct Moved<W, const STREAM: bool>(PhantomData<W>);
-
-/// Implements [`Finish`] for cells that are moved.
-macro_rules! moved {
-    ($($W:ident)*) => {
-        $(impl<const STREAM: bool> Finish for Moved<$W, STREAM> {
-            const CELL: usize = size_of::<$W>();
-
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            #[inline]
-            unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, _: Scaling) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    if STREAM && starts_line {
-                        _mm512_stream_si512(to.cast(), line);
-                    } else {
-                        _mm512_storeu_si512(to.cast(), line);
-                    }
-                }
-            }
-
-            unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>) {
-                // SAFETY: handed on; the processor has AVX-512, or this type would not be used.
-                unsafe { halves::$W::<D, S, STREAM>(m) }
-            }
-        })*
-    };
-}
-
-moved!(u16 u32 u64);
-
-/// Cells of type `S` converted to `D`, `SCALES`: times alpha.
-struct Converted<S, D, const SCALES: bool>(PhantomData<(S, D)>);
-
-impl<S: Wide, D: Wide, const SCALES: bool> Finish for Converted<S, D, SCALES> {
-    const CELL: usize = size_of::<D>();
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    #[inline]
-    unsafe fn put(to: *mut u8, line: __m512i, _: bool, scaling: Scaling) {
-        let from = (&raw const line).cast::<S>();
-        let to = to.cast::<D>();
-        for at in (0..64 / size_of::<S>()).step_by(16) {
-            // SAFETY: sixteen cells of the line, and their places.
-            unsafe {
-                let x = S::load(from.add(at));
-                let x = if SCALES { _mm512_mul_ps(_mm512_set1_ps(scaling.alpha as f32), x) } else { x };
-                D::store(to.add(at), x);
-            }
-        }
-    }
-
-    unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
-        for j in 0..m.columns {
-            for i in 0..m.rows {
-                // SAFETY: a cell of the matrix.
-                unsafe {
-                    let x = m.src.offset(m.src_rows.at(i)).cast::<S>().add(j).read();
-                    let to = m.dst.offset(m.dst_rows.at(j)).cast::<D>().add(i);
-                    to.write(if SCALES { scale(m.scaling.alpha, x) } else { convert_cell(x) });
-                }
-            }
-        }
-    }
-}
-
-/// The transpose that converts on the way, if there is one for these types: no part of the old destination may be
-/// wanted, since the last blocks overlap the ones before them. Whole lines of source cells are fast, others slow.
-pub(in super::super) fn convert<D: Rows, S: Rows>(
-    transform: &Transform,
-    isa: Isa,
-) -> Option<Transpose<D, S>> {
-    let is_move = transform.src == transform.dst && transform.scaling.is_move();
-    if !isa.has_avx512() || is_move || transform.scaling.beta != 0.0 {
-        return None;
-    }
-    macro_rules! pick {
-        ($W:ident, $S:ty, $D:ty) => {
-            if transform.scaling.is_move() {
-                $W::<Converted<$S, $D, false>, D, S>
-            } else {
-                $W::<Converted<$S, $D, true>, D, S>
-            }
-        };
-    }
-    Some(match (transform.src, transform.dst) {
-        (Scalar::F32, Scalar::F32) => pick!(u32, f32, f32),
-        (Scalar::F32, Scalar::F16) => pick!(u32, f32, half::f16),
-        (Scalar::F32, Scalar::Bf16) => pick!(u32, f32, half::bf16),
-        (Scalar::F32, Scalar::I8) => pick!(u32, f32, i8),
-        (Scalar::F32, Scalar::U8) => pick!(u32, f32, u8),
-        (Scalar::F16, Scalar::F32) => pick!(u16, half::f16, f32),
-        (Scalar::Bf16, Scalar::F32) => pick!(u16, half::bf16, f32),
-        (Scalar::I8, Scalar::F32) => pick!(u8, i8, f32),
-        (Scalar::U8, Scalar::F32) => pick!(u8, u8, f32),
-        _ => return None,
-    })
-}
+use super::through::Through;
+use super::{Ahead, Matrix, Order, Rows, joined};
 
 /// Lane `g` of the results is from register `g`: lane `l` of each for result `l`.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     const EVEN: i32 = 0b10_00_10_00;
     const ODD: i32 = 0b11_01_11_01;
     let (ab_even, ab_odd) = (_mm512_shuffle_i32x4::<EVEN>(a, b), _mm512_shuffle_i32x4::<ODD>(a, b));
@@ -144,13 +23,13 @@ fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Defines one transpose: of what is whole lines in both directions, and of the rest.
+/// Defines one transpose of whole lines, block by block, by the function in `$block`.
 macro_rules! lines {
-    ($W:ident) => {
+    ($W:ident, $block:ident) => {
         /// # Safety
-        /// As for [`Transpose`].
+        /// As for [`Transpose`](super::Transpose).
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        pub(super) unsafe fn $W<F: Finish, D: Rows, S: Rows>(m: Matrix<D, S>) {
+        pub(super) unsafe fn $W<F: Through, D: Rows, S: Rows>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
@@ -161,150 +40,80 @@ macro_rules! lines {
             // Few rows or columns too many are better done apart than by last blocks that overlap the ones before them.
             let whole = |n: usize| if n % LINE * 4 <= LINE { n - n % LINE } else { n };
             let (rows, columns) = (whole(m.rows), whole(m.columns));
-            let cells = [F::CELL, CELL];
-            // SAFETY: rows and columns of the matrix, of which the blocks have a line or more.
-            unsafe {
-                blocks::$W::<F, D, S>(m.part(0..rows, 0..columns, cells));
-                if rows < m.rows {
-                    F::narrow(m.part(rows..m.rows, 0..columns, cells));
-                }
-                if columns < m.columns {
-                    F::narrow(m.part(0..m.rows, columns..m.columns, cells));
-                }
+            let part = |rows, columns| {
+                // SAFETY: only called with rows and columns of the matrix.
+                unsafe { m.part(rows, columns, [F::DST, F::SRC]) }
+            };
+            if rows < m.rows {
+                // SAFETY: handed on, as below.
+                unsafe { F::narrow(part(rows..m.rows, 0..m.columns)) };
             }
+            if columns < m.columns {
+                // SAFETY: as above.
+                unsafe { F::narrow(part(0..rows, columns..m.columns)) };
+            }
+            let m = Matrix { next: m.next, ..part(0..rows, 0..columns) };
+            for_each_block!(m, |top, bottom, left, right, ahead| {
+                // SAFETY: the last blocks overlap the ones before them.
+                unsafe { $block::$W::<F, D, S>(&m, bottom - LINE, right - LINE, &mut ahead) }
+            });
         }
     };
 }
 
-/// Transposes of whole lines only; the last ones overlap the ones before them.
-mod blocks {
+/// Blocks of as many groups of `K` lines as a register has lanes: each group is made K x K cells per lane, and the lanes
+/// of all are exchanged.
+mod block {
     use super::*;
 
-    /// Defines one transpose: of `K` lines at a time, whose lanes become K x K cells, and of the lanes of four such
-    /// groups.
-    macro_rules! blocks {
+    macro_rules! block {
         ($W:ident, $lo:ident, $hi:ident) => {
             /// # Safety
-            /// As for [`Transpose`]; there is a line of cells in each direction.
+            /// As for [`Transpose`], for LINE rows from `i` on and LINE columns from `j` on.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            pub(super) unsafe fn $W<F: Finish, D: Rows, S: Rows>(m: Matrix<D, S>) {
+            #[inline]
+            pub(super) unsafe fn $W<F: Through, D: Rows, S: Rows>(
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+                ahead: &mut Ahead<S>,
+            ) {
                 const CELL: usize = size_of::<$W>();
                 const K: usize = 16 / CELL;
                 const LINE: usize = 64 / CELL;
-                for_each_block!(m, |top, bottom, left, right| {
-                    // The last blocks overlap the ones before them.
-                    let (i, j) = (bottom - LINE, right - LINE);
-                    let mut groups = [[_mm512_setzero_si512(); K]; 4];
-                    for g in 0..4 {
-                        let mut r = [_mm512_setzero_si512(); K];
-                        // SAFETY: LINE cells from column j on of the rows below i + LINE lie inside the matrix.
-                        unsafe {
-                            let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i + g * K, 1);
-                            for k in 0..K {
-                                r[k] = _mm512_loadu_si512(from[k].cast());
-                            }
-                        }
-                        passes!($W r $lo $hi);
-                        groups[g] = r;
-                    }
-                    for k in 0..K {
-                        let r = exchange([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
-                        // SAFETY: LINE cells from row i on of columns below j + LINE. Columns start on a line if they are
-                        // streamed.
-                        unsafe {
-                            let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * F::CELL), j + k, K);
-                            for (to, r) in to.into_iter().zip(r) {
-                                F::put(to.cast_mut(), r, i % LINE == 0, m.scaling);
-                            }
-                        }
-                    }
-                });
-            }
-        };
-    }
-
-    blocks!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
-    blocks!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
-    blocks!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
-    blocks!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
-}
-
-/// Transposes of whole lines of the source and half lines of the destination, for matrices of fewer rows than a line
-/// has cells.
-mod halves {
-    use super::super::avx512;
-    use super::*;
-
-    /// Lanes of two registers by turns: the first two of each, and the last two.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn exchange(a: __m512i, b: __m512i) -> [__m512i; 2] {
-        [
-            _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), b),
-            _mm512_permutex2var_epi64(a, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), b),
-        ]
-    }
-
-    /// Defines one transpose: of two groups of `K` lines.
-    macro_rules! half_lines {
-        ($W:ident, $lo:ident, $hi:ident) => {
-            /// # Safety
-            /// As for [`Transpose`].
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            pub(in super::super) unsafe fn $W<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
-                const CELL: usize = size_of::<$W>();
-                const K: usize = 16 / CELL;
-                const LINE: usize = 64 / CELL;
-                const ROWS: usize = LINE / 2;
-                if m.rows < ROWS || m.rows >= LINE || m.columns < LINE {
-                    // SAFETY: handed on.
-                    return unsafe { avx512::$W::<D, S, STREAM>(m) };
-                }
-                for_each_block!(m, |top, bottom, left, right| {
-                    let j = right - LINE;
-                    let mut i = top;
-                    loop {
-                        let mut groups = [[_mm512_setzero_si512(); K]; 2];
-                        for g in 0..2 {
-                            let mut r = [_mm512_setzero_si512(); K];
-                            // SAFETY: LINE cells from column j on of the rows below i + ROWS lie inside the matrix.
-                            unsafe {
-                                let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i + g * K, 1);
-                                for k in 0..K {
-                                    r[k] = _mm512_loadu_si512(from[k].cast());
-                                }
-                            }
-                            passes!($W r $lo $hi);
-                            groups[g] = r;
-                        }
+                let mut groups = [[_mm512_setzero_si512(); K]; 4];
+                for g in 0..4 {
+                    let mut r = [_mm512_setzero_si512(); K];
+                    // SAFETY: LINE cells of the rows of the block.
+                    unsafe {
+                        let from: [_; K] = m.src_rows.cells(m.src.add(j * F::SRC), i + g * K, 1);
                         for k in 0..K {
-                            let pairs = exchange(groups[0][k], groups[1][k]);
-                            // SAFETY: ROWS cells from row i on of columns below j + LINE.
-                            unsafe {
-                                let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * CELL), j + k, K);
-                                for (to, pair) in to.chunks_exact(2).zip(pairs) {
-                                    let [low, high] = [to[0], to[1]].map(|to| to.cast_mut().cast());
-                                    _mm256_storeu_si256(low, _mm512_castsi512_si256(pair));
-                                    _mm256_storeu_si256(high, _mm512_extracti64x4_epi64::<1>(pair));
-                                }
-                            }
+                            r[k] = F::get(from[k], m.scaling);
                         }
-                        if i + ROWS >= bottom {
-                            break;
-                        }
-                        i = bottom - ROWS;
                     }
-                });
+                    passes!($W r $lo $hi);
+                    groups[g] = r;
+                }
+                for k in 0..K {
+                    ahead.fetch(4);
+                    let r = exchange([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
+                    // SAFETY: LINE cells of columns of the block. They start on a line if they are streamed.
+                    unsafe {
+                        let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * F::DST), j + k, K);
+                        for l in 0..4 {
+                            F::put(to[l].cast_mut(), r[l], i % LINE == 0, m.scaling);
+                        }
+                    }
+                }
             }
         };
     }
 
-    half_lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
-    half_lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
-    half_lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
+    block!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
+    block!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
-lines!(u8);
-lines!(u16);
-lines!(u32);
-lines!(u64);
+lines!(u8, joined);
+lines!(u16, joined);
+lines!(u32, block);
+lines!(u64, block);

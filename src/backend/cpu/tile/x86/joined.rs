@@ -1,0 +1,105 @@
+//! Blocks of lines of cells of one and two bytes, with AVX-512. They have more lines than there are registers, and stop
+//! halfway in the first-level cache: there, rows are joined whose cells make up four bytes.
+
+use std::arch::x86_64::*;
+
+use super::lines::exchange;
+use super::through::Through;
+use super::{Ahead, Matrix, Rows};
+use crate::backend::cpu::stage::Stage;
+
+/// Registers of a block's joined rows that hold the same columns.
+const GROUPS: usize = 16;
+
+/// Four rows of bytes: what was column `16 l + 4 q + k` is cell `k` of lane `l` of register `q`, four bytes from the first
+/// row to the last.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn join_bytes([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab_low, ab_high) = (_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b));
+    let (cd_low, cd_high) = (_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d));
+    [
+        _mm512_unpacklo_epi16(ab_low, cd_low),
+        _mm512_unpackhi_epi16(ab_low, cd_low),
+        _mm512_unpacklo_epi16(ab_high, cd_high),
+        _mm512_unpackhi_epi16(ab_high, cd_high),
+    ]
+}
+
+/// Two rows of cells of two bytes: what was column `8 l + 4 q + k` is cell `k` of lane `l` of register `q`.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn join_halves([a, b]: [__m512i; 2]) -> [__m512i; 2] {
+    [_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)]
+}
+
+/// 4 x 4 cells of four bytes transposed in each lane.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn transpose([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    [
+        _mm512_unpacklo_epi64(ab_low, cd_low),
+        _mm512_unpackhi_epi64(ab_low, cd_low),
+        _mm512_unpacklo_epi64(ab_high, cd_high),
+        _mm512_unpackhi_epi64(ab_high, cd_high),
+    ]
+}
+
+/// Defines the transpose of one block, whose rows are joined by `$join`.
+macro_rules! block {
+    ($W:ident, $join:ident) => {
+        /// # Safety
+        /// As for [`Transpose`](super::Transpose), for a line of rows from `i` on and of columns from `j` on.
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        #[inline]
+        pub(super) unsafe fn $W<F: Through, D: Rows, S: Rows>(
+            m: &Matrix<D, S>,
+            i: usize,
+            j: usize,
+            ahead: &mut Ahead<S>,
+        ) {
+            /// Cells of a lane, cells of a line, and rows that are joined.
+            const K: usize = 16 / size_of::<$W>();
+            const LINE: usize = 4 * K;
+            const JOINED: usize = K / 4;
+            let mut stage = Stage::<{ 64 * LINE }>::new();
+            let stage = stage.ptr().cast::<[[__m512i; GROUPS]; JOINED]>();
+            for g in 0..GROUPS {
+                // SAFETY: lines of the block; each part of the stage has a register for each group.
+                unsafe {
+                    let mut rows = [_mm512_setzero_si512(); JOINED];
+                    let from: [_; JOINED] = m.src_rows.cells(m.src.add(j * F::SRC), i + JOINED * g, 1);
+                    for k in 0..JOINED {
+                        rows[k] = F::get(from[k], m.scaling);
+                    }
+                    for (q, joined) in $join(rows).into_iter().enumerate() {
+                        (&raw mut (*stage)[q][g]).write(joined);
+                    }
+                }
+            }
+            for q in 0..JOINED {
+                let group = |h| {
+                    // SAFETY: all of the stage is written.
+                    transpose(unsafe { (&raw const (*stage)[q]).cast::<[__m512i; 4]>().add(h).read() })
+                };
+                let [a, b, c, d] = [group(0), group(1), group(2), group(3)];
+                for k in 0..4 {
+                    ahead.fetch(4);
+                    let lines = exchange([a[k], b[k], c[k], d[k]]);
+                    // SAFETY: lines of columns of the block. They start on a line if they are streamed.
+                    unsafe {
+                        let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * F::DST), j + 4 * q + k, K);
+                        for l in 0..4 {
+                            F::put(to[l].cast_mut(), lines[l], i.is_multiple_of(LINE), m.scaling);
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+block!(u8, join_bytes);
+block!(u16, join_halves);
