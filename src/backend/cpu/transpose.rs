@@ -1,8 +1,8 @@
 //! Transposes: the operands are contiguous along different loops. Any pair of types.
 //!
-//! A tile is a run of the destination times a run of the source. A run is made of as many loops as it takes to fill
-//! some cache lines: of the pixels of an image one loop in part, of a permutation of eight short dimensions
-//! perhaps three whole ones and a part of the fourth.
+//! How a transform is cut into tiles is chosen in `tiling.rs`; here they are carried out.
+
+mod tiling;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -10,34 +10,16 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Machine;
 use super::grid::{Grid, Tile};
-use super::output::{self, Output};
+use super::output::Output;
 use super::shape::{Loop, Shape};
 use super::stream::{LINE, to_line};
 use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
 use crate::backend::Operands;
 use crate::error::Result;
-use crate::layout::MAX_AXES;
-
-/// Shorter sides than this have no whole register in them.
-const SHORT: usize = 4;
-
-/// The longest run of a tile, in cells.
-const MAX_RUN: usize = 1024;
+use tiling::{MAX_RUN, Path, Run, SHORT, Tiling, has_lines, narrower, runs};
 
 /// Pages that the first level of address translation holds, at least.
 const NEAR_PAGES: usize = 64;
-
-/// Rows this far apart start in the same set of the first-level cache.
-const PAGE: usize = 4096;
-
-/// Lines that a set of the first-level cache holds, of most processors: 8 to 12.
-const WAYS: usize = 12;
-
-/// Rows of a block of cells of 4 bytes.
-const BLOCK_ROWS: usize = 16;
-
-/// What the first-level cache of most processors holds, or a little less.
-const FIRST_LEVEL_BYTES: usize = 32 << 10;
 
 pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
     shape.crossed_units().is_some_and(|(d, s)| {
@@ -48,78 +30,6 @@ pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
         let [dst, src] = runs(shape, [d, s], [SHORT, SHORT]);
         dst.cells() >= SHORT && src.cells() >= SHORT
     })
-}
-
-/// Loops along which one operand is contiguous, innermost first. All but the last lie inside a tile whole.
-#[derive(Clone, Copy)]
-struct Run {
-    /// Indices of the loops.
-    loops: [u8; MAX_AXES],
-    len: usize,
-    /// Cells of the whole loops.
-    whole: usize,
-    /// Turns of the last loop.
-    turns: usize,
-}
-
-impl Run {
-    fn cells(&self) -> usize {
-        self.whole * self.turns
-    }
-
-    /// The loop that a tile may cut.
-    fn last(&self) -> usize {
-        usize::from(self.loops[self.len - 1])
-    }
-
-    fn contains(&self, i: usize) -> bool {
-        self.loops[..self.len].contains(&(i as u8))
-    }
-
-    /// Whether loop `i` lies inside a tile whole.
-    fn has_whole(&self, i: usize) -> bool {
-        self.loops[..self.len - 1].contains(&(i as u8))
-    }
-}
-
-/// The runs of destination and source, grown from the loops `units` until they have `targets` cells or nothing
-/// continues them. The one that is further from its target grows first, as both may want the same loop.
-fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Run; 2] {
-    let loops = shape.loops();
-    let mut runs =
-        units.map(|unit| Run { loops: [unit as u8; MAX_AXES], len: 1, whole: 1, turns: loops[unit].extent });
-    let mut open = [true; 2];
-    while let Some(k) = {
-        let wants = |k: &usize| open[*k] && runs[*k].cells() < targets[*k];
-        (0..2).filter(wants).min_by_key(|&k| runs[k].cells() * targets[1 - k])
-    } {
-        let end = (runs[k].cells() * if k == 0 { shape.dst_cell } else { shape.src_cell }) as isize;
-        let free = |i: usize| !runs.iter().any(|run| run.contains(i));
-        let continues = |l: &Loop| [l.dst, l.src][k] == end && l.extent > 1;
-        match (0..loops.len()).find(|&i| continues(&loops[i]) && free(i)) {
-            None => open[k] = false,
-            Some(i) => {
-                let run = &mut runs[k];
-                *run = Run { whole: run.cells(), turns: loops[i].extent, ..*run };
-                run.loops[run.len] = i as u8;
-                run.len += 1;
-            }
-        }
-    }
-    for (run, target) in runs.iter_mut().zip(targets) {
-        run.turns = (target / run.whole).clamp(1, run.turns);
-    }
-    runs
-}
-
-/// Bytes of the narrower cells, which are those that are transposed.
-fn narrower(shape: &Shape) -> usize {
-    shape.src_cell.min(shape.dst_cell)
-}
-
-/// Whether the runs of a tile have whole lines of the narrower cells.
-fn has_lines(shape: &Shape, runs: [&Run; 2]) -> bool {
-    runs.iter().all(|run| run.cells() * narrower(shape) >= LINE)
 }
 
 /// Where the cells of a run lie in the other operand, in bytes.
@@ -156,116 +66,6 @@ impl Offsets {
         let written = &self.at[..self.len];
         // SAFETY: the first `len` entries are written.
         unsafe { &*(std::ptr::from_ref(written) as *const [isize]) }
-    }
-}
-
-/// How a transform is cut into tiles.
-struct Tiling {
-    dst: Run,
-    src: Run,
-    path: Path,
-    /// Whose rows are followed to their end first, inside a tile.
-    order: Order,
-}
-
-/// Whether the rows of a block, so many bytes apart, have more lines than the sets of the first-level cache that they
-/// share can hold.
-fn is_crowded(stride: isize) -> bool {
-    let stride = stride.unsigned_abs();
-    let sets = (0..BLOCK_ROWS).fold(0u64, |sets, row| sets | 1 << (stride * row % PAGE / LINE));
-    // A row that does not start on a line has a part of two.
-    let lines = BLOCK_ROWS * if stride.is_multiple_of(LINE) { 1 } else { 2 };
-    lines > WAYS * sets.count_ones() as usize
-}
-
-/// How the cells of a tile reach the destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Path {
-    /// From the registers, converted in them.
-    Direct(Store),
-    /// Through a buffer whose rows are those of the destination, then converted, and streamed where that pays.
-    Buffered,
-}
-
-impl Tiling {
-    /// The cost model. Memory moves in lines, and what a tile pays beyond its bytes are lines that it shares with its
-    /// neighbours and pages that it visits for little; and a tile must stay inside the first-level cache or close to
-    /// it. So the bytes of a tile are given, its sides by what they are good for:
-    ///
-    /// - In the caches both operands are visited in long pieces.
-    /// - Where the rows of the source crowd into few cache sets, lines that come with their neighbours are gone before
-    ///   these are needed: a few rows are followed for some lines then. If those of the destination do so too, a buffer
-    ///   takes what is to be written, in pieces of some lines as well.
-    /// - Beyond them the source is fetched ahead, a line or more of each row, and what counts are the long pieces of the
-    ///   destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
-    ///   destination start on a line) they are streamed as they are, else they are put together in a buffer.
-    /// - A destination whose run is short lies one run after another: there the source's is longer instead.
-    fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
-        let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
-        let streams = output::streams(shape);
-        let is_fast = |t: &Tiling| shape.is_move() || converts && has_lines(shape, [&t.dst, &t.src]);
-        let crowds = |stride: isize| shape.bytes() > FIRST_LEVEL_BYTES && is_crowded(stride);
-        let order = if crowds(along_dst.src) { Order::AlongSrc } else { Order::AlongDst };
-        let buffers = order == Order::AlongSrc && crowds(along_src.dst);
-        if !streams && !buffers {
-            let tiling = Tiling::of(shape, units, [1024, 1024], Path::Direct(Store::Cached), order);
-            if is_fast(&tiling) {
-                return tiling;
-            }
-        } else if streams {
-            // Some permutations have whole lines in longer runs only.
-            for bytes in [[512, 256], [2048, 64]] {
-                let tiling = Tiling::of(shape, units, bytes, Path::Direct(Store::Streamed), order);
-                if is_fast(&tiling) && tiling.writes_whole_lines(shape, operands) {
-                    return tiling;
-                }
-            }
-        }
-        let along_dst = if buffers && !streams { 512 } else { 1024 };
-        Tiling::of(shape, units, [along_dst, 256], Path::Buffered, order)
-    }
-
-    /// Tiles of so many bytes of source cells along destination and source.
-    fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: Path, order: Order) -> Self {
-        let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
-        let [mut dst, mut src] = runs(shape, units, cells);
-        // If the source's run did not reach what was wanted, it has an end as well.
-        if dst.cells() < cells[0] && src.cells() >= cells[1] / 2 {
-            let longer = (cells[0] * cells[1] / dst.cells()).min(MAX_RUN);
-            [dst, src] = runs(shape, units, [cells[0], longer]);
-        }
-        Tiling { dst, src, path, order }
-    }
-
-    /// Whether the rows of either operand lie at one distance.
-    fn is_even(&self) -> bool {
-        self.dst.len == 1 && self.src.len == 1
-    }
-
-    /// Whether the pieces of the destination that tiles write are made up of whole lines, but for the ends of rows.
-    fn writes_whole_lines(&self, shape: &Shape, operands: &Operands) -> bool {
-        let loops = shape.loops();
-        let is_whole = |bytes: isize| bytes.unsigned_abs().is_multiple_of(LINE);
-        let others = |runs: &[&Run]| {
-            (0..loops.len()).filter(|&i| !runs.iter().any(|r| r.contains(i))).all(|i| is_whole(loops[i].dst))
-        };
-        let ahead = to_line(operands.dst.wrapping_offset(shape.start[0]));
-        let last = loops[self.dst.last()];
-        let is_cut = self.dst.turns < last.extent;
-        // Even tiles are shifted to where lines start.
-        let in_lines = (ahead == 0 || self.is_even() && ahead.is_multiple_of(shape.dst_cell))
-            && (!is_cut || is_whole(last.dst * self.dst.turns as isize))
-            && others(&[&self.dst]);
-        // Or half lines that follow one another along the source.
-        let half = (self.dst.cells() * shape.dst_cell) as isize;
-        let in_pairs = self.is_even()
-            && ahead == 0
-            && !is_cut
-            && 2 * half == LINE as isize
-            && loops[self.src.last()].dst == half
-            && self.src.turns.is_multiple_of(2)
-            && others(&[&self.dst, &self.src]);
-        in_lines || in_pairs
     }
 }
 

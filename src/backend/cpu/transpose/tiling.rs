@@ -1,0 +1,238 @@
+//! How a transpose is cut into tiles, and on which path their cells go: the cost model.
+//!
+//! A tile is a run of the destination times a run of the source. A run is made of as many loops as it takes to fill
+//! some cache lines: of the pixels of an image one loop in part, of a permutation of eight short dimensions
+//! perhaps three whole ones and a part of the fourth.
+
+use crate::backend::Operands;
+use crate::backend::cpu::output;
+use crate::backend::cpu::shape::{Loop, Shape};
+use crate::backend::cpu::stream::{LINE, to_line};
+use crate::backend::cpu::tile::{Order, Store};
+use crate::layout::MAX_AXES;
+
+/// Shorter sides than this have no whole register in them.
+pub(super) const SHORT: usize = 4;
+
+/// The longest run of a tile, in cells.
+pub(super) const MAX_RUN: usize = 1024;
+
+/// Rows this far apart start in the same set of the first-level cache.
+const PAGE: usize = 4096;
+
+/// Lines that a set of the first-level cache holds, of most processors: 8 to 12.
+const WAYS: usize = 12;
+
+/// What the first-level cache of most processors holds, or a little less.
+const FIRST_LEVEL_BYTES: usize = 32 << 10;
+
+/// Loops along which one operand is contiguous, innermost first. All but the last lie inside a tile whole.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    /// Indices of the loops.
+    pub loops: [u8; MAX_AXES],
+    pub len: usize,
+    /// Cells of the whole loops.
+    pub whole: usize,
+    /// Turns of the last loop.
+    pub turns: usize,
+}
+
+impl Run {
+    pub fn cells(&self) -> usize {
+        self.whole * self.turns
+    }
+
+    /// The loop that a tile may cut.
+    pub fn last(&self) -> usize {
+        usize::from(self.loops[self.len - 1])
+    }
+
+    pub fn contains(&self, i: usize) -> bool {
+        self.loops[..self.len].contains(&(i as u8))
+    }
+
+    /// Whether loop `i` lies inside a tile whole.
+    pub fn has_whole(&self, i: usize) -> bool {
+        self.loops[..self.len - 1].contains(&(i as u8))
+    }
+}
+
+/// The runs of destination and source, grown from the loops `units` until they have `targets` cells or nothing
+/// continues them. The one that is further from its target grows first, as both may want the same loop.
+pub(super) fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Run; 2] {
+    let loops = shape.loops();
+    let mut runs =
+        units.map(|unit| Run { loops: [unit as u8; MAX_AXES], len: 1, whole: 1, turns: loops[unit].extent });
+    let mut open = [true; 2];
+    while let Some(k) = {
+        let wants = |k: &usize| open[*k] && runs[*k].cells() < targets[*k];
+        (0..2).filter(wants).min_by_key(|&k| runs[k].cells() * targets[1 - k])
+    } {
+        let end = (runs[k].cells() * if k == 0 { shape.dst_cell } else { shape.src_cell }) as isize;
+        let free = |i: usize| !runs.iter().any(|run| run.contains(i));
+        let continues = |l: &Loop| [l.dst, l.src][k] == end && l.extent > 1;
+        match (0..loops.len()).find(|&i| continues(&loops[i]) && free(i)) {
+            None => open[k] = false,
+            Some(i) => {
+                let run = &mut runs[k];
+                *run = Run { whole: run.cells(), turns: loops[i].extent, ..*run };
+                run.loops[run.len] = i as u8;
+                run.len += 1;
+            }
+        }
+    }
+    for (run, target) in runs.iter_mut().zip(targets) {
+        run.turns = (target / run.whole).clamp(1, run.turns);
+    }
+    runs
+}
+
+/// Bytes of the narrower cells, which are those that are transposed.
+pub(super) fn narrower(shape: &Shape) -> usize {
+    shape.src_cell.min(shape.dst_cell)
+}
+
+/// Whether the runs of a tile have whole lines of the narrower cells.
+pub(super) fn has_lines(shape: &Shape, runs: [&Run; 2]) -> bool {
+    runs.iter().all(|run| run.cells() * narrower(shape) >= LINE)
+}
+
+/// How a transform is cut into tiles.
+pub(super) struct Tiling {
+    pub dst: Run,
+    pub src: Run,
+    pub path: Path,
+    /// Whose rows are followed to their end first, inside a tile.
+    pub order: Order,
+}
+
+/// Rows of a block, so many bytes apart, in the first-level cache.
+#[derive(Clone, Copy)]
+struct Crowd {
+    /// Sets that they start in.
+    sets: usize,
+    /// Lines that they have a part of.
+    lines: usize,
+}
+
+impl Crowd {
+    /// Rows of a block of cells of 4 bytes.
+    const ROWS: usize = 16;
+
+    /// Rows that hinder nobody.
+    const NONE: Self = Crowd { sets: Self::ROWS, lines: Self::ROWS };
+
+    fn new(stride: isize) -> Self {
+        let stride = stride.unsigned_abs();
+        if stride < LINE {
+            // They share lines.
+            return Crowd::NONE;
+        }
+        let sets = (0..Self::ROWS).fold(0u64, |sets, row| sets | 1 << (stride * row % PAGE / LINE));
+        let lines = Self::ROWS * if stride.is_multiple_of(LINE) { 1 } else { 2 };
+        Crowd { sets: sets.count_ones() as usize, lines }
+    }
+
+    /// Whether the sets cannot hold the lines.
+    fn is_too_dense(self) -> bool {
+        self.lines > WAYS * self.sets
+    }
+
+    /// Whether to follow these rows of a source, rather than `others` of a destination. Writing suffers more.
+    fn is_denser(self, others: Crowd) -> bool {
+        self.sets < others.sets || self.sets == others.sets && 2 * self.sets >= Self::ROWS
+    }
+}
+
+/// How the cells of a tile reach the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Path {
+    /// From the registers, converted in them.
+    Direct(Store),
+    /// Through a buffer whose rows are those of the destination, then converted, and streamed where that pays.
+    Buffered,
+}
+
+impl Tiling {
+    /// The cost model. Memory moves in lines, and what a tile pays beyond its bytes are lines that it shares with its
+    /// neighbours and pages that it visits for little; and a tile must stay inside the first-level cache or close to
+    /// it. So the bytes of a tile are given, its sides by what they are good for:
+    ///
+    /// - In the caches both operands are visited in long pieces.
+    /// - Where the rows of the source crowd into few cache sets, lines that come with their neighbours are gone before
+    ///   these are needed: a few rows are followed for some lines then. If those of the destination do so too, a buffer
+    ///   takes what is to be written, in pieces of some lines as well.
+    /// - Beyond them the source is fetched ahead, a line or more of each row, and what counts are the long pieces of the
+    ///   destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
+    ///   destination start on a line) they are streamed as they are, else they are put together in a buffer.
+    /// - A destination whose run is short lies one run after another: there the source's is longer instead.
+    pub fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
+        let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
+        let streams = output::streams(shape);
+        let is_near = shape.bytes() <= FIRST_LEVEL_BYTES;
+        let [src, dst] =
+            [along_dst.src, along_src.dst].map(|s| if is_near { Crowd::NONE } else { Crowd::new(s) });
+        // Some permutations have whole lines in longer runs only.
+        let (direct, store, follows_src): (&[_], _, _) = if streams {
+            (&[[512, 256], [2048, 64]], Store::Streamed, src.is_too_dense())
+        } else if src.is_too_dense() && dst.is_too_dense() {
+            return Tiling::of(shape, units, [512, 256], Path::Buffered, Order::AlongSrc);
+        } else {
+            (&[[1024, 1024]], Store::Cached, src.is_denser(dst) && narrower(shape) > 1)
+        };
+        let order = if follows_src { Order::AlongSrc } else { Order::AlongDst };
+        for &bytes in direct {
+            let tiling = Tiling::of(shape, units, bytes, Path::Direct(store), order);
+            let is_fast = shape.is_move() || converts && has_lines(shape, [&tiling.dst, &tiling.src]);
+            if is_fast && (!streams || tiling.writes_whole_lines(shape, operands)) {
+                return tiling;
+            }
+        }
+        let order = if streams { order } else { Order::AlongDst };
+        Tiling::of(shape, units, [1024, 256], Path::Buffered, order)
+    }
+
+    /// Tiles of so many bytes of source cells along destination and source.
+    fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: Path, order: Order) -> Self {
+        let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
+        let [mut dst, mut src] = runs(shape, units, cells);
+        // If the source's run did not reach what was wanted, it has an end as well.
+        if dst.cells() < cells[0] && src.cells() >= cells[1] / 2 {
+            let longer = (cells[0] * cells[1] / dst.cells()).min(MAX_RUN);
+            [dst, src] = runs(shape, units, [cells[0], longer]);
+        }
+        Tiling { dst, src, path, order }
+    }
+
+    /// Whether the rows of either operand lie at one distance.
+    pub fn is_even(&self) -> bool {
+        self.dst.len == 1 && self.src.len == 1
+    }
+
+    /// Whether the pieces of the destination that tiles write are made up of whole lines, but for the ends of rows.
+    fn writes_whole_lines(&self, shape: &Shape, operands: &Operands) -> bool {
+        let loops = shape.loops();
+        let is_whole = |bytes: isize| bytes.unsigned_abs().is_multiple_of(LINE);
+        let others = |runs: &[&Run]| {
+            (0..loops.len()).filter(|&i| !runs.iter().any(|r| r.contains(i))).all(|i| is_whole(loops[i].dst))
+        };
+        let ahead = to_line(operands.dst.wrapping_offset(shape.start[0]));
+        let last = loops[self.dst.last()];
+        let is_cut = self.dst.turns < last.extent;
+        // Even tiles are shifted to where lines start.
+        let in_lines = (ahead == 0 || self.is_even() && ahead.is_multiple_of(shape.dst_cell))
+            && (!is_cut || is_whole(last.dst * self.dst.turns as isize))
+            && others(&[&self.dst]);
+        // Or half lines that follow one another along the source.
+        let half = (self.dst.cells() * shape.dst_cell) as isize;
+        let in_pairs = self.is_even()
+            && ahead == 0
+            && !is_cut
+            && 2 * half == LINE as isize
+            && loops[self.src.last()].dst == half
+            && self.src.turns.is_multiple_of(2)
+            && others(&[&self.dst, &self.src]);
+        in_lines || in_pairs
+    }
+}
