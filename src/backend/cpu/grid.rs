@@ -170,9 +170,9 @@ impl<const K: usize, const N: usize> Grid<K, N> {
             return Ok(());
         }
         let tasks = self.tiles.min(threads * TASKS_PER_THREAD);
-        // In 128 bits, as tiles * tasks may leave 64.
-        let bound = |task: usize| (self.tiles as u128 * task as u128 / tasks as u128) as usize;
-        threads::run(threads, tasks, &|task| self.walk(bound(task)..bound(task + 1), &bases, &kernel))
+        threads::run(threads, tasks, &|task| {
+            self.walk(bound(self.tiles, tasks, task)..bound(self.tiles, tasks, task + 1), &bases, &kernel)
+        })
     }
 
     fn walk(
@@ -226,12 +226,38 @@ impl<const K: usize, const N: usize> Grid<K, N> {
     }
 }
 
+/// Where a task begins: the tiles that are left shrink as the square of the tasks that are, so that tasks become smaller
+/// and threads end together. Of few tiles all tasks have as many.
+fn bound(tiles: usize, tasks: usize, task: usize) -> usize {
+    // In 128 bits, as the products may leave 64.
+    let [all, tasks, task] = [tiles, tasks, task].map(|n| n as u128);
+    let begin = if all < 4 * tasks {
+        all * task / tasks
+    } else {
+        let left = tasks - task;
+        all - all * left * left / (tasks * tasks)
+    };
+    begin as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backend::Isa;
     use std::collections::BTreeSet;
     use std::sync::Mutex;
+
+    #[test]
+    fn tasks_follow_one_another_and_become_smaller() {
+        for (tiles, tasks) in [(1, 1), (7, 7), (8, 4), (16, 4), (73, 8), (1000, 12), (usize::MAX, 64)] {
+            let bounds: Vec<usize> = (0..=tasks).map(|task| bound(tiles, tasks, task)).collect();
+            assert_eq!((bounds[0], bounds[tasks]), (0, tiles));
+            assert!(bounds.is_sorted(), "{bounds:?}");
+            // Rounding moves a bound by less than a tile.
+            let sizes: Vec<usize> = bounds.windows(2).map(|b| b[1] - b[0]).collect();
+            assert!(sizes.windows(2).all(|s| s[1] <= s[0].saturating_add(1)), "{sizes:?}");
+        }
+    }
 
     #[test]
     fn tiles_cover_every_index_once_whatever_the_threads() {
