@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::mode::Mode;
 
 /// What `C = alpha * A + beta * C` comes down to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "plans live on the stack, so that planning allocates nothing")]
 pub enum AddPlan {
     /// A is read, element by element or repeatedly.

@@ -17,16 +17,17 @@ pub type Sink<'a> = &'a mut dyn FnMut(Problem<'_>) -> Result<()>;
 
 /// `dst = alpha * transform(src) + beta * dst`, checked and ready to run on any core.
 ///
-/// A plan holds no list: it yields its problems one by one, so planning allocates nothing. Every element of the
-/// destination belongs to exactly one problem.
-#[derive(Clone, Copy, Debug)]
+/// A plan holds no list: it yields its problems one by one. Every element of the destination belongs to exactly one
+/// problem.
+#[derive(Clone, Debug)]
 pub struct TransformPlan {
     src: Layout,
     dst: Layout,
     types: Types,
     scaling: Scaling,
     /// Padding and folding; `None` for a plain transform.
-    map: Option<Map>,
+    /// On the heap, for few plans have one and all are handed on.
+    map: Option<Box<Map>>,
     /// Lowest and highest offset of the source and of the destination, in scalars.
     spans: [(i64, i64); 2],
     /// Whether destination addresses repeat.
@@ -59,6 +60,7 @@ impl TransformPlan {
     /// # Errors
     /// Bad parameter: ranks or dims differ, or the destination repeats an address with stride 0. Not supported:
     /// a vectorisation that the type does not have; in strict mode the type pairs that the original refuses.
+    #[inline]
     pub fn new(src: &TensorDescriptor, dst: &TensorDescriptor, scaling: Scaling, mode: Mode) -> Result<Self> {
         let x = src.layout();
         let y = dst.layout();
@@ -120,7 +122,7 @@ impl TransformPlan {
                 return Err(Error::unsupported("strict mode folds with beta = 0 only"));
             }
         }
-        let map = Some(Map::new(transform, &x.dims, unit));
+        let map = Some(Box::new(Map::new(transform, &x.dims, unit)));
         Ok(TransformPlan { map, ..TransformPlan::checked(&x, &y, src, dst, scaling)? })
     }
 
@@ -140,6 +142,7 @@ impl TransformPlan {
     }
 
     /// A plan without padding and folding.
+    #[inline(always)]
     fn checked(
         src: &Layout,
         dst: &Layout,
@@ -180,7 +183,7 @@ impl TransformPlan {
 
     /// Padding and folding; `None` for a plain transform.
     pub(crate) fn map(&self) -> Option<&Map> {
-        self.map.as_ref()
+        self.map.as_deref()
     }
 
     /// Lowest and highest offset of the source and of the destination, in bytes from their data pointers, the
@@ -223,8 +226,8 @@ impl TransformPlan {
             return boxes::emit(self, sink);
         }
         // As almost always: one problem, of which every dimension is a loop.
-        let nest = LoopNest::new(&[], [0, 0]);
-        let mut transform = Transform { nest, dst: types.dst, src: types.src, scaling: *scaling };
+        let mut transform =
+            Transform { nest: LoopNest::new(&[], [0, 0]), dst: types.dst, src: types.src, scaling: *scaling };
         for (k, &extent) in dst.dims.iter().enumerate().filter(|&(_, &extent)| extent != 1) {
             transform.nest.push(Axis { extent, strides: [dst.strides[k], src.strides[k]] });
         }

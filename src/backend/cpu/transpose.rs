@@ -16,7 +16,7 @@ use super::stream::{LINE, to_line};
 use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
 use crate::backend::Operands;
 use crate::error::Result;
-use tiling::{MAX_RUN, Path, Run, SHORT, Tiling, has_lines, narrower, runs};
+use tiling::{MAX_RUN, Path, Run, SHORT, Tiling, has_lines, is_near, narrower, runs};
 
 /// Pages that the first level of address translation holds, at least.
 const NEAR_PAGES: usize = 64;
@@ -81,6 +81,11 @@ fn shifted([before, turns, after]: [usize; 3], to_line: impl Fn(usize) -> usize)
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
+    if is_near(shape) && shape.is_move() && shape.loops().len() == 2 {
+        // SAFETY: handed on.
+        unsafe { run_one(shape, [d, s], operands, machine) };
+        return Ok(());
+    }
     let converts = tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some();
     let tiling = &Tiling::new(shape, [d, s], &operands, converts);
     let loops = shape.loops();
@@ -96,6 +101,28 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         let (dst_rows, src_rows) = (dst_rows.get(), src_rows.get());
         Tiles { shape, operands, machine, tiling, dst_rows, src_rows }.run()
     }
+}
+
+/// Transposes a matrix that needs no tiles, nor the time to plan them.
+///
+/// # Safety
+/// As for [`run`], and the loops `units` are all of the nest.
+unsafe fn run_one(shape: &Shape, units: [usize; 2], operands: Operands, machine: Machine) {
+    let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
+    let src_rows = Even(along_dst.src);
+    let matrix = Matrix {
+        dst: operands.dst.wrapping_offset(shape.start[0]),
+        src: operands.src.wrapping_offset(shape.start[1]),
+        rows: along_dst.extent,
+        columns: along_src.extent,
+        dst_rows: Even(along_src.dst),
+        src_rows,
+        next: Next::none(src_rows),
+        order: Order::AlongDst,
+        scaling: shape.transform.scaling,
+    };
+    // SAFETY: every cell belongs to the nest; crossed operands are never in place.
+    unsafe { tile::transpose(shape.src_cell, Store::Cached, machine.isa)(matrix) }
 }
 
 /// A transform, its tiling, and where the rows of a tile lie in either operand.

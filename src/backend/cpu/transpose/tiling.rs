@@ -88,6 +88,11 @@ pub(super) fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Ru
     runs
 }
 
+/// Whether all cells stay in the first-level cache, in whatever order they are visited.
+pub(super) fn is_near(shape: &Shape) -> bool {
+    shape.bytes() <= FIRST_LEVEL_BYTES
+}
+
 /// Bytes of the narrower cells, which are those that are transposed.
 pub(super) fn narrower(shape: &Shape) -> usize {
     shape.src_cell.min(shape.dst_cell)
@@ -170,7 +175,7 @@ impl Tiling {
     pub fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let streams = output::streams(shape);
-        let is_near = shape.bytes() <= FIRST_LEVEL_BYTES;
+        let is_near = is_near(shape);
         let [src, dst] =
             [along_dst.src, along_src.dst].map(|s| if is_near { Crowd::NONE } else { Crowd::new(s) });
         // Some permutations have whole lines in longer runs only.
