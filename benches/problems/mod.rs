@@ -97,16 +97,18 @@ impl Row {
         cells as usize * (self.src.scalar.size() + self.dst.scalar.size())
     }
 
-    /// Bytes that memory moves: padding of the destination is written too, and with a `beta` it is read first.
+    /// Bytes that memory moves: padding of the destination is written too, that of the source lies in lines that are
+    /// read, and with a `beta` the destination is read first.
     pub fn moved_bytes(&self) -> usize {
         let cells: i64 = self.dims.iter().product();
         let channels = self.letters.iter().position(|&c| c == 'c').map(|i| self.dims[i]);
-        let padded = match (block(&self.dst.layout), channels) {
-            (Some(block), Some(c)) => cells / c * (c as u64).next_multiple_of(block as u64) as i64,
-            _ => cells,
+        let padded = |layout: &str| match (block(layout), channels) {
+            (Some(block), Some(c)) => (cells / c) as usize * (c as usize).next_multiple_of(block as usize),
+            _ => cells as usize,
         };
         let passes = if self.scaling.beta == 0.0 { 1 } else { 2 };
-        cells as usize * self.src.scalar.size() + padded as usize * self.dst.scalar.size() * passes
+        padded(&self.src.layout) * self.src.scalar.size()
+            + padded(&self.dst.layout) * self.dst.scalar.size() * passes
     }
 
     /// The same with as large a batch as `bytes` holds (rounded up if `at_least`); `None` without a batch.

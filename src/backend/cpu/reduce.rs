@@ -96,6 +96,8 @@ struct Workspace<T, L> {
     offsets: Vec<isize>,
     lanes: Lanes<L>,
     subtrees: Subtrees<L>,
+    /// Subtrees of the same positions, one of each output.
+    joined: Vec<L>,
     values: Vec<T>,
     firsts: Vec<i64>,
 }
@@ -238,7 +240,8 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             blocks: Box::new(Blocks::new()),
             offsets: Vec::with_capacity(Reduce::BLOCK),
             lanes: Lanes::new(identity, if self.by_rows { self.width } else { 0 }),
-            subtrees: Subtrees::new(identity, if self.by_rows { self.width } else { 1 }),
+            subtrees: Subtrees::new(identity, self.width),
+            joined: vec![identity; self.width],
             values: vec![T::ZERO; self.width],
             firsts: vec![i64::MAX; self.width],
         }
@@ -275,7 +278,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     /// # Safety
     /// The elements are readable.
     unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T, F::Lane<T>>) {
-        let Workspace { blocks, offsets, lanes, subtrees, values, .. } = work;
+        let Workspace { blocks, offsets, lanes, subtrees, joined, values, .. } = work;
         let start = self.places.src.wrapping_offset(tile.src);
         let block_ranges =
             range.clone().step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(range.end));
@@ -326,17 +329,25 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             let level = ((from - range.start) / Reduce::BLOCK).trailing_zeros();
             Some((elements, 1 << most.min(level)))
         };
+        // The same positions of all outputs before the next ones: outputs often lie side by side, as the channels of an
+        // image do, and pages are visited once.
+        subtrees.clear();
         let mut here = place(0, range.start);
-        for (j, value) in values.iter_mut().enumerate().take(tile.width) {
-            subtrees.clear();
-            let mut from = range.start;
-            while from < range.end {
-                let count = here.map_or(1, |(_, count)| count);
-                let to = (from + count * Reduce::BLOCK).min(range.end);
-                // Asked for while this one is read: what follows, or the start of the next output.
-                let next = if to < range.end { place(j, to) } else { place(j + 1, range.start) };
+        let mut from = range.start;
+        while from < range.end {
+            let count = here.map_or(1, |(_, count)| count);
+            let to = (from + count * Reduce::BLOCK).min(range.end);
+            for (j, joined) in joined.iter_mut().enumerate().take(tile.width) {
+                // Asked for while this one is read: the next output, or what follows of the first.
+                let next = if j + 1 < tile.width {
+                    place(j + 1, from)
+                } else if to < range.end {
+                    place(0, to)
+                } else {
+                    None
+                };
                 // SAFETY: elements that the caller promises: a power of two of blocks, or one of any length.
-                let joined = unsafe {
+                *joined = unsafe {
                     if let Some((elements, _)) = here {
                         let soon = next.map_or(elements, |(elements, _)| elements);
                         (self.kernels.blocks)(elements, count, soon)
@@ -345,11 +356,12 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                         (self.kernels.block)(elements, to - from)
                     }
                 };
-                subtrees.push(&[joined], count as u64, &self.kernels);
-                (from, here) = (to, next);
+                here = next;
             }
-            *value = F::number(subtrees.root(&self.kernels)[0]);
+            subtrees.push(joined, count as u64, &self.kernels);
+            from = to;
         }
+        numbers::<T, F>(values, subtrees.root(&self.kernels));
     }
 
     /// Finds among these positions the lowest index of an element that was selected, given `work.values`, into
