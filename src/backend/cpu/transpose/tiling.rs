@@ -134,7 +134,7 @@ impl Crowd {
             // They share lines.
             return Crowd::NONE;
         }
-        let sets = (0..Self::ROWS).fold(0u64, |sets, row| sets | 1 << (stride * row % PAGE / LINE));
+        let sets = (0..Self::ROWS).fold(0u64, |sets, row| sets | 1 << (stride % PAGE * row % PAGE / LINE));
         let lines = Self::ROWS * if stride.is_multiple_of(LINE) { 1 } else { 2 };
         Crowd { sets: sets.count_ones() as usize, lines }
     }
@@ -165,9 +165,9 @@ impl Tiling {
     /// it. So the bytes of a tile are given, its sides by what they are good for:
     ///
     /// - In the caches both operands are visited in long pieces.
-    /// - Where the rows of the source crowd into few cache sets, lines that come with their neighbours are gone before
-    ///   these are needed: a few rows are followed for some lines then. If those of the destination do so too, a buffer
-    ///   takes what is to be written, in pieces of some lines as well.
+    /// - Where the rows of an operand crowd into few cache sets, lines that come with their neighbours are gone before
+    ///   these are needed: a few rows are followed for some lines then. If those of both do so, a buffer takes what is
+    ///   to be written, in pieces of some lines as well.
     /// - Beyond them the source is fetched ahead, a line or more of each row, and what counts are the long pieces of the
     ///   destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
     ///   destination start on a line) they are streamed as they are, else they are put together in a buffer.
