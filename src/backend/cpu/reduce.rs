@@ -29,7 +29,7 @@ const TASKS_PER_THREAD: usize = 8;
 const CHUNK_BLOCKS: usize = 16;
 
 /// Lanes between the rows that are joined and those that memory is asked for meanwhile: it takes that long to answer.
-const LANES_AHEAD: usize = 2;
+const LANES_AHEAD: usize = 1;
 
 /// Runs `problem` on `machine`.
 ///
