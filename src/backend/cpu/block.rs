@@ -1,6 +1,7 @@
 //! Short rows of bytes, copied from one pitch to another: a block at a time, for a call per row costs more than the row.
 
 use super::Isa;
+use super::stream::fetch;
 
 /// Rows to copy.
 #[derive(Clone, Copy)]
@@ -74,19 +75,6 @@ unsafe fn rows<V: Copy>(block: Block) {
         next = next.wrapping_offset(block.src_pitch);
         next_dst = next_dst.map(|next| next.wrapping_offset(block.dst_pitch));
     }
-}
-
-/// Asks for a line.
-#[inline(always)]
-fn fetch(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch touches nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 #[cfg(target_arch = "x86_64")]

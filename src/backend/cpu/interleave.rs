@@ -1,9 +1,8 @@
 //! Few channels: joining up to 8 planes into packed pixels, and splitting them again. Any pair of types.
 
-use std::mem::MaybeUninit;
-
 use super::output::Output;
 use super::shape::{Shape, with_cell};
+use super::stage::Stage;
 use super::{Isa, Machine, grid::Grid};
 use crate::backend::Operands;
 use crate::error::Result;
@@ -77,8 +76,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     grid.run(machine, shape.bytes(), operands, |tile| {
         let n = tile.extents[1];
         let buffer_plane = (n * cell) as isize;
-        let mut buffer = [MaybeUninit::<u64>::uninit(); BUFFER_BYTES / 8];
-        let buffer = buffer.as_mut_ptr().cast::<u8>();
+        let mut buffer = Stage::<BUFFER_BYTES>::new();
+        let buffer = buffer.ptr();
         let (dst, src) = (tile.dst, tile.src);
         let in_dst = |c: usize| dst.wrapping_offset(c as isize * dst_plane);
         let in_src = |c: usize| src.wrapping_offset(c as isize * src_plane);

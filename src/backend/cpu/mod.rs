@@ -8,7 +8,7 @@
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  block.rs    short rows of bytes       wide.rs    conversions with AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
-//!  stage.rs    room on the stack
+//!  stage.rs    room on the stack         affinity.rs  where threads run
 //!  grid.rs     the loops around a kernel                  threads.rs  isa.rs  machine.rs
 //! ```
 

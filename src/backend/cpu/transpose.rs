@@ -12,6 +12,7 @@ use super::Machine;
 use super::grid::{Grid, Tile};
 use super::output::Output;
 use super::shape::{Loop, Shape};
+use super::stage::Stage;
 use super::stream::{LINE, to_line};
 use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
 use crate::backend::Operands;
@@ -353,14 +354,9 @@ enum Along {
     Src,
 }
 
-/// A cache line of a buffer, which starts where one of the memory does.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "only its place is used")] [u8; LINE]);
-
-/// Buffers on the heap, for callers may have little stack: one per thread, handed from tile to tile.
+/// Buffers on the heap, for callers may have little stack: one per thread, handed from tile to tile. They start on a line.
 #[derive(Default)]
-struct Buffers(Mutex<Vec<Vec<Line>>>);
+struct Buffers(Mutex<Vec<Vec<Stage<LINE>>>>);
 
 impl Buffers {
     /// Calls `f` with room for `bytes`.

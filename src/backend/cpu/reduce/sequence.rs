@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::tree::GROUP;
 use crate::backend::cpu::row::Row;
+use crate::backend::cpu::stream::{LINE, fetch};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::function::Real;
 use crate::layout::LoopNest;
@@ -263,12 +264,5 @@ impl Loader {
 
 /// Asks for memory that is read soon, where processors do not foresee it: rows come from several places in turns.
 pub(super) fn prefetch(from: *const u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for offset in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(offset).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (from, bytes);
+    (0..bytes).step_by(LINE).for_each(|offset| fetch(from.wrapping_add(offset)));
 }
