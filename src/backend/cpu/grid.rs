@@ -10,9 +10,6 @@ use crate::layout::MAX_AXES;
 /// Bytes written below which waking threads costs more than it saves.
 const THREADING_BYTES: usize = 256 << 10;
 
-/// Tasks per thread, so that a thread that was held up leaves work to the others: one that sleeps starts late.
-const TASKS_PER_THREAD: usize = 4;
-
 /// The tiles of a nest over `N` operands: `K` kernel loops cut into blocks, all other loops taken one turn at a time.
 pub(super) struct Grid<const K: usize, const N: usize = 2> {
     /// Outermost first; the last `K` are the kernel loops.
@@ -163,16 +160,9 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         bases: [*mut u8; N],
         kernel: impl Fn([*mut u8; N], [*mut u8; N], [Cut; K]) + Sync,
     ) -> Result<()> {
-        let threads = machine.threads.min(self.tiles);
+        let threads = if bytes < THREADING_BYTES { 1 } else { machine.threads };
         let bases = Bases(bases);
-        if threads <= 1 || bytes < THREADING_BYTES {
-            self.walk(0..self.tiles, &bases, &kernel);
-            return Ok(());
-        }
-        let tasks = self.tiles.min(threads * TASKS_PER_THREAD);
-        threads::run(threads, tasks, &|task| {
-            self.walk(bound(self.tiles, tasks, task)..bound(self.tiles, tasks, task + 1), &bases, &kernel)
-        })
+        threads::in_ranges(threads, self.tiles, |tiles| self.walk(tiles, &bases, &kernel))
     }
 
     fn walk(
@@ -226,38 +216,12 @@ impl<const K: usize, const N: usize> Grid<K, N> {
     }
 }
 
-/// Where a task begins: the tiles that are left shrink as the square of the tasks that are, so that tasks become smaller
-/// and threads end together. Of few tiles all tasks have as many.
-fn bound(tiles: usize, tasks: usize, task: usize) -> usize {
-    // In 128 bits, as the products may leave 64.
-    let [all, tasks, task] = [tiles, tasks, task].map(|n| n as u128);
-    let begin = if all < 4 * tasks {
-        all * task / tasks
-    } else {
-        let left = tasks - task;
-        all - all * left * left / (tasks * tasks)
-    };
-    begin as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backend::Isa;
     use std::collections::BTreeSet;
     use std::sync::Mutex;
-
-    #[test]
-    fn tasks_follow_one_another_and_become_smaller() {
-        for (tiles, tasks) in [(1, 1), (7, 7), (8, 4), (16, 4), (73, 8), (1000, 12), (usize::MAX, 64)] {
-            let bounds: Vec<usize> = (0..=tasks).map(|task| bound(tiles, tasks, task)).collect();
-            assert_eq!((bounds[0], bounds[tasks]), (0, tiles));
-            assert!(bounds.is_sorted(), "{bounds:?}");
-            // Rounding moves a bound by less than a tile.
-            let sizes: Vec<usize> = bounds.windows(2).map(|b| b[1] - b[0]).collect();
-            assert!(sizes.windows(2).all(|s| s[1] <= s[0].saturating_add(1)), "{sizes:?}");
-        }
-    }
 
     #[test]
     fn tiles_cover_every_index_once_whatever_the_threads() {

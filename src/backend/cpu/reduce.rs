@@ -160,11 +160,9 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             // SAFETY: handed on.
             return unsafe { self.in_chunks(threads, tiles, chunk * Reduce::BLOCK) };
         }
-        let tasks = tiles.min(wanted);
-        let bound = |task: usize| (tiles as u128 * task as u128 / tasks as u128) as usize;
-        threads::run(threads, tasks, &|task| {
+        threads::in_ranges(threads, tiles, |range| {
             let mut work = self.workspace();
-            for tile in bound(task)..bound(task + 1) {
+            for tile in range {
                 let tile = self.tile(tile);
                 // SAFETY: the tile's outputs and their elements are the caller's promise.
                 unsafe {

@@ -1,6 +1,8 @@
 //! The worker threads: started by the first large call, shared by all callers, at home in a C library.
 //!
 //! - A caller always works on its own job, so a job finishes even when no worker could be started.
+//! - Each thread begins with its own part of the tasks, the same in every call, and then helps the others: what one call
+//!   left in a processor's cache the next one finds there.
 //! - A task that starts another job runs it alone: nesting can neither deadlock nor multiply threads.
 //! - A forked child has none of the parent's threads; it notices by the process id and builds its own pool,
 //!   without touching a lock that the parent may have held.
@@ -13,6 +15,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -34,6 +37,9 @@ const STACK_BYTES: usize = 512 << 10;
 /// machines), or a worker that was late for one call would sleep again before the next.
 const WATCH: Duration = Duration::from_micros(200);
 
+/// Ranges per thread, so that a thread that was held up leaves work to the others: one that sleeps starts late.
+const RANGES_PER_THREAD: usize = 4;
+
 /// The number of threads a large problem is divided among: `CUDNN_SHIM_NUM_THREADS`, read once, else the number
 /// of processors that this process may use, at most 16.
 pub fn limit() -> usize {
@@ -52,6 +58,47 @@ thread_local! {
     static BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Calls `work` with ranges that together are `0..items`, on up to `threads` threads of which the caller is one. They
+/// depend on nothing but the two numbers.
+///
+/// # Errors
+/// As for [`run`].
+pub(super) fn in_ranges(threads: usize, items: usize, work: impl Fn(Range<usize>) + Sync) -> Result<()> {
+    let threads = threads.min(items);
+    if threads <= 1 {
+        work(0..items);
+        return Ok(());
+    }
+    let bounds = Bounds { items, parts: threads, ranges: (items / threads).min(RANGES_PER_THREAD) };
+    run(threads, threads * bounds.ranges, &|task| work(bounds.at(task)..bounds.at(task + 1)))
+}
+
+/// Ranges of items, as many in each of some equal parts.
+struct Bounds {
+    items: usize,
+    parts: usize,
+    ranges: usize,
+}
+
+impl Bounds {
+    /// Where a range begins. In each part, items that are left shrink as the square of the ranges that are, so that ranges
+    /// become smaller and threads end together. Of few items all ranges have as many.
+    fn at(&self, range: usize) -> usize {
+        // In 128 bits, as the products may leave 64.
+        let [items, parts, ranges] = [self.items, self.parts, self.ranges].map(|n| n as u128);
+        let (part, range) = (range as u128 / ranges, range as u128 % ranges);
+        let (begin, end) = (items * part / parts, items * (part + 1) / parts);
+        let all = end - begin;
+        let taken = if all < 4 * ranges {
+            all * range / ranges
+        } else {
+            let left = ranges - range;
+            all - all * left * left / (ranges * ranges)
+        };
+        (begin + taken) as usize
+    }
+}
+
 /// Calls `task(0)`, ..., `task(tasks - 1)`, each once, on up to `threads` threads of which the caller is one.
 /// Returns when all are done; which thread runs which task is left open.
 ///
@@ -62,25 +109,16 @@ pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Resul
     // SAFETY: only the lifetime is erased. `Job::work` calls the task for indices below `tasks` only, and this
     // function returns only after every such call has: `wait` below sees all of them counted.
     let task: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(task) };
-    let job = Job {
-        task,
-        tasks,
-        next: AtomicUsize::new(0),
-        left: AtomicUsize::new(tasks),
-        panicked: AtomicBool::new(false),
-        done: Mutex::new(tasks == 0),
-        all_done: Condvar::new(),
-        processor: affinity::processor(),
-    };
+    let job = Job::new(task, tasks, helpers + 1);
     if helpers == 0 || BUSY.get() {
-        job.work();
+        job.work(0);
         return job.outcome();
     }
     let job = Arc::new(job);
     let pool = Pool::current();
     pool.staff(helpers);
     pool.post(Posting { job: Arc::clone(&job), seats: helpers });
-    job.work();
+    job.work(0);
     job.wait();
     pool.withdraw(&job);
     job.outcome()
@@ -116,9 +154,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// One call of [`run`].
 struct Job {
     task: &'static (dyn Fn(usize) + Sync),
-    tasks: usize,
-    /// The next index that nobody has claimed.
-    next: AtomicUsize,
+    homes: Vec<Home>,
     /// Tasks that have not returned.
     left: AtomicUsize,
     panicked: AtomicBool,
@@ -128,25 +164,58 @@ struct Job {
     processor: Option<usize>,
 }
 
+/// The tasks that a thread begins with.
+struct Home {
+    /// The next one that nobody has claimed, below `end`.
+    next: AtomicUsize,
+    end: usize,
+}
+
+impl Home {
+    fn new(tasks: Range<usize>) -> Self {
+        Home { next: AtomicUsize::new(tasks.start), end: tasks.end }
+    }
+
+    fn claim(&self) -> Option<usize> {
+        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|&task| task < self.end)
+    }
+}
+
 impl Job {
-    /// Claims and runs tasks until none is left to claim.
-    fn work(&self) {
+    fn new(task: &'static (dyn Fn(usize) + Sync), tasks: usize, homes: usize) -> Self {
+        let bounds = Bounds { items: tasks, parts: homes, ranges: 1 };
+        Job {
+            task,
+            homes: (0..homes).map(|home| Home::new(bounds.at(home)..bounds.at(home + 1))).collect(),
+            left: AtomicUsize::new(tasks),
+            panicked: AtomicBool::new(false),
+            done: Mutex::new(tasks == 0),
+            all_done: Condvar::new(),
+            processor: affinity::processor(),
+        }
+    }
+
+    /// Claims and runs tasks until none is left to claim; first those of a home, `home` or where counting it on ends.
+    fn work(&self, home: usize) {
         let outer = BUSY.replace(true);
-        loop {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            if index >= self.tasks {
-                break;
-            }
-            if catch_unwind(AssertUnwindSafe(|| (self.task)(index))).is_err() {
-                self.panicked.store(true, Ordering::Relaxed);
-            }
-            // Release what this task wrote, acquire what the others wrote: the last one speaks for all.
-            if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                *lock(&self.done) = true;
-                self.all_done.notify_all();
+        let (before, from) = self.homes.split_at(home % self.homes.len());
+        for home in from.iter().chain(before) {
+            while let Some(task) = home.claim() {
+                self.run(task);
             }
         }
         BUSY.set(outer);
+    }
+
+    fn run(&self, task: usize) {
+        if catch_unwind(AssertUnwindSafe(|| (self.task)(task))).is_err() {
+            self.panicked.store(true, Ordering::Relaxed);
+        }
+        // Release what this task wrote, acquire what the others wrote: the last one speaks for all.
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *lock(&self.done) = true;
+            self.all_done.notify_all();
+        }
     }
 
     fn wait(&self) {
@@ -239,7 +308,7 @@ impl Pool {
             queue.workers.len() - 1
         });
         loop {
-            self.next_job(me).work();
+            self.next_job(me).work(1 + me);
         }
     }
 
@@ -347,6 +416,48 @@ mod tests {
             for tasks in [0, 1, 2, 7, 1000] {
                 each_once(threads, tasks);
             }
+        }
+    }
+
+    #[test]
+    fn ranges_follow_one_another_and_become_smaller_in_each_part() {
+        for (items, parts, ranges) in
+            [(2, 2, 1), (7, 7, 1), (8, 1, 4), (17, 2, 4), (73, 3, 4), (usize::MAX, 16, 4)]
+        {
+            let bounds = Bounds { items, parts, ranges };
+            let at: Vec<usize> = (0..=parts * ranges).map(|range| bounds.at(range)).collect();
+            assert_eq!((at[0], at[parts * ranges]), (0, items));
+            assert!(at.is_sorted(), "{at:?}");
+            let sizes: Vec<usize> = at.windows(2).map(|b| b[1] - b[0]).collect();
+            for part in sizes.chunks(ranges) {
+                // Rounding moves a bound by less than an item.
+                assert!(part.windows(2).all(|s| s[1] <= s[0] + 1), "{sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_cover_every_item_once() {
+        for threads in [0, 1, 2, 3, 8] {
+            for items in [0, 1, 2, 7, 1000] {
+                let counts: Vec<AtomicUsize> = (0..items).map(|_| AtomicUsize::new(0)).collect();
+                in_ranges(threads, items, |range| {
+                    range.for_each(|i| _ = counts[i].fetch_add(1, Ordering::Relaxed));
+                })
+                .expect("no range panics");
+                assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1));
+            }
+        }
+    }
+
+    #[test]
+    fn threads_begin_at_home_and_then_help_the_others() {
+        static CLAIMED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+        for (home, order) in
+            [(0, [0, 1, 2, 3, 4, 5, 6]), (1, [2, 3, 4, 5, 6, 0, 1]), (5, [4, 5, 6, 0, 1, 2, 3])]
+        {
+            Job::new(&|task| lock(&CLAIMED).push(task), 7, 3).work(home);
+            assert_eq!(std::mem::take(&mut *lock(&CLAIMED)), order);
         }
     }
 
