@@ -254,11 +254,12 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     streamed("transpose", &[(2063, 2067, 1), (2067, 1, 2063)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(4101, 4103, 1), (4103, 1, 4101)], Scalar::I8, Scalar::I8);
     streamed("transpose", &[(2903, 2905, 1), (2905, 1, 2903)], Scalar::F16, Scalar::F32);
-    // Few rows: less than half a line of bytes, more than half a line, a little more than a line.
+    // Few rows: less than half a line of bytes, more than half a line, a little more than a line, many lines.
     streamed("transpose", &[(600_011, 28, 1), (28, 1, 600_011)], Scalar::U8, Scalar::U8);
     streamed("transpose", &[(350_003, 12, 1), (12, 1, 350_003)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(250_007, 17, 1), (17, 1, 250_007)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(350_003, 25, 1), (25, 1, 350_003)], Scalar::F16, Scalar::F16);
+    streamed("transpose", &[(60_007, 84, 1), (84, 1, 60_007)], Scalar::F32, Scalar::F32);
     // Blocks of half a line, an even and an odd number in an image.
     for (cell, channels) in [(Scalar::U8, 32), (Scalar::F16, 16), (Scalar::F32, 8), (Scalar::F64, 4)] {
         for pixels in [3136, 3135] {

@@ -114,7 +114,7 @@ unsafe fn run_with<T: Real>(
     let bytes = problem.nest.len() as usize * c.cell;
     let in_place = at[0] == at[1] || at[0] == at[2];
     let streams = direct && !reads_old && !in_place && bytes >= STREAMING_BYTES;
-    let stream = stream::stream(machine.isa).filter(|_| streams);
+    let stream = stream::streams(machine.isa).map(|s| s.copy).filter(|_| streams);
     let factors = factors::<T>(problem.factors);
     grid.for_each(machine, bytes, at, |[to, x, y], _, [n]| {
         let mut buffers: [Buffer; 4] = [[MaybeUninit::uninit(); CHUNK]; 4];

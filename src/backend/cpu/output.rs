@@ -3,7 +3,7 @@
 
 use super::shape::Shape;
 use super::stage::Stage;
-use super::stream::{self, LINE, STREAMING_BYTES, Stream};
+use super::stream::{self, LINE, STREAMING_BYTES, Streams};
 use super::{Machine, row};
 use crate::ops::Scaling;
 
@@ -15,7 +15,7 @@ const STAGE_BYTES: usize = 4 << 10;
 pub(super) struct Output {
     row: row::Row,
     scaling: Scaling,
-    stream: Option<Stream>,
+    streams: Option<Streams>,
     is_move: bool,
     dst_cell: usize,
     src_cell: usize,
@@ -35,7 +35,7 @@ impl Output {
         Output {
             row: row::row(shape.transform, machine.isa),
             scaling,
-            stream: stream::stream(machine.isa).filter(|_| streams(shape)),
+            streams: stream::streams(machine.isa).filter(|_| streams(shape)),
             is_move: shape.is_move(),
             dst_cell: shape.dst_cell,
             src_cell: shape.src_cell,
@@ -45,7 +45,7 @@ impl Output {
 
     /// The same, but through the caches: for pieces too short to have many whole lines.
     pub fn through_caches(self) -> Self {
-        Output { stream: None, ..self }
+        Output { streams: None, ..self }
     }
 
     /// The same for cells that have been converted already. Pre: they are streamed.
@@ -54,9 +54,14 @@ impl Output {
         Output { is_move: true, src_cell: self.dst_cell, ..self }
     }
 
+    /// The streaming stores, if they are all there is to do.
+    pub fn only_streams(&self) -> Option<Streams> {
+        self.streams.filter(|_| self.is_move)
+    }
+
     /// Whether results bypass the caches.
     pub fn streams(&self) -> bool {
-        self.stream.is_some()
+        self.streams.is_some()
     }
 
     /// `dst[i] = convert(alpha * src[i] + beta * dst[i])` for `n` cells.
@@ -64,13 +69,13 @@ impl Output {
     /// # Safety
     /// As for [`row::Row`].
     pub unsafe fn write(&self, dst: *mut u8, src: *const u8, n: usize) {
-        let Some(stream) = self.stream else {
+        let Some(streams) = self.streams else {
             // SAFETY: handed on.
             return unsafe { (self.row)(dst, src, n * self.merged, self.scaling) };
         };
         if self.is_move {
             // SAFETY: handed on.
-            return unsafe { stream(dst, src, n * self.dst_cell) };
+            return unsafe { (streams.copy)(dst, src, n * self.dst_cell) };
         }
         let mut stage = Stage::<STAGE_BYTES>::new();
         let stage = stage.ptr();
@@ -82,7 +87,7 @@ impl Output {
             // SAFETY: the piece lies inside the n cells, and its results inside the stage.
             unsafe {
                 (self.row)(stage, src.add(done * self.src_cell), piece, self.scaling);
-                stream(dst.add(done * self.dst_cell), stage, piece * self.dst_cell);
+                (streams.copy)(dst.add(done * self.dst_cell), stage, piece * self.dst_cell);
             }
             done += piece;
             piece = STAGE_BYTES / self.dst_cell;

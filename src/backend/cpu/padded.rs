@@ -49,7 +49,7 @@ pub(in crate::backend) unsafe fn run(padded: &Padded, operands: Operands, machin
     let block = kernel.block;
     let grid = Grid::over(loops, |_| false, in_bytes(padded.blocks.offsets), [(index, TILE_BYTES / block)]);
     let bytes = padded.blocks.len() as usize * block;
-    let stream = stream::stream(machine.isa).filter(|_| bytes >= STREAMING_BYTES);
+    let stream = stream::streams(machine.isa).map(|s| s.copy).filter(|_| bytes >= STREAMING_BYTES);
     let held = (BUFFER_BYTES / block).min(MAX_BLOCKS);
     let bases = [operands.dst, operands.src.cast_mut()];
     grid.for_each(machine, bytes, bases, |[dst, src], _, [n]| {

@@ -19,10 +19,74 @@ pub(super) const LINE: usize = 64;
 /// the [`Isa`] that the function was chosen for.
 pub(super) type Stream = unsafe fn(dst: *mut u8, src: *const u8, n: usize);
 
-/// The streaming copy, if the processor has one.
-pub(super) fn stream(isa: Isa) -> Option<Stream> {
+/// Contiguous bytes of the destination that are put together piece by piece and streamed as they come.
+///
+/// Pieces start where they may, lines where they must: of a piece from byte `a` to `b`, what is written ends `skew` bytes
+/// behind `b - LINE`, where a line starts. The rest is kept: a copy of the last line of a piece lies before the next one.
+#[derive(Clone, Copy)]
+pub(super) struct Stretch {
+    /// Where byte 0 of the first piece goes.
+    pub dst: *mut u8,
+    /// The bytes that are to be written.
+    pub from: usize,
+    pub end: usize,
+}
+
+impl Stretch {
+    /// Nothing.
+    pub const NONE: Self = Stretch { dst: std::ptr::null_mut(), from: 0, end: 0 };
+
+    /// Writes what has come with the `n` bytes of `piece`, which are those of the stretch from `begin` on; all of it if
+    /// they are the last, else up to a line.
+    ///
+    /// # Safety
+    /// The piece is readable, and the destination's bytes are writable. Unless this is the only piece, it has at least a line,
+    /// and the line before it holds the bytes before `begin` and is writable.
+    pub unsafe fn write(&self, copy: Stream, piece: *mut u8, begin: usize, n: usize, last: bool) {
+        let lag = LINE - to_line(self.dst);
+        let low = begin.saturating_sub(lag).max(self.from);
+        let high = if last { self.end } else { (begin + n).saturating_sub(lag).min(self.end) };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if low < high {
+                copy(self.dst.add(low), piece.wrapping_add(low).wrapping_sub(begin), high - low);
+            }
+            if !last {
+                keep(piece, n);
+            }
+        }
+    }
+}
+
+/// Copies the last line of a piece of `n` bytes before it.
+///
+/// # Safety
+/// The piece has a line, and room for one before it.
+#[inline(always)]
+unsafe fn keep(piece: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { piece.sub(LINE).cast::<[u8; LINE]>().write(piece.add(n - LINE).cast::<[u8; LINE]>().read()) }
+}
+
+/// Streams the whole lines of a piece of each stretch: `lines` lines of their bytes from `begin` on, less what lags behind.
+/// Their pieces are `pitch` bytes apart. Of the first ones, what comes before the first line is left out.
+///
+/// # Safety
+/// As for [`Stretch::write`]; none of the pieces is the last, or its stretch ends where the last line of it does.
+pub(super) type StreamPieces =
+    unsafe fn(stretches: &[Stretch], pieces: *mut u8, pitch: usize, begin: usize, lines: usize);
+
+/// How a processor writes past its caches.
+#[derive(Clone, Copy)]
+pub(super) struct Streams {
+    pub copy: Stream,
+    pub pieces: StreamPieces,
+}
+
+/// The streaming stores, if the processor has any.
+pub(super) fn streams(isa: Isa) -> Option<Streams> {
     #[cfg(target_arch = "x86_64")]
-    return Some(if isa.has_avx512() { x86::avx512 } else { x86::sse2 });
+    return Some(if isa.has_avx512() { x86::avx512::STREAMS } else { x86::sse2::STREAMS });
     #[cfg(not(target_arch = "x86_64"))]
     {
         let _ = isa;
@@ -59,39 +123,79 @@ pub(super) fn to_line(p: *const u8) -> usize {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LINE, to_line};
+    use super::{LINE, Streams, Stretch, keep, to_line};
     use std::arch::x86_64::*;
 
-    /// Defines one copy by how it moves a line.
-    macro_rules! stream {
+    /// Defines a module by how it moves a line.
+    macro_rules! streams {
         ($name:ident, $feature:literal, |$to:ident, $from:ident| $line:block) => {
-            /// # Safety
-            /// As for [`super::Stream`].
-            #[target_feature(enable = $feature)]
-            pub(super) unsafe fn $name(dst: *mut u8, src: *const u8, n: usize) {
-                let head = to_line(dst).min(n);
-                let lines = (n - head) / LINE;
-                let tail = n - head - lines * LINE;
-                // SAFETY: the three parts make up the n bytes; every line starts at one.
-                unsafe {
-                    dst.copy_from(src, head);
-                    let (mut $to, mut $from) = (dst.add(head), src.add(head));
+            pub(super) mod $name {
+                use super::*;
+
+                pub const STREAMS: Streams = Streams { copy, pieces };
+
+                /// # Safety
+                /// The lines are readable and writable; they start where lines do in the destination.
+                #[target_feature(enable = $feature)]
+                #[inline]
+                unsafe fn stream(mut $to: *mut u8, mut $from: *const u8, lines: usize) {
                     for _ in 0..lines {
-                        $line
-                        $to = $to.add(LINE);
-                        $from = $from.add(LINE);
+                        // SAFETY: a line.
+                        unsafe { $line }
+                        ($to, $from) = ($to.wrapping_add(LINE), $from.wrapping_add(LINE));
                     }
-                    $to.copy_from($from, tail);
+                }
+
+                /// # Safety
+                /// As for [`Stream`](super::super::Stream).
+                #[target_feature(enable = $feature)]
+                unsafe fn copy(dst: *mut u8, src: *const u8, n: usize) {
+                    let head = to_line(dst).min(n);
+                    let lines = (n - head) / LINE;
+                    let end = head + lines * LINE;
+                    // SAFETY: the three parts make up the n bytes; every line starts at one.
+                    unsafe {
+                        if head > 0 {
+                            dst.copy_from(src, head);
+                        }
+                        stream(dst.add(head), src.add(head), lines);
+                        if end < n {
+                            dst.add(end).copy_from(src.add(end), n - end);
+                        }
+                    }
+                }
+
+                /// # Safety
+                /// As for [`StreamPieces`](super::super::StreamPieces).
+                #[target_feature(enable = $feature)]
+                unsafe fn pieces(
+                    stretches: &[Stretch],
+                    pieces: *mut u8,
+                    pitch: usize,
+                    begin: usize,
+                    lines: usize,
+                ) {
+                    let first = usize::from(begin == 0);
+                    for (i, stretch) in stretches.iter().enumerate() {
+                        let piece = pieces.wrapping_add(i * pitch);
+                        let ahead = first * LINE + to_line(stretch.dst);
+                        // SAFETY: lines of the piece and the one before it.
+                        unsafe {
+                            let (to, from) = (stretch.dst.add(begin + ahead), piece.add(ahead));
+                            stream(to.sub(LINE), from.sub(LINE), lines - first);
+                            keep(piece, lines * LINE);
+                        }
+                    }
                 }
             }
         };
     }
 
-    stream!(avx512, "avx512f", |to, from| {
+    streams!(avx512, "avx512f", |to, from| {
         _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast()))
     });
 
-    stream!(sse2, "sse2", |to, from| {
+    streams!(sse2, "sse2", |to, from| {
         for quarter in 0..4 {
             let value = _mm_loadu_si128(from.cast::<__m128i>().add(quarter));
             _mm_stream_si128(to.cast::<__m128i>().add(quarter), value);

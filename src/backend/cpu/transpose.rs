@@ -2,6 +2,7 @@
 //!
 //! How a transform is cut into tiles is chosen in `tiling.rs`; here they are carried out.
 
+mod buffered;
 mod tiling;
 
 use std::mem::MaybeUninit;
@@ -10,14 +11,13 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Machine;
 use super::grid::{Grid, Tile};
-use super::output::Output;
 use super::shape::{Loop, Shape};
 use super::stage::Stage;
 use super::stream::{LINE, to_line};
 use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
 use crate::backend::Operands;
 use crate::error::Result;
-use tiling::{MAX_RUN, Path, Run, SHORT, Tiling, has_lines, is_near, narrower, runs};
+use tiling::{MAX_RUN, Path, Run, SHORT, Tiling, is_near, runs};
 
 /// Pages that the first level of address translation holds, at least.
 const NEAR_PAGES: usize = 64;
@@ -237,100 +237,6 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                 }
                 stream(Matrix { next, order, ..whole.part(first_line..rows.end, columns, cells) });
             }
-        })
-    }
-
-    /// Transposes tiles into a buffer whose rows are those of the destination, and writes these.
-    ///
-    /// # Safety
-    /// As for [`run`](fn@run).
-    unsafe fn buffered(&self) -> Result<()> {
-        let &Tiles { shape, machine, dst_rows, src_rows, .. } = self;
-        let (dst_cell, src_cell) = (shape.dst_cell, shape.src_cell);
-        let mut output = Output::new(shape, machine);
-        let mut transpose = tile::transpose::<Even, R>(src_cell, Store::Cached, machine.isa);
-        // Bytes of a cell in the buffer.
-        let mut cell = src_cell;
-        if output.streams()
-            && has_lines(shape, [&self.tiling.dst, &self.tiling.src])
-            && let Some(converts) = tile::convert::<Even, R>(shape.transform, Store::Cached, machine.isa)
-        {
-            (transpose, output, cell) = (converts, output.of_results(), dst_cell);
-        }
-        let buffers = Buffers::default();
-        self.grid(Along::Src).run(machine, shape.bytes(), self.operands, |tile| {
-            // SAFETY: only called with columns of the tile.
-            let row = |j: usize| unsafe { dst_rows.at(j) };
-            let cells = tile.extents[0] * self.tiling.dst.whole;
-            let follows = |j: usize| row(j) == row(j - 1) + (cells * dst_cell) as isize;
-            // Rows that follow one another in the destination do so in the buffer and are written together. Others are
-            // written a few at a time, and keep a distance that is no power of two, so as not to share cache sets.
-            let joined = tile.extents[1] * self.tiling.src.whole > 1 && follows(1);
-            // What is streamed starts and ends on a line; rows differ in where, so as many cells more are read.
-            let shifts = output.streams() && !joined && self.tiling.is_even();
-            let most = |_: usize| if shifts { LINE / dst_cell - 1 } else { 0 };
-            let src_line = |i: usize| to_line(tile.src.wrapping_add(i * src_cell)) / src_cell;
-            let [Range { end: rows, .. }, columns] = self.sides(&tile, [&most, &src_line]);
-            let whole = joined || !output.streams() && self.tiling.order == Order::AlongSrc;
-            let order = if whole { self.tiling.order } else { Order::AlongDst };
-            let strip = if whole { columns.len() } else { (LINE / narrower(shape)).min(columns.len()) };
-            let pitch = if joined { rows * cell } else { (rows * cell).next_multiple_of(LINE) + LINE };
-            buffers.with(pitch * strip, |buffer| {
-                let mut first = columns.start;
-                while first < columns.end {
-                    // Strips start on a line of the source, but for the first one. The last one overlaps the one before it.
-                    // Each column is written once.
-                    let start = first.min(columns.end - strip);
-                    let end = start + strip;
-                    let in_line =
-                        if joined { 0 } else { (LINE / src_cell - src_line(start)) % (LINE / src_cell) };
-                    let next = if end == columns.end || in_line >= strip { end } else { end - in_line };
-                    // The strips share what is to be fetched.
-                    let share = |column: usize| rows * (column - columns.start) / columns.len();
-                    let ahead = if output.streams() {
-                        self.next(&tile, share(first)..share(next), &columns)
-                    } else {
-                        Next::none(src_rows)
-                    };
-                    let whole = Matrix {
-                        dst: buffer.wrapping_offset(-(pitch as isize * start as isize)),
-                        src: tile.src,
-                        rows,
-                        columns: end,
-                        dst_rows: Even(pitch as isize),
-                        src_rows,
-                        next: Next::none(src_rows),
-                        order,
-                        scaling: shape.transform.scaling,
-                    };
-                    // SAFETY: every cell of the tile belongs to the nest, and its cells fit the buffer.
-                    unsafe {
-                        transpose(Matrix {
-                            next: ahead,
-                            ..whole.part(0..rows, start..end, [cell, src_cell])
-                        });
-                        while first < next {
-                            let (to, from) =
-                                (tile.dst.offset(row(first)), buffer.add((first - start) * pitch));
-                            if joined {
-                                let together = (first + 1..next).take_while(|&j| follows(j)).count() + 1;
-                                output.write(to, from, rows * together);
-                                first += together;
-                                continue;
-                            }
-                            let dst_line = |i: usize| to_line(to.wrapping_add(i * dst_cell)) / dst_cell;
-                            let turns = [tile.before[0], tile.extents[0], tile.after[0]];
-                            let part = if shifts { shifted(turns, dst_line) } else { 0..rows };
-                            output.write(
-                                to.add(part.start * dst_cell),
-                                from.add(part.start * cell),
-                                part.len(),
-                            );
-                            first += 1;
-                        }
-                    }
-                }
-            });
         })
     }
 

@@ -76,10 +76,10 @@ impl<S: Rows> Ahead<S> {
             unsafe {
                 let row = next.src.wrapping_offset(next.rows.at(next.first));
                 _mm_prefetch::<_MM_HINT_T1>(row.wrapping_add(*bytes).cast());
-            }
-            *bytes += 64;
-            if *bytes >= next.bytes {
-                (*bytes, next.first) = (0, next.first + 1);
+                *bytes += 64;
+                if *bytes >= next.bytes {
+                    (*bytes, next.first) = (0, next.first + 1);
+                }
             }
         }
     }

@@ -1,0 +1,324 @@
+//! Transposes through a buffer whose rows are those of the destination: where the registers have no whole lines of it, and
+//! for conversions that have no kernel of their own.
+//!
+//! What is to be streamed leaves the buffer soon, some lines of each row at a time, so that memory reads and writes at once,
+//! not by turns.
+
+use std::ops::Range;
+
+use super::tiling::{has_lines, narrower};
+use super::{Along, Buffers, Tiles, shifted};
+use crate::backend::cpu::grid::Tile;
+use crate::backend::cpu::output::Output;
+use crate::backend::cpu::stream::{LINE, Streams, Stretch, to_line};
+use crate::backend::cpu::tile::{self, Even, Matrix, Next, Order, Rows, Store, Transpose};
+use crate::error::Result;
+
+/// Bytes of each row that are put together before they are streamed, unless cells are so narrow that blocks have more.
+const PIECE_BYTES: usize = 2 * LINE;
+
+/// The same for rows that follow one another: of all of them.
+const STRIP_BYTES: usize = 4 << 10;
+
+/// What the tiles of a transform have in common.
+struct Buffered<'a, R> {
+    tiles: &'a Tiles<'a, R>,
+    transpose: Transpose<Even, R>,
+    output: Output,
+    /// Bytes of a cell in the buffer.
+    cell: usize,
+    buffers: Buffers,
+}
+
+/// What is transposed of a tile.
+struct Cells<'a> {
+    tile: &'a Tile<2>,
+    rows: usize,
+    /// The rows of the destination.
+    columns: Range<usize>,
+    /// Whether what is written is shifted to where lines start, a little less than the rows that are transposed.
+    shifts: bool,
+}
+
+impl<R: Rows + Sync> Tiles<'_, R> {
+    /// Transposes tiles into a buffer, and writes its rows.
+    ///
+    /// # Safety
+    /// As for [`run`](super::run).
+    pub(super) unsafe fn buffered(&self) -> Result<()> {
+        let &Tiles { shape, machine, .. } = self;
+        let mut output = Output::new(shape, machine);
+        let mut transpose = tile::transpose::<Even, R>(shape.src_cell, Store::Cached, machine.isa);
+        let mut cell = shape.src_cell;
+        if output.streams()
+            && has_lines(shape, [&self.tiling.dst, &self.tiling.src])
+            && let Some(converts) = tile::convert::<Even, R>(shape.transform, Store::Cached, machine.isa)
+        {
+            (transpose, output, cell) = (converts, output.of_results(), shape.dst_cell);
+        }
+        let buffered = Buffered { tiles: self, transpose, output, cell, buffers: Buffers::default() };
+        self.grid(Along::Src).run(machine, shape.bytes(), self.operands, |tile| {
+            // SAFETY: handed on.
+            unsafe { buffered.tile(&tile) }
+        })
+    }
+}
+
+impl<R: Rows + Sync> Buffered<'_, R> {
+    /// # Safety
+    /// The cells of the tile belong to the nest.
+    unsafe fn tile(&self, tile: &Tile<2>) {
+        let &Tiles { shape, tiling, .. } = self.tiles;
+        let extents = [tile.extents[0] * tiling.dst.whole, tile.extents[1] * tiling.src.whole];
+        let joined = extents[1] > 1 && self.follows(extents[0], 1);
+        // What is streamed starts and ends on a line; rows differ in where, so as many cells more are read.
+        let shifts = self.output.streams() && !joined && tiling.is_even();
+        let most = |_: usize| if shifts { LINE / shape.dst_cell } else { 0 };
+        let src_line = |i: usize| self.to_src_line(tile, i);
+        let [Range { end: rows, .. }, columns] = self.tiles.sides(tile, [&most, &src_line]);
+        let cells = Cells { tile, rows, columns, shifts };
+        // SAFETY: handed on.
+        unsafe {
+            match self.output.only_streams() {
+                _ if joined => self.together(&cells),
+                Some(streams) => self.piece_by_piece(&cells, streams),
+                None => self.row_by_row(&cells),
+            }
+        }
+    }
+
+    /// Cells from column `i` to where a line of the source starts, in the first row.
+    fn to_src_line(&self, tile: &Tile<2>, i: usize) -> usize {
+        let cell = self.tiles.shape.src_cell;
+        to_line(tile.src.wrapping_add(i * cell)) / cell
+    }
+
+    /// Whether column `j` follows the one before it in the destination, if they have so many rows.
+    fn follows(&self, rows: usize, j: usize) -> bool {
+        // SAFETY: only called with columns of a tile.
+        let [before, here] = [j - 1, j].map(|j| unsafe { self.tiles.dst_rows.at(j) });
+        here == before + (rows * self.tiles.shape.dst_cell) as isize
+    }
+
+    /// Transposes some rows and columns into the buffer at `dst`, which has `pitch` bytes from column to column.
+    ///
+    /// # Safety
+    /// The cells have them, and the buffer room for them.
+    unsafe fn transpose(
+        &self,
+        cells: &Cells,
+        (rows, columns): (Range<usize>, Range<usize>),
+        (dst, pitch): (*mut u8, usize),
+        order: Order,
+        next: Next<R>,
+    ) {
+        let &Tiles { shape, src_rows, .. } = self.tiles;
+        let whole = Matrix {
+            dst,
+            src: cells.tile.src,
+            rows: rows.end,
+            columns: columns.end,
+            dst_rows: Even(pitch as isize),
+            src_rows,
+            next,
+            order,
+            scaling: shape.transform.scaling,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let part = whole.part(rows, columns, [self.cell, shape.src_cell]);
+            (self.transpose)(Matrix { dst, next, ..part });
+        }
+    }
+
+    /// What is to be fetched of the next tile while a part of this one, out of `whole`, is in work.
+    fn ahead(&self, cells: &Cells, part: Range<usize>, whole: usize) -> Next<R> {
+        if !self.output.streams() {
+            return Next::none(self.tiles.src_rows);
+        }
+        let share = |done: usize| cells.rows * done / whole;
+        self.tiles.next(cells.tile, share(part.start)..share(part.end), &cells.columns)
+    }
+
+    /// Rows that follow one another in the destination, at least some of them: they do so in the buffer, and are written
+    /// together.
+    ///
+    /// # Safety
+    /// As for [`tile`](Self::tile).
+    unsafe fn together(&self, cells: &Cells) {
+        let &Buffered { tiles, output, cell, .. } = self;
+        let Cells { tile, rows, columns, .. } = cells;
+        let (rows, streams) = (*rows, output.only_streams());
+        let pitch = rows * cell;
+        let line = LINE / narrower(tiles.shape);
+        let strip =
+            if streams.is_some() { (STRIP_BYTES / pitch / line).max(1) * line } else { columns.len() };
+        let follows = |j: usize| j < columns.end && self.follows(rows, j);
+        self.buffers.with(LINE + columns.len().min(2 * strip) * pitch, |buffer| {
+            let buffer = buffer.wrapping_add(LINE);
+            // What is being streamed, and how many of its bytes have come.
+            let (mut stretch, mut come) = (Stretch::NONE, 0);
+            let mut first = columns.start;
+            while first < columns.end {
+                let end = if columns.end - first < 2 * strip { columns.end } else { first + strip };
+                let ahead = self.ahead(cells, first - columns.start..end - columns.start, columns.len());
+                // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line and two strips.
+                unsafe {
+                    let order = tiles.tiling.order;
+                    self.transpose(cells, (0..rows, first..end), (buffer, pitch), order, ahead);
+                    let mut piece = buffer;
+                    while first < end {
+                        let to = tile.dst.offset(tiles.dst_rows.at(first));
+                        let some = (first + 1..end).take_while(|&j| follows(j)).count() + 1;
+                        let n = some * pitch;
+                        first += some;
+                        if let Some(Streams { copy, .. }) = streams {
+                            if come == 0 {
+                                stretch = Stretch { dst: to, from: 0, end: 0 };
+                            }
+                            stretch.end += n;
+                            let is_last = !follows(first);
+                            stretch.write(copy, piece, come, n, is_last);
+                            come = if is_last { 0 } else { stretch.end };
+                            if !is_last {
+                                // The next piece is that of the next strip.
+                                buffer.sub(LINE).copy_from(piece.sub(LINE), LINE);
+                            }
+                        } else {
+                            output.write(to, piece, some * rows);
+                        }
+                        piece = piece.wrapping_add(n);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Columns that are transposed at a time, and those of them that are written: `strip` of them, from where a line of the
+    /// source starts, but for the first. The last ones overlap those before them, but each column is written once.
+    fn strips<'c>(
+        &self,
+        cells: &'c Cells,
+        strip: usize,
+    ) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<'_, 'c, R> {
+        let (columns, line) = (&cells.columns, LINE / self.tiles.shape.src_cell);
+        let mut first = columns.start;
+        std::iter::from_fn(move || {
+            if first == columns.end {
+                return None;
+            }
+            let start = first.min(columns.end - strip);
+            let end = start + strip;
+            let in_line = (line - self.to_src_line(cells.tile, start)) % line;
+            let next = if end == columns.end || in_line >= strip { end } else { end - in_line };
+            let written = first..next;
+            first = next;
+            Some((start..end, written))
+        })
+    }
+
+    /// What is written of a column.
+    fn stretch(&self, cells: &Cells, j: usize) -> Stretch {
+        let (tile, dst_cell) = (cells.tile, self.tiles.shape.dst_cell);
+        // SAFETY: only called with columns of the tile.
+        let dst = unsafe { tile.dst.offset(self.tiles.dst_rows.at(j)) };
+        let part = if cells.shifts {
+            let turns = [tile.before[0], tile.extents[0], tile.after[0]];
+            shifted(turns.map(|turns| turns * dst_cell), |i| to_line(dst.wrapping_add(i)))
+        } else {
+            0..cells.rows * dst_cell
+        };
+        Stretch { dst, from: part.start, end: part.end }
+    }
+
+    /// Streams cells that need no more conversion, some lines of each column at a time.
+    ///
+    /// # Safety
+    /// As for [`tile`](Self::tile).
+    unsafe fn piece_by_piece(&self, cells: &Cells, streams: Streams) {
+        let &Buffered { tiles, cell, .. } = self;
+        let &Cells { tile, rows, ref columns, shifts } = cells;
+        let line = LINE / narrower(tiles.shape);
+        let strip = line.min(columns.len());
+        let piece = line.max(PIECE_BYTES / cell);
+        let pitch = LINE + (rows.min(2 * piece) * cell).next_multiple_of(LINE);
+        let [from_line, to_line] =
+            [tile.before[0] > 0, tile.after[0] * cell >= LINE].map(|more| shifts && more);
+        let to_line = to_line && (tile.extents[0] * cell).is_multiple_of(LINE);
+        self.buffers.with(pitch * strip, |buffer| {
+            let buffer = buffer.wrapping_add(LINE);
+            let mut stretches = [Stretch::NONE; LINE];
+            for (read, written) in self.strips(cells, strip) {
+                let stretches = &mut stretches[..written.len()];
+                for (stretch, j) in stretches.iter_mut().zip(written.clone()) {
+                    *stretch = self.stretch(cells, j);
+                }
+                let pieces = buffer.wrapping_add((written.start - read.start) * pitch);
+                let share = |row| (written.start - columns.start) * rows + written.len() * row;
+                let mut first = 0;
+                while first < rows {
+                    let end = if rows - first < 2 * piece { rows } else { first + piece };
+                    let ahead = self.ahead(cells, share(first)..share(end), columns.len() * rows);
+                    let (begin, n) = (first * cell, (end - first) * cell);
+                    let [is_first, is_last] = [first == 0, end == rows];
+                    // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line and two pieces of each
+                    // column.
+                    unsafe {
+                        self.transpose(
+                            cells,
+                            (first..end, read.clone()),
+                            (buffer, pitch),
+                            Order::AlongDst,
+                            ahead,
+                        );
+                        if is_first && !from_line || is_last && !to_line {
+                            for (i, stretch) in stretches.iter().enumerate() {
+                                stretch.write(
+                                    streams.copy,
+                                    pieces.wrapping_add(i * pitch),
+                                    begin,
+                                    n,
+                                    is_last,
+                                );
+                            }
+                        } else {
+                            (streams.pieces)(stretches, pieces, pitch, begin, n / LINE);
+                        }
+                    }
+                    first = end;
+                }
+            }
+        });
+    }
+
+    /// Converts columns on the way from the buffer, or writes them through the caches.
+    ///
+    /// # Safety
+    /// As for [`tile`](Self::tile).
+    unsafe fn row_by_row(&self, cells: &Cells) {
+        let &Buffered { tiles, output, cell, .. } = self;
+        let &Tiles { shape, tiling, .. } = tiles;
+        let &Cells { rows, ref columns, .. } = cells;
+        let whole = !output.streams() && tiling.order == Order::AlongSrc;
+        let order = if whole { tiling.order } else { Order::AlongDst };
+        let strip = if whole { columns.len() } else { (LINE / narrower(shape)).min(columns.len()) };
+        // Columns keep a distance that is no power of two, so as not to share cache sets.
+        let pitch = (rows * cell).next_multiple_of(LINE) + LINE;
+        self.buffers.with(pitch * strip, |buffer| {
+            for (read, written) in self.strips(cells, strip) {
+                let done = written.start - columns.start..written.end - columns.start;
+                let ahead = self.ahead(cells, done, columns.len());
+                // SAFETY: every cell of the tile belongs to the nest, and those of the strip fit the buffer.
+                unsafe {
+                    self.transpose(cells, (0..rows, read.clone()), (buffer, pitch), order, ahead);
+                    for j in written {
+                        let Stretch { dst, from, end } = self.stretch(cells, j);
+                        let [first, end] = [from, end].map(|bytes| bytes / shape.dst_cell);
+                        let from = buffer.add((j - read.start) * pitch + first * cell);
+                        output.write(dst.add(first * shape.dst_cell), from, end - first);
+                    }
+                }
+            }
+        });
+    }
+}
