@@ -260,6 +260,9 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
     streamed("transpose", &[(250_007, 17, 1), (17, 1, 250_007)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(350_003, 25, 1), (25, 1, 350_003)], Scalar::F16, Scalar::F16);
     streamed("transpose", &[(60_007, 84, 1), (84, 1, 60_007)], Scalar::F32, Scalar::F32);
+    // Short rows with gaps.
+    let gaps = [(1201, 60, 57 * 64), (57, 1, 64), (64, 1201 * 60, 1)];
+    streamed("transpose", &gaps, Scalar::F32, Scalar::F32);
     // Blocks of half a line, an even and an odd number in an image.
     for (cell, channels) in [(Scalar::U8, 32), (Scalar::F16, 16), (Scalar::F32, 8), (Scalar::F64, 4)] {
         for pixels in [3136, 3135] {

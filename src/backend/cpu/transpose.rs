@@ -145,7 +145,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             match self.tiling.path {
                 Path::Direct(Store::Cached) => self.cached(),
                 Path::Direct(Store::Streamed) => self.streamed(),
-                Path::Buffered => self.buffered(),
+                Path::Buffered(store) => self.buffered(store),
             }
         }
     }

@@ -45,9 +45,12 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     ///
     /// # Safety
     /// As for [`run`](super::run).
-    pub(super) unsafe fn buffered(&self) -> Result<()> {
+    pub(super) unsafe fn buffered(&self, store: Store) -> Result<()> {
         let &Tiles { shape, machine, .. } = self;
         let mut output = Output::new(shape, machine);
+        if store == Store::Cached {
+            output = output.through_caches();
+        }
         let mut transpose = tile::transpose::<Even, R>(shape.src_cell, Store::Cached, machine.isa);
         let mut cell = shape.src_cell;
         if output.streams()

@@ -23,6 +23,9 @@ const PAGE: usize = 4096;
 /// Lines that a set of the first-level cache holds, of most processors: 8 to 12.
 const WAYS: usize = 12;
 
+/// Rows with fewer bytes are short: their ends count.
+const SHORT_ROW: isize = 512;
+
 /// What the first-level cache of most processors holds, or a little less.
 const FIRST_LEVEL_BYTES: usize = 32 << 10;
 
@@ -103,6 +106,21 @@ pub(super) fn has_lines(shape: &Shape, runs: [&Run; 2]) -> bool {
     runs.iter().all(|run| run.cells() * narrower(shape) >= LINE)
 }
 
+/// Whether the rows of the destination are short, and have gaps between them inside lines. The ends of such rows go through
+/// the caches in any case, and writing past them beside that is slower than not doing so.
+fn has_gaps(shape: &Shape, operands: &Operands) -> bool {
+    let loops = shape.loops();
+    let mut row = shape.dst_cell as isize;
+    let mut inside = 0;
+    while let Some(l) = loops.iter().find(|l| l.dst == row) {
+        row *= l.extent as isize;
+        inside += 1;
+    }
+    let start = operands.dst.wrapping_offset(shape.start[0]).addr() as isize;
+    let in_lines = loops.iter().map(|l| l.dst).filter(|&step| step >= row).chain([row, start]);
+    inside < loops.len() && row < SHORT_ROW && !in_lines.into_iter().all(|bytes| bytes % LINE as isize == 0)
+}
+
 /// How a transform is cut into tiles.
 pub(super) struct Tiling {
     pub dst: Run,
@@ -155,8 +173,8 @@ impl Crowd {
 pub(super) enum Path {
     /// From the registers, converted in them.
     Direct(Store),
-    /// Through a buffer whose rows are those of the destination, then converted, and streamed where that pays.
-    Buffered,
+    /// Through a buffer whose rows are those of the destination, and then converted.
+    Buffered(Store),
 }
 
 impl Tiling {
@@ -174,7 +192,7 @@ impl Tiling {
     /// - A destination whose run is short lies one run after another: there the source's is longer instead.
     pub fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
-        let streams = output::streams(shape);
+        let streams = output::streams(shape) && !(shape.is_move() && has_gaps(shape, operands));
         let is_near = is_near(shape);
         let [src, dst] =
             [along_dst.src, along_src.dst].map(|s| if is_near { Crowd::NONE } else { Crowd::new(s) });
@@ -182,7 +200,7 @@ impl Tiling {
         let (direct, store, follows_src): (&[_], _, _) = if streams {
             (&[[512, 256], [2048, 64]], Store::Streamed, src.is_too_dense())
         } else if src.is_too_dense() && dst.is_too_dense() {
-            return Tiling::of(shape, units, [1024, 512], Path::Buffered, Order::AlongSrc);
+            return Tiling::of(shape, units, [1024, 512], Path::Buffered(Store::Cached), Order::AlongSrc);
         } else {
             (&[[1024, 1024]], Store::Cached, src.is_denser(dst) && narrower(shape) > 1)
         };
@@ -194,8 +212,9 @@ impl Tiling {
                 return tiling;
             }
         }
-        let order = if streams { order } else { Order::AlongDst };
-        Tiling::of(shape, units, [1024, 256], Path::Buffered, order)
+        let (order, store) =
+            if streams { (order, Store::Streamed) } else { (Order::AlongDst, Store::Cached) };
+        Tiling::of(shape, units, [1024, 256], Path::Buffered(store), order)
     }
 
     /// Tiles of so many bytes of source cells along destination and source.
