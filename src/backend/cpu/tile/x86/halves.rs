@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Ahead, Matrix, Order, Rows, avx512, lines};
+use super::{Ahead, Matrix, Order, Rows, avx512, joined, lines};
 
 /// Lanes of two registers by turns: the first two of each, and the last two.
 #[target_feature(enable = "avx512f")]
@@ -15,9 +15,51 @@ fn exchange(a: __m512i, b: __m512i) -> [__m512i; 2] {
     ]
 }
 
-/// Defines the transposes of one cell: of two groups of `K` lines.
+/// Two groups of `K` lines of rows: in each lane, K x K cells are transposed.
+mod groups {
+    use super::*;
+
+    macro_rules! groups {
+        ($W:ident, $lo:ident, $hi:ident) => {
+            /// The groups of the rows from `i` on and of the columns from `j` on.
+            ///
+            /// # Safety
+            /// The matrix has two groups of rows and a line of columns there.
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            pub(super) unsafe fn $W<D: Rows, S: Rows>(
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+            ) -> [[__m512i; 16 / size_of::<$W>()]; 2] {
+                const CELL: usize = size_of::<$W>();
+                const K: usize = 16 / CELL;
+                let mut groups = [[_mm512_setzero_si512(); K]; 2];
+                for g in 0..2 {
+                    let mut r = [_mm512_setzero_si512(); K];
+                    // SAFETY: LINE cells of these rows.
+                    unsafe {
+                        let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i + g * K, 1);
+                        for k in 0..K {
+                            r[k] = _mm512_loadu_si512(from[k].cast());
+                        }
+                    }
+                    passes!($W r $lo $hi);
+                    groups[g] = r;
+                }
+                groups
+            }
+        };
+    }
+
+    groups!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
+    groups!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
+    groups!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
+}
+
+/// Defines the transposes of one cell, whose groups are made by `$groups`.
 macro_rules! half_lines {
-    ($W:ident, $lo:ident, $hi:ident) => {
+    ($W:ident, $groups:path) => {
         pub(super) mod $W {
             use super::*;
 
@@ -42,29 +84,6 @@ macro_rules! half_lines {
                 }
             }
 
-            /// The groups of the rows from `i` on, K x K cells of the columns from `j` on transposed in each lane.
-            ///
-            /// # Safety
-            /// The matrix has ROWS rows and LINE columns more.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            #[inline]
-            unsafe fn groups<D: Rows, S: Rows>(m: &Matrix<D, S>, i: usize, j: usize) -> [[__m512i; K]; 2] {
-                let mut groups = [[_mm512_setzero_si512(); K]; 2];
-                for g in 0..2 {
-                    let mut r = [_mm512_setzero_si512(); K];
-                    // SAFETY: LINE cells of these rows.
-                    unsafe {
-                        let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i + g * K, 1);
-                        for k in 0..K {
-                            r[k] = _mm512_loadu_si512(from[k].cast());
-                        }
-                    }
-                    passes!($W r $lo $hi);
-                    groups[g] = r;
-                }
-                groups
-            }
-
             /// # Safety
             /// As for [`transpose`], for at least ROWS rows and LINE columns.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -77,7 +96,7 @@ macro_rules! half_lines {
                     let mut i = top;
                     loop {
                         // SAFETY: ROWS rows below `bottom` and LINE columns below `right`.
-                        let [a, b] = unsafe { groups(&m, i, j) };
+                        let [a, b] = unsafe { $groups(&m, i, j) };
                         for k in 0..K {
                             let pairs = exchange(a[k], b[k]);
                             // SAFETY: ROWS cells from row i on of columns below j + LINE.
@@ -107,7 +126,7 @@ macro_rules! half_lines {
                     // The last block overlaps the one before it.
                     let j = right - LINE;
                     // SAFETY: the rows, and LINE columns below `right`.
-                    let ([a, b], dst) = unsafe { (groups(&m, 0, j), m.dst.add(j * 32)) };
+                    let ([a, b], dst) = unsafe { ($groups(&m, 0, j), m.dst.add(j * 32)) };
                     let starts_line = dst.addr().is_multiple_of(64);
                     for k in (0..K).step_by(2) {
                         ahead.fetch(2 * ROWS / K);
@@ -130,7 +149,7 @@ macro_rules! half_lines {
     };
 }
 
-half_lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
-half_lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
-half_lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
-half_lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
+half_lines!(u8, joined::half);
+half_lines!(u16, groups::u16);
+half_lines!(u32, groups::u32);
+half_lines!(u64, groups::u64);

@@ -103,3 +103,35 @@ macro_rules! block {
 
 block!(u8, join_bytes);
 block!(u16, join_halves);
+
+/// Half a line of rows of bytes, from `i` on, and a line of columns, from `j` on: what was column `16 l + k` is lane `l` of
+/// register `k`, of the first sixteen rows and of the others.
+///
+/// # Safety
+/// As for [`Transpose`](super::Transpose), for these rows and columns.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline]
+pub(super) unsafe fn half<D: Rows, S: Rows>(m: &Matrix<D, S>, i: usize, j: usize) -> [[__m512i; 16]; 2] {
+    let mut stage = Stage::<{ 64 * 32 }>::new();
+    let stage = stage.ptr().cast::<[[__m512i; GROUPS / 2]; 4]>();
+    for g in 0..GROUPS / 2 {
+        // SAFETY: lines of four rows; each part of the stage has a register for each four.
+        unsafe {
+            let from: [_; 4] = m.src_rows.cells(m.src.add(j), i + 4 * g, 1);
+            for (q, joined) in
+                join_bytes(from.map(|from| _mm512_loadu_si512(from.cast()))).into_iter().enumerate()
+            {
+                (&raw mut (*stage)[q][g]).write(joined);
+            }
+        }
+    }
+    let mut halves = [[_mm512_setzero_si512(); 16]; 2];
+    for q in 0..4 {
+        for (h, half) in halves.iter_mut().enumerate() {
+            // SAFETY: all of the stage is written.
+            let lines = transpose(unsafe { (&raw const (*stage)[q]).cast::<[__m512i; 4]>().add(h).read() });
+            half[4 * q..][..4].copy_from_slice(&lines);
+        }
+    }
+    halves
+}
