@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::tiling::{has_lines, narrower};
 use super::{Along, Buffers, Tiles, shifted};
+use crate::backend::cpu::block::{self, Block};
 use crate::backend::cpu::grid::Tile;
 use crate::backend::cpu::output::Output;
 use crate::backend::cpu::stream::{LINE, Streams, Stretch, to_line};
@@ -294,14 +295,16 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         });
     }
 
-    /// Converts columns on the way from the buffer, or writes them through the caches.
+    /// Converts columns on the way from the buffer, or copies them through the caches.
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
     unsafe fn row_by_row(&self, cells: &Cells) {
         let &Buffered { tiles, output, cell, .. } = self;
-        let &Tiles { shape, tiling, .. } = tiles;
-        let &Cells { rows, ref columns, .. } = cells;
+        let &Tiles { shape, tiling, dst_rows, machine, .. } = tiles;
+        let &Cells { tile, rows, ref columns, .. } = cells;
+        let copied = dst_rows.distance().filter(|_| shape.is_move() && !output.streams());
+        let copy = block::copy(rows * cell, machine.isa);
         let whole = !output.streams() && tiling.order == Order::AlongSrc;
         let order = if whole { tiling.order } else { Order::AlongDst };
         let strip = if whole { columns.len() } else { (LINE / narrower(shape)).min(columns.len()) };
@@ -314,11 +317,26 @@ impl<R: Rows + Sync> Buffered<'_, R> {
                 // SAFETY: every cell of the tile belongs to the nest, and those of the strip fit the buffer.
                 unsafe {
                     self.transpose(cells, (0..rows, read.clone()), (buffer, pitch), order, ahead);
+                    let from = |j: usize| buffer.add((j - read.start) * pitch);
+                    if let Some(distance) = copied {
+                        let src = from(written.start);
+                        copy(Block {
+                            dst: tile.dst.offset(dst_rows.at(written.start)),
+                            src,
+                            dst_pitch: distance,
+                            src_pitch: pitch as isize,
+                            rows: written.len(),
+                            bytes: rows * cell,
+                            // All of the source is near, and so is that of the next one.
+                            next: src,
+                            next_dst: None,
+                        });
+                        continue;
+                    }
                     for j in written {
-                        let Stretch { dst, from, end } = self.stretch(cells, j);
-                        let [first, end] = [from, end].map(|bytes| bytes / shape.dst_cell);
-                        let from = buffer.add((j - read.start) * pitch + first * cell);
-                        output.write(dst.add(first * shape.dst_cell), from, end - first);
+                        let Stretch { dst, from: first, end } = self.stretch(cells, j);
+                        let [first, end] = [first, end].map(|bytes| bytes / shape.dst_cell);
+                        output.write(dst.add(first * shape.dst_cell), from(j).add(first * cell), end - first);
                     }
                 }
             }

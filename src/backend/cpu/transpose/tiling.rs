@@ -200,7 +200,7 @@ impl Tiling {
         let (direct, store, follows_src): (&[_], _, _) = if streams {
             (&[[512, 256], [2048, 64]], Store::Streamed, src.is_too_dense())
         } else if src.is_too_dense() && dst.is_too_dense() {
-            return Tiling::of(shape, units, [1024, 512], Path::Buffered(Store::Cached), Order::AlongSrc);
+            return Tiling::of(shape, units, [512, 256], Path::Buffered(Store::Cached), Order::AlongSrc);
         } else {
             (&[[1024, 1024]], Store::Cached, src.is_denser(dst) && narrower(shape) > 1)
         };
