@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use super::Isa;
 use super::shape::with_cell;
+use super::stream::Stream;
 use crate::ops::{Scaling, Transform};
 
 /// Where the rows of a matrix start, in bytes from its first cell.
@@ -135,6 +136,13 @@ pub(super) struct Matrix<D, S> {
 }
 
 impl<D: Rows, S: Rows> Matrix<D, S> {
+    /// The same cells, that go elsewhere.
+    #[inline(always)]
+    pub fn to<E: Rows>(self, dst: *mut u8, dst_rows: E) -> Matrix<E, S> {
+        let Matrix { src, rows, columns, src_rows, next, order, scaling, .. } = self;
+        Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling }
+    }
+
     /// Some of the rows and columns; the cells are those of destination and source, in bytes. They fetch nothing.
     ///
     /// # Safety
@@ -214,6 +222,38 @@ pub(super) fn convert<D: Rows, S: Rows>(
     #[cfg(not(target_arch = "x86_64"))]
     {
         let _ = (transform, store, isa);
+        None
+    }
+}
+
+/// Transposes as [`Transpose`] does, past the caches wherever columns start in lines. Of column `j` only the bytes
+/// `written(j)` are written, their ends by `copy`.
+///
+/// # Safety
+/// As for [`Transpose`]. The matrix has at least a line of rows, of the narrower cells. What is written of a column starts
+/// where the column does or with its first whole line, and ends where the column does or with a line, less than a line
+/// before that.
+pub(super) type Carry<D, S> =
+    unsafe fn(matrix: Matrix<D, S>, written: &dyn Fn(usize) -> Range<usize>, copy: Stream);
+
+/// Such a transpose of cells of `cell` bytes, if there is one.
+pub(super) fn carry<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Carry<D, S>> {
+    #[cfg(target_arch = "x86_64")]
+    return x86::carry(cell, isa);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (cell, isa);
+        None
+    }
+}
+
+/// Such a transpose that converts to narrower cells on the way, if there is one.
+pub(super) fn carry_converted<D: Rows, S: Rows>(transform: &Transform, isa: Isa) -> Option<Carry<D, S>> {
+    #[cfg(target_arch = "x86_64")]
+    return x86::carry_converted(transform, isa);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (transform, isa);
         None
     }
 }

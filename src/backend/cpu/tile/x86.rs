@@ -177,12 +177,14 @@ macro_rules! network {
     };
 }
 
+mod carried;
 mod few;
 mod halves;
 mod joined;
 mod lines;
 mod through;
 
+pub(super) use carried::{carry, carry_converted};
 pub(super) use few::few;
 pub(super) use through::convert;
 

@@ -1,8 +1,8 @@
-//! Transposes through a buffer whose rows are those of the destination: where the registers have no whole lines of it, and
-//! for conversions that have no kernel of their own.
+//! Transposes whose registers have no whole lines of the destination, and those with conversions that have no kernel of their
+//! own: through a buffer whose rows are those of the destination.
 //!
 //! What is to be streamed leaves the buffer soon, some lines of each row at a time, so that memory reads and writes at once,
-//! not by turns.
+//! not by turns; or it is put together in the registers, where the processor can.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use super::{Along, Buffers, Tiles, shifted};
 use crate::backend::cpu::block::{self, Block};
 use crate::backend::cpu::grid::Tile;
 use crate::backend::cpu::output::Output;
-use crate::backend::cpu::stream::{LINE, Streams, Stretch, to_line};
-use crate::backend::cpu::tile::{self, Even, Matrix, Next, Order, Rows, Store, Transpose};
+use crate::backend::cpu::stream::{LINE, Stream, Streams, Stretch, to_line};
+use crate::backend::cpu::tile::{self, Carry, Even, Matrix, Next, Order, Rows, Store, Transpose};
 use crate::error::Result;
 
 /// Bytes of each row that are put together before they are streamed, unless cells are so narrow that blocks have more.
@@ -25,6 +25,8 @@ const STRIP_BYTES: usize = 4 << 10;
 struct Buffered<'a, R> {
     tiles: &'a Tiles<'a, R>,
     transpose: Transpose<Even, R>,
+    /// What does without the buffer, if there is anything.
+    carry: Option<Carry<R, R>>,
     output: Output,
     /// Bytes of a cell in the buffer.
     cell: usize,
@@ -54,13 +56,15 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         }
         let mut transpose = tile::transpose::<Even, R>(shape.src_cell, Store::Cached, machine.isa);
         let mut cell = shape.src_cell;
+        let mut carry = tile::carry(cell, machine.isa);
         if output.streams()
             && has_lines(shape, [&self.tiling.dst, &self.tiling.src])
             && let Some(converts) = tile::convert::<Even, R>(shape.transform, Store::Cached, machine.isa)
         {
             (transpose, output, cell) = (converts, output.of_results(), shape.dst_cell);
+            carry = tile::carry_converted(shape.transform, machine.isa);
         }
-        let buffered = Buffered { tiles: self, transpose, output, cell, buffers: Buffers::default() };
+        let buffered = Buffered { tiles: self, transpose, carry, output, cell, buffers: Buffers::default() };
         self.grid(Along::Src).run(machine, shape.bytes(), self.operands, |tile| {
             // SAFETY: handed on.
             unsafe { buffered.tile(&tile) }
@@ -83,10 +87,13 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         let cells = Cells { tile, rows, columns, shifts };
         // SAFETY: handed on.
         unsafe {
-            match self.output.only_streams() {
+            match (self.output.only_streams(), self.carry) {
                 _ if joined => self.together(&cells),
-                Some(streams) => self.piece_by_piece(&cells, streams),
-                None => self.row_by_row(&cells),
+                (Some(streams), Some(carry)) if cells.rows * self.cell >= LINE => {
+                    self.carried(&cells, carry, streams.copy)
+                }
+                (Some(streams), _) => self.piece_by_piece(&cells, streams),
+                (None, _) => self.row_by_row(&cells),
             }
         }
     }
@@ -235,20 +242,44 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         Stretch { dst, from: part.start, end: part.end }
     }
 
+    /// Whether what is written of all columns starts in the first line that is read, and whether it ends in the last one,
+    /// which is whole.
+    fn in_lines(&self, cells: &Cells) -> [bool; 2] {
+        let (tile, cell) = (cells.tile, self.cell);
+        let ends = tile.after[0] * cell >= LINE && (tile.extents[0] * cell).is_multiple_of(LINE);
+        [tile.before[0] > 0, ends].map(|is_inside| cells.shifts && is_inside)
+    }
+
+    /// Streams cells that need no more conversion as they leave the registers, which hold a line of rows at least.
+    ///
+    /// # Safety
+    /// As for [`tile`](Self::tile).
+    unsafe fn carried(&self, cells: &Cells, carry: Carry<R, R>, copy: Stream) {
+        let &Cells { tile, rows, ref columns, .. } = cells;
+        let whole = self.tiles.matrix(tile, rows, columns.end);
+        let written = |j| {
+            let Stretch { from, end, .. } = self.stretch(cells, columns.start + j);
+            from..end
+        };
+        // SAFETY: every cell of the tile belongs to the nest; what is written of a column is shifted by less than a line.
+        unsafe {
+            let part = whole.part(0..rows, columns.clone(), [self.cell, self.tiles.shape.src_cell]);
+            carry(Matrix { next: self.tiles.next(tile, 0..rows, columns), ..part }, &written, copy);
+        }
+    }
+
     /// Streams cells that need no more conversion, some lines of each column at a time.
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
     unsafe fn piece_by_piece(&self, cells: &Cells, streams: Streams) {
         let &Buffered { tiles, cell, .. } = self;
-        let &Cells { tile, rows, ref columns, shifts } = cells;
+        let &Cells { rows, ref columns, .. } = cells;
         let line = LINE / narrower(tiles.shape);
         let strip = line.min(columns.len());
         let piece = line.max(PIECE_BYTES / cell);
         let pitch = LINE + (rows.min(2 * piece) * cell).next_multiple_of(LINE);
-        let [from_line, to_line] =
-            [tile.before[0] > 0, tile.after[0] * cell >= LINE].map(|more| shifts && more);
-        let to_line = to_line && (tile.extents[0] * cell).is_multiple_of(LINE);
+        let [from_line, to_line] = self.in_lines(cells);
         self.buffers.with(pitch * strip, |buffer| {
             let buffer = buffer.wrapping_add(LINE);
             let mut stretches = [Stretch::NONE; LINE];

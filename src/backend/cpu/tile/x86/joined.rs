@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::lines::exchange;
-use super::through::Through;
+use super::through::{Place, Through};
 use super::{Ahead, Matrix, Rows};
 use crate::backend::cpu::stage::Stage;
 
@@ -55,6 +55,7 @@ macro_rules! block {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         #[inline]
         pub(super) unsafe fn $W<F: Through, D: Rows, S: Rows>(
+            through: &mut F,
             m: &Matrix<D, S>,
             i: usize,
             j: usize,
@@ -72,7 +73,7 @@ macro_rules! block {
                     let mut rows = [_mm512_setzero_si512(); JOINED];
                     let from: [_; JOINED] = m.src_rows.cells(m.src.add(j * F::SRC), i + JOINED * g, 1);
                     for k in 0..JOINED {
-                        rows[k] = F::get(from[k], m.scaling);
+                        rows[k] = through.get(from[k], m.scaling);
                     }
                     for (q, joined) in $join(rows).into_iter().enumerate() {
                         (&raw mut (*stage)[q][g]).write(joined);
@@ -92,7 +93,9 @@ macro_rules! block {
                     unsafe {
                         let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * F::DST), j + 4 * q + k, K);
                         for l in 0..4 {
-                            F::put(to[l].cast_mut(), lines[l], i.is_multiple_of(LINE), m.scaling);
+                            let (to, column) = (to[l].cast_mut(), j + 4 * q + k + l * K);
+                            let starts_line = i.is_multiple_of(LINE);
+                            through.put(lines[l], Place { to, column, row: i, starts_line }, m.scaling);
                         }
                     }
                 }

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::through::Through;
+use super::through::{Direct, Place, Through};
 use super::{Ahead, Matrix, Order, Rows, joined};
 
 /// Lane `g` of the results is from register `g`: lane `l` of each for result `l`.
@@ -29,7 +29,7 @@ macro_rules! lines {
         /// # Safety
         /// As for [`Transpose`](super::Transpose).
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        pub(super) unsafe fn $W<F: Through, D: Rows, S: Rows>(m: Matrix<D, S>) {
+        pub(super) unsafe fn $W<F: Direct, D: Rows, S: Rows>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
@@ -53,9 +53,10 @@ macro_rules! lines {
                 unsafe { F::narrow(part(0..rows, columns..m.columns)) };
             }
             let m = Matrix { next: m.next, ..part(0..rows, 0..columns) };
+            let mut through = F::NEW;
             for_each_block!(m, |top, bottom, left, right, ahead| {
                 // SAFETY: the last blocks overlap the ones before them.
-                unsafe { $block::$W::<F, D, S>(&m, bottom - LINE, right - LINE, &mut ahead) }
+                unsafe { $block::$W(&mut through, &m, bottom - LINE, right - LINE, &mut ahead) }
             });
         }
     };
@@ -63,7 +64,7 @@ macro_rules! lines {
 
 /// Blocks of as many groups of `K` lines as a register has lanes: each group is made K x K cells per lane, and the lanes
 /// of all are exchanged.
-mod block {
+pub(super) mod block {
     use super::*;
 
     macro_rules! block {
@@ -72,7 +73,8 @@ mod block {
             /// As for [`Transpose`], for LINE rows from `i` on and LINE columns from `j` on.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            pub(super) unsafe fn $W<F: Through, D: Rows, S: Rows>(
+            pub(in super::super) unsafe fn $W<F: Through, D: Rows, S: Rows>(
+                through: &mut F,
                 m: &Matrix<D, S>,
                 i: usize,
                 j: usize,
@@ -88,7 +90,7 @@ mod block {
                     unsafe {
                         let from: [_; K] = m.src_rows.cells(m.src.add(j * F::SRC), i + g * K, 1);
                         for k in 0..K {
-                            r[k] = F::get(from[k], m.scaling);
+                            r[k] = through.get(from[k], m.scaling);
                         }
                     }
                     passes!($W r $lo $hi);
@@ -101,7 +103,9 @@ mod block {
                     unsafe {
                         let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * F::DST), j + k, K);
                         for l in 0..4 {
-                            F::put(to[l].cast_mut(), r[l], i % LINE == 0, m.scaling);
+                            let (to, column) = (to[l].cast_mut(), j + k + l * K);
+                            let place = Place { to, column, row: i, starts_line: i % LINE == 0 };
+                            through.put(r[l], place, m.scaling);
                         }
                     }
                 }

@@ -11,6 +11,17 @@ use crate::dtype::Scalar;
 use crate::dtype::convert::{convert as convert_cell, scale};
 use crate::ops::{Scaling, Transform};
 
+/// Where the cells of a line go.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub to: *mut u8,
+    /// Their column, and the first of their rows.
+    pub column: usize,
+    pub row: usize,
+    /// Whether the row starts a line of the destination, if that is streamed.
+    pub starts_line: bool,
+}
+
 /// How cells enter the registers and leave them. What is transposed are lines of 64 bytes, cells as wide as the narrower
 /// of both types.
 pub(super) trait Through {
@@ -22,19 +33,45 @@ pub(super) trait Through {
     ///
     /// # Safety
     /// As many cells are readable there, and the processor has AVX-512 F, BW, DQ and VL.
-    unsafe fn get(from: *const u8, scaling: Scaling) -> __m512i;
+    unsafe fn get(&self, from: *const u8, scaling: Scaling) -> __m512i;
 
-    /// Writes the cells of a line; `starts_line`: to where a line starts.
+    /// Writes a line of cells.
     ///
     /// # Safety
-    /// As many cells are writable there as the line has, and the processor has AVX-512 F, BW, DQ and VL.
-    unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, scaling: Scaling);
+    /// As many cells are writable at the place as the line has, and the processor has AVX-512 F, BW, DQ and VL.
+    unsafe fn put(&mut self, line: __m512i, place: Place, scaling: Scaling);
+}
+
+/// Cells that go from one operand to the other, each line on its own.
+pub(super) trait Direct: Through {
+    const NEW: Self;
 
     /// Transposes what has no whole line.
     ///
     /// # Safety
     /// As for [`Transpose`].
     unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>);
+}
+
+/// Cells that leave the registers as wide as they were transposed, so that lines of them can be put together anew.
+pub(super) trait Narrow: Direct {
+    /// A line of which only the first `n` cells are there.
+    ///
+    /// # Safety
+    /// As for [`get`](Through::get), but for these cells.
+    unsafe fn get_some(from: *const u8, n: usize, scaling: Scaling) -> __m512i;
+}
+
+/// The first `n` bytes of a line.
+///
+/// # Safety
+/// They are readable there.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+unsafe fn load_some(from: *const u8, n: usize) -> __m512i {
+    let mask = if n >= 64 { u64::MAX } else { (1 << n) - 1 };
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) }
 }
 
 /// Stores a line, `STREAM`: past the caches if it starts one of the destination.
@@ -66,21 +103,34 @@ macro_rules! moved {
 
             #[target_feature(enable = "avx512f")]
             #[inline]
-            unsafe fn get(from: *const u8, _: Scaling) -> __m512i {
+            unsafe fn get(&self, from: *const u8, _: Scaling) -> __m512i {
                 // SAFETY: the caller's promise.
                 unsafe { _mm512_loadu_si512(from.cast()) }
             }
 
             #[target_feature(enable = "avx512f")]
             #[inline]
-            unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, _: Scaling) {
+            unsafe fn put(&mut self, line: __m512i, Place { to, starts_line, .. }: Place, _: Scaling) {
                 // SAFETY: the caller's promise.
                 unsafe { store::<STREAM>(to, line, starts_line) }
             }
+        }
+
+        impl<const STREAM: bool> Direct for Moved<$W, STREAM> {
+            const NEW: Self = Moved(PhantomData);
 
             unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>) {
                 // SAFETY: handed on; the processor has AVX-512, or this type would not be used.
                 unsafe { halves::$W::transpose::<D, S, STREAM>(m) }
+            }
+        }
+
+        impl<const STREAM: bool> Narrow for Moved<$W, STREAM> {
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            unsafe fn get_some(from: *const u8, n: usize, _: Scaling) -> __m512i {
+                // SAFETY: handed on.
+                unsafe { load_some(from, n * Self::SRC) }
             }
         })*
     };
@@ -109,14 +159,14 @@ impl<S: Wide, D: Wide, const SCALES: bool, const STREAM: bool> Through for Widen
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    unsafe fn get(from: *const u8, _: Scaling) -> __m512i {
+    unsafe fn get(&self, from: *const u8, _: Scaling) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
-    unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, scaling: Scaling) {
+    unsafe fn put(&mut self, line: __m512i, Place { to, starts_line, .. }: Place, scaling: Scaling) {
         let from = (&raw const line).cast::<S>();
         let to = to.cast::<D>();
         for at in (0..64 / size_of::<S>()).step_by(16) {
@@ -131,6 +181,10 @@ impl<S: Wide, D: Wide, const SCALES: bool, const STREAM: bool> Through for Widen
             }
         }
     }
+}
+
+impl<S: Wide, D: Wide, const SCALES: bool, const STREAM: bool> Direct for Widened<S, D, SCALES, STREAM> {
+    const NEW: Self = Widened(PhantomData);
 
     unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
         for j in 0..m.columns {
@@ -147,7 +201,7 @@ impl<S: Wide, D: Wide, const SCALES: bool, const STREAM: bool> Through for Widen
 }
 
 /// Cells of type `f32` that become `D` before they are transposed.
-struct Narrowed<D, const SCALES: bool, const STREAM: bool>(PhantomData<D>);
+pub(super) struct Narrowed<D, const SCALES: bool, const STREAM: bool>(PhantomData<D>);
 
 impl<D: Wide, const SCALES: bool, const STREAM: bool> Through for Narrowed<D, SCALES, STREAM> {
     const SRC: usize = size_of::<f32>();
@@ -155,7 +209,7 @@ impl<D: Wide, const SCALES: bool, const STREAM: bool> Through for Narrowed<D, SC
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
-    unsafe fn get(from: *const u8, scaling: Scaling) -> __m512i {
+    unsafe fn get(&self, from: *const u8, scaling: Scaling) -> __m512i {
         let mut x = [_mm512_setzero_ps(); 4];
         for (k, x) in x[..4 / size_of::<D>()].iter_mut().enumerate() {
             // SAFETY: sixteen cells of the line.
@@ -167,15 +221,32 @@ impl<D: Wide, const SCALES: bool, const STREAM: bool> Through for Narrowed<D, SC
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    unsafe fn put(to: *mut u8, line: __m512i, starts_line: bool, _: Scaling) {
+    unsafe fn put(&mut self, line: __m512i, Place { to, starts_line, .. }: Place, _: Scaling) {
         // SAFETY: the caller's promise.
         unsafe { store::<STREAM>(to, line, starts_line) }
     }
+}
+
+impl<D: Wide, const SCALES: bool, const STREAM: bool> Direct for Narrowed<D, SCALES, STREAM> {
+    const NEW: Self = Narrowed(PhantomData);
 
     unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
         // SAFETY: handed on; the processor has AVX-512, or this type would not be used. Lines of the source are enough
         // for it.
         unsafe { lines::u32::<Widened<f32, D, SCALES, STREAM>, DR, SR>(m) }
+    }
+}
+
+impl<D: Wide, const SCALES: bool, const STREAM: bool> Narrow for Narrowed<D, SCALES, STREAM> {
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[inline]
+    unsafe fn get_some(from: *const u8, n: usize, scaling: Scaling) -> __m512i {
+        let cells = [0, 16, 32, 48].map(|first| {
+            // SAFETY: the caller's promise.
+            unsafe { load_some(from.wrapping_add(4 * first), 4 * n.saturating_sub(first)) }
+        });
+        // SAFETY: all of them.
+        unsafe { Self::NEW.get((&raw const cells).cast(), scaling) }
     }
 }
 
