@@ -23,8 +23,8 @@ const PAGE: usize = 4096;
 /// Lines that a set of the first-level cache holds, of most processors: 8 to 12.
 const WAYS: usize = 12;
 
-/// Rows with fewer bytes are short: their ends count.
-const SHORT_ROW: isize = 512;
+/// Rows and pieces of rows with fewer bytes are short: their ends count.
+const SHORT_ROW: usize = 512;
 
 /// What the first-level cache of most processors holds, or a little less.
 const FIRST_LEVEL_BYTES: usize = 32 << 10;
@@ -85,10 +85,27 @@ pub(super) fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Ru
             }
         }
     }
-    for (run, target) in runs.iter_mut().zip(targets) {
-        run.turns = (target / run.whole).clamp(1, run.turns);
+    for (k, run) in runs.iter_mut().enumerate() {
+        let wanted = (targets[k] / run.whole).max(1);
+        let several = run.whole > 1;
+        let line = if several { 1 } else { LINE / [shape.dst_cell, shape.src_cell][k] };
+        // A line of a source with some cells more is slow.
+        let most = if several && k == 1 { wanted } else { MAX_RUN / run.whole };
+        run.turns = evenly(run.turns, wanted, most, line);
     }
     runs
+}
+
+/// Turns of the parts that a loop is cut into, about `wanted` and at most `most`: all alike, for a small one that is left over
+/// costs more than its cells. Long loops have enough others. Cuts are multiples of `line`.
+fn evenly(turns: usize, wanted: usize, most: usize, line: usize) -> usize {
+    if turns >= 4 * wanted {
+        return wanted;
+    }
+    let part = |parts: usize| turns.div_ceil(parts).next_multiple_of(line).min(turns);
+    let parts = ((turns + wanted / 2) / wanted).max(1);
+    let near = part(parts);
+    if near <= most { near } else { part(turns.div_ceil(wanted)) }
 }
 
 /// Whether all cells stay in the first-level cache, in whatever order they are visited.
@@ -118,7 +135,9 @@ fn has_gaps(shape: &Shape, operands: &Operands) -> bool {
     }
     let start = operands.dst.wrapping_offset(shape.start[0]).addr() as isize;
     let in_lines = loops.iter().map(|l| l.dst).filter(|&step| step >= row).chain([row, start]);
-    inside < loops.len() && row < SHORT_ROW && !in_lines.into_iter().all(|bytes| bytes % LINE as isize == 0)
+    inside < loops.len()
+        && row < SHORT_ROW as isize
+        && !in_lines.into_iter().all(|bytes| bytes % LINE as isize == 0)
 }
 
 /// How a transform is cut into tiles.
@@ -141,19 +160,22 @@ struct Crowd {
 
 impl Crowd {
     /// Rows of a block of cells of 4 bytes.
-    const ROWS: usize = 16;
+    const BLOCK: usize = 16;
+
+    /// Rows of the source that a tile of such cells has if it is streamed.
+    const TILE: usize = 128;
 
     /// Rows that hinder nobody.
-    const NONE: Self = Crowd { sets: Self::ROWS, lines: Self::ROWS };
+    const NONE: Self = Crowd { sets: Self::BLOCK, lines: Self::BLOCK };
 
-    fn new(stride: isize) -> Self {
+    fn new(rows: usize, stride: isize) -> Self {
         let stride = stride.unsigned_abs();
         if stride < LINE {
             // They share lines.
             return Crowd::NONE;
         }
-        let sets = (0..Self::ROWS).fold(0u64, |sets, row| sets | 1 << (stride % PAGE * row % PAGE / LINE));
-        let lines = Self::ROWS * if stride.is_multiple_of(LINE) { 1 } else { 2 };
+        let sets = (0..rows).fold(0u64, |sets, row| sets | 1 << (stride % PAGE * row % PAGE / LINE));
+        let lines = rows * if stride.is_multiple_of(LINE) { 1 } else { 2 };
         Crowd { sets: sets.count_ones() as usize, lines }
     }
 
@@ -164,7 +186,7 @@ impl Crowd {
 
     /// Whether to follow these rows of a source, rather than `others` of a destination. Writing suffers more.
     fn is_denser(self, others: Crowd) -> bool {
-        self.sets < others.sets || self.sets == others.sets && 2 * self.sets >= Self::ROWS
+        self.sets < others.sets || self.sets == others.sets && 2 * self.sets >= Self::BLOCK
     }
 }
 
@@ -180,41 +202,59 @@ pub(super) enum Path {
 impl Tiling {
     /// The cost model. Memory moves in lines, and what a tile pays beyond its bytes are lines that it shares with its
     /// neighbours and pages that it visits for little; and a tile must stay inside the first-level cache or close to
-    /// it. So the bytes of a tile are given, its sides by what they are good for:
-    ///
+    /// it. So the bytes of a tile are given, its sides by what they are good for. A destination whose run is short lies one
+    /// run after another: there the source's is longer instead.
+    pub fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
+        if output::streams(shape) && !(shape.is_move() && has_gaps(shape, operands)) {
+            Tiling::streamed(shape, units, operands, converts)
+        } else {
+            Tiling::cached(shape, units, converts)
+        }
+    }
+
     /// - In the caches both operands are visited in long pieces.
     /// - Where the rows of an operand crowd into few cache sets, lines that come with their neighbours are gone before
     ///   these are needed: a few rows are followed for some lines then. If those of both do so, a buffer takes what is
     ///   to be written, in pieces of some lines as well.
-    /// - Beyond them the source is fetched ahead, a line or more of each row, and what counts are the long pieces of the
-    ///   destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
-    ///   destination start on a line) they are streamed as they are, else they are put together in a buffer.
-    /// - A destination whose run is short lies one run after another: there the source's is longer instead.
-    pub fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
+    fn cached(shape: &Shape, units: [usize; 2], converts: bool) -> Self {
+        let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
-        let streams = output::streams(shape) && !(shape.is_move() && has_gaps(shape, operands));
         let is_near = is_near(shape);
-        let [src, dst] =
-            [along_dst.src, along_src.dst].map(|s| if is_near { Crowd::NONE } else { Crowd::new(s) });
-        // Some permutations have whole lines in longer runs only.
-        let (direct, store, follows_src): (&[_], _, _) = if streams {
-            (&[[512, 256], [2048, 64]], Store::Streamed, src.is_too_dense())
-        } else if src.is_too_dense() && dst.is_too_dense() {
-            return Tiling::of(shape, units, [512, 256], Path::Buffered(Store::Cached), Order::AlongSrc);
-        } else {
-            (&[[1024, 1024]], Store::Cached, src.is_denser(dst) && narrower(shape) > 1)
-        };
-        let order = if follows_src { Order::AlongSrc } else { Order::AlongDst };
-        for &bytes in direct {
-            let tiling = Tiling::of(shape, units, bytes, Path::Direct(store), order);
-            let is_fast = shape.is_move() || converts && has_lines(shape, [&tiling.dst, &tiling.src]);
-            if is_fast && (!streams || tiling.writes_whole_lines(shape, operands)) {
-                return tiling;
-            }
+        let [src, dst] = [along_dst.src, along_src.dst]
+            .map(|s| if is_near { Crowd::NONE } else { Crowd::new(Crowd::BLOCK, s) });
+        if src.is_too_dense() && dst.is_too_dense() {
+            return tiling([512, 256], Path::Buffered(Store::Cached), Order::AlongSrc);
         }
-        let (order, store) =
-            if streams { (order, Store::Streamed) } else { (Order::AlongDst, Store::Cached) };
-        Tiling::of(shape, units, [1024, 256], Path::Buffered(store), order)
+        let follows_src = src.is_denser(dst) && narrower(shape) > 1;
+        let order = if follows_src { Order::AlongSrc } else { Order::AlongDst };
+        let direct = tiling([1024, 1024], Path::Direct(Store::Cached), order);
+        if direct.is_fast(shape, converts) {
+            return direct;
+        }
+        tiling([1024, 256], Path::Buffered(Store::Cached), Order::AlongDst)
+    }
+
+    /// - Beyond the caches the source is fetched ahead, a line or more of each row, and what counts are the long pieces of
+    ///   the destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
+    ///   destination start on a line) they are streamed as they are.
+    /// - Else lines are put together, and the ends of pieces go through the caches: the longer they are the better.
+    fn streamed(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
+        let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
+        let crowds = Crowd::new(Crowd::TILE, shape.loops()[units[0]].src).is_too_dense();
+        let order = if crowds { Order::AlongSrc } else { Order::AlongDst };
+        // Rows of bytes are many: where they crowd, two lines of each are enough at a time.
+        let across = if crowds && shape.src_cell == 1 { 128 } else { 256 };
+        // Some permutations have whole lines in longer runs only.
+        let direct = [[512, across], [2048, 64]]
+            .map(|bytes| tiling(bytes, Path::Direct(Store::Streamed), order))
+            .into_iter()
+            .find(|t| t.is_fast(shape, converts) && t.writes_whole_lines(shape, operands));
+        direct.unwrap_or_else(|| {
+            let [square, longer] =
+                [[1024, 256], [2048, 64]].map(|bytes| tiling(bytes, Path::Buffered(Store::Streamed), order));
+            let [n, more] = [&square, &longer].map(|t| t.dst.cells() * shape.dst_cell);
+            if n < SHORT_ROW && n < more { longer } else { square }
+        })
     }
 
     /// Tiles of so many bytes of source cells along destination and source.
@@ -227,6 +267,11 @@ impl Tiling {
             [dst, src] = runs(shape, units, [cells[0], longer]);
         }
         Tiling { dst, src, path, order }
+    }
+
+    /// Whether cells that go from register to register keep their speed on the way.
+    fn is_fast(&self, shape: &Shape, converts: bool) -> bool {
+        shape.is_move() || converts && has_lines(shape, [&self.dst, &self.src])
     }
 
     /// Whether the rows of either operand lie at one distance.
