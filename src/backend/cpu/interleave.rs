@@ -17,6 +17,9 @@ const BUFFERED_PIXELS: usize = BUFFER_BYTES / (8 * 8);
 /// Pixels per tile that is interleaved to where it belongs.
 const DIRECT_PIXELS: usize = 4096;
 
+/// Bytes of a lane of a register, in which a transpose works.
+const LANE: usize = 16;
+
 /// The two directions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -30,9 +33,12 @@ enum Way {
 fn classify(shape: &Shape) -> Option<(Way, usize, usize)> {
     let (d, s) = shape.crossed_units()?;
     let (along_dst, along_src) = (shape.loops()[d], shape.loops()[s]);
-    // Whole registers of channels transpose better, if they are not converted as well.
-    let is_register = |extent: usize| extent.is_multiple_of((16 / shape.src_cell).max(2)) && shape.is_move();
-    let few = |extent: usize| extent <= 8 && !is_register(extent);
+    // Several lanes of whole registers transpose better, if they are not converted as well.
+    let has_lanes = |extent: usize| {
+        let bytes = extent * shape.src_cell;
+        bytes.is_multiple_of(LANE) && bytes > LANE && shape.is_move()
+    };
+    let few = |extent: usize| extent <= 8 && !has_lanes(extent);
     if few(along_dst.extent) && along_src.dst == (along_dst.extent * shape.dst_cell) as isize {
         Some((Way::Join, d, s))
     } else if few(along_src.extent) && along_dst.src == (along_src.extent * shape.src_cell) as isize {
