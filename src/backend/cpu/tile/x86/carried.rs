@@ -16,14 +16,14 @@ use crate::ops::{Scaling, Transform};
 /// Bytes of a line.
 const BYTES: usize = 64;
 
-/// The transpose of cells of `cell` bytes, if there is one.
+/// The transpose of cells of `cell` bytes, if there is one. What passes is not streamed: it goes to the cache first.
 pub(in super::super) fn carry<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Carry<D, S>> {
     Some(match cell {
         _ if !isa.has_avx512() => return None,
-        1 => u8::<Moved<u8, true>, D, S>,
-        2 => u16::<Moved<u16, true>, D, S>,
-        4 => u32::<Moved<u32, true>, D, S>,
-        8 => u64::<Moved<u64, true>, D, S>,
+        1 => u8::<Moved<u8, false>, D, S>,
+        2 => u16::<Moved<u16, false>, D, S>,
+        4 => u32::<Moved<u32, false>, D, S>,
+        8 => u64::<Moved<u64, false>, D, S>,
         _ => return None,
     })
 }
@@ -39,8 +39,8 @@ pub(in super::super) fn carry_converted<D: Rows, S: Rows>(
     macro_rules! pick {
         ($W:ident, $T:ty) => {
             match transform.scaling.is_move() {
-                true => $W::<Narrowed<$T, false, true>, D, S>,
-                false => $W::<Narrowed<$T, true, true>, D, S>,
+                true => $W::<Narrowed<$T, false, false>, D, S>,
+                false => $W::<Narrowed<$T, true, false>, D, S>,
             }
         };
     }
