@@ -39,6 +39,8 @@ impl Mode {
     }
 }
 
+const SANITIZE: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
 struct Program {
     name: String,
     source: PathBuf,
@@ -51,22 +53,29 @@ struct Program {
 struct Setting {
     scratch: PathBuf,
     lib: PathBuf,
+    /// The compilers that have what links a program with sanitizers.
+    sanitizing: Vec<&'static str>,
 }
 
 fn main() -> ExitCode {
     let scratch = common::scratch_dir("c_programs");
-    let setting = Setting { lib: common::install_layout(&scratch), scratch };
+    let compilers = [("gcc", "g++"), ("clang", "clang++")];
+    let sanitizing = compilers
+        .into_iter()
+        .flat_map(|(c, cpp)| [c, cpp])
+        .filter(|name| sanitizes(name, &scratch))
+        .collect();
+    let setting = Setting { lib: common::install_layout(&scratch), scratch, sanitizing };
     let programs = programs(&common::stub_functions());
     assert!(programs.len() >= 10, "the C programs are missing");
-    let compilers = [("gcc", "g++"), ("clang", "clang++")];
     let (mut ran, mut skipped, mut failures) = (0, 0, Vec::new());
-    println!("{:<20}{:<10}{:>12}{:>12}{:>12}", "program", "compiler", "plain", "sanitized", "valgrind");
+    println!("{:<20}{:<10}{:>13}{:>13}{:>13}", "program", "compiler", "plain", "sanitized", "valgrind");
     for program in &programs {
         for (c, cpp) in compilers {
             let compiler = if program.cpp { cpp } else { c };
             print!("{:<20}{compiler:<10}", program.name);
             for mode in Mode::ALL {
-                let outcome = match missing(program, compiler, mode) {
+                let outcome = match setting.missing(program, compiler, mode) {
                     Some(reason) => {
                         skipped += 1;
                         format!("skip:{reason}")
@@ -86,7 +95,7 @@ fn main() -> ExitCode {
                         }
                     }
                 };
-                print!("{outcome:>12}");
+                print!("{outcome:>13}");
             }
             println!();
         }
@@ -127,17 +136,13 @@ fn programs(stubs: &BTreeSet<String>) -> Vec<Program> {
     programs
 }
 
-/// Why this combination cannot run here, in a word.
-fn missing(program: &Program, compiler: &str, mode: Mode) -> Option<&'static str> {
-    if program.missing.is_some() {
-        Some("stub")
-    } else if !installed(compiler) {
-        Some("compiler")
-    } else if mode == Mode::Valgrind && !installed("valgrind") {
-        Some("valgrind")
-    } else {
-        None
-    }
+/// Whether the compiler has the run-time libraries of its sanitizers, which are a package of their own for some.
+fn sanitizes(compiler: &str, scratch: &Path) -> bool {
+    let source = scratch.join("nothing.c");
+    fs::write(&source, "int main(void) { return 0; }\n").expect("a source in the scratch directory");
+    let mut command = Command::new(compiler);
+    command.args(SANITIZE).arg(&source).arg("-o").arg(scratch.join(format!("nothing-{compiler}")));
+    installed(compiler) && command.output().is_ok_and(|output| output.status.success())
 }
 
 fn installed(tool: &str) -> bool {
@@ -145,6 +150,21 @@ fn installed(tool: &str) -> bool {
 }
 
 impl Setting {
+    /// Why this combination cannot run here, in a word.
+    fn missing(&self, program: &Program, compiler: &str, mode: Mode) -> Option<&'static str> {
+        if program.missing.is_some() {
+            Some("stub")
+        } else if !installed(compiler) {
+            Some("compiler")
+        } else if mode == Mode::Sanitized && !self.sanitizing.contains(&compiler) {
+            Some("runtime")
+        } else if mode == Mode::Valgrind && !installed("valgrind") {
+            Some("valgrind")
+        } else {
+            None
+        }
+    }
+
     /// Compiles one program and runs it; the error is what it printed.
     fn check(&self, program: &Program, compiler: &str, mode: Mode) -> Result<(), String> {
         let binary = self.compile(program, compiler, mode)?;
@@ -170,7 +190,7 @@ impl Setting {
             // Common versions of valgrind do not read newer debug information.
             .arg("-gdwarf-4");
         if sanitize {
-            command.args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+            command.args(SANITIZE);
         }
         command
             .arg("-I")

@@ -76,6 +76,9 @@ pub fn run(_arguments: &[String]) -> Result<()> {
             println!("{program} is missing, tests that need it are skipped; install it: {line}");
         }
     }
+    if let Some(line) = tools::missing_sanitizers() {
+        println!("clang's sanitizers are missing, tests that need them are skipped; install them: {line}");
+    }
     let dist = dist::build()?;
     let runners: [(&str, Tally); 3] =
         [("cargo test", cargo_test()?), ("demo", demo_runs(&dist)), ("NumPy differential", numpy(&dist)?)];

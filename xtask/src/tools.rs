@@ -1,7 +1,7 @@
 //! The programs that tests and the demo use, installed where that is possible.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
@@ -26,6 +26,24 @@ pub fn missing(program: &str, package: &str) -> Option<String> {
     }
     apt_install(package);
     (!shell::on_path(program)).then(|| format!("apt-get install {package}"))
+}
+
+/// The same for the run-time libraries of clang's sanitizers, which Debian has in a package of their own.
+pub fn missing_sanitizers() -> Option<String> {
+    const PACKAGE: &str = "libclang-rt-dev";
+    const LINK: &str =
+        "echo 'int main(void) { return 0; }' | clang -x c -fsanitize=address,undefined - -o \"$0\"";
+    let links = || {
+        let program = shell::target().join("sanitized");
+        let mut command = Command::new("sh");
+        command.args(["-c", LINK]).arg(&program).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if links() {
+        return None;
+    }
+    apt_install(PACKAGE);
+    (!links()).then(|| format!("apt-get install {PACKAGE}"))
 }
 
 /// A Python that has what `tests/numpy/requirements.txt` lists, in a virtual environment under `target/`; else the
