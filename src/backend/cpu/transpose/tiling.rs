@@ -195,7 +195,7 @@ impl Crowd {
 pub(super) enum Path {
     /// From the registers, converted in them.
     Direct(Store),
-    /// Through a buffer whose rows are those of the destination, and then converted.
+    /// Put together, and converted, on the way: in a buffer whose rows are those of the destination, or line by line.
     Buffered(Store),
 }
 
