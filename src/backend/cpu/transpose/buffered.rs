@@ -123,22 +123,12 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         order: Order,
         next: Next<R>,
     ) {
-        let &Tiles { shape, src_rows, .. } = self.tiles;
-        let whole = Matrix {
-            dst,
-            src: cells.tile.src,
-            rows: rows.end,
-            columns: columns.end,
-            dst_rows: Even(pitch as isize),
-            src_rows,
-            next,
-            order,
-            scaling: shape.transform.scaling,
-        };
+        let whole = self.tiles.matrix(cells.tile, rows.end, columns.end).to(dst, Even(pitch as isize));
+        let bytes = [self.cell, self.tiles.shape.src_cell];
         // SAFETY: the caller's promise.
         unsafe {
-            let part = whole.part(rows, columns, [self.cell, shape.src_cell]);
-            (self.transpose)(Matrix { dst, next, ..part });
+            let part = whole.part(rows, columns, bytes);
+            (self.transpose)(Matrix { dst, next, order, ..part });
         }
     }
 

@@ -9,12 +9,9 @@ use super::super::{Carry, Even, Next};
 use super::through::{Moved, Narrow, Narrowed, Place, Through};
 use super::{Ahead, Isa, Matrix, Rows, joined, lines};
 use crate::backend::cpu::stage::Stage;
-use crate::backend::cpu::stream::{Stream, to_line};
+use crate::backend::cpu::stream::{LINE as BYTES, Stream, to_line};
 use crate::dtype::Scalar;
 use crate::ops::{Scaling, Transform};
-
-/// Bytes of a line.
-const BYTES: usize = 64;
 
 /// The transpose of cells of `cell` bytes, if there is one. What passes is not streamed: it goes to the cache first.
 pub(in super::super) fn carry<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Carry<D, S>> {
