@@ -11,13 +11,21 @@ use crate::{check, nest, random::Rng};
 #[test]
 fn what_is_streamed_equals_the_reference() {
     let (mut rng, mut counts) = (Rng(6), BTreeMap::new());
-    let mut streamed = |name, axes: &[(i64, i64, i64)], dst, src| {
+    let mut scaled = |name, axes: &[(i64, i64, i64)], dst, src, alpha| {
         let (nest, sizes) = nest(axes);
         assert!(nest.len() as usize * Scalar::size(dst) >= 16 << 20, "{nest} is not streamed");
-        let transform = Transform { nest, dst, src, scaling: Scaling::MOVE };
+        let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta: 0.0 } };
         assert_eq!(Candidate::for_transform(&transform).name, name);
         check(&transform, sizes, &[2], &mut rng, &mut counts);
     };
+    // Narrowed and scaled where lines start anywhere.
+    for narrow in [Scalar::F16, Scalar::Bf16, Scalar::I8, Scalar::U8] {
+        let side = if narrow.size() == 1 { 4101 } else { 2903 };
+        for alpha in [1.0, 0.3] {
+            scaled("transpose", &[(side, side + 2, 1), (side + 2, 1, side)], narrow, Scalar::F32, alpha);
+        }
+    }
+    let mut streamed = |name, axes: &[(i64, i64, i64)], dst, src| scaled(name, axes, dst, src, 1.0);
     streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(4099, 4160, 1), (4160, 1, 4099)], Scalar::U8, Scalar::U8);
     streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::F16);
