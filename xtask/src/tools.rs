@@ -39,7 +39,8 @@ pub fn missing_sanitizers() -> Option<String> {
         command.args(["-c", LINK]).arg(&program).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     };
-    if links() {
+    // Without clang there is nothing to complete.
+    if !shell::on_path("clang") || links() {
         return None;
     }
     apt_install(PACKAGE);
