@@ -312,6 +312,41 @@ fn rows_convert_every_short_float_as_the_reference_does() {
     assert!(counts["rows"] > 0 && counts["copy"] > 0);
 }
 
+/// The processor's own rounding to bfloat16 takes denormal numbers for zeros and keeps parts of NaNs.
+#[test]
+fn floats_round_to_bfloat16_in_lines_with_and_without_odd_ones() {
+    const LINE: usize = 32;
+    let lows = [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff];
+    let every_upper_half = (0..=u16::MAX).flat_map(|high| lows.map(|low| u32::from(high) << 16 | low));
+    let odd = [1, 0x8000_8000, 0x007f_ffff, 0x7f80_0001, 0xffc0_1234, 0x7f80_0000];
+    let one_odd = odd.iter().flat_map(|&odd| {
+        (0..LINE * LINE).map(move |i| if i / LINE == i % LINE { odd } else { 0x3f7f_8000 + i as u32 })
+    });
+    let cells: Vec<u32> = every_upper_half.chain(one_odd).collect();
+    let (nest, sizes) = nest(&[(cells.len() as i64, 1, 1)]);
+    let mut src = Memory::new(sizes[1] * 4);
+    for (to, cell) in src.bytes().chunks_exact_mut(4).zip(cells) {
+        to.copy_from_slice(&cell.to_le_bytes());
+    }
+    for alpha in [1.0, 3.0, 0.25] {
+        let scaling = Scaling { alpha, beta: 0.0 };
+        let transform = Transform { nest, dst: Scalar::Bf16, src: Scalar::F32, scaling };
+        let candidate = Candidate::for_transform(&transform);
+        assert_eq!(candidate.name, "rows");
+        let mut want = Memory::new(sizes[0] * 2);
+        let operands = Operands { dst: want.ptr(), src: src.ptr() };
+        // SAFETY: `guarded` sized both buffers.
+        unsafe { reference::run(Problem::Transform(&transform), operands) }.expect("takes all");
+        for isa in Isa::available() {
+            let mut got = Memory::new(sizes[0] * 2);
+            let operands = Operands { dst: got.ptr(), src: src.ptr() };
+            // SAFETY: as above.
+            unsafe { candidate.run(&transform, operands, Machine { isa, threads: 1 }) }.expect("accepted");
+            assert!(got == want, "times {alpha} at {}", isa.name());
+        }
+    }
+}
+
 #[test]
 fn in_place_problems_read_each_cell_before_they_write_it() {
     let mut rng = Rng(3);

@@ -69,6 +69,13 @@ fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar) -> Option<Row> {
         };
     }
     Some(match src {
+        Scalar::F32 if dst == Scalar::Bf16 && MODE != BLEND && is_x86_feature_detected!("avx512bf16") => {
+            if MODE == SCALE {
+                wide::narrow_to_bf16::<true>
+            } else {
+                wide::narrow_to_bf16::<false>
+            }
+        }
         Scalar::F32 => from!(f32),
         Scalar::F16 => from!(half::f16),
         Scalar::Bf16 => from!(half::bf16),

@@ -180,6 +180,46 @@ wide!(
     }
 );
 
+/// As [`row`], from binary32 to bfloat16 with the instruction for it, where the processor has it. It takes denormal numbers
+/// for zeros and keeps parts of NaNs: lines that have either are rounded as everywhere.
+///
+/// # Safety
+/// As for [`Row`](super::row::Row), and the processor has AVX-512 BF16.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+pub(super) unsafe fn narrow_to_bf16<const SCALES: bool>(
+    dst: *mut u8,
+    src: *const u8,
+    n: usize,
+    scaling: Scaling,
+) {
+    const UNLIKE: i32 = QUIET_NAN | SIGNALING_NAN | DENORMAL;
+    let (from, to) = (src.cast::<f32>(), dst.cast::<bf16>());
+    let alpha = _mm512_set1_ps(scaling.alpha as f32);
+    let whole = n - n % (2 * LANES);
+    // SAFETY: cells below n.
+    unsafe {
+        for i in (0..whole).step_by(2 * LANES) {
+            let mut x = [i, i + LANES].map(|i| _mm512_loadu_ps(from.add(i)));
+            if SCALES {
+                x = x.map(|x| _mm512_mul_ps(alpha, x));
+            }
+            let [low, high] = x;
+            let unlike = _mm512_fpclass_ps_mask::<UNLIKE>(low) | _mm512_fpclass_ps_mask::<UNLIKE>(high);
+            let line = match unlike {
+                0 => std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low)),
+                _ => bf16::line([low, high, low, high]),
+            };
+            _mm512_storeu_si512(to.add(i).cast(), line);
+        }
+        row::<f32, bf16, SCALES, false>(to.add(whole).cast(), from.add(whole).cast(), n - whole, scaling);
+    }
+}
+
+/// The classes of `vfpclassps`.
+const QUIET_NAN: i32 = 0x01;
+const DENORMAL: i32 = 0x20;
+const SIGNALING_NAN: i32 = 0x80;
+
 /// Bytes between the cells that are written where they were read and those that memory is asked for meanwhile: who reads
 /// and writes the same lines waits for them more often than processors foresee.
 const AHEAD: usize = 4 << 10;
