@@ -10,6 +10,7 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::{Fill, Problem, Scaling, Transform};
 use half::{bf16, f16};
 
+mod crowded;
 #[path = "../common/random.rs"]
 mod random;
 mod streamed;

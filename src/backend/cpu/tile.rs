@@ -143,6 +143,13 @@ impl<D: Rows, S: Rows> Matrix<D, S> {
         Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling }
     }
 
+    /// The same cells, that come from elsewhere. They fetch nothing.
+    #[inline(always)]
+    pub fn from<T: Rows>(self, src: *const u8, src_rows: T) -> Matrix<D, T> {
+        let Matrix { dst, rows, columns, dst_rows, order, scaling, .. } = self;
+        Matrix { dst, src, rows, columns, dst_rows, src_rows, next: Next::none(src_rows), order, scaling }
+    }
+
     /// Some of the rows and columns; the cells are those of destination and source, in bytes. They fetch nothing.
     ///
     /// # Safety
@@ -208,6 +215,20 @@ pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, store: Store, isa: Isa) -
     }
     let _ = (store, isa);
     with_cell!(cell, W => one_by_one::<W, D, S>)
+}
+
+/// Rows of the destination that [`strips`] writes by turns: caches hold as many lines that start in the same set.
+pub(super) const STRIP: usize = 8;
+
+/// The same, if there is one that writes [`STRIP`] rows of the destination to their end before others.
+pub(super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
+    #[cfg(target_arch = "x86_64")]
+    return x86::strips(cell, isa);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (cell, isa);
+        None
+    }
 }
 
 /// The transpose of a transform that converts on the way, if there is one; it wants whole lines of the narrower cells in

@@ -182,10 +182,12 @@ mod few;
 mod halves;
 mod joined;
 mod lines;
+mod strips;
 mod through;
 
 pub(super) use carried::{carry, carry_converted};
 pub(super) use few::few;
+pub(super) use strips::strips;
 pub(super) use through::convert;
 
 mod sse2 {
@@ -318,7 +320,7 @@ mod avx512 {
     /// 16 bytes are readable at each of the addresses.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
-    unsafe fn load(p: [*const u8; 4]) -> __m512i {
+    pub(super) unsafe fn load(p: [*const u8; 4]) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe {
             let low = _mm256_loadu2_m128i(p[1].cast(), p[0].cast());

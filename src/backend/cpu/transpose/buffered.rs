@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use super::tiling::{has_lines, narrower};
 use super::{Along, Buffers, Tiles, shifted};
-use crate::backend::cpu::block::{self, Block};
 use crate::backend::cpu::grid::Tile;
 use crate::backend::cpu::output::Output;
 use crate::backend::cpu::stream::{LINE, Stream, Streams, Stretch, to_line};
@@ -316,19 +315,15 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         });
     }
 
-    /// Converts columns on the way from the buffer, or copies them through the caches.
+    /// Converts columns on the way from the buffer.
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
     unsafe fn row_by_row(&self, cells: &Cells) {
         let &Buffered { tiles, output, cell, .. } = self;
-        let &Tiles { shape, tiling, dst_rows, machine, .. } = tiles;
-        let &Cells { tile, rows, ref columns, .. } = cells;
-        let copied = dst_rows.distance().filter(|_| shape.is_move() && !output.streams());
-        let copy = block::copy(rows * cell, machine.isa);
-        let whole = !output.streams() && tiling.order == Order::AlongSrc;
-        let order = if whole { tiling.order } else { Order::AlongDst };
-        let strip = if whole { columns.len() } else { (LINE / narrower(shape)).min(columns.len()) };
+        let shape = tiles.shape;
+        let &Cells { rows, ref columns, .. } = cells;
+        let strip = (LINE / narrower(shape)).min(columns.len());
         // Columns keep a distance that is no power of two, so as not to share cache sets.
         let pitch = (rows * cell).next_multiple_of(LINE) + LINE;
         self.buffers.with(pitch * strip, |buffer| {
@@ -337,23 +332,9 @@ impl<R: Rows + Sync> Buffered<'_, R> {
                 let ahead = self.ahead(cells, done, columns.len());
                 // SAFETY: every cell of the tile belongs to the nest, and those of the strip fit the buffer.
                 unsafe {
+                    let order = Order::AlongDst;
                     self.transpose(cells, (0..rows, read.clone()), (buffer, pitch), order, ahead);
                     let from = |j: usize| buffer.add((j - read.start) * pitch);
-                    if let Some(distance) = copied {
-                        let src = from(written.start);
-                        copy(Block {
-                            dst: tile.dst.offset(dst_rows.at(written.start)),
-                            src,
-                            dst_pitch: distance,
-                            src_pitch: pitch as isize,
-                            rows: written.len(),
-                            bytes: rows * cell,
-                            // All of the source is near, and so is that of the next one.
-                            next: src,
-                            next_dst: None,
-                        });
-                        continue;
-                    }
                     for j in written {
                         let Stretch { dst, from: first, end } = self.stretch(cells, j);
                         let [first, end] = [first, end].map(|bytes| bytes / shape.dst_cell);

@@ -26,6 +26,9 @@ const WAYS: usize = 12;
 /// Rows and pieces of rows with fewer bytes are short: their ends count.
 const SHORT_ROW: usize = 512;
 
+/// Columns of a tile whose destination's rows crowd: they fill the lines of the source, and leave room for long rows.
+const CROWDED_COLUMNS: usize = 64;
+
 /// What the first-level cache of most processors holds, or a little less.
 const FIRST_LEVEL_BYTES: usize = 32 << 10;
 
@@ -165,6 +168,11 @@ impl Crowd {
     /// Rows of the source that a tile of such cells has if it is streamed.
     const TILE: usize = 128;
 
+    /// Rows of the destination that a block of cells of `cell` bytes writes by turns; of bytes there are more.
+    fn written(cell: usize) -> usize {
+        if cell == 1 { 2 * Crowd::BLOCK } else { Crowd::BLOCK }
+    }
+
     /// Rows that hinder nobody.
     const NONE: Self = Crowd { sets: Self::BLOCK, lines: Self::BLOCK };
 
@@ -179,9 +187,27 @@ impl Crowd {
         Crowd { sets: sets.count_ones() as usize, lines }
     }
 
+    /// Pieces of rows of so many bytes.
+    fn of_pieces(rows: usize, stride: isize, bytes: usize) -> Self {
+        let stride = stride.unsigned_abs();
+        if stride < LINE {
+            return Crowd::NONE;
+        }
+        let lines = bytes.div_ceil(LINE) + usize::from(!stride.is_multiple_of(LINE));
+        let piece = u64::MAX >> (64 - lines.min(64));
+        let set = |row| (stride % PAGE * row % PAGE / LINE) as u32;
+        let sets = (0..rows).fold(0, |sets, row| sets | piece.rotate_left(set(row)));
+        Crowd { sets: sets.count_ones() as usize, lines: rows * lines }
+    }
+
     /// Whether the sets cannot hold the lines.
-    fn is_too_dense(self) -> bool {
+    fn overflows(self) -> bool {
         self.lines > WAYS * self.sets
+    }
+
+    /// Whether the sets cannot hold the lines and as many that come with them.
+    fn is_tight(self) -> bool {
+        2 * self.lines > WAYS * self.sets
     }
 
     /// Whether to follow these rows of a source, rather than `others` of a destination. Writing suffers more.
@@ -197,6 +223,9 @@ pub(super) enum Path {
     Direct(Store),
     /// Put together, and converted, on the way: in a buffer whose rows are those of the destination, or line by line.
     Buffered(Store),
+    /// From the registers, a few rows of the destination at a time, for they crowd; out of a copy of the tile, whose cells
+    /// are those of the destination, if it `copies`.
+    Crowded { copies: bool },
 }
 
 impl Tiling {
@@ -213,18 +242,18 @@ impl Tiling {
     }
 
     /// - In the caches both operands are visited in long pieces.
-    /// - Where the rows of an operand crowd into few cache sets, lines that come with their neighbours are gone before
-    ///   these are needed: a few rows are followed for some lines then. If those of both do so, a buffer takes what is
-    ///   to be written, in pieces of some lines as well.
+    /// - Where the rows of an operand crowd into few cache sets, lines that come with their neighbours are gone before these
+    ///   are needed. Few rows of a destination are written by turns then, to the end of a tile that stays in the first-level
+    ///   cache, for it is read several times; of a source, few rows are followed for some lines.
     fn cached(shape: &Shape, units: [usize; 2], converts: bool) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let is_near = is_near(shape);
-        let [src, dst] = [along_dst.src, along_src.dst]
-            .map(|s| if is_near { Crowd::NONE } else { Crowd::new(Crowd::BLOCK, s) });
-        if src.is_too_dense() && dst.is_too_dense() {
-            return tiling([512, 256], Path::Buffered(Store::Cached), Order::AlongSrc);
+        let crowd = |rows, stride| if is_near { Crowd::NONE } else { Crowd::new(rows, stride) };
+        if (shape.is_move() || converts) && crowd(Crowd::written(shape.dst_cell), along_src.dst).is_tight() {
+            return Tiling::crowded(shape, units);
         }
+        let [src, dst] = [along_dst.src, along_src.dst].map(|stride| crowd(Crowd::BLOCK, stride));
         let follows_src = src.is_denser(dst) && narrower(shape) > 1;
         let order = if follows_src { Order::AlongSrc } else { Order::AlongDst };
         let direct = tiling([1024, 1024], Path::Direct(Store::Cached), order);
@@ -234,13 +263,33 @@ impl Tiling {
         tiling([1024, 256], Path::Buffered(Store::Cached), Order::AlongDst)
     }
 
+    /// A tile that stays in the first-level cache: if its lines do not where they are, or if they are to be converted, it is
+    /// copied. A line of each row is too short for that: those that come with it would be lost.
+    fn crowded(shape: &Shape, units: [usize; 2]) -> Self {
+        let tiling = |columns: usize, copies| {
+            let rows = FIRST_LEVEL_BYTES / (columns * shape.dst_cell);
+            let bytes = [rows, columns].map(|cells| cells * shape.src_cell);
+            Tiling::of(shape, units, bytes, Path::Crowded { copies }, Order::AlongDst)
+        };
+        let narrow = tiling(CROWDED_COLUMNS, !shape.is_move());
+        let stays = |t: &Tiling| {
+            let stride = shape.loops()[units[0]].src;
+            !Crowd::of_pieces(t.dst.cells(), stride, t.src.cells() * shape.src_cell).overflows()
+        };
+        if !shape.is_move() || stays(&narrow) {
+            return narrow;
+        }
+        let wide = tiling(CROWDED_COLUMNS.max(2 * LINE / shape.src_cell), true);
+        Tiling { path: Path::Crowded { copies: !stays(&wide) }, ..wide }
+    }
+
     /// - Beyond the caches the source is fetched ahead, a line or more of each row, and what counts are the long pieces of
     ///   the destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
     ///   destination start on a line) they are streamed as they are.
     /// - Else lines are put together, and the ends of pieces go through the caches: the longer they are the better.
     fn streamed(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
-        let crowds = Crowd::new(Crowd::TILE, shape.loops()[units[0]].src).is_too_dense();
+        let crowds = Crowd::new(Crowd::TILE, shape.loops()[units[0]].src).overflows();
         let order = if crowds { Order::AlongSrc } else { Order::AlongDst };
         // Rows of bytes are many: where they crowd, two lines of each are enough at a time.
         let across = if crowds && shape.src_cell == 1 { 128 } else { 256 };

@@ -1,0 +1,122 @@
+//! Transposes, with AVX-512, that write a few rows of the destination to their end before others: where more of them share
+//! cache sets, lines are gone before their neighbours are written.
+
+use super::super::STRIP;
+use super::{Isa, Matrix, Rows, Transpose, avx512};
+use std::arch::x86_64::*;
+
+/// The transpose of cells of `cell` bytes.
+pub(in super::super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
+    Some(match cell {
+        _ if !isa.has_avx512() => return None,
+        1 => u8::<D, S>,
+        2 => u16::<D, S>,
+        4 => u32::<D, S>,
+        8 => u64::<D, S>,
+        _ => return None,
+    })
+}
+
+/// Sixteen bytes of each of four rows.
+mod lanes {
+    use super::*;
+
+    macro_rules! lanes {
+        ($W:ident, $lo:ident, $hi:ident) => {
+            /// The block of the columns at `column`, as many as a lane has, of the rows from `i` on: a line of rows of each.
+            ///
+            /// # Safety
+            /// The matrix has these cells.
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            pub(super) unsafe fn $W<S: Rows>(column: *const u8, rows: S, i: usize) -> [__m512i; 16 / size_of::<$W>()] {
+                const K: usize = 16 / size_of::<$W>();
+                let mut r = [_mm512_setzero_si512(); K];
+                for k in 0..K {
+                    // SAFETY: the caller's promise.
+                    r[k] = unsafe { avx512::load(rows.cells(column, i + k, K)) };
+                }
+                passes!($W r $lo $hi);
+                r
+            }
+        };
+    }
+
+    lanes!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
+    lanes!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
+    lanes!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
+
+    /// As the others, but of 8 columns: a lane has two rows, one after the other.
+    ///
+    /// # Safety
+    /// The matrix has these cells.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[inline]
+    pub(super) unsafe fn u8<S: Rows>(column: *const u8, rows: S, i: usize) -> [__m512i; 8] {
+        const K: usize = 8;
+        let mut r = [_mm512_setzero_si512(); K];
+        for (k, r) in r.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let [even, odd]: [[*const u8; 4]; 2] =
+                    [0, 1].map(|odd| rows.cells(column, i + 2 * k + odd, 16));
+                let lane = |l: usize| {
+                    let low = _mm_loadl_epi64(even[l].cast());
+                    _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(low), odd[l].cast()))
+                };
+                let half = |l: usize| _mm256_set_m128i(lane(l + 1), lane(l));
+                *r = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(0)), half(2));
+            }
+        }
+        for _ in 0..4 {
+            pass!(u16 r _mm512_unpacklo_epi8 _mm512_unpackhi_epi8);
+        }
+        r
+    }
+}
+
+macro_rules! strips {
+    ($W:ident, $K:literal) => {
+        /// # Safety
+        /// As for [`Transpose`].
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        unsafe fn $W<D: Rows, S: Rows>(m: Matrix<D, S>) {
+            const CELL: usize = size_of::<$W>();
+            const LINE: usize = 64 / CELL;
+            if m.rows < LINE || m.columns < STRIP {
+                // SAFETY: handed on.
+                return unsafe { avx512::$W::<D, S, false>(m) };
+            }
+            let mut j = 0;
+            loop {
+                // SAFETY: STRIP columns from j on, and a line of rows from i on.
+                unsafe {
+                    let dst: [*const u8; STRIP] = m.dst_rows.cells(m.dst, j, 1);
+                    let mut i = 0;
+                    loop {
+                        for g in (0..STRIP).step_by($K) {
+                            let r = lanes::$W(m.src.add((j + g) * CELL), m.src_rows, i);
+                            for k in 0..$K {
+                                _mm512_storeu_si512(dst[g + k].cast_mut().add(i * CELL).cast(), r[k]);
+                            }
+                        }
+                        if i + LINE >= m.rows {
+                            break;
+                        }
+                        // The last block overlaps the one before it.
+                        i = (i + LINE).min(m.rows - LINE);
+                    }
+                }
+                if j + STRIP >= m.columns {
+                    break;
+                }
+                j = (j + STRIP).min(m.columns - STRIP);
+            }
+        }
+    };
+}
+
+strips!(u8, 8);
+strips!(u16, 8);
+strips!(u32, 4);
+strips!(u64, 2);

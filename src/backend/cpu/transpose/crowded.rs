@@ -1,0 +1,84 @@
+//! Transposes inside the caches of destinations whose rows crowd into few sets of the first-level cache: a few rows at a time
+//! are written to the end of the tile, which is read as often as it takes to write all of them. Where it would not stay in that
+//! cache, or where cells are converted, it is copied first, whole lines at a time.
+
+use super::{Along, Buffers, Tiles};
+use crate::backend::cpu::block::{self, Block};
+use crate::backend::cpu::row;
+use crate::backend::cpu::stream::LINE;
+use crate::backend::cpu::tile::{self, Even, Matrix, Rows, Store};
+use crate::error::Result;
+
+impl<R: Rows + Sync> Tiles<'_, R> {
+    /// # Safety
+    /// As for [`run`](super::run); the old destination is not wanted, and cells are copied if they are not moved.
+    pub(super) unsafe fn crowded(&self, copies: bool) -> Result<()> {
+        let &Tiles { shape, tiling, machine, .. } = self;
+        let buffers = Buffers::default();
+        self.grid(Along::Dst).run(machine, shape.bytes(), self.operands, |tile| {
+            let (rows, columns) = (tile.extents[1] * tiling.dst.whole, tile.extents[0] * tiling.src.whole);
+            let matrix = self.matrix(&tile, rows, columns);
+            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+            unsafe {
+                if !copies {
+                    return self.in_strips(matrix);
+                }
+                // Rows of a power of two would share cache sets.
+                let pitch = (columns * shape.dst_cell).next_multiple_of(LINE) + LINE;
+                buffers.with(pitch * rows, |buffer| {
+                    self.gather(matrix, buffer, pitch);
+                    self.in_strips(matrix.from(buffer, Even(pitch as isize)));
+                });
+            }
+        })
+    }
+
+    /// Copies the rows of the source, `pitch` bytes apart, and converts their cells.
+    ///
+    /// # Safety
+    /// The tile has these rows, and the buffer room for them.
+    unsafe fn gather(&self, m: Matrix<R, R>, buffer: *mut u8, pitch: usize) {
+        let &Tiles { shape, machine, .. } = self;
+        let bytes = m.columns * shape.src_cell;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(src_pitch) = m.src_rows.distance().filter(|_| shape.is_move()) {
+                block::copy(bytes, machine.isa)(Block {
+                    dst: buffer,
+                    src: m.src,
+                    dst_pitch: pitch as isize,
+                    src_pitch,
+                    rows: m.rows,
+                    bytes,
+                    // All of the source is near, and so is that of the next tile.
+                    next: m.src,
+                    next_dst: None,
+                });
+                return;
+            }
+            let row = row::row(shape.transform, machine.isa);
+            let cells = bytes / shape.transform.src.size();
+            for i in 0..m.rows {
+                row(buffer.add(i * pitch), m.src.offset(m.src_rows.at(i)), cells, m.scaling);
+            }
+        }
+    }
+
+    /// # Safety
+    /// The cells may be read and written.
+    unsafe fn in_strips<S: Rows>(&self, m: Matrix<R, S>) {
+        let (cell, isa) = (self.shape.dst_cell, self.machine.isa);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(strips) = tile::strips(cell, isa) {
+                return strips(m);
+            }
+            let transpose = tile::transpose(cell, Store::Cached, isa);
+            // Registers have lanes of 16 bytes, and so as many columns.
+            let strip = tile::STRIP.max(16 / cell);
+            for first in (0..m.columns).step_by(strip) {
+                transpose(m.part(0..m.rows, first..(first + strip).min(m.columns), [cell; 2]));
+            }
+        }
+    }
+}
