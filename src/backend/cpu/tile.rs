@@ -186,6 +186,8 @@ pub(super) enum Order {
     AlongDst,
     /// The source's: it is read in longer pieces.
     AlongSrc,
+    /// The source's, where blocks have many rows: some lines of each before the next row.
+    LinesOfSrc,
 }
 
 /// How the cells of the destination are written.

@@ -254,8 +254,11 @@ impl Tiling {
             return Tiling::crowded(shape, units);
         }
         let [src, dst] = [along_dst.src, along_src.dst].map(|stride| crowd(Crowd::BLOCK, stride));
-        let follows_src = src.is_denser(dst) && narrower(shape) > 1;
-        let order = if follows_src { Order::AlongSrc } else { Order::AlongDst };
+        let order = match narrower(shape) {
+            cell @ 1..=2 if crowd(Crowd::written(cell), along_dst.src).is_tight() => Order::LinesOfSrc,
+            cell if cell > 1 && src.is_denser(dst) => Order::AlongSrc,
+            _ => Order::AlongDst,
+        };
         let direct = tiling([1024, 1024], Path::Direct(Store::Cached), order);
         if direct.is_fast(shape, converts) {
             return direct;

@@ -89,7 +89,7 @@ macro_rules! half_lines {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn apart<D: Rows, S: Rows>(m: Matrix<D, S>) {
-                for_each_block!(m, |top, bottom, left, right, ahead| {
+                for_each_block!(m, LINE, |top, bottom, left, right, ahead| {
                     ahead.fetch(bottom - top);
                     // The last blocks overlap the ones before them.
                     let j = right - LINE;
@@ -122,7 +122,7 @@ macro_rules! half_lines {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn in_pairs<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
-                for_each_block!(m, |top, _bottom, left, right, ahead| {
+                for_each_block!(m, LINE, |top, _bottom, left, right, ahead| {
                     // The last block overlaps the one before it.
                     let j = right - LINE;
                     // SAFETY: the rows, and LINE columns below `right`.

@@ -8,6 +8,10 @@ use super::through::{Place, Through};
 use super::{Ahead, Matrix, Rows};
 use crate::backend::cpu::stage::Stage;
 
+/// Lines of each row that are joined at a time where rows share so few cache sets that lines which come with their neighbours
+/// would be gone.
+pub(super) const SEVERAL: usize = 4;
+
 /// Registers of a block's joined rows that hold the same columns.
 const GROUPS: usize = 16;
 
@@ -47,55 +51,87 @@ fn transpose([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Defines the transpose of one block, whose rows are joined by `$join`.
+/// Joined rows of a block of cells of `16 / K` bytes: register `g` of part `q` has columns of the rows that were joined `g`th.
+type Joined<const PARTS: usize> = [[__m512i; GROUPS]; PARTS];
+
+/// Defines the transpose of `L` blocks side by side, whose rows are joined by `$join`.
 macro_rules! block {
     ($W:ident, $join:ident) => {
-        /// # Safety
-        /// As for [`Transpose`](super::Transpose), for a line of rows from `i` on and of columns from `j` on.
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        #[inline]
-        pub(super) unsafe fn $W<F: Through, D: Rows, S: Rows>(
-            through: &mut F,
-            m: &Matrix<D, S>,
-            i: usize,
-            j: usize,
-            ahead: &mut Ahead<S>,
-        ) {
+        pub(super) mod $W {
+            use super::*;
+
             /// Cells of a lane, cells of a line, and rows that are joined.
             const K: usize = 16 / size_of::<$W>();
             const LINE: usize = 4 * K;
             const JOINED: usize = K / 4;
-            let mut stage = Stage::<{ 64 * LINE }>::new();
-            let stage = stage.ptr().cast::<[[__m512i; GROUPS]; JOINED]>();
-            for g in 0..GROUPS {
-                // SAFETY: lines of the block; each part of the stage has a register for each group.
-                unsafe {
-                    let mut rows = [_mm512_setzero_si512(); JOINED];
-                    let from: [_; JOINED] = m.src_rows.cells(m.src.add(j * F::SRC), i + JOINED * g, 1);
-                    for k in 0..JOINED {
-                        rows[k] = through.get(from[k], m.scaling);
-                    }
-                    for (q, joined) in $join(rows).into_iter().enumerate() {
-                        (&raw mut (*stage)[q][g]).write(joined);
+
+            /// # Safety
+            /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for a line of rows from `i` on and `L` lines of columns
+            /// from `j` on.
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            pub unsafe fn blocks<const L: usize, F: Through, D: Rows, S: Rows>(
+                through: &mut F,
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+                ahead: &mut Ahead<S>,
+            ) {
+                let mut stage = Stage::<{ 64 * 64 * SEVERAL }>::new();
+                let stage = stage.ptr().cast::<Joined<JOINED>>();
+                const { assert!(L <= SEVERAL) };
+                for g in 0..GROUPS {
+                    // SAFETY: lines of the blocks; each part of the stage has a register for each group.
+                    unsafe {
+                        let mut rows = [_mm512_setzero_si512(); JOINED];
+                        let from: [_; JOINED] = m.src_rows.cells(m.src.add(j * F::SRC), i + JOINED * g, 1);
+                        for b in 0..L {
+                            for k in 0..JOINED {
+                                rows[k] = through.get(from[k].add(b * LINE * F::SRC), m.scaling);
+                            }
+                            for (q, joined) in $join(rows).into_iter().enumerate() {
+                                (&raw mut (*stage.add(b))[q][g]).write(joined);
+                            }
+                        }
                     }
                 }
+                for b in 0..L {
+                    // SAFETY: handed on; these are written.
+                    unsafe { write(through, m, i, j + b * LINE, &*stage.add(b), ahead) };
+                }
             }
-            for q in 0..JOINED {
-                let group = |h| {
-                    // SAFETY: all of the stage is written.
-                    transpose(unsafe { (&raw const (*stage)[q]).cast::<[__m512i; 4]>().add(h).read() })
-                };
-                let [a, b, c, d] = [group(0), group(1), group(2), group(3)];
-                for k in 0..4 {
-                    ahead.fetch(4);
-                    let lines = exchange([a[k], b[k], c[k], d[k]]);
-                    // SAFETY: lines of columns of the block. They start on a line if they are streamed.
-                    unsafe {
-                        let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * F::DST), j + 4 * q + k, K);
-                        for l in 0..4 {
-                            let (to, column) = (to[l].cast_mut(), j + 4 * q + k + l * K);
-                            let starts_line = i.is_multiple_of(LINE);
-                            through.put(lines[l], Place { to, column, row: i, starts_line }, m.scaling);
+
+            /// Writes one of the blocks. On its own, or the places of all its columns would be kept from block to block, in memory.
+            ///
+            /// # Safety
+            /// As for [`blocks`].
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            unsafe fn write<F: Through, D: Rows, S: Rows>(
+                through: &mut F,
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+                joined: &Joined<JOINED>,
+                ahead: &mut Ahead<S>,
+            ) {
+                // What is written may lie anywhere but in a copy.
+                let m = *m;
+                for (q, joined) in joined.iter().enumerate() {
+                    let (groups, _) = joined.as_chunks::<4>();
+                    let group = |h: usize| transpose(groups[h]);
+                    let [a, b, c, d] = [group(0), group(1), group(2), group(3)];
+                    for k in 0..4 {
+                        ahead.fetch(4);
+                        let lines = exchange([a[k], b[k], c[k], d[k]]);
+                        // SAFETY: lines of columns of the block. They start on a line if they are streamed.
+                        unsafe {
+                            let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * F::DST), j + 4 * q + k, K);
+                            for l in 0..4 {
+                                let (to, column) = (to[l].cast_mut(), j + 4 * q + k + l * K);
+                                let starts_line = i.is_multiple_of(LINE);
+                                through.put(lines[l], Place { to, column, row: i, starts_line }, m.scaling);
+                            }
                         }
                     }
                 }

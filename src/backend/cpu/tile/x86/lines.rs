@@ -23,9 +23,9 @@ pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Defines one transpose of whole lines, block by block, by the function in `$block`.
+/// Defines one transpose of whole lines, block by block by `$block`, or several blocks of the same rows by `$several`.
 macro_rules! lines {
-    ($W:ident, $block:ident) => {
+    ($W:ident, $block:expr $(, $several:expr)?) => {
         /// # Safety
         /// As for [`Transpose`](super::Transpose).
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -54,9 +54,21 @@ macro_rules! lines {
             }
             let m = Matrix { next: m.next, ..part(0..rows, 0..columns) };
             let mut through = F::NEW;
-            for_each_block!(m, |top, bottom, left, right, ahead| {
-                // SAFETY: the last blocks overlap the ones before them.
-                unsafe { $block::$W(&mut through, &m, bottom - LINE, right - LINE, &mut ahead) }
+            let width = if m.order == Order::LinesOfSrc { joined::SEVERAL * LINE } else { LINE };
+            for_each_block!(m, width, |top, bottom, left, right, ahead| {
+                // SAFETY: rows and columns of the matrix; the last blocks overlap the ones before them.
+                unsafe {
+                    let mut j = left;
+                    $(if right - left == joined::SEVERAL * LINE {
+                        $several(&mut through, &m, bottom - LINE, left, &mut ahead);
+                        j = right;
+                    })?
+                    while j < right {
+                        j = j.min(right - LINE);
+                        $block(&mut through, &m, bottom - LINE, j, &mut ahead);
+                        j += LINE;
+                    }
+                }
             });
         }
     };
@@ -117,7 +129,7 @@ pub(super) mod block {
     block!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
-lines!(u8, joined);
-lines!(u16, joined);
-lines!(u32, block);
-lines!(u64, block);
+lines!(u8, joined::u8::blocks::<1, _, _, _>, joined::u8::blocks::<{ joined::SEVERAL }, _, _, _>);
+lines!(u16, joined::u16::blocks::<1, _, _, _>, joined::u16::blocks::<{ joined::SEVERAL }, _, _, _>);
+lines!(u32, block::u32);
+lines!(u64, block::u64);
