@@ -1,4 +1,5 @@
-//! Destinations inside the caches whose rows start in few cache sets: they are written a few rows at a time.
+//! Operands inside the caches whose rows start in few cache sets: a few rows are written to their end before others, or read
+//! for some lines.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use cudnn::ops::{Scaling, Transform};
 
 use crate::{check, nest, random::Rng};
 
-/// Bytes between rows of the destination: they start in one set of the first-level cache, or drift by a little.
+/// Bytes between rows: they start in one set of the first-level cache, or drift by a little.
 const PITCHES: [i64; 3] = [4096, 4096 - 8, 2048];
 
 #[test]
@@ -32,6 +33,20 @@ fn crowded_rows_equal_the_reference() {
                     crowded(&[(columns, pitch, 1), (rows, 1, columns + gap)], cell, cell, 1.0);
                 }
             }
+        }
+    }
+    // Sources that crowd: cells of one and two bytes, and those that become so narrow; several lines of each row, with single
+    // ones and parts left over, in one block of rows and in two.
+    for (dst, src) in [
+        (Scalar::U8, Scalar::U8),
+        (Scalar::F16, Scalar::F16),
+        (Scalar::I8, Scalar::F32),
+        (Scalar::Bf16, Scalar::F32),
+        (Scalar::F32, Scalar::I8),
+    ] {
+        let pitch = 4096 / src.size() as i64;
+        for (columns, rows) in [(pitch, 64), (pitch - 64, 128), (pitch - 3, 71), (pitch / 2 + 70, 33)] {
+            crowded(&[(columns, rows, 1), (rows, 1, pitch)], dst, src, 1.0);
         }
     }
     // Converted on the way.

@@ -219,6 +219,11 @@ pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, store: Store, isa: Isa) -
     with_cell!(cell, W => one_by_one::<W, D, S>)
 }
 
+/// Whether transposes read whole cache lines, each once.
+pub(super) fn by_lines(isa: Isa) -> bool {
+    isa.has_avx512()
+}
+
 /// Rows of the destination that [`strips`] writes by turns: caches hold as many lines that start in the same set.
 pub(super) const STRIP: usize = 8;
 

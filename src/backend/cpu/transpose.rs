@@ -18,7 +18,7 @@ use super::stream::{LINE, to_line};
 use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
 use crate::backend::Operands;
 use crate::error::Result;
-use tiling::{MAX_RUN, Path, Run, SHORT, Tiling, is_near, runs};
+use tiling::{Kernels, MAX_RUN, Path, Run, SHORT, Tiling, is_near, runs};
 
 /// Pages that the first level of address translation holds, at least.
 const NEAR_PAGES: usize = 64;
@@ -88,8 +88,11 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         unsafe { run_one(shape, [d, s], operands, machine) };
         return Ok(());
     }
-    let converts = tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some();
-    let tiling = &Tiling::new(shape, [d, s], &operands, converts);
+    let kernels = Kernels {
+        converts: tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some(),
+        by_lines: tile::by_lines(machine.isa),
+    };
+    let tiling = &Tiling::new(shape, [d, s], &operands, kernels);
     let loops = shape.loops();
     // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.
     unsafe {

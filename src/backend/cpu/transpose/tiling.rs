@@ -143,6 +143,15 @@ fn has_gaps(shape: &Shape, operands: &Operands) -> bool {
         && !in_lines.into_iter().all(|bytes| bytes % LINE as isize == 0)
 }
 
+/// What the transposes of this processor can do.
+#[derive(Clone, Copy)]
+pub(super) struct Kernels {
+    /// Convert the cells of this transform in the registers.
+    pub converts: bool,
+    /// Read whole lines.
+    pub by_lines: bool,
+}
+
 /// How a transform is cut into tiles.
 pub(super) struct Tiling {
     pub dst: Run,
@@ -233,11 +242,11 @@ impl Tiling {
     /// neighbours and pages that it visits for little; and a tile must stay inside the first-level cache or close to
     /// it. So the bytes of a tile are given, its sides by what they are good for. A destination whose run is short lies one
     /// run after another: there the source's is longer instead.
-    pub fn new(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
+    pub fn new(shape: &Shape, units: [usize; 2], operands: &Operands, kernels: Kernels) -> Self {
         if output::streams(shape) && !(shape.is_move() && has_gaps(shape, operands)) {
-            Tiling::streamed(shape, units, operands, converts)
+            Tiling::streamed(shape, units, operands, kernels)
         } else {
-            Tiling::cached(shape, units, converts)
+            Tiling::cached(shape, units, kernels)
         }
     }
 
@@ -245,22 +254,28 @@ impl Tiling {
     /// - Where the rows of an operand crowd into few cache sets, lines that come with their neighbours are gone before these
     ///   are needed. Few rows of a destination are written by turns then, to the end of a tile that stays in the first-level
     ///   cache, for it is read several times; of a source, few rows are followed for some lines.
-    fn cached(shape: &Shape, units: [usize; 2], converts: bool) -> Self {
+    fn cached(shape: &Shape, units: [usize; 2], kernels: Kernels) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let is_near = is_near(shape);
         let crowd = |rows, stride| if is_near { Crowd::NONE } else { Crowd::new(rows, stride) };
-        if (shape.is_move() || converts) && crowd(Crowd::written(shape.dst_cell), along_src.dst).is_tight() {
+        if (shape.is_move() || kernels.converts)
+            && crowd(Crowd::written(shape.dst_cell), along_src.dst).is_tight()
+        {
             return Tiling::crowded(shape, units);
         }
         let [src, dst] = [along_dst.src, along_src.dst].map(|stride| crowd(Crowd::BLOCK, stride));
+        if shape.is_move() && shape.src_cell <= 2 && src.overflows() && !kernels.by_lines {
+            // The many rows of a block are visited several times.
+            return tiling([256, 256], Path::Crowded { copies: true }, Order::AlongDst);
+        }
         let order = match narrower(shape) {
             cell @ 1..=2 if crowd(Crowd::written(cell), along_dst.src).is_tight() => Order::LinesOfSrc,
             cell if cell > 1 && src.is_denser(dst) => Order::AlongSrc,
             _ => Order::AlongDst,
         };
         let direct = tiling([1024, 1024], Path::Direct(Store::Cached), order);
-        if direct.is_fast(shape, converts) {
+        if direct.is_fast(shape, kernels) {
             return direct;
         }
         tiling([1024, 256], Path::Buffered(Store::Cached), Order::AlongDst)
@@ -290,7 +305,7 @@ impl Tiling {
     ///   the destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
     ///   destination start on a line) they are streamed as they are.
     /// - Else lines are put together, and the ends of pieces go through the caches: the longer they are the better.
-    fn streamed(shape: &Shape, units: [usize; 2], operands: &Operands, converts: bool) -> Self {
+    fn streamed(shape: &Shape, units: [usize; 2], operands: &Operands, kernels: Kernels) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let crowds = Crowd::new(Crowd::TILE, shape.loops()[units[0]].src).overflows();
         let order = if crowds { Order::AlongSrc } else { Order::AlongDst };
@@ -300,7 +315,7 @@ impl Tiling {
         let direct = [[512, across], [2048, 64]]
             .map(|bytes| tiling(bytes, Path::Direct(Store::Streamed), order))
             .into_iter()
-            .find(|t| t.is_fast(shape, converts) && t.writes_whole_lines(shape, operands));
+            .find(|t| t.is_fast(shape, kernels) && t.writes_whole_lines(shape, operands));
         direct.unwrap_or_else(|| {
             let [square, longer] =
                 [[1024, 256], [2048, 64]].map(|bytes| tiling(bytes, Path::Buffered(Store::Streamed), order));
@@ -322,8 +337,8 @@ impl Tiling {
     }
 
     /// Whether cells that go from register to register keep their speed on the way.
-    fn is_fast(&self, shape: &Shape, converts: bool) -> bool {
-        shape.is_move() || converts && has_lines(shape, [&self.dst, &self.src])
+    fn is_fast(&self, shape: &Shape, kernels: Kernels) -> bool {
+        shape.is_move() || kernels.converts && has_lines(shape, [&self.dst, &self.src])
     }
 
     /// Whether the rows of either operand lie at one distance.
