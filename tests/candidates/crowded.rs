@@ -45,7 +45,9 @@ fn crowded_rows_equal_the_reference() {
         (Scalar::F32, Scalar::I8),
     ] {
         let pitch = 4096 / src.size() as i64;
-        for (columns, rows) in [(pitch, 64), (pitch - 64, 128), (pitch - 3, 71), (pitch / 2 + 70, 33)] {
+        for (columns, rows) in
+            [(pitch, 64), (pitch - 64, 128), (pitch - 3, 71), (pitch / 2 + 70, 33), (pitch - 5, 32)]
+        {
             crowded(&[(columns, rows, 1), (rows, 1, pitch)], dst, src, 1.0);
         }
     }

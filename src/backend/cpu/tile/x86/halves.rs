@@ -3,7 +3,9 @@
 
 use std::arch::x86_64::*;
 
+use super::joined::SEVERAL;
 use super::{Ahead, Matrix, Order, Rows, avx512, joined, lines};
+use crate::backend::cpu::stage::Stage;
 
 /// Lanes of two registers by turns: the first two of each, and the last two.
 #[target_feature(enable = "avx512f")]
@@ -15,39 +17,52 @@ fn exchange(a: __m512i, b: __m512i) -> [__m512i; 2] {
     ]
 }
 
-/// Two groups of `K` lines of rows: in each lane, K x K cells are transposed.
+/// Two groups of `K` lines of rows: in each lane, K x K cells are transposed. They need no room.
 mod groups {
-    use super::*;
-
     macro_rules! groups {
         ($W:ident, $lo:ident, $hi:ident) => {
-            /// The groups of the rows from `i` on and of the columns from `j` on.
-            ///
-            /// # Safety
-            /// The matrix has two groups of rows and a line of columns there.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            #[inline]
-            pub(super) unsafe fn $W<D: Rows, S: Rows>(
-                m: &Matrix<D, S>,
-                i: usize,
-                j: usize,
-            ) -> [[__m512i; 16 / size_of::<$W>()]; 2] {
-                const CELL: usize = size_of::<$W>();
-                const K: usize = 16 / CELL;
-                let mut groups = [[_mm512_setzero_si512(); K]; 2];
-                for g in 0..2 {
-                    let mut r = [_mm512_setzero_si512(); K];
-                    // SAFETY: LINE cells of these rows.
-                    unsafe {
-                        let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i + g * K, 1);
-                        for k in 0..K {
-                            r[k] = _mm512_loadu_si512(from[k].cast());
+            pub mod $W {
+                use super::super::*;
+
+                pub type Room = Stage<0>;
+
+                /// There is nothing to join.
+                ///
+                /// # Safety
+                /// Nothing is asked.
+                #[inline]
+                pub unsafe fn join<const L: usize, D: Rows, S: Rows>(_: &mut Room, _: &Matrix<D, S>, _: usize, _: usize) {}
+
+                /// The groups of the rows from `i` on and of the columns from `j` on.
+                ///
+                /// # Safety
+                /// The matrix has two groups of rows and a line of columns there.
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                #[inline]
+                pub unsafe fn groups<D: Rows, S: Rows>(
+                    _: &mut Room,
+                    _: usize,
+                    m: &Matrix<D, S>,
+                    i: usize,
+                    j: usize,
+                ) -> [[__m512i; 16 / size_of::<$W>()]; 2] {
+                    const CELL: usize = size_of::<$W>();
+                    const K: usize = 16 / CELL;
+                    let mut groups = [[_mm512_setzero_si512(); K]; 2];
+                    for g in 0..2 {
+                        let mut r = [_mm512_setzero_si512(); K];
+                        // SAFETY: LINE cells of these rows.
+                        unsafe {
+                            let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i + g * K, 1);
+                            for k in 0..K {
+                                r[k] = _mm512_loadu_si512(from[k].cast());
+                            }
                         }
+                        passes!($W r $lo $hi);
+                        groups[g] = r;
                     }
-                    passes!($W r $lo $hi);
-                    groups[g] = r;
+                    groups
                 }
-                groups
             }
         };
     }
@@ -59,8 +74,9 @@ mod groups {
 
 /// Defines the transposes of one cell, whose groups are made by `$groups`.
 macro_rules! half_lines {
-    ($W:ident, $groups:path) => {
+    ($W:ident, $($groups:ident)::*) => {
         pub(super) mod $W {
+            use super::$($groups)::*::{Room, groups, join};
             use super::*;
 
             const CELL: usize = size_of::<$W>();
@@ -95,8 +111,12 @@ macro_rules! half_lines {
                     let j = right - LINE;
                     let mut i = top;
                     loop {
+                        let mut room = Room::new();
                         // SAFETY: ROWS rows below `bottom` and LINE columns below `right`.
-                        let [a, b] = unsafe { $groups(&m, i, j) };
+                        let [a, b] = unsafe {
+                            join::<1, D, S>(&mut room, &m, i, j);
+                            groups(&mut room, 0, &m, i, j)
+                        };
                         for k in 0..K {
                             let pairs = exchange(a[k], b[k]);
                             // SAFETY: ROWS cells from row i on of columns below j + LINE.
@@ -122,25 +142,42 @@ macro_rules! half_lines {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn in_pairs<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
-                for_each_block!(m, LINE, |top, _bottom, left, right, ahead| {
-                    // The last block overlaps the one before it.
-                    let j = right - LINE;
-                    // SAFETY: the rows, and LINE columns below `right`.
-                    let ([a, b], dst) = unsafe { ($groups(&m, 0, j), m.dst.add(j * 32)) };
-                    let starts_line = dst.addr().is_multiple_of(64);
-                    for k in (0..K).step_by(2) {
-                        ahead.fetch(2 * ROWS / K);
-                        let pairs = lines::exchange([a[k], b[k], a[k + 1], b[k + 1]]);
-                        for (l, pair) in pairs.into_iter().enumerate() {
-                            // SAFETY: two columns of the block, one after the other.
-                            unsafe {
-                                let to = dst.add((l * K + k) * 32).cast();
-                                if STREAM && starts_line {
-                                    _mm512_stream_si512(to, pair);
-                                } else {
-                                    _mm512_storeu_si512(to.cast(), pair);
+                let width = if m.order == Order::LinesOfSrc { SEVERAL * LINE } else { LINE };
+                for_each_block!(m, width, |top, _bottom, left, right, ahead| {
+                    let mut room = Room::new();
+                    let mut j = left;
+                    while j < right {
+                        let blocks = if right - j == SEVERAL * LINE { SEVERAL } else { 1 };
+                        // The last block overlaps the one before it.
+                        j = j.min(right - LINE);
+                        // SAFETY: the rows, and columns below `right`.
+                        unsafe {
+                            match blocks {
+                                SEVERAL => join::<SEVERAL, D, S>(&mut room, &m, 0, j),
+                                _ => join::<1, D, S>(&mut room, &m, 0, j),
+                            }
+                        }
+                        for block in 0..blocks {
+                            let dst = m.dst.wrapping_add(j * 32);
+                            // SAFETY: as above.
+                            let [a, b] = unsafe { groups(&mut room, block, &m, 0, j) };
+                            let starts_line = dst.addr().is_multiple_of(64);
+                            for k in (0..K).step_by(2) {
+                                ahead.fetch(2 * ROWS / K);
+                                let pairs = lines::exchange([a[k], b[k], a[k + 1], b[k + 1]]);
+                                for (l, pair) in pairs.into_iter().enumerate() {
+                                    // SAFETY: two columns of the block, one after the other.
+                                    unsafe {
+                                        let to = dst.add((l * K + k) * 32).cast();
+                                        if STREAM && starts_line {
+                                            _mm512_stream_si512(to, pair);
+                                        } else {
+                                            _mm512_storeu_si512(to.cast(), pair);
+                                        }
+                                    }
                                 }
                             }
+                            j += LINE;
                         }
                     }
                 });

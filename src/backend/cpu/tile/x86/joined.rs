@@ -143,34 +143,67 @@ macro_rules! block {
 block!(u8, join_bytes);
 block!(u16, join_halves);
 
-/// Half a line of rows of bytes, from `i` on, and a line of columns, from `j` on: what was column `16 l + k` is lane `l` of
-/// register `k`, of the first sixteen rows and of the others.
-///
-/// # Safety
-/// As for [`Transpose`](super::Transpose), for these rows and columns.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-#[inline]
-pub(super) unsafe fn half<D: Rows, S: Rows>(m: &Matrix<D, S>, i: usize, j: usize) -> [[__m512i; 16]; 2] {
-    let mut stage = Stage::<{ 64 * 32 }>::new();
-    let stage = stage.ptr().cast::<[[__m512i; GROUPS / 2]; 4]>();
-    for g in 0..GROUPS / 2 {
-        // SAFETY: lines of four rows; each part of the stage has a register for each four.
-        unsafe {
-            let from: [_; 4] = m.src_rows.cells(m.src.add(j), i + 4 * g, 1);
-            for (q, joined) in
-                join_bytes(from.map(|from| _mm512_loadu_si512(from.cast()))).into_iter().enumerate()
-            {
-                (&raw mut (*stage)[q][g]).write(joined);
+/// Half a line of rows of bytes, and lines of columns.
+pub(super) mod half {
+    use super::*;
+
+    /// Room for the joined rows of several lines.
+    pub type Room = Stage<{ 64 * 32 * SEVERAL }>;
+
+    /// The rows of a line, joined by fours: register `g` of part `q` has columns of the `g`th four.
+    type Joined = [[__m512i; GROUPS / 2]; 4];
+
+    /// Joins half a line of rows from `i` on, of `L` lines of columns from `j` on.
+    ///
+    /// # Safety
+    /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for these rows and columns.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[inline]
+    pub unsafe fn join<const L: usize, D: Rows, S: Rows>(
+        room: &mut Room,
+        m: &Matrix<D, S>,
+        i: usize,
+        j: usize,
+    ) {
+        const { assert!(L <= SEVERAL) };
+        let room = room.ptr().cast::<Joined>();
+        for g in 0..GROUPS / 2 {
+            // SAFETY: lines of four rows; each part of the room has a register for each four.
+            unsafe {
+                let from: [_; 4] = m.src_rows.cells(m.src.add(j), i + 4 * g, 1);
+                for b in 0..L {
+                    let rows = from.map(|from| _mm512_loadu_si512(from.add(64 * b).cast()));
+                    for (q, joined) in join_bytes(rows).into_iter().enumerate() {
+                        (&raw mut (*room.add(b))[q][g]).write(joined);
+                    }
+                }
             }
         }
     }
-    let mut halves = [[_mm512_setzero_si512(); 16]; 2];
-    for q in 0..4 {
-        for (h, half) in halves.iter_mut().enumerate() {
-            // SAFETY: all of the stage is written.
-            let lines = transpose(unsafe { (&raw const (*stage)[q]).cast::<[__m512i; 4]>().add(h).read() });
-            half[4 * q..][..4].copy_from_slice(&lines);
+
+    /// What was column `16 l + k` of line `b` is lane `l` of register `k`, of the first sixteen rows and of the others.
+    ///
+    /// # Safety
+    /// The line was joined.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[inline]
+    pub unsafe fn groups<D: Rows, S: Rows>(
+        room: &mut Room,
+        b: usize,
+        _: &Matrix<D, S>,
+        _: usize,
+        _: usize,
+    ) -> [[__m512i; 16]; 2] {
+        let joined = room.ptr().cast::<Joined>().wrapping_add(b);
+        let mut halves = [[_mm512_setzero_si512(); 16]; 2];
+        for q in 0..4 {
+            for (h, half) in halves.iter_mut().enumerate() {
+                // SAFETY: all of the line is written.
+                let lines =
+                    transpose(unsafe { (&raw const (*joined)[q]).cast::<[__m512i; 4]>().add(h).read() });
+                half[4 * q..][..4].copy_from_slice(&lines);
+            }
         }
+        halves
     }
-    halves
 }
