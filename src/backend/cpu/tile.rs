@@ -227,7 +227,8 @@ pub(super) fn by_lines(isa: Isa) -> bool {
 /// Rows of the destination that [`strips`] writes by turns: caches hold as many lines that start in the same set.
 pub(super) const STRIP: usize = 8;
 
-/// The same, if there is one that writes [`STRIP`] rows of the destination to their end before others.
+/// The same, if there is one that writes [`STRIP`] rows of the destination to their end before others. It takes matrices with a
+/// line of rows and [`STRIP`] columns at least.
 pub(super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
     #[cfg(target_arch = "x86_64")]
     return x86::strips(cell, isa);

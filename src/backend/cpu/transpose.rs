@@ -29,7 +29,7 @@ pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
         if [d, s].iter().all(|&i| shape.loops()[i].extent >= SHORT) {
             return true;
         }
-        let [dst, src] = runs(shape, [d, s], [SHORT, SHORT]);
+        let [dst, src] = runs(shape, [d, s], [SHORT, SHORT], false);
         dst.cells() >= SHORT && src.cells() >= SHORT
     })
 }

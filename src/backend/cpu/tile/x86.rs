@@ -122,6 +122,7 @@ macro_rules! network {
         /// # Safety
         /// As for [`Transpose`].
         #[target_feature(enable = $feature)]
+        #[inline]
         pub(super) unsafe fn $W<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
             const K: usize = 16 / CELL;

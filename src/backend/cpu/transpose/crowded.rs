@@ -23,8 +23,8 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                 if !copies {
                     return self.in_strips(matrix);
                 }
-                // Rows of a power of two would share cache sets.
-                let pitch = (columns * shape.dst_cell).next_multiple_of(LINE) + LINE;
+                // An odd number of lines, so that rows spread over the cache sets.
+                let pitch = ((columns * shape.dst_cell).div_ceil(LINE) | 1) * LINE;
                 buffers.with(pitch * rows, |buffer| {
                     self.gather(matrix, buffer, pitch);
                     self.in_strips(matrix.from(buffer, Even(pitch as isize)));
@@ -70,7 +70,8 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         let (cell, isa) = (self.shape.dst_cell, self.machine.isa);
         // SAFETY: the caller's promise.
         unsafe {
-            if let Some(strips) = tile::strips(cell, isa) {
+            let has_strips = m.rows * cell >= LINE && m.columns >= tile::STRIP;
+            if let Some(strips) = tile::strips(cell, isa).filter(|_| has_strips) {
                 return strips(m);
             }
             let transpose = tile::transpose(cell, Store::Cached, isa);

@@ -65,8 +65,9 @@ impl Run {
 }
 
 /// The runs of destination and source, grown from the loops `units` until they have `targets` cells or nothing
-/// continues them. The one that is further from its target grows first, as both may want the same loop.
-pub(super) fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Run; 2] {
+/// continues them. The one that is further from its target grows first, as both may want the same loop. Pieces of loops are
+/// whole lines, unless the tile has to fit the first-level cache.
+pub(super) fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2], fits: bool) -> [Run; 2] {
     let loops = shape.loops();
     let mut runs =
         units.map(|unit| Run { loops: [unit as u8; MAX_AXES], len: 1, whole: 1, turns: loops[unit].extent });
@@ -91,9 +92,13 @@ pub(super) fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2]) -> [Ru
     for (k, run) in runs.iter_mut().enumerate() {
         let wanted = (targets[k] / run.whole).max(1);
         let several = run.whole > 1;
-        let line = if several { 1 } else { LINE / [shape.dst_cell, shape.src_cell][k] };
+        let line = if several || fits { 1 } else { LINE / [shape.dst_cell, shape.src_cell][k] };
         // A line of a source with some cells more is slow.
-        let most = if several && k == 1 { wanted } else { MAX_RUN / run.whole };
+        let most = match k {
+            1 if several => wanted,
+            _ if fits => wanted + wanted / 4,
+            _ => MAX_RUN / run.whole,
+        };
         run.turns = evenly(run.turns, wanted, most, line);
     }
     runs
@@ -177,11 +182,6 @@ impl Crowd {
     /// Rows of the source that a tile of such cells has if it is streamed.
     const TILE: usize = 128;
 
-    /// Rows of the destination that a block of cells of `cell` bytes writes by turns; of bytes there are more.
-    fn written(cell: usize) -> usize {
-        if cell == 1 { 2 * Crowd::BLOCK } else { Crowd::BLOCK }
-    }
-
     /// Rows that hinder nobody.
     const NONE: Self = Crowd { sets: Self::BLOCK, lines: Self::BLOCK };
 
@@ -258,21 +258,26 @@ impl Tiling {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let is_near = is_near(shape);
-        let crowd = |rows, stride| if is_near { Crowd::NONE } else { Crowd::new(rows, stride) };
-        if (shape.is_move() || kernels.converts)
-            && crowd(Crowd::written(shape.dst_cell), along_src.dst).is_tight()
-        {
+        let is_tight = |rows, stride| !is_near && Crowd::of_pieces(rows, stride, 1).is_tight();
+        if (shape.is_move() || kernels.converts) && is_tight(Crowd::BLOCK, along_src.dst) {
             return Tiling::crowded(shape, units);
         }
-        let [src, dst] = [along_dst.src, along_src.dst].map(|stride| crowd(Crowd::BLOCK, stride));
+        let [src, dst] = [along_dst.src, along_src.dst]
+            .map(|s| if is_near { Crowd::NONE } else { Crowd::new(Crowd::BLOCK, s) });
         if shape.is_move() && shape.src_cell <= 2 && src.overflows() && !kernels.by_lines {
             // The many rows of a block are visited several times.
             return tiling([256, 256], Path::Crowded { copies: true }, Order::AlongDst);
         }
-        let order = match narrower(shape) {
-            cell @ 1..=2 if crowd(Crowd::written(cell), along_dst.src).is_tight() => Order::LinesOfSrc,
-            cell if cell > 1 && src.is_denser(dst) => Order::AlongSrc,
-            _ => Order::AlongDst,
+        let cell = narrower(shape);
+        // Of bytes a block has more rows.
+        let [src_is_tight, dst_is_tight] =
+            [along_dst.src, along_src.dst].map(|stride| is_tight(Crowd::BLOCK * 2 / cell, stride));
+        let order = if cell <= 2 && src_is_tight && !dst_is_tight {
+            Order::LinesOfSrc
+        } else if cell > 1 && src.is_denser(dst) {
+            Order::AlongSrc
+        } else {
+            Order::AlongDst
         };
         let direct = tiling([1024, 1024], Path::Direct(Store::Cached), order);
         if direct.is_fast(shape, kernels) {
@@ -282,22 +287,24 @@ impl Tiling {
     }
 
     /// A tile that stays in the first-level cache: if its lines do not where they are, or if they are to be converted, it is
-    /// copied. A line of each row is too short for that: those that come with it would be lost.
+    /// copied. A line of each row is too short for that if rows crowd, for those that come with it would be lost; and so is a
+    /// line with some cells more.
     fn crowded(shape: &Shape, units: [usize; 2]) -> Self {
         let tiling = |columns: usize, copies| {
             let rows = FIRST_LEVEL_BYTES / (columns * shape.dst_cell);
             let bytes = [rows, columns].map(|cells| cells * shape.src_cell);
             Tiling::of(shape, units, bytes, Path::Crowded { copies }, Order::AlongDst)
         };
+        let stride = shape.loops()[units[0]].src;
+        let row = |t: &Tiling| t.src.cells() * shape.src_cell;
+        let stays = |t: &Tiling| !Crowd::of_pieces(t.dst.cells(), stride, row(t)).overflows();
         let narrow = tiling(CROWDED_COLUMNS, !shape.is_move());
-        let stays = |t: &Tiling| {
-            let stride = shape.loops()[units[0]].src;
-            !Crowd::of_pieces(t.dst.cells(), stride, t.src.cells() * shape.src_cell).overflows()
-        };
         if !shape.is_move() || stays(&narrow) {
             return narrow;
         }
-        let wide = tiling(CROWDED_COLUMNS.max(2 * LINE / shape.src_cell), true);
+        let is_line = row(&narrow) <= LINE && !Crowd::of_pieces(Crowd::BLOCK, stride, 1).is_tight();
+        let least = if is_line { 0 } else { 2 * LINE / shape.src_cell };
+        let wide = tiling(CROWDED_COLUMNS.max(least), true);
         Tiling { path: Path::Crowded { copies: !stays(&wide) }, ..wide }
     }
 
@@ -327,11 +334,12 @@ impl Tiling {
     /// Tiles of so many bytes of source cells along destination and source.
     fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: Path, order: Order) -> Self {
         let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
-        let [mut dst, mut src] = runs(shape, units, cells);
+        let fits = matches!(path, Path::Crowded { .. });
+        let [mut dst, mut src] = runs(shape, units, cells, fits);
         // If the source's run did not reach what was wanted, it has an end as well.
         if dst.cells() < cells[0] && src.cells() >= cells[1] / 2 {
             let longer = (cells[0] * cells[1] / dst.cells()).min(MAX_RUN);
-            [dst, src] = runs(shape, units, [cells[0], longer]);
+            [dst, src] = runs(shape, units, [cells[0], longer], fits);
         }
         Tiling { dst, src, path, order }
     }

@@ -3,7 +3,6 @@
 
 use std::arch::x86_64::*;
 
-use super::joined::SEVERAL;
 use super::{Ahead, Matrix, Order, Rows, avx512, joined, lines};
 use crate::backend::cpu::stage::Stage;
 
@@ -26,12 +25,15 @@ mod groups {
 
                 pub type Room = Stage<0>;
 
+                /// Lines of columns that are joined together.
+                pub const L: usize = 1;
+
                 /// There is nothing to join.
                 ///
                 /// # Safety
                 /// Nothing is asked.
                 #[inline]
-                pub unsafe fn join<const L: usize, D: Rows, S: Rows>(_: &mut Room, _: &Matrix<D, S>, _: usize, _: usize) {}
+                pub unsafe fn join<const N: usize, D: Rows, S: Rows>(_: &mut Room, _: &Matrix<D, S>, _: usize, _: usize) {}
 
                 /// The groups of the rows from `i` on and of the columns from `j` on.
                 ///
@@ -76,7 +78,7 @@ mod groups {
 macro_rules! half_lines {
     ($W:ident, $($groups:ident)::*) => {
         pub(super) mod $W {
-            use super::$($groups)::*::{Room, groups, join};
+            use super::$($groups)::*::{L, Room, groups, join};
             use super::*;
 
             const CELL: usize = size_of::<$W>();
@@ -142,42 +144,45 @@ macro_rules! half_lines {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn in_pairs<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
-                let width = if m.order == Order::LinesOfSrc { SEVERAL * LINE } else { LINE };
+                let width = if L > 1 && m.order == Order::LinesOfSrc { L * LINE } else { LINE };
                 for_each_block!(m, width, |top, _bottom, left, right, ahead| {
                     let mut room = Room::new();
-                    let mut j = left;
-                    while j < right {
-                        let blocks = if right - j == SEVERAL * LINE { SEVERAL } else { 1 };
+                    let together = L > 1 && right - left == L * LINE;
+                    if together {
+                        // SAFETY: the rows, and lines of columns below `right`.
+                        unsafe { join::<L, D, S>(&mut room, &m, 0, left) };
+                    }
+                    let mut block = 0;
+                    loop {
                         // The last block overlaps the one before it.
-                        j = j.min(right - LINE);
-                        // SAFETY: the rows, and columns below `right`.
-                        unsafe {
-                            match blocks {
-                                SEVERAL => join::<SEVERAL, D, S>(&mut room, &m, 0, j),
-                                _ => join::<1, D, S>(&mut room, &m, 0, j),
+                        let j = (left + block * LINE).min(right - LINE);
+                        let dst = m.dst.wrapping_add(j * 32);
+                        // SAFETY: as above.
+                        let [a, b] = unsafe {
+                            if !together {
+                                join::<1, D, S>(&mut room, &m, 0, j);
                             }
-                        }
-                        for block in 0..blocks {
-                            let dst = m.dst.wrapping_add(j * 32);
-                            // SAFETY: as above.
-                            let [a, b] = unsafe { groups(&mut room, block, &m, 0, j) };
-                            let starts_line = dst.addr().is_multiple_of(64);
-                            for k in (0..K).step_by(2) {
-                                ahead.fetch(2 * ROWS / K);
-                                let pairs = lines::exchange([a[k], b[k], a[k + 1], b[k + 1]]);
-                                for (l, pair) in pairs.into_iter().enumerate() {
-                                    // SAFETY: two columns of the block, one after the other.
-                                    unsafe {
-                                        let to = dst.add((l * K + k) * 32).cast();
-                                        if STREAM && starts_line {
-                                            _mm512_stream_si512(to, pair);
-                                        } else {
-                                            _mm512_storeu_si512(to.cast(), pair);
-                                        }
+                            groups(&mut room, if together { block } else { 0 }, &m, 0, j)
+                        };
+                        let starts_line = dst.addr().is_multiple_of(64);
+                        for k in (0..K).step_by(2) {
+                            ahead.fetch(2 * ROWS / K);
+                            let pairs = lines::exchange([a[k], b[k], a[k + 1], b[k + 1]]);
+                            for (l, pair) in pairs.into_iter().enumerate() {
+                                // SAFETY: two columns of the block, one after the other.
+                                unsafe {
+                                    let to = dst.add((l * K + k) * 32).cast();
+                                    if STREAM && starts_line {
+                                        _mm512_stream_si512(to, pair);
+                                    } else {
+                                        _mm512_storeu_si512(to.cast(), pair);
                                     }
                                 }
                             }
-                            j += LINE;
+                        }
+                        block += 1;
+                        if L == 1 || j + LINE == right {
+                            break;
                         }
                     }
                 });

@@ -148,30 +148,33 @@ pub(super) mod half {
     use super::*;
 
     /// Room for the joined rows of several lines.
-    pub type Room = Stage<{ 64 * 32 * SEVERAL }>;
+    pub type Room = Stage<{ 64 * 32 * L }>;
+
+    /// Lines of columns that are joined together.
+    pub const L: usize = SEVERAL;
 
     /// The rows of a line, joined by fours: register `g` of part `q` has columns of the `g`th four.
     type Joined = [[__m512i; GROUPS / 2]; 4];
 
-    /// Joins half a line of rows from `i` on, of `L` lines of columns from `j` on.
+    /// Joins half a line of rows from `i` on, of `N` lines of columns from `j` on.
     ///
     /// # Safety
     /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for these rows and columns.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
-    pub unsafe fn join<const L: usize, D: Rows, S: Rows>(
+    pub unsafe fn join<const N: usize, D: Rows, S: Rows>(
         room: &mut Room,
         m: &Matrix<D, S>,
         i: usize,
         j: usize,
     ) {
-        const { assert!(L <= SEVERAL) };
+        const { assert!(N <= L) };
         let room = room.ptr().cast::<Joined>();
         for g in 0..GROUPS / 2 {
             // SAFETY: lines of four rows; each part of the room has a register for each four.
             unsafe {
                 let from: [_; 4] = m.src_rows.cells(m.src.add(j), i + 4 * g, 1);
-                for b in 0..L {
+                for b in 0..N {
                     let rows = from.map(|from| _mm512_loadu_si512(from.add(64 * b).cast()));
                     for (q, joined) in join_bytes(rows).into_iter().enumerate() {
                         (&raw mut (*room.add(b))[q][g]).write(joined);

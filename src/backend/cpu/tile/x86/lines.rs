@@ -4,6 +4,7 @@
 
 use std::arch::x86_64::*;
 
+use super::joined::SEVERAL;
 use super::through::{Direct, Place, Through};
 use super::{Ahead, Matrix, Order, Rows, joined};
 
@@ -23,9 +24,9 @@ pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Defines one transpose of whole lines, block by block by `$block`, or several blocks of the same rows by `$several`.
+/// Defines one transpose of whole lines, block by block by `$block`, or `$L` blocks of the same rows by `$several`.
 macro_rules! lines {
-    ($W:ident, $block:expr $(, $several:expr)?) => {
+    ($W:ident, $block:expr, $L:expr, $several:expr) => {
         /// # Safety
         /// As for [`Transpose`](super::Transpose).
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -37,8 +38,9 @@ macro_rules! lines {
                 // SAFETY: handed on.
                 return unsafe { F::narrow(m) };
             }
-            // Few rows or columns too many are better done apart than by last blocks that overlap the ones before them.
-            let whole = |n: usize| if n % LINE * 4 <= LINE { n - n % LINE } else { n };
+            // Half a line of rows or columns too many, or less, is better done apart than by last blocks that overlap the ones
+            // before them.
+            let whole = |n: usize| if n % LINE * 2 <= LINE { n - n % LINE } else { n };
             let (rows, columns) = (whole(m.rows), whole(m.columns));
             let part = |rows, columns| {
                 // SAFETY: only called with rows and columns of the matrix.
@@ -54,19 +56,21 @@ macro_rules! lines {
             }
             let m = Matrix { next: m.next, ..part(0..rows, 0..columns) };
             let mut through = F::NEW;
-            let width = if m.order == Order::LinesOfSrc { joined::SEVERAL * LINE } else { LINE };
+            let width = if $L > 1 && m.order == Order::LinesOfSrc { $L * LINE } else { LINE };
             for_each_block!(m, width, |top, bottom, left, right, ahead| {
                 // SAFETY: rows and columns of the matrix; the last blocks overlap the ones before them.
                 unsafe {
-                    let mut j = left;
-                    $(if right - left == joined::SEVERAL * LINE {
+                    if $L > 1 && right - left == $L * LINE {
                         $several(&mut through, &m, bottom - LINE, left, &mut ahead);
-                        j = right;
-                    })?
-                    while j < right {
-                        j = j.min(right - LINE);
-                        $block(&mut through, &m, bottom - LINE, j, &mut ahead);
-                        j += LINE;
+                    } else {
+                        let mut j = left;
+                        loop {
+                            $block(&mut through, &m, bottom - LINE, j.min(right - LINE), &mut ahead);
+                            j += LINE;
+                            if $L == 1 || j >= right {
+                                break;
+                            }
+                        }
                     }
                 }
             });
@@ -129,7 +133,7 @@ pub(super) mod block {
     block!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
-lines!(u8, joined::u8::blocks::<1, _, _, _>, joined::u8::blocks::<{ joined::SEVERAL }, _, _, _>);
-lines!(u16, joined::u16::blocks::<1, _, _, _>, joined::u16::blocks::<{ joined::SEVERAL }, _, _, _>);
-lines!(u32, block::u32);
-lines!(u64, block::u64);
+lines!(u8, joined::u8::blocks::<1, _, _, _>, SEVERAL, joined::u8::blocks::<SEVERAL, _, _, _>);
+lines!(u16, joined::u16::blocks::<1, _, _, _>, SEVERAL, joined::u16::blocks::<SEVERAL, _, _, _>);
+lines!(u32, block::u32, 1, block::u32);
+lines!(u64, block::u64, 1, block::u64);

@@ -5,7 +5,7 @@ use super::super::STRIP;
 use super::{Isa, Matrix, Rows, Transpose, avx512};
 use std::arch::x86_64::*;
 
-/// The transpose of cells of `cell` bytes.
+/// The transpose of cells of `cell` bytes: a line of rows and a strip of columns at least.
 pub(in super::super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
     Some(match cell {
         _ if !isa.has_avx512() => return None,
@@ -78,15 +78,11 @@ mod lanes {
 macro_rules! strips {
     ($W:ident, $K:literal) => {
         /// # Safety
-        /// As for [`Transpose`].
+        /// As for [`Transpose`], for a line of rows and a strip of columns at least.
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         unsafe fn $W<D: Rows, S: Rows>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
             const LINE: usize = 64 / CELL;
-            if m.rows < LINE || m.columns < STRIP {
-                // SAFETY: handed on.
-                return unsafe { avx512::$W::<D, S, false>(m) };
-            }
             let mut j = 0;
             loop {
                 // SAFETY: STRIP columns from j on, and a line of rows from i on.
