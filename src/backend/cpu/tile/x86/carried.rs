@@ -126,9 +126,9 @@ impl<F: Narrow> Through for Carried<F> {
     }
 }
 
-/// Defines the transpose of cells of one width, block by block by `$block`.
+/// Defines the transpose of cells of one width, block by block by the function `$block`.
 macro_rules! carried {
-    ($W:ident, $block:expr) => {
+    ($W:ident, $block:path) => {
         /// # Safety
         /// As for [`Carry`].
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -184,7 +184,7 @@ macro_rules! carried {
     };
 }
 
-carried!(u8, joined::u8::blocks::<1, _, _, _>);
-carried!(u16, joined::u16::blocks::<1, _, _, _>);
+carried!(u8, joined::u8::one);
+carried!(u16, joined::u16::one);
 carried!(u32, lines::block::u32);
 carried!(u64, lines::block::u64);

@@ -51,10 +51,7 @@ fn transpose([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Joined rows of a block of cells of `16 / K` bytes: register `g` of part `q` has columns of the rows that were joined `g`th.
-type Joined<const PARTS: usize> = [[__m512i; GROUPS]; PARTS];
-
-/// Defines the transpose of `L` blocks side by side, whose rows are joined by `$join`.
+/// Defines the transposes of one block and of several side by side, whose rows are joined by `$join`.
 macro_rules! block {
     ($W:ident, $join:ident) => {
         pub(super) mod $W {
@@ -65,61 +62,59 @@ macro_rules! block {
             const LINE: usize = 4 * K;
             const JOINED: usize = K / 4;
 
+            /// Joined rows of a block: register `g` of part `q` has columns of those that were joined `g`th.
+            type Joined = [[__m512i; GROUPS]; JOINED];
+
+            /// Joins a line of rows from `i` on, of `n` lines of columns from `j` on.
+            ///
             /// # Safety
-            /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for a line of rows from `i` on and `L` lines of columns
-            /// from `j` on.
+            /// The matrix has these cells, and there is room for them.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            pub unsafe fn blocks<const L: usize, F: Through, D: Rows, S: Rows>(
-                through: &mut F,
+            unsafe fn join<F: Through, D: Rows, S: Rows>(
+                through: &F,
                 m: &Matrix<D, S>,
                 i: usize,
                 j: usize,
-                ahead: &mut Ahead<S>,
+                n: usize,
+                room: *mut Joined,
             ) {
-                let mut stage = Stage::<{ 64 * 64 * SEVERAL }>::new();
-                let stage = stage.ptr().cast::<Joined<JOINED>>();
-                const { assert!(L <= SEVERAL) };
                 for g in 0..GROUPS {
-                    // SAFETY: lines of the blocks; each part of the stage has a register for each group.
+                    // SAFETY: lines of the blocks; each part of the room has a register for each group.
                     unsafe {
                         let mut rows = [_mm512_setzero_si512(); JOINED];
                         let from: [_; JOINED] = m.src_rows.cells(m.src.add(j * F::SRC), i + JOINED * g, 1);
-                        for b in 0..L {
+                        for b in 0..n {
                             for k in 0..JOINED {
                                 rows[k] = through.get(from[k].add(b * LINE * F::SRC), m.scaling);
                             }
                             for (q, joined) in $join(rows).into_iter().enumerate() {
-                                (&raw mut (*stage.add(b))[q][g]).write(joined);
+                                (&raw mut (*room.add(b))[q][g]).write(joined);
                             }
                         }
                     }
                 }
-                for b in 0..L {
-                    // SAFETY: handed on; these are written.
-                    unsafe { write(through, m, i, j + b * LINE, &*stage.add(b), ahead) };
-                }
             }
 
-            /// Writes one of the blocks. On its own, or the places of all its columns would be kept from block to block, in memory.
+            /// Writes a block. `APART` tells two functions apart, so that each has one caller and is inlined there.
             ///
             /// # Safety
-            /// As for [`blocks`].
+            /// As for [`one`], and the block is joined.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            unsafe fn write<F: Through, D: Rows, S: Rows>(
+            unsafe fn write<const APART: bool, F: Through, D: Rows, S: Rows>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 i: usize,
                 j: usize,
-                joined: &Joined<JOINED>,
+                joined: *const Joined,
                 ahead: &mut Ahead<S>,
             ) {
-                // What is written may lie anywhere but in a copy.
-                let m = *m;
-                for (q, joined) in joined.iter().enumerate() {
-                    let (groups, _) = joined.as_chunks::<4>();
-                    let group = |h: usize| transpose(groups[h]);
+                for q in 0..JOINED {
+                    let group = |h| {
+                        // SAFETY: the caller's promise.
+                        transpose(unsafe { (&raw const (*joined)[q]).cast::<[__m512i; 4]>().add(h).read() })
+                    };
                     let [a, b, c, d] = [group(0), group(1), group(2), group(3)];
                     for k in 0..4 {
                         ahead.fetch(4);
@@ -135,6 +130,68 @@ macro_rules! block {
                         }
                     }
                 }
+            }
+
+            /// # Safety
+            /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for a line of rows from `i` on and of columns from `j` on.
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            pub unsafe fn one<F: Through, D: Rows, S: Rows>(
+                through: &mut F,
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+                ahead: &mut Ahead<S>,
+            ) {
+                let mut room = Stage::<{ 64 * LINE }>::new();
+                let room = room.ptr().cast();
+                // SAFETY: handed on.
+                unsafe {
+                    join::<F, D, S>(through, m, i, j, 1, room);
+                    write::<false, F, D, S>(through, m, i, j, room, ahead);
+                }
+            }
+
+            /// # Safety
+            /// As for [`one`], for `n` lines of columns, [`SEVERAL`] at most.
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            pub unsafe fn several<F: Through, D: Rows, S: Rows>(
+                through: &mut F,
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+                n: usize,
+                ahead: &mut Ahead<S>,
+            ) {
+                let mut room = Stage::<{ 64 * LINE * SEVERAL }>::new();
+                let room = room.ptr().cast::<Joined>();
+                // SAFETY: handed on.
+                unsafe {
+                    join::<F, D, S>(through, m, i, j, n, room);
+                    for b in 0..n {
+                        write_apart(through, m, i, j + b * LINE, room.add(b), ahead);
+                    }
+                }
+            }
+
+            /// Writes one of several blocks. Inlined, the places of all columns would be kept from block to block, in memory.
+            ///
+            /// # Safety
+            /// As for [`write`].
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline(never)]
+            unsafe fn write_apart<F: Through, D: Rows, S: Rows>(
+                through: &mut F,
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+                joined: *const Joined,
+                ahead: &mut Ahead<S>,
+            ) {
+                // What is written may lie anywhere but in a copy.
+                let m = *m;
+                // SAFETY: handed on.
+                unsafe { write::<true, F, D, S>(through, &m, i, j, joined, ahead) }
             }
         }
     };

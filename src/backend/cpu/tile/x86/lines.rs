@@ -4,7 +4,6 @@
 
 use std::arch::x86_64::*;
 
-use super::joined::SEVERAL;
 use super::through::{Direct, Place, Through};
 use super::{Ahead, Matrix, Order, Rows, joined};
 
@@ -24,9 +23,9 @@ pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Defines one transpose of whole lines, block by block by `$block`, or `$L` blocks of the same rows by `$several`.
+/// Defines one transpose of whole lines, block by block by `$block`, or several blocks of the same rows by `$several`.
 macro_rules! lines {
-    ($W:ident, $block:expr, $L:expr, $several:expr) => {
+    ($W:ident, $block:path $(, $several:path)?) => {
         /// # Safety
         /// As for [`Transpose`](super::Transpose).
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -56,23 +55,22 @@ macro_rules! lines {
             }
             let m = Matrix { next: m.next, ..part(0..rows, 0..columns) };
             let mut through = F::NEW;
-            let width = if $L > 1 && m.order == Order::LinesOfSrc { $L * LINE } else { LINE };
-            for_each_block!(m, width, |top, bottom, left, right, ahead| {
-                // SAFETY: rows and columns of the matrix; the last blocks overlap the ones before them.
-                unsafe {
-                    if $L > 1 && right - left == $L * LINE {
-                        $several(&mut through, &m, bottom - LINE, left, &mut ahead);
-                    } else {
-                        let mut j = left;
-                        loop {
-                            $block(&mut through, &m, bottom - LINE, j.min(right - LINE), &mut ahead);
-                            j += LINE;
-                            if $L == 1 || j >= right {
-                                break;
-                            }
+            $(if m.order == Order::LinesOfSrc {
+                for_each_block!(m, joined::SEVERAL * LINE, |top, bottom, left, right, ahead| {
+                    let n = (right - left) / LINE;
+                    // SAFETY: rows and columns of the matrix; the last blocks overlap the ones before them.
+                    unsafe {
+                        $several(&mut through, &m, bottom - LINE, left, n, &mut ahead);
+                        if left + n * LINE < right {
+                            $several(&mut through, &m, bottom - LINE, right - LINE, 1, &mut ahead);
                         }
                     }
-                }
+                });
+                return;
+            })?
+            for_each_block!(m, LINE, |top, bottom, left, right, ahead| {
+                // SAFETY: the last blocks overlap the ones before them.
+                unsafe { $block(&mut through, &m, bottom - LINE, right - LINE, &mut ahead) }
             });
         }
     };
@@ -133,7 +131,7 @@ pub(super) mod block {
     block!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
-lines!(u8, joined::u8::blocks::<1, _, _, _>, SEVERAL, joined::u8::blocks::<SEVERAL, _, _, _>);
-lines!(u16, joined::u16::blocks::<1, _, _, _>, SEVERAL, joined::u16::blocks::<SEVERAL, _, _, _>);
-lines!(u32, block::u32, 1, block::u32);
-lines!(u64, block::u64, 1, block::u64);
+lines!(u8, joined::u8::one, joined::u8::several);
+lines!(u16, joined::u16::one, joined::u16::several);
+lines!(u32, block::u32);
+lines!(u64, block::u64);
