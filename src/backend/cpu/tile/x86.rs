@@ -183,6 +183,7 @@ mod few;
 mod halves;
 mod joined;
 mod lines;
+mod partial;
 mod strips;
 mod through;
 
@@ -212,7 +213,7 @@ mod sse2 {
         _mm_stream_si128,
         _mm_unpacklo_epi8,
         _mm_unpackhi_epi8,
-        one_by_one::<u8, D, S>
+        partial::u8::<D, S>
     );
     network!(
         u16,
@@ -224,7 +225,7 @@ mod sse2 {
         _mm_stream_si128,
         _mm_unpacklo_epi16,
         _mm_unpackhi_epi16,
-        one_by_one::<u16, D, S>
+        partial::u16::<D, S>
     );
     network!(
         u32,
