@@ -53,6 +53,12 @@ impl Isa {
     pub(super) fn has_avx512(self) -> bool {
         self.0 >= Level::Avx512
     }
+
+    /// AVX-512 BF16 may be used as well, which not every processor of that level has.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn has_avx512_bf16(self) -> bool {
+        self.has_avx512() && is_x86_feature_detected!("avx512bf16")
+    }
 }
 
 const LEVELS: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];

@@ -38,7 +38,7 @@ fn pick<S: Element, D: Element>(scaling: Scaling, isa: Isa) -> Row {
 fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx512() {
-        return wide_row::<MODE>(S::SCALAR, D::SCALAR).unwrap_or(avx512::<S, D, MODE>);
+        return wide_row::<MODE>(S::SCALAR, D::SCALAR, isa).unwrap_or(avx512::<S, D, MODE>);
     } else if isa.has_avx2() {
         return avx2::<S, D, MODE>;
     }
@@ -48,7 +48,7 @@ fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
 
 /// The row function of types that have instructions of their own.
 #[cfg(target_arch = "x86_64")]
-fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar) -> Option<Row> {
+fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row> {
     fn of<S: Wide, D: Wide, const MODE: u8>() -> Row {
         match MODE {
             CONVERT => wide::row::<S, D, false, false>,
@@ -69,13 +69,11 @@ fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar) -> Option<Row> {
         };
     }
     Some(match src {
-        Scalar::F32 if dst == Scalar::Bf16 && MODE != BLEND && is_x86_feature_detected!("avx512bf16") => {
-            if MODE == SCALE {
-                wide::narrow_to_bf16::<true>
-            } else {
-                wide::narrow_to_bf16::<false>
-            }
-        }
+        Scalar::F32 if dst == Scalar::Bf16 && isa.has_avx512_bf16() => match MODE {
+            CONVERT => wide::narrow_to_bf16::<false>,
+            SCALE => wide::narrow_to_bf16::<true>,
+            _ => from!(f32),
+        },
         Scalar::F32 => from!(f32),
         Scalar::F16 => from!(half::f16),
         Scalar::Bf16 => from!(half::bf16),

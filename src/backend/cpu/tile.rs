@@ -227,8 +227,8 @@ pub(super) fn by_lines(isa: Isa) -> bool {
 /// Rows of the destination that [`strips`] writes by turns: caches hold as many lines that start in the same set.
 pub(super) const STRIP: usize = 8;
 
-/// The same, if there is one that writes [`STRIP`] rows of the destination to their end before others. It takes matrices with a
-/// line of rows and [`STRIP`] columns at least.
+/// A transpose of cells of `cell` bytes that writes [`STRIP`] rows of the destination to their end before others, if there is
+/// one. It takes matrices with a line of rows and [`STRIP`] columns at least.
 pub(super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
     #[cfg(target_arch = "x86_64")]
     return x86::strips(cell, isa);

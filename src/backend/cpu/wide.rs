@@ -192,6 +192,10 @@ pub(super) unsafe fn narrow_to_bf16<const SCALES: bool>(
     n: usize,
     scaling: Scaling,
 ) {
+    // Classes of `vfpclassps`.
+    const QUIET_NAN: i32 = 0x01;
+    const DENORMAL: i32 = 0x20;
+    const SIGNALING_NAN: i32 = 0x80;
     const UNLIKE: i32 = QUIET_NAN | SIGNALING_NAN | DENORMAL;
     let (from, to) = (src.cast::<f32>(), dst.cast::<bf16>());
     let alpha = _mm512_set1_ps(scaling.alpha as f32);
@@ -214,11 +218,6 @@ pub(super) unsafe fn narrow_to_bf16<const SCALES: bool>(
         row::<f32, bf16, SCALES, false>(to.add(whole).cast(), from.add(whole).cast(), n - whole, scaling);
     }
 }
-
-/// The classes of `vfpclassps`.
-const QUIET_NAN: i32 = 0x01;
-const DENORMAL: i32 = 0x20;
-const SIGNALING_NAN: i32 = 0x80;
 
 /// Bytes between the cells that are written where they were read and those that memory is asked for meanwhile: who reads
 /// and writes the same lines waits for them more often than processors foresee.

@@ -332,8 +332,7 @@ impl<R: Rows + Sync> Buffered<'_, R> {
                 let ahead = self.ahead(cells, done, columns.len());
                 // SAFETY: every cell of the tile belongs to the nest, and those of the strip fit the buffer.
                 unsafe {
-                    let order = Order::AlongDst;
-                    self.transpose(cells, (0..rows, read.clone()), (buffer, pitch), order, ahead);
+                    self.transpose(cells, (0..rows, read.clone()), (buffer, pitch), Order::AlongDst, ahead);
                     let from = |j: usize| buffer.add((j - read.start) * pitch);
                     for j in written {
                         let Stretch { dst, from: first, end } = self.stretch(cells, j);

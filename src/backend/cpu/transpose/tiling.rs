@@ -191,9 +191,8 @@ impl Crowd {
             // They share lines.
             return Crowd::NONE;
         }
-        let sets = (0..rows).fold(0u64, |sets, row| sets | 1 << (stride % PAGE * row % PAGE / LINE));
-        let lines = rows * if stride.is_multiple_of(LINE) { 1 } else { 2 };
-        Crowd { sets: sets.count_ones() as usize, lines }
+        let lines = if stride.is_multiple_of(LINE) { 1 } else { 2 };
+        Crowd { sets: Crowd::sets(rows, stride, 1), lines: rows * lines }
     }
 
     /// Pieces of rows of so many bytes.
@@ -203,10 +202,14 @@ impl Crowd {
             return Crowd::NONE;
         }
         let lines = bytes.div_ceil(LINE) + usize::from(!stride.is_multiple_of(LINE));
-        let piece = u64::MAX >> (64 - lines.min(64));
-        let set = |row| (stride % PAGE * row % PAGE / LINE) as u32;
-        let sets = (0..rows).fold(0, |sets, row| sets | piece.rotate_left(set(row)));
-        Crowd { sets: sets.count_ones() as usize, lines: rows * lines }
+        Crowd { sets: Crowd::sets(rows, stride, lines), lines: rows * lines }
+    }
+
+    /// Sets of the first `lines` lines of rows that are `stride` bytes apart.
+    fn sets(rows: usize, stride: usize, lines: usize) -> usize {
+        let first = u64::MAX >> (64 - lines.min(64));
+        let start = |row| (stride % PAGE * row % PAGE / LINE) as u32;
+        (0..rows).fold(0, |sets, row| sets | first.rotate_left(start(row))).count_ones() as usize
     }
 
     /// Whether the sets cannot hold the lines.
