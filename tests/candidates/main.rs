@@ -257,6 +257,24 @@ fn transposes_convert_every_pair_of_types_in_and_beside_whole_lines() {
 }
 
 #[test]
+fn transposes_of_few_rows_or_columns_equal_the_reference() {
+    let (mut rng, mut counts) = (Rng(9), BTreeMap::new());
+    for few in (1..=70).chain([80, 96, 97]) {
+        for (many, gap) in [(67, 0), (131, 5)] {
+            let joined = [(2, many * (few + gap), many * few), (many, few + gap, 1), (few, 1, many)];
+            let split = joined.map(|(extent, dst, src)| (extent, src, dst));
+            for axes in [joined, split] {
+                let (nest, sizes) = nest(&axes);
+                for cell in [Scalar::U8, Scalar::F16, Scalar::F32, Scalar::F64] {
+                    let transform = Transform { nest, dst: cell, src: cell, scaling: Scaling::MOVE };
+                    check(&transform, sizes, &[1], &mut rng, &mut counts);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn short_rows_of_every_length_and_pitch_equal_the_reference() {
     let mut counts = BTreeMap::new();
     let mut rng = Rng(5);

@@ -178,6 +178,7 @@ macro_rules! network {
     };
 }
 
+mod beside;
 mod carried;
 mod few;
 mod halves;
@@ -341,7 +342,7 @@ mod avx512 {
         _mm512_stream_si512,
         _mm512_unpacklo_epi8,
         _mm512_unpackhi_epi8,
-        avx2::u8::<D, S, STREAM>
+        beside::u8::transpose::<D, S, STREAM>
     );
     network!(
         u16,
@@ -353,7 +354,7 @@ mod avx512 {
         _mm512_stream_si512,
         _mm512_unpacklo_epi16,
         _mm512_unpackhi_epi16,
-        avx2::u16::<D, S, STREAM>
+        beside::u16::transpose::<D, S, STREAM>
     );
     network!(
         u32,
