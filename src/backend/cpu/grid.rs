@@ -65,6 +65,11 @@ struct Bases<const N: usize>([*mut u8; N]);
 // SAFETY: addresses without meaning of their own, as [`Operands`].
 unsafe impl<const N: usize> Sync for Bases<N> {}
 
+/// Threads that write so many bytes.
+pub(super) fn threads_for(machine: Machine, bytes: usize) -> usize {
+    if bytes < THREADING_BYTES { 1 } else { machine.threads }
+}
+
 impl<const K: usize> Grid<K> {
     /// Cuts the loops `kernel[k].0` into blocks of at most `kernel[k].1` turns; the last of them turns fastest.
     pub fn new(loops: &[Loop], start: [isize; 2], kernel: [(usize, usize); K]) -> Self {
@@ -160,7 +165,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         bases: [*mut u8; N],
         kernel: impl Fn([*mut u8; N], [*mut u8; N], [Cut; K]) + Sync,
     ) -> Result<()> {
-        let threads = if bytes < THREADING_BYTES { 1 } else { machine.threads };
+        let threads = threads_for(machine, bytes);
         let bases = Bases(bases);
         threads::in_ranges(threads, self.tiles, |tiles| self.walk(tiles, &bases, &kernel))
     }

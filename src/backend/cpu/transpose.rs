@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::Machine;
-use super::grid::{Grid, Tile};
+use super::grid::{Grid, Tile, threads_for};
 use super::shape::{Loop, Shape};
 use super::stage::Stage;
 use super::stream::{LINE, to_line};
@@ -92,7 +92,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         converts: tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some(),
         by_lines: tile::by_lines(machine.isa),
     };
-    let tiling = &Tiling::new(shape, [d, s], &operands, kernels);
+    let tiling = &Tiling::new(shape, [d, s], &operands, kernels, threads_for(machine, shape.bytes()));
     let loops = shape.loops();
     // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.
     unsafe {

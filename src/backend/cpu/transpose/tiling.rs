@@ -228,6 +228,28 @@ impl Crowd {
     }
 }
 
+/// How much the rows of a block press into cache sets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Pressure {
+    None,
+    /// The rows of four blocks, one below the other, do not stay.
+    Some,
+    /// Nor do those of one, with what comes with them.
+    High,
+}
+
+impl Pressure {
+    fn of(rows: usize, stride: isize) -> Self {
+        if Crowd::of_pieces(rows, stride, 1).is_tight() {
+            Pressure::High
+        } else if Crowd::of_pieces(4 * rows, stride, 1).overflows() {
+            Pressure::Some
+        } else {
+            Pressure::None
+        }
+    }
+}
+
 /// How the cells of a tile reach the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
@@ -245,24 +267,35 @@ impl Tiling {
     /// neighbours and pages that it visits for little; and a tile must stay inside the first-level cache or close to
     /// it. So the bytes of a tile are given, its sides by what they are good for. A destination whose run is short lies one
     /// run after another: there the source's is longer instead.
-    pub fn new(shape: &Shape, units: [usize; 2], operands: &Operands, kernels: Kernels) -> Self {
+    pub fn new(
+        shape: &Shape,
+        units: [usize; 2],
+        operands: &Operands,
+        kernels: Kernels,
+        threads: usize,
+    ) -> Self {
         if output::streams(shape) && !(shape.is_move() && has_gaps(shape, operands)) {
             Tiling::streamed(shape, units, operands, kernels)
         } else {
-            Tiling::cached(shape, units, kernels)
+            Tiling::cached(shape, units, kernels, threads)
         }
     }
 
-    /// - In the caches both operands are visited in long pieces.
+    /// - In the caches both operands are visited in long pieces, as long as there is a tile for each thread.
     /// - Where the rows of an operand crowd into few cache sets, lines that come with their neighbours are gone before these
     ///   are needed. Few rows of a destination are written by turns then, to the end of a tile that stays in the first-level
     ///   cache, for it is read several times; of a source, few rows are followed for some lines.
-    fn cached(shape: &Shape, units: [usize; 2], kernels: Kernels) -> Self {
+    fn cached(shape: &Shape, units: [usize; 2], kernels: Kernels, threads: usize) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let is_near = is_near(shape);
-        let is_tight = |rows, stride| !is_near && Crowd::of_pieces(rows, stride, 1).is_tight();
-        if (shape.is_move() || kernels.converts) && is_tight(Crowd::BLOCK, along_src.dst) {
+        let pressures = |rows| {
+            let strides = [along_dst.src, along_src.dst];
+            if is_near { [Pressure::None; 2] } else { strides.map(|stride| Pressure::of(rows, stride)) }
+        };
+        let crowds =
+            matches!(pressures(Crowd::BLOCK), [_, Pressure::High] | [Pressure::High, Pressure::Some]);
+        if crowds && (shape.is_move() || kernels.converts) {
             return Tiling::crowded(shape, units);
         }
         let [src, dst] = [along_dst.src, along_src.dst]
@@ -273,16 +306,22 @@ impl Tiling {
         }
         let cell = narrower(shape);
         // Of bytes a block has more rows.
-        let [src_is_tight, dst_is_tight] =
-            [along_dst.src, along_src.dst].map(|stride| is_tight(Crowd::BLOCK * 2 / cell, stride));
-        let order = if cell <= 2 && src_is_tight && !dst_is_tight {
+        let [of_src, of_dst] = pressures(Crowd::BLOCK * 2 / cell);
+        let order = if cell <= 2 && of_src > of_dst {
             Order::LinesOfSrc
         } else if cell > 1 && src.is_denser(dst) {
             Order::AlongSrc
         } else {
             Order::AlongDst
         };
-        let direct = tiling([1024, 1024], Path::Direct(Store::Cached), order);
+        let square = |side| tiling([side, side], Path::Direct(Store::Cached), order);
+        let is_shared = |t: &Tiling| t.dst.cells() * t.src.cells() * threads <= shape.cells();
+        let mut direct = square(1024);
+        for side in [512, 256] {
+            if !is_shared(&direct) {
+                direct = square(side);
+            }
+        }
         if direct.is_fast(shape, kernels) {
             return direct;
         }
@@ -305,7 +344,7 @@ impl Tiling {
         if !shape.is_move() || stays(&narrow) {
             return narrow;
         }
-        let is_line = row(&narrow) <= LINE && !Crowd::of_pieces(Crowd::BLOCK, stride, 1).is_tight();
+        let is_line = row(&narrow) <= LINE && Pressure::of(Crowd::BLOCK, stride) < Pressure::High;
         let least = if is_line { 0 } else { 2 * LINE / shape.src_cell };
         let wide = tiling(CROWDED_COLUMNS.max(least), true);
         Tiling { path: Path::Crowded { copies: !stays(&wide) }, ..wide }
