@@ -97,10 +97,26 @@ impl<const K: usize> Grid<K> {
         operands: Operands,
         kernel: impl Fn(Tile<K>) + Sync,
     ) -> Result<()> {
+        self.run_with(machine, bytes, operands, || (), |(), tile| kernel(tile))
+    }
+
+    /// The same, with something for the kernel to keep from tile to tile, such as a buffer: tiles that may run at the same
+    /// time never share one.
+    ///
+    /// # Errors
+    /// As for [`threads::run`].
+    pub fn run_with<S>(
+        &self,
+        machine: Machine,
+        bytes: usize,
+        operands: Operands,
+        new: impl Fn() -> S + Sync,
+        kernel: impl Fn(&mut S, Tile<K>) + Sync,
+    ) -> Result<()> {
         let bases = [operands.dst, operands.src.cast_mut()];
-        self.divide(machine, bytes, bases, |[dst, src], [_, next], cuts| {
+        self.divide(machine, bytes, bases, new, |kept, [dst, src], [_, next], cuts| {
             let (extents, before) = (cuts.map(|cut| cut.turns), cuts.map(|cut| cut.before));
-            kernel(Tile { dst, src, next, extents, before, after: cuts.map(|cut| cut.after) });
+            kernel(kept, Tile { dst, src, next, extents, before, after: cuts.map(|cut| cut.after) });
         })
     }
 }
@@ -155,26 +171,29 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         bases: [*mut u8; N],
         kernel: impl Fn([*mut u8; N], [*mut u8; N], [usize; K]) + Sync,
     ) -> Result<()> {
-        self.divide(machine, bytes, bases, |here, next, cuts| kernel(here, next, cuts.map(|cut| cut.turns)))
+        let kernel = |(): &mut (), here, next, cuts: [Cut; K]| kernel(here, next, cuts.map(|cut| cut.turns));
+        self.divide(machine, bytes, bases, || (), kernel)
     }
 
-    fn divide(
+    fn divide<S>(
         &self,
         machine: Machine,
         bytes: usize,
         bases: [*mut u8; N],
-        kernel: impl Fn([*mut u8; N], [*mut u8; N], [Cut; K]) + Sync,
+        new: impl Fn() -> S + Sync,
+        kernel: impl Fn(&mut S, [*mut u8; N], [*mut u8; N], [Cut; K]) + Sync,
     ) -> Result<()> {
         let threads = threads_for(machine, bytes);
         let bases = Bases(bases);
-        threads::in_ranges(threads, self.tiles, |tiles| self.walk(tiles, &bases, &kernel))
+        threads::in_ranges(threads, self.tiles, |tiles| self.walk(tiles, &bases, new(), &kernel))
     }
 
-    fn walk(
+    fn walk<S>(
         &self,
         tiles: Range<usize>,
         bases: &Bases<N>,
-        kernel: &impl Fn([*mut u8; N], [*mut u8; N], [Cut; K]),
+        mut kept: S,
+        kernel: &impl Fn(&mut S, [*mut u8; N], [*mut u8; N], [Cut; K]),
     ) {
         if tiles.is_empty() {
             return;
@@ -214,7 +233,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
                     index[i] = 0;
                 }
             }
-            kernel(here, places(&at), cuts);
+            kernel(&mut kept, here, places(&at), cuts);
         }
         // What kernels streamed comes before the signal that the task is done.
         stream::fence();

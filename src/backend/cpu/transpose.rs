@@ -8,7 +8,6 @@ mod tiling;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use super::Machine;
 use super::grid::{Grid, Tile, threads_for};
@@ -265,18 +264,15 @@ enum Along {
     Src,
 }
 
-/// Buffers on the heap, for callers may have little stack: one per thread, handed from tile to tile. They start on a line.
+/// A buffer on the heap, for callers may have little stack. It starts on a line.
 #[derive(Default)]
-struct Buffers(Mutex<Vec<Vec<Stage<LINE>>>>);
+struct Buffer(Vec<Stage<LINE>>);
 
-impl Buffers {
-    /// Calls `f` with room for `bytes`.
-    fn with(&self, bytes: usize, f: impl FnOnce(*mut u8)) {
-        let spare = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut buffer = spare().pop().unwrap_or_default();
+impl Buffer {
+    /// Room for `bytes`.
+    fn room(&mut self, bytes: usize) -> *mut u8 {
         // A panic becomes an error of the call; there is no other way out of a kernel.
-        buffer.try_reserve_exact(bytes.div_ceil(LINE)).expect("memory for a tile");
-        f(buffer.as_mut_ptr().cast());
-        spare().push(buffer);
+        self.0.try_reserve_exact(bytes.div_ceil(LINE)).expect("memory for a tile");
+        self.0.as_mut_ptr().cast()
     }
 }

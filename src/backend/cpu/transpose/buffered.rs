@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::tiling::{has_lines, narrower};
-use super::{Along, Buffers, Tiles, shifted};
+use super::{Along, Buffer, Tiles, shifted};
 use crate::backend::cpu::grid::Tile;
 use crate::backend::cpu::output::Output;
 use crate::backend::cpu::stream::{LINE, Stream, Streams, Stretch, to_line};
@@ -29,7 +29,6 @@ struct Buffered<'a, R> {
     output: Output,
     /// Bytes of a cell in the buffer.
     cell: usize,
-    buffers: Buffers,
 }
 
 /// What is transposed of a tile.
@@ -63,18 +62,24 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             (transpose, output, cell) = (converts, output.of_results(), shape.dst_cell);
             carry = tile::carry_converted(shape.transform, machine.isa);
         }
-        let buffered = Buffered { tiles: self, transpose, carry, output, cell, buffers: Buffers::default() };
-        self.grid(Along::Src).run(machine, shape.bytes(), self.operands, |tile| {
-            // SAFETY: handed on.
-            unsafe { buffered.tile(&tile) }
-        })
+        let buffered = Buffered { tiles: self, transpose, carry, output, cell };
+        self.grid(Along::Src).run_with(
+            machine,
+            shape.bytes(),
+            self.operands,
+            Buffer::default,
+            |buffer, tile| {
+                // SAFETY: handed on.
+                unsafe { buffered.tile(&tile, buffer) }
+            },
+        )
     }
 }
 
 impl<R: Rows + Sync> Buffered<'_, R> {
     /// # Safety
     /// The cells of the tile belong to the nest.
-    unsafe fn tile(&self, tile: &Tile<2>) {
+    unsafe fn tile(&self, tile: &Tile<2>, buffer: &mut Buffer) {
         let &Tiles { shape, tiling, .. } = self.tiles;
         let extents = [tile.extents[0] * tiling.dst.whole, tile.extents[1] * tiling.src.whole];
         let joined = extents[1] > 1 && self.follows(extents[0], 1);
@@ -87,12 +92,12 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         // SAFETY: handed on.
         unsafe {
             match (self.output.only_streams(), self.carry) {
-                _ if joined => self.together(&cells),
+                _ if joined => self.together(&cells, buffer),
                 (Some(streams), Some(carry)) if cells.rows * self.cell >= LINE => {
                     self.carried(&cells, carry, streams.copy)
                 }
-                (Some(streams), _) => self.piece_by_piece(&cells, streams),
-                (None, _) => self.row_by_row(&cells),
+                (Some(streams), _) => self.piece_by_piece(&cells, streams, buffer),
+                (None, _) => self.row_by_row(&cells, buffer),
             }
         }
     }
@@ -145,7 +150,7 @@ impl<R: Rows + Sync> Buffered<'_, R> {
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
-    unsafe fn together(&self, cells: &Cells) {
+    unsafe fn together(&self, cells: &Cells, buffer: &mut Buffer) {
         let &Buffered { tiles, output, cell, .. } = self;
         let Cells { tile, rows, columns, .. } = cells;
         let (rows, streams) = (*rows, output.only_streams());
@@ -154,44 +159,42 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         let strip =
             if streams.is_some() { (STRIP_BYTES / pitch / line).max(1) * line } else { columns.len() };
         let follows = |j: usize| j < columns.end && self.follows(rows, j);
-        self.buffers.with(LINE + columns.len().min(2 * strip) * pitch, |buffer| {
-            let buffer = buffer.wrapping_add(LINE);
-            // What is being streamed, and how many of its bytes have come.
-            let (mut stretch, mut come) = (Stretch::NONE, 0);
-            let mut first = columns.start;
-            while first < columns.end {
-                let end = if columns.end - first < 2 * strip { columns.end } else { first + strip };
-                let ahead = self.ahead(cells, first - columns.start..end - columns.start, columns.len());
-                // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line and two strips.
-                unsafe {
-                    let order = tiles.tiling.order;
-                    self.transpose(cells, (0..rows, first..end), (buffer, pitch), order, ahead);
-                    let mut piece = buffer;
-                    while first < end {
-                        let to = tile.dst.offset(tiles.dst_rows.at(first));
-                        let some = (first + 1..end).take_while(|&j| follows(j)).count() + 1;
-                        let n = some * pitch;
-                        first += some;
-                        if let Some(Streams { copy, .. }) = streams {
-                            if come == 0 {
-                                stretch = Stretch { dst: to, from: 0, end: 0 };
-                            }
-                            stretch.end += n;
-                            let is_last = !follows(first);
-                            stretch.write(copy, piece, come, n, is_last);
-                            come = if is_last { 0 } else { stretch.end };
-                            if !is_last {
-                                // The next piece is that of the next strip.
-                                buffer.sub(LINE).copy_from(piece.sub(LINE), LINE);
-                            }
-                        } else {
-                            output.write(to, piece, some * rows);
+        let buffer = buffer.room(LINE + columns.len().min(2 * strip) * pitch).wrapping_add(LINE);
+        // What is being streamed, and how many of its bytes have come.
+        let (mut stretch, mut come) = (Stretch::NONE, 0);
+        let mut first = columns.start;
+        while first < columns.end {
+            let end = if columns.end - first < 2 * strip { columns.end } else { first + strip };
+            let ahead = self.ahead(cells, first - columns.start..end - columns.start, columns.len());
+            // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line and two strips.
+            unsafe {
+                let order = tiles.tiling.order;
+                self.transpose(cells, (0..rows, first..end), (buffer, pitch), order, ahead);
+                let mut piece = buffer;
+                while first < end {
+                    let to = tile.dst.offset(tiles.dst_rows.at(first));
+                    let some = (first + 1..end).take_while(|&j| follows(j)).count() + 1;
+                    let n = some * pitch;
+                    first += some;
+                    if let Some(Streams { copy, .. }) = streams {
+                        if come == 0 {
+                            stretch = Stretch { dst: to, from: 0, end: 0 };
                         }
-                        piece = piece.wrapping_add(n);
+                        stretch.end += n;
+                        let is_last = !follows(first);
+                        stretch.write(copy, piece, come, n, is_last);
+                        come = if is_last { 0 } else { stretch.end };
+                        if !is_last {
+                            // The next piece is that of the next strip.
+                            buffer.sub(LINE).copy_from(piece.sub(LINE), LINE);
+                        }
+                    } else {
+                        output.write(to, piece, some * rows);
                     }
+                    piece = piece.wrapping_add(n);
                 }
             }
-        });
+        }
     }
 
     /// Columns that are transposed at a time, and those of them that are written: `strip` of them, from where a line of the
@@ -261,7 +264,7 @@ impl<R: Rows + Sync> Buffered<'_, R> {
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
-    unsafe fn piece_by_piece(&self, cells: &Cells, streams: Streams) {
+    unsafe fn piece_by_piece(&self, cells: &Cells, streams: Streams, buffer: &mut Buffer) {
         let &Buffered { tiles, cell, .. } = self;
         let &Cells { rows, ref columns, .. } = cells;
         let line = LINE / narrower(tiles.shape);
@@ -269,78 +272,69 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         let piece = line.max(PIECE_BYTES / cell);
         let pitch = LINE + (rows.min(2 * piece) * cell).next_multiple_of(LINE);
         let [from_line, to_line] = self.in_lines(cells);
-        self.buffers.with(pitch * strip, |buffer| {
-            let buffer = buffer.wrapping_add(LINE);
-            let mut stretches = [Stretch::NONE; LINE];
-            for (read, written) in self.strips(cells, strip) {
-                let stretches = &mut stretches[..written.len()];
-                for (stretch, j) in stretches.iter_mut().zip(written.clone()) {
-                    *stretch = self.stretch(cells, j);
-                }
-                let pieces = buffer.wrapping_add((written.start - read.start) * pitch);
-                let share = |row| (written.start - columns.start) * rows + written.len() * row;
-                let mut first = 0;
-                while first < rows {
-                    let end = if rows - first < 2 * piece { rows } else { first + piece };
-                    let ahead = self.ahead(cells, share(first)..share(end), columns.len() * rows);
-                    let (begin, n) = (first * cell, (end - first) * cell);
-                    let [is_first, is_last] = [first == 0, end == rows];
-                    // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line and two pieces of each
-                    // column.
-                    unsafe {
-                        self.transpose(
-                            cells,
-                            (first..end, read.clone()),
-                            (buffer, pitch),
-                            Order::AlongDst,
-                            ahead,
-                        );
-                        if is_first && !from_line || is_last && !to_line {
-                            for (i, stretch) in stretches.iter().enumerate() {
-                                stretch.write(
-                                    streams.copy,
-                                    pieces.wrapping_add(i * pitch),
-                                    begin,
-                                    n,
-                                    is_last,
-                                );
-                            }
-                        } else {
-                            (streams.pieces)(stretches, pieces, pitch, begin, n / LINE);
-                        }
-                    }
-                    first = end;
-                }
+        let buffer = buffer.room(pitch * strip).wrapping_add(LINE);
+        let mut stretches = [Stretch::NONE; LINE];
+        for (read, written) in self.strips(cells, strip) {
+            let stretches = &mut stretches[..written.len()];
+            for (stretch, j) in stretches.iter_mut().zip(written.clone()) {
+                *stretch = self.stretch(cells, j);
             }
-        });
+            let pieces = buffer.wrapping_add((written.start - read.start) * pitch);
+            let share = |row| (written.start - columns.start) * rows + written.len() * row;
+            let mut first = 0;
+            while first < rows {
+                let end = if rows - first < 2 * piece { rows } else { first + piece };
+                let ahead = self.ahead(cells, share(first)..share(end), columns.len() * rows);
+                let (begin, n) = (first * cell, (end - first) * cell);
+                let [is_first, is_last] = [first == 0, end == rows];
+                // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line and two pieces of each
+                // column.
+                unsafe {
+                    self.transpose(
+                        cells,
+                        (first..end, read.clone()),
+                        (buffer, pitch),
+                        Order::AlongDst,
+                        ahead,
+                    );
+                    if is_first && !from_line || is_last && !to_line {
+                        for (i, stretch) in stretches.iter().enumerate() {
+                            stretch.write(streams.copy, pieces.wrapping_add(i * pitch), begin, n, is_last);
+                        }
+                    } else {
+                        (streams.pieces)(stretches, pieces, pitch, begin, n / LINE);
+                    }
+                }
+                first = end;
+            }
+        }
     }
 
     /// Converts columns on the way from the buffer.
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
-    unsafe fn row_by_row(&self, cells: &Cells) {
+    unsafe fn row_by_row(&self, cells: &Cells, buffer: &mut Buffer) {
         let &Buffered { tiles, output, cell, .. } = self;
         let shape = tiles.shape;
         let &Cells { rows, ref columns, .. } = cells;
         let strip = (LINE / narrower(shape)).min(columns.len());
         // Columns keep a distance that is no power of two, so as not to share cache sets.
         let pitch = (rows * cell).next_multiple_of(LINE) + LINE;
-        self.buffers.with(pitch * strip, |buffer| {
-            for (read, written) in self.strips(cells, strip) {
-                let done = written.start - columns.start..written.end - columns.start;
-                let ahead = self.ahead(cells, done, columns.len());
-                // SAFETY: every cell of the tile belongs to the nest, and those of the strip fit the buffer.
-                unsafe {
-                    self.transpose(cells, (0..rows, read.clone()), (buffer, pitch), Order::AlongDst, ahead);
-                    let from = |j: usize| buffer.add((j - read.start) * pitch);
-                    for j in written {
-                        let Stretch { dst, from: first, end } = self.stretch(cells, j);
-                        let [first, end] = [first, end].map(|bytes| bytes / shape.dst_cell);
-                        output.write(dst.add(first * shape.dst_cell), from(j).add(first * cell), end - first);
-                    }
+        let buffer = buffer.room(pitch * strip);
+        for (read, written) in self.strips(cells, strip) {
+            let done = written.start - columns.start..written.end - columns.start;
+            let ahead = self.ahead(cells, done, columns.len());
+            // SAFETY: every cell of the tile belongs to the nest, and those of the strip fit the buffer.
+            unsafe {
+                self.transpose(cells, (0..rows, read.clone()), (buffer, pitch), Order::AlongDst, ahead);
+                let from = |j: usize| buffer.add((j - read.start) * pitch);
+                for j in written {
+                    let Stretch { dst, from: first, end } = self.stretch(cells, j);
+                    let [first, end] = [first, end].map(|bytes| bytes / shape.dst_cell);
+                    output.write(dst.add(first * shape.dst_cell), from(j).add(first * cell), end - first);
                 }
             }
-        });
+        }
     }
 }

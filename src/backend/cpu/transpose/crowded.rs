@@ -2,7 +2,7 @@
 //! are written to the end of the tile, which is read as often as it takes to write all of them. Where it would not stay in that
 //! cache, or where cells are converted, it is copied first, whole lines at a time.
 
-use super::{Along, Buffers, Tiles};
+use super::{Along, Buffer, Tiles};
 use crate::backend::cpu::block::{self, Block};
 use crate::backend::cpu::row;
 use crate::backend::cpu::stream::LINE;
@@ -14,23 +14,28 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     /// As for [`run`](super::run); the old destination is not wanted, and cells are copied if they are not moved.
     pub(super) unsafe fn crowded(&self, copies: bool) -> Result<()> {
         let &Tiles { shape, tiling, machine, .. } = self;
-        let buffers = Buffers::default();
-        self.grid(Along::Dst).run(machine, shape.bytes(), self.operands, |tile| {
-            let (rows, columns) = (tile.extents[1] * tiling.dst.whole, tile.extents[0] * tiling.src.whole);
-            let matrix = self.matrix(&tile, rows, columns);
-            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
-            unsafe {
-                if !copies {
-                    return self.in_strips(matrix);
+        self.grid(Along::Dst).run_with(
+            machine,
+            shape.bytes(),
+            self.operands,
+            Buffer::default,
+            |buffer, tile| {
+                let (rows, columns) =
+                    (tile.extents[1] * tiling.dst.whole, tile.extents[0] * tiling.src.whole);
+                let matrix = self.matrix(&tile, rows, columns);
+                // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+                unsafe {
+                    if !copies {
+                        return self.in_strips(matrix);
+                    }
+                    // An odd number of lines, so that rows spread over the cache sets.
+                    let pitch = ((columns * shape.dst_cell).div_ceil(LINE) | 1) * LINE;
+                    let copy = buffer.room(pitch * rows);
+                    self.gather(matrix, copy, pitch);
+                    self.in_strips(matrix.from(copy, Even(pitch as isize)));
                 }
-                // An odd number of lines, so that rows spread over the cache sets.
-                let pitch = ((columns * shape.dst_cell).div_ceil(LINE) | 1) * LINE;
-                buffers.with(pitch * rows, |buffer| {
-                    self.gather(matrix, buffer, pitch);
-                    self.in_strips(matrix.from(buffer, Even(pitch as isize)));
-                });
-            }
-        })
+            },
+        )
     }
 
     /// Copies the rows of the source, `pitch` bytes apart, and converts their cells.
