@@ -1,8 +1,10 @@
-//! Few channels: joining up to 8 planes into packed pixels, and splitting them again. Any pair of types.
+//! Few channels: joining up to 8 planes into packed pixels, and splitting them again. Any pair of types. Of narrow cells some more
+//! planes are joined in two steps: neighbours into wider cells, and these into pixels.
 
 use super::output::Output;
 use super::shape::{Shape, with_cell};
 use super::stage::Stage;
+use super::stream::{LINE, fetch_run};
 use super::{Isa, Machine, grid::Grid};
 use crate::backend::Operands;
 use crate::error::Result;
@@ -17,6 +19,9 @@ const BUFFERED_PIXELS: usize = BUFFER_BYTES / (8 * 8);
 /// Pixels per tile that is interleaved to where it belongs.
 const DIRECT_PIXELS: usize = 4096;
 
+/// Bytes of the pixels that are joined or split in two steps at a time: both steps stay in the first-level cache.
+const STEP_BYTES: usize = 4 << 10;
+
 /// Bytes of a lane of a register, in which a transpose works.
 const LANE: usize = 16;
 
@@ -29,6 +34,16 @@ enum Way {
     Split,
 }
 
+/// How many neighbours are joined first, and how many of these cells make up a pixel, where that is faster than one step: there
+/// the compiler is at a loss for shuffles.
+fn steps(cell: usize, channels: usize) -> Option<(usize, usize)> {
+    match (cell, channels) {
+        (1, 6 | 10 | 14) | (2, 8 | 10 | 12) => Some((2, channels / 2)),
+        (1, 8 | 12 | 20) => Some((4, channels / 4)),
+        _ => None,
+    }
+}
+
 /// Direction, index of the channel loop, index of the pixel loop.
 fn classify(shape: &Shape) -> Option<(Way, usize, usize)> {
     let (d, s) = shape.crossed_units()?;
@@ -38,7 +53,8 @@ fn classify(shape: &Shape) -> Option<(Way, usize, usize)> {
         let bytes = extent * shape.src_cell;
         bytes.is_multiple_of(LANE) && bytes > LANE && shape.is_move()
     };
-    let few = |extent: usize| extent <= 8 && !has_lanes(extent);
+    let in_steps = |extent| shape.is_move() && steps(shape.src_cell, extent).is_some();
+    let few = |extent: usize| extent <= 8 && !has_lanes(extent) || in_steps(extent);
     if few(along_dst.extent) && along_src.dst == (along_dst.extent * shape.dst_cell) as isize {
         Some((Way::Join, d, s))
     } else if few(along_src.extent) && along_dst.src == (along_src.extent * shape.src_cell) as isize {
@@ -79,6 +95,14 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
             unsafe { kernel(tile.dst, tile.src, plane, tile.extents[1]) }
         });
     }
+    // The next tile is asked for before this one is streamed, so that memory reads and writes at once.
+    let ahead = |next: *const u8, n: usize| {
+        let (planes, bytes) = match way {
+            Way::Join => (channels, n * shape.src_cell),
+            Way::Split => (1, n * channels * shape.src_cell),
+        };
+        (0..planes).for_each(|c| fetch_run(next.wrapping_offset(c as isize * src_plane), bytes));
+    };
     grid.run(machine, shape.bytes(), operands, |tile| {
         let n = tile.extents[1];
         let buffer_plane = (n * cell) as isize;
@@ -102,10 +126,16 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
                 }
                 (Way::Join, false) => {
                     kernel(buffer, src, src_plane, n);
+                    if output.streams() {
+                        ahead(tile.next, n);
+                    }
                     output.write(dst, buffer, n * channels);
                 }
                 (Way::Split, false) => {
                     kernel(buffer, src, buffer_plane, n);
+                    if output.streams() {
+                        ahead(tile.next, n);
+                    }
                     (0..channels).for_each(|c| output.write(in_dst(c), in_buffer(c), n));
                 }
             }
@@ -122,25 +152,41 @@ type Kernel = unsafe fn(dst: *mut u8, src: *const u8, plane: isize, n: usize);
 
 fn kernel(way: Way, cell: usize, channels: usize, isa: Isa) -> Kernel {
     macro_rules! pick {
-        ($W:ident, $($c:literal)*) => {
-            match (way, channels) {
-                $((Way::Join, $c) => pick!(@isa join, $W, $c),
-                (Way::Split, $c) => pick!(@isa split, $W, $c),)*
-                _ => unreachable!("classify takes 2 to 8 channels"),
-            }
-        };
-        (@isa $name:ident, $W:ident, $c:literal) => {{
+        ($name:ident, $($generic:tt),*) => {{
             #[cfg(target_arch = "x86_64")]
             if isa.has_avx512() {
-                return avx512::$name::<$W, $c>;
+                return avx512::$name::<$($generic),*>;
             } else if isa.has_avx2() {
-                return avx2::$name::<$W, $c>;
+                return avx2::$name::<$($generic),*>;
             }
             let _ = isa;
-            $name::<$W, $c>
+            $name::<$($generic),*>
         }};
     }
-    with_cell!(cell, W => pick!(W, 2 3 4 5 6 7 8))
+    macro_rules! in_one_step {
+        ($W:ident, $($c:literal)*) => {
+            match (way, channels) {
+                $((Way::Join, $c) => pick!(join, $W, $c),
+                (Way::Split, $c) => pick!(split, $W, $c),)*
+                _ => unreachable!("classify takes 2 to 8 channels, or those with steps"),
+            }
+        };
+    }
+    macro_rules! in_two_steps {
+        ($W:ident, $X:ident, $F:literal, $C:expr, $($c:literal)*) => {
+            match (way, $C) {
+                $((Way::Join, $c) => pick!(join_twice, $W, $X, $F, $c),
+                (Way::Split, $c) => pick!(split_twice, $W, $X, $F, $c),)*
+                _ => unreachable!("steps are these"),
+            }
+        };
+    }
+    match (cell, steps(cell, channels)) {
+        (1, Some((2, wider))) => in_two_steps!(u8, u16, 2, wider, 3 5 7),
+        (1, Some((_, wider))) => in_two_steps!(u8, u32, 4, wider, 2 3 5),
+        (_, Some((_, wider))) => in_two_steps!(u16, u32, 2, wider, 4 5 6),
+        _ => with_cell!(cell, W => in_one_step!(W, 2 3 4 5 6 7 8)),
+    }
 }
 
 /// # Safety
@@ -171,37 +217,94 @@ unsafe fn split<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: is
     }
 }
 
+/// As many pixels as [`STEP_BYTES`] hold of so many bytes, in whole lines of cells of one byte.
+const fn step(pixel: usize) -> usize {
+    STEP_BYTES / pixel / LINE * LINE
+}
+
+/// Joins `F` planes of `W` into one of `X`, and `C` of these into pixels.
+///
+/// # Safety
+/// As for [`Kernel`]; an `X` has the bytes of `F` `W`s.
+#[inline(always)]
+unsafe fn join_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
+    dst: *mut u8,
+    src: *const u8,
+    plane: isize,
+    n: usize,
+) {
+    const { assert!(F * size_of::<W>() == size_of::<X>()) };
+    let step = const { step(C * size_of::<X>()) };
+    let mut stage = Stage::<STEP_BYTES>::new();
+    let stage = stage.ptr();
+    let wider = step * size_of::<X>();
+    for first in (0..n).step_by(step) {
+        let count = step.min(n - first);
+        // SAFETY: these pixels of all channels; the stage has room for as many.
+        unsafe {
+            let src = src.add(first * size_of::<W>());
+            for c in 0..C {
+                let planes = src.wrapping_offset((F * c) as isize * plane);
+                join::<W, F>(stage.add(c * wider), planes, plane, count);
+            }
+            join::<X, C>(dst.add(first * C * size_of::<X>()), stage, wider as isize, count);
+        }
+    }
+}
+
+/// Splits pixels into `C` planes of `X`, and each of them into `F` planes of `W`.
+///
+/// # Safety
+/// As for [`join_twice`].
+#[inline(always)]
+unsafe fn split_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
+    dst: *mut u8,
+    src: *const u8,
+    plane: isize,
+    n: usize,
+) {
+    const { assert!(F * size_of::<W>() == size_of::<X>()) };
+    let step = const { step(C * size_of::<X>()) };
+    let mut stage = Stage::<STEP_BYTES>::new();
+    let stage = stage.ptr();
+    let wider = step * size_of::<X>();
+    for first in (0..n).step_by(step) {
+        let count = step.min(n - first);
+        // SAFETY: as above.
+        unsafe {
+            split::<X, C>(stage, src.add(first * C * size_of::<X>()), wider as isize, count);
+            let dst = dst.add(first * size_of::<W>());
+            for c in 0..C {
+                let planes = dst.wrapping_offset((F * c) as isize * plane);
+                split::<W, F>(planes, stage.add(c * wider), plane, count);
+            }
+        }
+    }
+}
+
 /// The same loops, compiled for more instructions.
 #[cfg(target_arch = "x86_64")]
 macro_rules! compiled_for {
     ($isa:ident, $features:literal) => {
         mod $isa {
-            /// # Safety
-            /// As for [`super::Kernel`].
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn join<W: Copy, const C: usize>(
-                dst: *mut u8,
-                src: *const u8,
-                plane: isize,
-                n: usize,
-            ) {
-                // SAFETY: handed on.
-                unsafe { super::join::<W, C>(dst, src, plane, n) }
-            }
-
-            /// # Safety
-            /// As for [`super::Kernel`].
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn split<W: Copy, const C: usize>(
-                dst: *mut u8,
-                src: *const u8,
-                plane: isize,
-                n: usize,
-            ) {
-                // SAFETY: handed on.
-                unsafe { super::split::<W, C>(dst, src, plane, n) }
-            }
+            compiled_for!(@ $features, join<W; C>, split<W; C>, join_twice<W, X; F, C>, split_twice<W, X; F, C>);
         }
+    };
+    (@ $features:literal, $($name:ident<$($T:ident),*; $($N:ident),*>),*) => {
+        $(
+            /// # Safety
+            /// As for [`super::Kernel`].
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $name<$($T: Copy,)* $(const $N: usize),*>(
+                dst: *mut u8,
+                src: *const u8,
+                plane: isize,
+                n: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::$name::<$($T,)* $($N),*>(dst, src, plane, n) }
+            }
+        )*
     };
 }
 #[cfg(target_arch = "x86_64")]

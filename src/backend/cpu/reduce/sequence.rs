@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::tree::GROUP;
 use crate::backend::cpu::row::Row;
-use crate::backend::cpu::stream::{LINE, fetch};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::function::Real;
 use crate::layout::LoopNest;
@@ -260,9 +259,4 @@ impl Loader {
         }
         wide.cast_const().cast()
     }
-}
-
-/// Asks for memory that is read soon, where processors do not foresee it: rows come from several places in turns.
-pub(super) fn prefetch(from: *const u8, bytes: usize) {
-    (0..bytes).step_by(LINE).for_each(|offset| fetch(from.wrapping_add(offset)));
 }

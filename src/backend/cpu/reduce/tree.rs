@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
-use super::sequence::prefetch;
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::stream::fetch_run;
 use crate::backend::function::{Fold, Real};
 use crate::ops::Reduce;
 
@@ -236,7 +236,7 @@ unsafe fn blocks_lanes<T: Real, F: Fold>(
         // Were the length known, short loops would be laid out whole, and every instruction would read one place of many
         // blocks: the processor foresees what an instruction reads from what it read before.
         for i in (0..black_box(BLOCK)).step_by(LANES) {
-            prefetch(soon.wrapping_add(i).cast(), LANES * size_of::<T>());
+            fetch_run(soon.wrapping_add(i).cast(), LANES * size_of::<T>());
             // SAFETY: inside the block.
             let row = unsafe { block.add(i).cast::<[T; LANES]>().read_unaligned() };
             for j in 0..LANES {
@@ -288,7 +288,7 @@ unsafe fn add_rows<T: Real, F: Fold>(
     if let &[a, b, c, d] = rows {
         while done + PIECE <= width {
             for row in soon {
-                prefetch(row.wrapping_add(done).cast(), PIECE * size_of::<T>());
+                fetch_run(row.wrapping_add(done).cast(), PIECE * size_of::<T>());
             }
             // SAFETY: a piece of the lanes, and of each row.
             unsafe {
