@@ -202,7 +202,9 @@ impl Crowd {
             return Crowd::NONE;
         }
         let lines = bytes.div_ceil(LINE) + usize::from(!stride.is_multiple_of(LINE));
-        Crowd { sets: Crowd::sets(rows, stride, lines), lines: rows * lines }
+        // Neighbours may share a line.
+        let all = (rows * lines).min((rows * stride).div_ceil(LINE) + 1);
+        Crowd { sets: Crowd::sets(rows, stride, lines), lines: all }
     }
 
     /// Sets of the first `lines` lines of rows that are `stride` bytes apart.
