@@ -203,7 +203,7 @@ impl Crowd {
         }
         let lines = bytes.div_ceil(LINE) + usize::from(!stride.is_multiple_of(LINE));
         // Neighbours may share a line.
-        let all = (rows * lines).min((rows * stride).div_ceil(LINE) + 1);
+        let all = (rows * lines).min((rows * stride).div_ceil(LINE));
         Crowd { sets: Crowd::sets(rows, stride, lines), lines: all }
     }
 
