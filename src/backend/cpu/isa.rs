@@ -44,7 +44,7 @@ impl Isa {
         }
     }
 
-    /// AVX2 may be used.
+    /// AVX2 and F16C may be used.
     pub(super) fn has_avx2(self) -> bool {
         self.0 >= Level::Avx2
     }
@@ -65,7 +65,8 @@ const LEVELS: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
 
 #[cfg(target_arch = "x86_64")]
 fn detect() -> Level {
-    if !is_x86_feature_detected!("avx2") {
+    // Processors with AVX2 have F16C.
+    if !is_x86_feature_detected!("avx2") || !is_x86_feature_detected!("f16c") {
         Level::Portable
     } else if is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")

@@ -2,7 +2,7 @@
 
 use super::Isa;
 #[cfg(target_arch = "x86_64")]
-use super::wide::{self, Wide};
+use super::wide::{avx2, avx512};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::ops::{Scaling, Transform};
@@ -38,40 +38,43 @@ fn pick<S: Element, D: Element>(scaling: Scaling, isa: Isa) -> Row {
 fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx512() {
-        return wide_row::<MODE>(S::SCALAR, D::SCALAR, isa).unwrap_or(avx512::<S, D, MODE>);
+        return wide_row::<MODE>(S::SCALAR, D::SCALAR, isa).unwrap_or(for_avx512::<S, D, MODE>);
     } else if isa.has_avx2() {
-        return avx2::<S, D, MODE>;
+        return wide_row::<MODE>(S::SCALAR, D::SCALAR, isa).unwrap_or(for_avx2::<S, D, MODE>);
     }
     let _ = isa;
     portable::<S, D, MODE>
 }
 
-/// The row function of types that have instructions of their own.
+/// The row function of types that have instructions of their own. Pre: the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row> {
-    fn of<S: Wide, D: Wide, const MODE: u8>() -> Row {
-        match MODE {
-            CONVERT => wide::row::<S, D, false, false>,
-            SCALE => wide::row::<S, D, true, false>,
-            _ => wide::row::<S, D, true, true>,
+    fn of<S: avx512::Wide + avx2::Wide, D: avx512::Wide + avx2::Wide, const MODE: u8>(isa: Isa) -> Row {
+        match (MODE, isa.has_avx512()) {
+            (CONVERT, true) => avx512::row::<S, D, false, false>,
+            (SCALE, true) => avx512::row::<S, D, true, false>,
+            (_, true) => avx512::row::<S, D, true, true>,
+            (CONVERT, false) => avx2::row::<S, D, false, false>,
+            (SCALE, false) => avx2::row::<S, D, true, false>,
+            (_, false) => avx2::row::<S, D, true, true>,
         }
     }
     macro_rules! from {
         ($S:ty) => {
             match dst {
-                Scalar::F32 => of::<$S, f32, MODE>(),
-                Scalar::F16 => of::<$S, half::f16, MODE>(),
-                Scalar::Bf16 => of::<$S, half::bf16, MODE>(),
-                Scalar::I8 => of::<$S, i8, MODE>(),
-                Scalar::U8 => of::<$S, u8, MODE>(),
+                Scalar::F32 => of::<$S, f32, MODE>(isa),
+                Scalar::F16 => of::<$S, half::f16, MODE>(isa),
+                Scalar::Bf16 => of::<$S, half::bf16, MODE>(isa),
+                Scalar::I8 => of::<$S, i8, MODE>(isa),
+                Scalar::U8 => of::<$S, u8, MODE>(isa),
                 _ => return None,
             }
         };
     }
     Some(match src {
         Scalar::F32 if dst == Scalar::Bf16 && isa.has_avx512_bf16() => match MODE {
-            CONVERT => wide::narrow_to_bf16::<false>,
-            SCALE => wide::narrow_to_bf16::<true>,
+            CONVERT => avx512::narrow_to_bf16::<false>,
+            SCALE => avx512::narrow_to_bf16::<true>,
             _ => from!(f32),
         },
         Scalar::F32 => from!(f32),
@@ -101,7 +104,12 @@ unsafe fn move_cells<D: Element>(dst: *mut u8, src: *const u8, n: usize, _: Scal
 /// As for [`Row`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *const u8, n: usize, s: Scaling) {
+unsafe fn for_avx2<S: Element, D: Element, const MODE: u8>(
+    dst: *mut u8,
+    src: *const u8,
+    n: usize,
+    s: Scaling,
+) {
     // SAFETY: handed on.
     unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
 }
@@ -110,7 +118,12 @@ unsafe fn avx2<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *const
 /// As for [`Row`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn avx512<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *const u8, n: usize, s: Scaling) {
+unsafe fn for_avx512<S: Element, D: Element, const MODE: u8>(
+    dst: *mut u8,
+    src: *const u8,
+    n: usize,
+    s: Scaling,
+) {
     // SAFETY: handed on.
     unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
 }

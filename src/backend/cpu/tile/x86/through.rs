@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use super::super::Store;
 use super::{Isa, Matrix, Rows, Transpose, halves, lines};
-use crate::backend::cpu::wide::Wide;
+use crate::backend::cpu::wide::avx512::Wide;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{convert as convert_cell, scale};
 use crate::ops::{Scaling, Transform};

@@ -1,0 +1,228 @@
+//! Eight cells at a time, with AVX2 and F16C.
+
+use std::arch::x86_64::*;
+
+use super::{Cells, Register};
+use crate::ops::Scaling;
+use half::{bf16, f16};
+
+impl Register for __m256 {
+    const LANES: usize = 8;
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn splat(x: f32) -> Self {
+        _mm256_set1_ps(x)
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn mul(self, x: Self) -> Self {
+        _mm256_mul_ps(self, x)
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn add(self, x: Self) -> Self {
+        _mm256_add_ps(self, x)
+    }
+}
+
+/// Implements [`Cells`]: how eight cells become numbers, and eight numbers cells.
+macro_rules! cells {
+    ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr) => {
+        impl Cells<__m256> for $T {
+            #[target_feature(enable = "avx2,f16c")]
+            #[inline]
+            unsafe fn load($from: *const Self) -> __m256 {
+                // SAFETY: the caller's promise.
+                unsafe { $load }
+            }
+
+            #[target_feature(enable = "avx2,f16c")]
+            #[inline]
+            unsafe fn store($to: *mut Self, $x: __m256) {
+                // SAFETY: the caller's promise.
+                unsafe { $store }
+            }
+        }
+    };
+}
+
+/// All bits of those that are NaN.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn nans(x: __m256) -> __m256 {
+    _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)
+}
+
+/// `x`, or `nan` where `of` is NaN.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn unless_nan(x: __m256i, of: __m256, nan: i32) -> __m256i {
+    _mm256_blendv_epi8(x, _mm256_set1_epi32(nan), _mm256_castps_si256(nans(of)))
+}
+
+/// Eight integers saturated to 16 bits.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn shorts(x: __m256i) -> __m128i {
+    _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x))
+}
+
+cells!(f32, |from| _mm256_loadu_ps(from), |to, x| {
+    _mm256_storeu_si256(to.cast(), unless_nan(_mm256_castps_si256(x), x, 0x7fff_ffff))
+});
+
+cells!(f16, |from| _mm256_cvtph_ps(_mm_loadu_si128(from.cast())), |to, x| {
+    let bits = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+    let nans = shorts(_mm256_castps_si256(nans(x)));
+    _mm_storeu_si128(to.cast(), _mm_blendv_epi8(bits, _mm_set1_epi16(0x7fff), nans))
+});
+
+cells!(
+    bf16,
+    |from| {
+        let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+        _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
+    },
+    |to, x| {
+        let bits = _mm256_castps_si256(x);
+        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+        let rounded = unless_nan(_mm256_add_epi32(bits, up), x, 0x7fff_0000);
+        // With their sign, so that the upper halves are not saturated.
+        _mm_storeu_si128(to.cast(), shorts(_mm256_srai_epi32::<16>(rounded)))
+    }
+);
+
+/// The numbers as integers, half to even, NaN as 0; what exceeds `most`, which an i32 holds, as `most`, and what no i32
+/// holds below as the least.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn integers(x: __m256, most: f32) -> __m256i {
+    // The second operand answers where the first is NaN, which is cleared.
+    let clipped = _mm256_min_ps(x, _mm256_set1_ps(most));
+    let rounded = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(clipped);
+    _mm256_andnot_si256(_mm256_castps_si256(nans(x)), _mm256_cvttps_epi32(rounded))
+}
+
+cells!(i8, |from| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()))), |to, x| {
+    let x = shorts(integers(x, 127.0));
+    _mm_storel_epi64(to.cast(), _mm_packs_epi16(x, x))
+});
+
+cells!(u8, |from| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()))), |to, x| {
+    let x = shorts(integers(x, 255.0));
+    _mm_storel_epi64(to.cast(), _mm_packus_epi16(x, x))
+});
+
+/// Four registers, for cells so narrow that one register of numbers is a part of one of cells.
+#[derive(Clone, Copy)]
+struct Four([__m256; 4]);
+
+impl Register for Four {
+    const LANES: usize = 32;
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn splat(x: f32) -> Self {
+        Four([_mm256_set1_ps(x); 4])
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn mul(self, x: Self) -> Self {
+        let ([a, b, c, d], [w, x, y, z]) = (self.0, x.0);
+        Four([_mm256_mul_ps(a, w), _mm256_mul_ps(b, x), _mm256_mul_ps(c, y), _mm256_mul_ps(d, z)])
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn add(self, x: Self) -> Self {
+        let ([a, b, c, d], [w, x, y, z]) = (self.0, x.0);
+        Four([_mm256_add_ps(a, w), _mm256_add_ps(b, x), _mm256_add_ps(c, y), _mm256_add_ps(d, z)])
+    }
+}
+
+/// Implements [`Cells`] of four registers: how they become cells.
+macro_rules! cells_of_four {
+    ($T:ty, |$to:ident, $x:ident| $store:expr) => {
+        impl Cells<Four> for $T {
+            #[target_feature(enable = "avx2,f16c")]
+            #[inline]
+            unsafe fn load(from: *const Self) -> Four {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let [a, b, c, d] = [from, from.add(8), from.add(16), from.add(24)];
+                    Four([
+                        Cells::<__m256>::load(a),
+                        Cells::<__m256>::load(b),
+                        Cells::<__m256>::load(c),
+                        Cells::<__m256>::load(d),
+                    ])
+                }
+            }
+
+            #[target_feature(enable = "avx2,f16c")]
+            #[inline]
+            unsafe fn store($to: *mut Self, Four($x): Four) {
+                // SAFETY: the caller's promise.
+                unsafe { $store }
+            }
+        }
+    };
+}
+
+/// Stores a register after the other.
+macro_rules! each {
+    ($to:ident, $x:ident) => {{
+        let [a, b, c, d] = $x;
+        Cells::<__m256>::store($to, a);
+        Cells::<__m256>::store($to.add(8), b);
+        Cells::<__m256>::store($to.add(16), c);
+        Cells::<__m256>::store($to.add(24), d);
+    }};
+}
+
+/// Stores the integers of four registers as bytes, saturated by `$pack`.
+macro_rules! bytes {
+    ($to:ident, $x:ident, $most:literal, $pack:ident) => {{
+        let [a, b, c, d] = $x;
+        let ab = _mm256_packs_epi32(integers(a, $most), integers(b, $most));
+        let cd = _mm256_packs_epi32(integers(c, $most), integers(d, $most));
+        // Four of each register by turns.
+        let places = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        _mm256_storeu_si256($to.cast(), _mm256_permutevar8x32_epi32($pack(ab, cd), places))
+    }};
+}
+
+cells_of_four!(f32, |to, x| each!(to, x));
+cells_of_four!(f16, |to, x| each!(to, x));
+cells_of_four!(bf16, |to, x| each!(to, x));
+cells_of_four!(i8, |to, x| bytes!(to, x, 127.0, _mm256_packs_epi16));
+cells_of_four!(u8, |to, x| bytes!(to, x, 255.0, _mm256_packus_epi16));
+
+/// # Safety
+/// As for [`Row`](crate::backend::cpu::row::Row).
+#[target_feature(enable = "avx2,f16c")]
+pub(in super::super) unsafe fn row<S: Wide, D: Wide, const SCALES: bool, const BLENDS: bool>(
+    dst: *mut u8,
+    src: *const u8,
+    n: usize,
+    scaling: Scaling,
+) {
+    let fours = n - n % Four::LANES;
+    // SAFETY: handed on; all cells once.
+    unsafe {
+        super::row::<Four, S, D, SCALES, BLENDS>(dst, src, fours, scaling);
+        let (dst, src) = (dst.add(fours * size_of::<D>()), src.add(fours * size_of::<S>()));
+        super::row::<__m256, S, D, SCALES, BLENDS>(dst, src, n - fours, scaling);
+    }
+}
+
+/// An element whose cells come and go by registers, one and four.
+#[expect(private_bounds)]
+pub(in super::super) trait Wide: Cells<__m256> + Cells<Four> {}
+
+impl<T: Cells<__m256> + Cells<Four>> Wide for T {}
