@@ -3,7 +3,7 @@
 //! How a transform is cut into tiles is chosen in `tiling.rs`; here they are carried out.
 
 mod buffered;
-mod crowded;
+mod near;
 mod tiling;
 
 use std::mem::MaybeUninit;
@@ -149,7 +149,8 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                 Path::Direct(Store::Cached) => self.cached(),
                 Path::Direct(Store::Streamed) => self.streamed(),
                 Path::Buffered(store) => self.buffered(store),
-                Path::Crowded { copies } => self.crowded(copies),
+                Path::Crowded { copies } => self.near(copies),
+                Path::Converted => self.near(true),
             }
         }
     }

@@ -63,16 +63,11 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             carry = tile::carry_converted(shape.transform, machine.isa);
         }
         let buffered = Buffered { tiles: self, transpose, carry, output, cell };
-        self.grid(Along::Src).run_with(
-            machine,
-            shape.bytes(),
-            self.operands,
-            Buffer::default,
-            |buffer, tile| {
-                // SAFETY: handed on.
-                unsafe { buffered.tile(&tile, buffer) }
-            },
-        )
+        let (grid, bytes) = (self.grid(Along::Src), shape.bytes());
+        grid.run_with(machine, bytes, self.operands, Buffer::default, |buffer, tile| {
+            // SAFETY: handed on.
+            unsafe { buffered.tile(&tile, buffer) }
+        })
     }
 }
 

@@ -1,41 +1,36 @@
-//! Transposes inside the caches of destinations whose rows crowd into few sets of the first-level cache: a few rows at a time
-//! are written to the end of the tile, which is read as often as it takes to write all of them. Where it would not stay in that
-//! cache, or where cells are converted, it is copied first, whole lines at a time.
+//! Transposes inside the caches of tiles that stay in the first-level cache. Where the rows of a destination crowd into few sets
+//! of it, a few rows at a time are written to the end of the tile, which is read as often as it takes to write all of them.
+//! Where it would not stay in that cache, or where cells are converted, it is copied first, whole lines at a time.
 
+use super::tiling::Path;
 use super::{Along, Buffer, Tiles};
 use crate::backend::cpu::block::{self, Block};
 use crate::backend::cpu::row;
 use crate::backend::cpu::stream::LINE;
-use crate::backend::cpu::tile::{self, Even, Matrix, Rows, Store};
+use crate::backend::cpu::tile::{self, Even, Matrix, Order, Rows, Store};
 use crate::error::Result;
 
 impl<R: Rows + Sync> Tiles<'_, R> {
     /// # Safety
     /// As for [`run`](super::run); the old destination is not wanted, and cells are copied if they are not moved.
-    pub(super) unsafe fn crowded(&self, copies: bool) -> Result<()> {
+    pub(super) unsafe fn near(&self, copies: bool) -> Result<()> {
         let &Tiles { shape, tiling, machine, .. } = self;
-        self.grid(Along::Dst).run_with(
-            machine,
-            shape.bytes(),
-            self.operands,
-            Buffer::default,
-            |buffer, tile| {
-                let (rows, columns) =
-                    (tile.extents[1] * tiling.dst.whole, tile.extents[0] * tiling.src.whole);
-                let matrix = self.matrix(&tile, rows, columns);
-                // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
-                unsafe {
-                    if !copies {
-                        return self.in_strips(matrix);
-                    }
-                    // An odd number of lines, so that rows spread over the cache sets.
-                    let pitch = ((columns * shape.dst_cell).div_ceil(LINE) | 1) * LINE;
-                    let copy = buffer.room(pitch * rows);
-                    self.gather(matrix, copy, pitch);
-                    self.in_strips(matrix.from(copy, Even(pitch as isize)));
+        let (grid, bytes) = (self.grid(Along::Dst), shape.bytes());
+        grid.run_with(machine, bytes, self.operands, Buffer::default, |buffer, tile| {
+            let (rows, columns) = (tile.extents[1] * tiling.dst.whole, tile.extents[0] * tiling.src.whole);
+            let matrix = self.matrix(&tile, rows, columns);
+            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+            unsafe {
+                if !copies {
+                    return self.write(matrix);
                 }
-            },
-        )
+                // An odd number of lines, so that rows spread over the cache sets.
+                let pitch = ((columns * shape.dst_cell).div_ceil(LINE) | 1) * LINE;
+                let copy = buffer.room(pitch * rows);
+                self.gather(matrix, copy, pitch);
+                self.write(matrix.from(copy, Even(pitch as isize)));
+            }
+        })
     }
 
     /// Copies the rows of the source, `pitch` bytes apart, and converts their cells.
@@ -65,6 +60,21 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             let cells = bytes / shape.transform.src.size();
             for i in 0..m.rows {
                 row(buffer.add(i * pitch), m.src.offset(m.src_rows.at(i)), cells, m.scaling);
+            }
+        }
+    }
+
+    /// # Safety
+    /// The cells may be read and written.
+    unsafe fn write<S: Rows>(&self, m: Matrix<R, S>) {
+        // SAFETY: handed on.
+        unsafe {
+            match self.tiling.path {
+                Path::Converted => {
+                    let transpose = tile::transpose(self.shape.dst_cell, Store::Cached, self.machine.isa);
+                    transpose(Matrix { order: Order::AlongDst, ..m });
+                }
+                _ => self.in_strips(m),
             }
         }
     }

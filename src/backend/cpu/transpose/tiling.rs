@@ -29,6 +29,9 @@ const SHORT_ROW: usize = 512;
 /// Columns of a tile whose destination's rows crowd: they fill the lines of the source, and leave room for long rows.
 const CROWDED_COLUMNS: usize = 64;
 
+/// Columns of a tile that is copied to be converted: long enough for a call per row.
+const CONVERTED_COLUMNS: usize = 256;
+
 /// What the first-level cache of most processors holds, or a little less.
 const FIRST_LEVEL_BYTES: usize = 32 << 10;
 
@@ -262,6 +265,8 @@ pub(super) enum Path {
     /// From the registers, a few rows of the destination at a time, for they crowd; out of a copy of the tile, whose cells
     /// are those of the destination, if it `copies`.
     Crowded { copies: bool },
+    /// From the registers, out of a copy of the tile whose cells are those of the destination.
+    Converted,
 }
 
 impl Tiling {
@@ -316,6 +321,16 @@ impl Tiling {
         } else {
             Order::AlongDst
         };
+        if !shape.is_move()
+            && !kernels.converts
+            && shape.dst_cell < shape.src_cell
+            && shape.transform.scaling.beta == 0.0
+        {
+            // Narrower cells are faster to transpose.
+            let rows = FIRST_LEVEL_BYTES / (CONVERTED_COLUMNS * shape.dst_cell);
+            let bytes = [rows, CONVERTED_COLUMNS].map(|cells| cells * shape.src_cell);
+            return tiling(bytes, Path::Converted, Order::AlongDst);
+        }
         let square = |side| tiling([side, side], Path::Direct(Store::Cached), order);
         let is_shared = |t: &Tiling| t.dst.cells() * t.src.cells() * threads <= shape.cells();
         let mut direct = square(1024);
@@ -378,7 +393,7 @@ impl Tiling {
     /// Tiles of so many bytes of source cells along destination and source.
     fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: Path, order: Order) -> Self {
         let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
-        let fits = matches!(path, Path::Crowded { .. });
+        let fits = matches!(path, Path::Crowded { .. } | Path::Converted);
         let [mut dst, mut src] = runs(shape, units, cells, fits);
         // If the source's run did not reach what was wanted, it has an end as well.
         if dst.cells() < cells[0] && src.cells() >= cells[1] / 2 {
