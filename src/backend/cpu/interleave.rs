@@ -53,7 +53,7 @@ fn classify(shape: &Shape) -> Option<(Way, usize, usize)> {
         let bytes = extent * shape.src_cell;
         bytes.is_multiple_of(LANE) && bytes > LANE && shape.is_move()
     };
-    let in_steps = |extent| shape.is_move() && steps(shape.src_cell, extent).is_some();
+    let in_steps = |extent| steps(shape.src_cell, extent).is_some() && shape.is_move();
     let few = |extent: usize| extent <= 8 && !has_lanes(extent) || in_steps(extent);
     if few(along_dst.extent) && along_src.dst == (along_dst.extent * shape.dst_cell) as isize {
         Some((Way::Join, d, s))
