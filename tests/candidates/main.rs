@@ -273,6 +273,12 @@ fn transposes_of_few_rows_or_columns_equal_the_reference() {
             }
         }
     }
+    for isa in Isa::available() {
+        for name in ["*transpose", "*interleave"] {
+            let picked = counts[&(name.to_owned(), isa.name())];
+            assert!(picked > 100, "{name} {picked} times at {}", isa.name());
+        }
+    }
 }
 
 #[test]

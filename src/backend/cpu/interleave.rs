@@ -97,6 +97,9 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     }
     // The next tile is asked for before this one is streamed, so that memory reads and writes at once.
     let ahead = |next: *const u8, n: usize| {
+        if !output.streams() {
+            return;
+        }
         let (planes, bytes) = match way {
             Way::Join => (channels, n * shape.src_cell),
             Way::Split => (1, n * channels * shape.src_cell),
@@ -126,16 +129,12 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
                 }
                 (Way::Join, false) => {
                     kernel(buffer, src, src_plane, n);
-                    if output.streams() {
-                        ahead(tile.next, n);
-                    }
+                    ahead(tile.next, n);
                     output.write(dst, buffer, n * channels);
                 }
                 (Way::Split, false) => {
                     kernel(buffer, src, buffer_plane, n);
-                    if output.streams() {
-                        ahead(tile.next, n);
-                    }
+                    ahead(tile.next, n);
                     (0..channels).for_each(|c| output.write(in_dst(c), in_buffer(c), n));
                 }
             }

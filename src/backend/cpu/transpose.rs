@@ -149,8 +149,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                 Path::Direct(Store::Cached) => self.cached(),
                 Path::Direct(Store::Streamed) => self.streamed(),
                 Path::Buffered(store) => self.buffered(store),
-                Path::Crowded { copies } => self.near(copies),
-                Path::Converted => self.near(true),
+                Path::Crowded { .. } | Path::Converted => self.near(),
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::error::Result;
 impl<R: Rows + Sync> Tiles<'_, R> {
     /// # Safety
     /// As for [`run`](super::run); the old destination is not wanted, and cells are copied if they are not moved.
-    pub(super) unsafe fn near(&self, copies: bool) -> Result<()> {
+    pub(super) unsafe fn near(&self) -> Result<()> {
         let &Tiles { shape, tiling, machine, .. } = self;
         let (grid, bytes) = (self.grid(Along::Dst), shape.bytes());
         grid.run_with(machine, bytes, self.operands, Buffer::default, |buffer, tile| {
@@ -21,7 +21,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             let matrix = self.matrix(&tile, rows, columns);
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
             unsafe {
-                if !copies {
+                if tiling.path == (Path::Crowded { copies: false }) {
                     return self.write(matrix);
                 }
                 // An odd number of lines, so that rows spread over the cache sets.

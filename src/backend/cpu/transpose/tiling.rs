@@ -214,7 +214,9 @@ impl Crowd {
     fn sets(rows: usize, stride: usize, lines: usize) -> usize {
         let first = u64::MAX >> (64 - lines.min(64));
         let start = |row| (stride % PAGE * row % PAGE / LINE) as u32;
-        (0..rows).fold(0, |sets, row| sets | first.rotate_left(start(row))).count_ones() as usize
+        // Then they start over.
+        let different = rows.min(PAGE >> stride.trailing_zeros().min(PAGE.ilog2()));
+        (0..different).fold(0, |sets, row| sets | first.rotate_left(start(row))).count_ones() as usize
     }
 
     /// Whether the sets cannot hold the lines.
@@ -296,12 +298,12 @@ impl Tiling {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let is_near = is_near(shape);
-        let pressures = |rows| {
-            let strides = [along_dst.src, along_src.dst];
-            if is_near { [Pressure::None; 2] } else { strides.map(|stride| Pressure::of(rows, stride)) }
+        let pressure = |rows, stride| if is_near { Pressure::None } else { Pressure::of(rows, stride) };
+        let crowds = match pressure(Crowd::BLOCK, along_src.dst) {
+            Pressure::None => false,
+            Pressure::Some => pressure(Crowd::BLOCK, along_dst.src) == Pressure::High,
+            Pressure::High => true,
         };
-        let crowds =
-            matches!(pressures(Crowd::BLOCK), [_, Pressure::High] | [Pressure::High, Pressure::Some]);
         if crowds && (shape.is_move() || kernels.converts) {
             return Tiling::crowded(shape, units);
         }
@@ -313,8 +315,8 @@ impl Tiling {
         }
         let cell = narrower(shape);
         // Of bytes a block has more rows.
-        let [of_src, of_dst] = pressures(Crowd::BLOCK * 2 / cell);
-        let order = if cell <= 2 && of_src > of_dst {
+        let narrow = |stride| pressure(Crowd::BLOCK * 2 / cell, stride);
+        let order = if cell <= 2 && narrow(along_dst.src) > narrow(along_src.dst) {
             Order::LinesOfSrc
         } else if cell > 1 && src.is_denser(dst) {
             Order::AlongSrc
@@ -437,5 +439,22 @@ impl Tiling {
             && self.src.turns.is_multiple_of(2)
             && others(&[&self.dst, &self.src]);
         in_lines || in_pairs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_those_of_all_rows() {
+        for stride in [64, 72, 192, 196, 1024, 1028, 4096, 4100, 12_544, 200_704] {
+            for (rows, lines) in [(16, 1), (64, 1), (128, 2), (300, 4)] {
+                let all: std::collections::BTreeSet<usize> = (0..rows)
+                    .flat_map(|row| (0..lines).map(move |line| (stride * row % PAGE / LINE + line) % 64))
+                    .collect();
+                assert_eq!(Crowd::sets(rows, stride, lines), all.len(), "{rows} rows, {stride} bytes apart");
+            }
+        }
     }
 }

@@ -119,7 +119,7 @@ cells!(u8, |from| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.c
 
 /// Four registers, for cells so narrow that one register of numbers is a part of one of cells.
 #[derive(Clone, Copy)]
-struct Four([__m256; 4]);
+pub(in super::super) struct Four([__m256; 4]);
 
 impl Register for Four {
     const LANES: usize = 32;
@@ -222,7 +222,6 @@ pub(in super::super) unsafe fn row<S: Wide, D: Wide, const SCALES: bool, const B
 }
 
 /// An element whose cells come and go by registers, one and four.
-#[expect(private_bounds)]
 pub(in super::super) trait Wide: Cells<__m256> + Cells<Four> {}
 
 impl<T: Cells<__m256> + Cells<Four>> Wide for T {}
