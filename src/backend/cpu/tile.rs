@@ -186,8 +186,20 @@ pub(super) enum Order {
     AlongDst,
     /// The source's: it is read in longer pieces.
     AlongSrc,
-    /// The source's, where blocks have many rows: some lines of each before the next row.
-    LinesOfSrc,
+    /// Neither: blocks are visited in groups, of so many lines of rows of the destination and of the source. Groups go along
+    /// the destination. Not all transposes [have groups](has_groups).
+    InGroups([usize; 2]),
+}
+
+impl Order {
+    /// Whether to follow the destination's rows where there are no groups.
+    pub fn is_along_dst(self) -> bool {
+        match self {
+            Order::AlongDst => true,
+            Order::AlongSrc => false,
+            Order::InGroups([dst, src]) => dst >= src,
+        }
+    }
 }
 
 /// How the cells of the destination are written.
@@ -219,9 +231,9 @@ pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, store: Store, isa: Isa) -
     with_cell!(cell, W => one_by_one::<W, D, S>)
 }
 
-/// Whether transposes read whole cache lines, each once.
-pub(super) fn by_lines(isa: Isa) -> bool {
-    isa.has_avx512()
+/// Whether transposes of cells of `cell` bytes can go [in groups](Order::InGroups).
+pub(super) fn has_groups(cell: usize, isa: Isa) -> bool {
+    cell <= 2 && isa.has_avx512()
 }
 
 /// Rows of the destination that [`strips`] writes by turns: caches hold as many lines that start in the same set.

@@ -17,7 +17,7 @@ use super::stream::{LINE, to_line};
 use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
 use crate::backend::Operands;
 use crate::error::Result;
-use tiling::{Kernels, MAX_RUN, Path, Run, SHORT, Tiling, is_near, runs};
+use tiling::{Kernels, MAX_RUN, Path, Run, SHORT, Tiling, is_near, narrower, runs};
 
 /// Pages that the first level of address translation holds, at least.
 const NEAR_PAGES: usize = 64;
@@ -89,7 +89,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     }
     let kernels = Kernels {
         converts: tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some(),
-        by_lines: tile::by_lines(machine.isa),
+        has_groups: tile::has_groups(narrower(shape), machine.isa),
     };
     let tiling = &Tiling::new(shape, [d, s], &operands, kernels, threads_for(machine, shape.bytes()));
     let loops = shape.loops();

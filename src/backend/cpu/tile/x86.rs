@@ -85,17 +85,17 @@ impl<S: Rows> Ahead<S> {
     }
 }
 
-/// Runs `$body` for every block of `LINE` rows and `$width` columns, the last ones cut. `$ahead` is what is to be fetched: the body
+/// Runs `$body` for every block of `LINE` rows and columns, the last ones cut. `$ahead` is what is to be fetched: the body
 /// asks for as many lines as a block has rows. A macro, for a closure would not be inlined into code for these
 /// instructions.
 macro_rules! for_each_block {
-    ($m:ident, $width:expr, |$top:ident, $bottom:ident, $left:ident, $right:ident, $ahead:ident| $body:block) => {
+    ($m:ident, |$top:ident, $bottom:ident, $left:ident, $right:ident, $ahead:ident| $body:block) => {
         let (mut $top, mut $left) = (0, 0);
         let mut $ahead = Ahead::of($m.next);
         loop {
-            let ($bottom, $right) = (($top + LINE).min($m.rows), ($left + $width).min($m.columns));
+            let ($bottom, $right) = (($top + LINE).min($m.rows), ($left + LINE).min($m.columns));
             $body
-            if $m.order == Order::AlongDst {
+            if $m.order.is_along_dst() {
                 $top = $bottom;
                 if $top == $m.rows {
                     ($top, $left) = (0, $right);
@@ -133,7 +133,7 @@ macro_rules! network {
                 // SAFETY: handed on; the narrower function needs fewer instructions.
                 return unsafe { $narrower(m) };
             }
-            for_each_block!(m, LINE, |top, bottom, left, right, ahead| {
+            for_each_block!(m, |top, bottom, left, right, ahead| {
                 ahead.fetch(bottom - top);
                 // The last registers overlap the ones before them where the sides do not divide: writing the
                 // same cells twice beats finishing one by one.
@@ -182,9 +182,9 @@ mod beside;
 mod carried;
 mod few;
 mod halves;
-mod joined;
 mod lines;
 mod partial;
+mod staged;
 mod strips;
 mod through;
 

@@ -156,8 +156,22 @@ fn has_gaps(shape: &Shape, operands: &Operands) -> bool {
 pub(super) struct Kernels {
     /// Convert the cells of this transform in the registers.
     pub converts: bool,
-    /// Read whole lines.
-    pub by_lines: bool,
+    /// Visit blocks of its cells in groups.
+    pub has_groups: bool,
+}
+
+/// The groups of blocks for rows of destination and source that are `strides` bytes apart: several lines of each row of the
+/// destination are written together, so that the stores under way belong to few rows, and several lines of each row of the source
+/// are read.
+fn groups(shape: &Shape, strides: [isize; 2]) -> Order {
+    let cell = narrower(shape);
+    // Blocks leave room in the first-level cache for what is read and written meanwhile.
+    let blocks = FIRST_LEVEL_BYTES / 2 * cell / (LINE * LINE);
+    let crowds = Crowd::of_pieces(Crowd::BLOCK, strides[1], 1).is_tight();
+    // A line of cells that become narrower is several of the source.
+    let across = if crowds { 4 } else { (2 * cell / shape.src_cell).max(1) };
+    let down = Crowd::lines_to_write(strides[0]).max(blocks / across);
+    Order::InGroups([down, across.min(2 * blocks / down).max(1)])
 }
 
 /// How a transform is cut into tiles.
@@ -184,6 +198,12 @@ impl Crowd {
 
     /// Rows of the source that a tile of such cells has if it is streamed.
     const TILE: usize = 128;
+
+    /// Lines of stores that are under way at a time, or a little less.
+    const UNDER_WAY: usize = 96;
+
+    /// Rows of a destination that are written by turns, at least.
+    const BY_TURNS: usize = 8;
 
     /// Rows that hinder nobody.
     const NONE: Self = Crowd { sets: Self::BLOCK, lines: Self::BLOCK };
@@ -219,6 +239,15 @@ impl Crowd {
         (0..different).fold(0, |sets, row| sets | first.rotate_left(start(row))).count_ones() as usize
     }
 
+    /// Lines of a row of a destination that are to be written together, so that the sets hold all that are under way.
+    fn lines_to_write(stride: isize) -> usize {
+        let fits = |&lines: &usize| {
+            let rows = (Self::UNDER_WAY / lines).max(Self::BY_TURNS);
+            !Crowd::of_pieces(rows, stride, lines * LINE).overflows()
+        };
+        [1, 2, 4].into_iter().find(fits).unwrap_or(8)
+    }
+
     /// Whether the sets cannot hold the lines.
     fn overflows(self) -> bool {
         self.lines > WAYS * self.sets
@@ -246,10 +275,10 @@ enum Pressure {
 }
 
 impl Pressure {
-    fn of(rows: usize, stride: isize) -> Self {
-        if Crowd::of_pieces(rows, stride, 1).is_tight() {
+    fn of(stride: isize) -> Self {
+        if Crowd::of_pieces(Crowd::BLOCK, stride, 1).is_tight() {
             Pressure::High
-        } else if Crowd::of_pieces(4 * rows, stride, 1).overflows() {
+        } else if Crowd::of_pieces(4 * Crowd::BLOCK, stride, 1).overflows() {
             Pressure::Some
         } else {
             Pressure::None
@@ -297,31 +326,23 @@ impl Tiling {
     fn cached(shape: &Shape, units: [usize; 2], kernels: Kernels, threads: usize) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
-        let is_near = is_near(shape);
-        let pressure = |rows, stride| if is_near { Pressure::None } else { Pressure::of(rows, stride) };
-        let crowds = match pressure(Crowd::BLOCK, along_src.dst) {
-            Pressure::None => false,
-            Pressure::Some => pressure(Crowd::BLOCK, along_dst.src) == Pressure::High,
-            Pressure::High => true,
-        };
-        if crowds && (shape.is_move() || kernels.converts) {
-            return Tiling::crowded(shape, units);
-        }
-        let [src, dst] = [along_dst.src, along_src.dst]
-            .map(|s| if is_near { Crowd::NONE } else { Crowd::new(Crowd::BLOCK, s) });
-        if shape.is_move() && shape.src_cell <= 2 && src.overflows() && !kernels.by_lines {
-            // The many rows of a block are visited several times.
-            return tiling([256, 256], Path::Crowded { copies: true }, Order::AlongDst);
-        }
-        let cell = narrower(shape);
-        // Of bytes a block has more rows.
-        let narrow = |stride| pressure(Crowd::BLOCK * 2 / cell, stride);
-        let order = if cell <= 2 && narrow(along_dst.src) > narrow(along_src.dst) {
-            Order::LinesOfSrc
-        } else if cell > 1 && src.is_denser(dst) {
-            Order::AlongSrc
-        } else {
-            Order::AlongDst
+        let strides = [along_src.dst, along_dst.src];
+        let order = match is_near(shape) {
+            true => Order::AlongDst,
+            false if kernels.has_groups => groups(shape, strides),
+            false => {
+                let [dst, src] = strides.map(Pressure::of);
+                let crowds = dst == Pressure::High || dst == Pressure::Some && src == Pressure::High;
+                if crowds && (shape.is_move() || kernels.converts) {
+                    return Tiling::crowded(shape, units);
+                }
+                let [dst, src] = strides.map(|stride| Crowd::new(Crowd::BLOCK, stride));
+                if shape.is_move() && shape.src_cell <= 2 && src.overflows() {
+                    // The many rows of a block are visited several times.
+                    return tiling([256, 256], Path::Crowded { copies: true }, Order::AlongDst);
+                }
+                if narrower(shape) > 1 && src.is_denser(dst) { Order::AlongSrc } else { Order::AlongDst }
+            }
         };
         if !shape.is_move()
             && !kernels.converts
@@ -363,7 +384,7 @@ impl Tiling {
         if !shape.is_move() || stays(&narrow) {
             return narrow;
         }
-        let is_line = row(&narrow) <= LINE && Pressure::of(Crowd::BLOCK, stride) < Pressure::High;
+        let is_line = row(&narrow) <= LINE && Pressure::of(stride) < Pressure::High;
         let least = if is_line { 0 } else { 2 * LINE / shape.src_cell };
         let wide = tiling(CROWDED_COLUMNS.max(least), true);
         Tiling { path: Path::Crowded { copies: !stays(&wide) }, ..wide }
@@ -455,6 +476,14 @@ mod tests {
                     .collect();
                 assert_eq!(Crowd::sets(rows, stride, lines), all.len(), "{rows} rows, {stride} bytes apart");
             }
+        }
+    }
+    #[test]
+    fn more_lines_are_written_together_the_more_rows_crowd() {
+        for (stride, lines) in
+            [(320, 1), (12_544, 1), (1024, 2), (3072, 2), (2048, 4), (4096, 8), (1 << 20, 8)]
+        {
+            assert_eq!(Crowd::lines_to_write(stride), lines, "rows {stride} bytes apart");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Ahead, Matrix, Order, Rows, avx2};
+use super::{Ahead, Matrix, Rows, avx2};
 
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
@@ -54,7 +54,7 @@ macro_rules! beside {
                     // SAFETY: handed on.
                     return unsafe { avx2::$W::<D, S, STREAM>(m) };
                 }
-                for_each_block!(m, LINE, |top, bottom, left, right, ahead| {
+                for_each_block!(m, |top, bottom, left, right, ahead| {
                     ahead.fetch(bottom - top);
                     // The last blocks overlap the ones before them.
                     let j = right - LINE;

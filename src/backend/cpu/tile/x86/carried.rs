@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::super::{Carry, Even, Next};
 use super::through::{Moved, Narrow, Narrowed, Place, Through};
-use super::{Ahead, Isa, Matrix, Rows, joined, lines};
+use super::{Ahead, Isa, Matrix, Rows, lines, staged};
 use crate::backend::cpu::stage::Stage;
 use crate::backend::cpu::stream::{LINE as BYTES, Stream, to_line};
 use crate::dtype::Scalar;
@@ -184,7 +184,7 @@ macro_rules! carried {
     };
 }
 
-carried!(u8, joined::u8::one);
-carried!(u16, joined::u16::one);
+carried!(u8, staged::block::u8);
+carried!(u16, staged::block::u16);
 carried!(u32, lines::block::u32);
 carried!(u64, lines::block::u64);

@@ -3,8 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Ahead, Matrix, Order, Rows, avx512, joined, lines};
-use crate::backend::cpu::stage::Stage;
+use super::{Ahead, Matrix, Rows, avx512, lines};
 
 /// Lanes of two registers by turns: the first two of each, and the last two.
 #[target_feature(enable = "avx512f")]
@@ -16,69 +15,10 @@ fn exchange(a: __m512i, b: __m512i) -> [__m512i; 2] {
     ]
 }
 
-/// Two groups of `K` lines of rows: in each lane, K x K cells are transposed. They need no room.
-mod groups {
-    macro_rules! groups {
-        ($W:ident, $lo:ident, $hi:ident) => {
-            pub mod $W {
-                use super::super::*;
-
-                pub type Room = Stage<0>;
-
-                /// Lines of columns that are joined together.
-                pub const L: usize = 1;
-
-                /// There is nothing to join.
-                ///
-                /// # Safety
-                /// Nothing is asked.
-                #[inline]
-                pub unsafe fn join<const N: usize, D: Rows, S: Rows>(_: &mut Room, _: &Matrix<D, S>, _: usize, _: usize) {}
-
-                /// The groups of the rows from `i` on and of the columns from `j` on.
-                ///
-                /// # Safety
-                /// The matrix has two groups of rows and a line of columns there.
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-                #[inline]
-                pub unsafe fn groups<D: Rows, S: Rows>(
-                    _: &mut Room,
-                    _: usize,
-                    m: &Matrix<D, S>,
-                    i: usize,
-                    j: usize,
-                ) -> [[__m512i; 16 / size_of::<$W>()]; 2] {
-                    const CELL: usize = size_of::<$W>();
-                    const K: usize = 16 / CELL;
-                    let mut groups = [[_mm512_setzero_si512(); K]; 2];
-                    for g in 0..2 {
-                        let mut r = [_mm512_setzero_si512(); K];
-                        // SAFETY: LINE cells of these rows.
-                        unsafe {
-                            let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i + g * K, 1);
-                            for k in 0..K {
-                                r[k] = _mm512_loadu_si512(from[k].cast());
-                            }
-                        }
-                        passes!($W r $lo $hi);
-                        groups[g] = r;
-                    }
-                    groups
-                }
-            }
-        };
-    }
-
-    groups!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
-    groups!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
-    groups!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
-}
-
-/// Defines the transposes of one cell, whose groups are made by `$groups`.
+/// Defines the transposes of one width.
 macro_rules! half_lines {
-    ($W:ident, $($groups:ident)::*) => {
+    ($W:ident, $lo:ident, $hi:ident) => {
         pub(super) mod $W {
-            use super::$($groups)::*::{L, Room, groups, join};
             use super::*;
 
             const CELL: usize = size_of::<$W>();
@@ -102,23 +42,38 @@ macro_rules! half_lines {
                 }
             }
 
+            /// Lines of K rows from `i` on and of columns from `j` on: in each lane, K x K cells are transposed.
+            ///
+            /// # Safety
+            /// The matrix has these rows and columns.
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            unsafe fn group<D: Rows, S: Rows>(m: &Matrix<D, S>, i: usize, j: usize) -> [__m512i; K] {
+                let mut r = [_mm512_setzero_si512(); K];
+                // SAFETY: LINE cells of these rows.
+                unsafe {
+                    let from: [_; K] = m.src_rows.cells(m.src.add(j * CELL), i, 1);
+                    for k in 0..K {
+                        r[k] = _mm512_loadu_si512(from[k].cast());
+                    }
+                }
+                passes!($W r $lo $hi);
+                r
+            }
+
             /// # Safety
             /// As for [`transpose`], for at least ROWS rows and LINE columns.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn apart<D: Rows, S: Rows>(m: Matrix<D, S>) {
-                for_each_block!(m, LINE, |top, bottom, left, right, ahead| {
+                for_each_block!(m, |top, bottom, left, right, ahead| {
                     ahead.fetch(bottom - top);
                     // The last blocks overlap the ones before them.
                     let j = right - LINE;
                     let mut i = top;
                     loop {
-                        let mut room = Room::new();
                         // SAFETY: ROWS rows below `bottom` and LINE columns below `right`.
-                        let [a, b] = unsafe {
-                            join::<1, D, S>(&mut room, &m, i, j);
-                            groups(&mut room, 0, &m, i, j)
-                        };
+                        let [a, b] = unsafe { [group(&m, i, j), group(&m, i + K, j)] };
                         for k in 0..K {
                             let pairs = exchange(a[k], b[k]);
                             // SAFETY: ROWS cells from row i on of columns below j + LINE.
@@ -144,45 +99,26 @@ macro_rules! half_lines {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn in_pairs<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
-                let width = if L > 1 && m.order == Order::LinesOfSrc { L * LINE } else { LINE };
-                for_each_block!(m, width, |top, _bottom, left, right, ahead| {
-                    let mut room = Room::new();
-                    let together = L > 1 && right - left == L * LINE;
-                    if together {
-                        // SAFETY: the rows, and lines of columns below `right`.
-                        unsafe { join::<L, D, S>(&mut room, &m, 0, left) };
-                    }
-                    let mut block = 0;
-                    loop {
-                        // The last block overlaps the one before it.
-                        let j = (left + block * LINE).min(right - LINE);
-                        let dst = m.dst.wrapping_add(j * 32);
-                        // SAFETY: as above.
-                        let [a, b] = unsafe {
-                            if !together {
-                                join::<1, D, S>(&mut room, &m, 0, j);
-                            }
-                            groups(&mut room, if together { block } else { 0 }, &m, 0, j)
-                        };
-                        let starts_line = dst.addr().is_multiple_of(64);
-                        for k in (0..K).step_by(2) {
-                            ahead.fetch(2 * ROWS / K);
-                            let pairs = lines::exchange([a[k], b[k], a[k + 1], b[k + 1]]);
-                            for (l, pair) in pairs.into_iter().enumerate() {
-                                // SAFETY: two columns of the block, one after the other.
-                                unsafe {
-                                    let to = dst.add((l * K + k) * 32).cast();
-                                    if STREAM && starts_line {
-                                        _mm512_stream_si512(to, pair);
-                                    } else {
-                                        _mm512_storeu_si512(to.cast(), pair);
-                                    }
+                for_each_block!(m, |_top, _bottom, left, right, ahead| {
+                    // The last block overlaps the one before it.
+                    let j = right - LINE;
+                    let dst = m.dst.wrapping_add(j * 32);
+                    // SAFETY: all rows, and LINE columns below `right`.
+                    let [a, b] = unsafe { [group(&m, 0, j), group(&m, K, j)] };
+                    let starts_line = dst.addr().is_multiple_of(64);
+                    for k in (0..K).step_by(2) {
+                        ahead.fetch(2 * ROWS / K);
+                        let pairs = lines::exchange([a[k], b[k], a[k + 1], b[k + 1]]);
+                        for (l, pair) in pairs.into_iter().enumerate() {
+                            // SAFETY: two columns of the block, one after the other.
+                            unsafe {
+                                let to = dst.add((l * K + k) * 32).cast();
+                                if STREAM && starts_line {
+                                    _mm512_stream_si512(to, pair);
+                                } else {
+                                    _mm512_storeu_si512(to.cast(), pair);
                                 }
                             }
-                        }
-                        block += 1;
-                        if L == 1 || j + LINE == right {
-                            break;
                         }
                     }
                 });
@@ -191,7 +127,7 @@ macro_rules! half_lines {
     };
 }
 
-half_lines!(u8, joined::half);
-half_lines!(u16, groups::u16);
-half_lines!(u32, groups::u32);
-half_lines!(u64, groups::u64);
+half_lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
+half_lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
+half_lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
+half_lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);

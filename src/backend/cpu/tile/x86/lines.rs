@@ -1,11 +1,11 @@
 //! Transposes of whole cache lines of either operand, with AVX-512: each is read once and written once, whatever else
-//! shares their cache sets. Cells may be converted on the way (`through.rs`). Blocks of cells of one and two bytes are in
-//! `joined.rs`.
+//! shares their cache sets. Cells may be converted on the way (`through.rs`). Blocks of cells of one and two bytes, and blocks in
+//! groups, are in `staged.rs`.
 
 use std::arch::x86_64::*;
 
 use super::through::{Direct, Place, Through};
-use super::{Ahead, Matrix, Order, Rows, joined};
+use super::{Ahead, Matrix, Order, Rows, staged};
 
 /// Lane `g` of the results is from register `g`: lane `l` of each for result `l`.
 #[target_feature(enable = "avx512f")]
@@ -23,9 +23,9 @@ pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Defines one transpose of whole lines, block by block by `$block`, or several blocks of the same rows by `$several`.
+/// Defines one transpose of whole lines, block by block by `$block`, or in groups by `$in_groups`.
 macro_rules! lines {
-    ($W:ident, $block:path $(, $several:path)?) => {
+    ($W:ident, $block:path $(, $in_groups:path)?) => {
         /// # Safety
         /// As for [`Transpose`](super::Transpose).
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -55,20 +55,11 @@ macro_rules! lines {
             }
             let m = Matrix { next: m.next, ..part(0..rows, 0..columns) };
             let mut through = F::NEW;
-            $(if m.order == Order::LinesOfSrc {
-                for_each_block!(m, joined::SEVERAL * LINE, |top, bottom, left, right, ahead| {
-                    let n = (right - left) / LINE;
-                    // SAFETY: rows and columns of the matrix; the last blocks overlap the ones before them.
-                    unsafe {
-                        $several(&mut through, &m, bottom - LINE, left, n, &mut ahead);
-                        if left + n * LINE < right {
-                            $several(&mut through, &m, bottom - LINE, right - LINE, 1, &mut ahead);
-                        }
-                    }
-                });
-                return;
+            $(if let Order::InGroups(lines) = m.order {
+                // SAFETY: whole lines of the matrix.
+                return unsafe { $in_groups(&mut through, &m, lines) };
             })?
-            for_each_block!(m, LINE, |top, bottom, left, right, ahead| {
+            for_each_block!(m, |top, bottom, left, right, ahead| {
                 // SAFETY: the last blocks overlap the ones before them.
                 unsafe { $block(&mut through, &m, bottom - LINE, right - LINE, &mut ahead) }
             });
@@ -131,7 +122,7 @@ pub(super) mod block {
     block!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
-lines!(u8, joined::u8::one, joined::u8::several);
-lines!(u16, joined::u16::one, joined::u16::several);
+lines!(u8, staged::block::u8, staged::u8::in_groups);
+lines!(u16, staged::block::u16, staged::u16::in_groups);
 lines!(u32, block::u32);
 lines!(u64, block::u64);

@@ -1,5 +1,5 @@
-//! Transposes, with AVX-512, that write a few rows of the destination to their end before others: where more of them share
-//! cache sets, lines are gone before their neighbours are written.
+//! Transposes of cells of 4 and 8 bytes, with AVX-512, that write a few rows of the destination to their end before others:
+//! where more of them share cache sets, lines are gone before their neighbours are written.
 
 use super::super::STRIP;
 use super::{Isa, Matrix, Rows, Transpose, avx512};
@@ -9,8 +9,6 @@ use std::arch::x86_64::*;
 pub(in super::super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
     Some(match cell {
         _ if !isa.has_avx512() => return None,
-        1 => u8::<D, S>,
-        2 => u16::<D, S>,
         4 => u32::<D, S>,
         8 => u64::<D, S>,
         _ => return None,
@@ -42,37 +40,8 @@ mod lanes {
         };
     }
 
-    lanes!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
     lanes!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
     lanes!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
-
-    /// As the others, but of 8 columns: a lane has two rows, one after the other.
-    ///
-    /// # Safety
-    /// The matrix has these cells.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    #[inline]
-    pub(super) unsafe fn u8<S: Rows>(column: *const u8, rows: S, i: usize) -> [__m512i; 8] {
-        const K: usize = 8;
-        let mut r = [_mm512_setzero_si512(); K];
-        for (k, r) in r.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let [even, odd]: [[*const u8; 4]; 2] =
-                    [0, 1].map(|odd| rows.cells(column, i + 2 * k + odd, 16));
-                let lane = |l: usize| {
-                    let low = _mm_loadl_epi64(even[l].cast());
-                    _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(low), odd[l].cast()))
-                };
-                let half = |l: usize| _mm256_set_m128i(lane(l + 1), lane(l));
-                *r = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(0)), half(2));
-            }
-        }
-        for _ in 0..4 {
-            pass!(u16 r _mm512_unpacklo_epi8 _mm512_unpackhi_epi8);
-        }
-        r
-    }
 }
 
 macro_rules! strips {
@@ -112,7 +81,5 @@ macro_rules! strips {
     };
 }
 
-strips!(u8, 8);
-strips!(u16, 8);
 strips!(u32, 4);
 strips!(u64, 2);
