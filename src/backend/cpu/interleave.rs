@@ -16,6 +16,10 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// cells of 8 bytes; 3 planes at 4 bytes take 12 KiB.
 const BUFFERED_PIXELS: usize = BUFFER_BYTES / (8 * 8);
 
+/// Bytes of the next tile that are asked for while one is streamed: where long runs start. Their other lines are foreseen, and
+/// would keep the processor's own requests waiting.
+const AHEAD_BYTES: usize = 3 << 10;
+
 /// Pixels per tile that is interleaved to where it belongs.
 const DIRECT_PIXELS: usize = 4096;
 
@@ -104,6 +108,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
             Way::Join => (channels, n * shape.src_cell),
             Way::Split => (1, n * channels * shape.src_cell),
         };
+        let bytes = bytes.min(AHEAD_BYTES / planes);
         (0..planes).for_each(|c| fetch_run(next.wrapping_offset(c as isize * src_plane), bytes));
     };
     grid.run(machine, shape.bytes(), operands, |tile| {
