@@ -160,17 +160,24 @@ pub(super) struct Kernels {
     pub has_groups: bool,
 }
 
-/// The groups of blocks for rows of destination and source that are `strides` bytes apart: several lines of each row of the
-/// destination are written together, so that the stores under way belong to few rows, and several lines of each row of the source
-/// are read.
-fn groups(shape: &Shape, strides: [isize; 2]) -> Order {
+/// The order of blocks that can be staged together, for rows of destination and source that are `strides` bytes apart. In a group,
+/// several lines of each row of the destination are written together, so that the stores under way belong to few rows, and
+/// several lines of each row of the source are read.
+fn grouped(shape: &Shape, strides: [isize; 2]) -> Order {
     let cell = narrower(shape);
-    // Blocks leave room in the first-level cache for what is read and written meanwhile.
-    let blocks = FIRST_LEVEL_BYTES / 2 * cell / (LINE * LINE);
+    let lines = Crowd::lines_to_write(strides[0]);
     let crowds = Crowd::of_pieces(Crowd::BLOCK, strides[1], 1).is_tight();
     // A line of cells that become narrower is several of the source.
-    let across = if crowds { 4 } else { (2 * cell / shape.src_cell).max(1) };
-    let down = Crowd::lines_to_write(strides[0]).max(blocks / across);
+    let narrows = shape.src_cell > cell;
+    let across = match crowds {
+        true => 4,
+        false if narrows && lines == 1 => return Order::AlongSrc,
+        false if narrows => 1,
+        false => 2,
+    };
+    // Blocks leave room in the first-level cache for what is read and written meanwhile.
+    let blocks = FIRST_LEVEL_BYTES / 2 * cell / (LINE * LINE);
+    let down = lines.max(blocks / across);
     Order::InGroups([down, across.min(2 * blocks / down).max(1)])
 }
 
@@ -199,7 +206,8 @@ impl Crowd {
     /// Rows of the source that a tile of such cells has if it is streamed.
     const TILE: usize = 128;
 
-    /// Lines of stores that are under way at a time, or a little less.
+    /// Lines of stores that are under way at a time: as many as wait in the queue of a recent processor (56 of Skylake, 104 of
+    /// Zen 5), or a little less.
     const UNDER_WAY: usize = 96;
 
     /// Rows of a destination that are written by turns, at least.
@@ -327,22 +335,22 @@ impl Tiling {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let strides = [along_src.dst, along_dst.src];
-        let order = match is_near(shape) {
-            true => Order::AlongDst,
-            false if kernels.has_groups => groups(shape, strides),
-            false => {
-                let [dst, src] = strides.map(Pressure::of);
-                let crowds = dst == Pressure::High || dst == Pressure::Some && src == Pressure::High;
-                if crowds && (shape.is_move() || kernels.converts) {
-                    return Tiling::crowded(shape, units);
-                }
-                let [dst, src] = strides.map(|stride| Crowd::new(Crowd::BLOCK, stride));
-                if shape.is_move() && shape.src_cell <= 2 && src.overflows() {
-                    // The many rows of a block are visited several times.
-                    return tiling([256, 256], Path::Crowded { copies: true }, Order::AlongDst);
-                }
-                if narrower(shape) > 1 && src.is_denser(dst) { Order::AlongSrc } else { Order::AlongDst }
+        let order = if is_near(shape) {
+            Order::AlongSrc
+        } else if kernels.has_groups {
+            grouped(shape, strides)
+        } else {
+            let [dst, src] = strides.map(Pressure::of);
+            let crowds = dst == Pressure::High || dst == Pressure::Some && src == Pressure::High;
+            if crowds && (shape.is_move() || kernels.converts) {
+                return Tiling::crowded(shape, units);
             }
+            let [dst, src] = strides.map(|stride| Crowd::new(Crowd::BLOCK, stride));
+            if shape.is_move() && shape.src_cell <= 2 && src.overflows() {
+                // The many rows of a block are visited several times.
+                return tiling([256, 256], Path::Crowded { copies: true }, Order::AlongDst);
+            }
+            if narrower(shape) > 1 && src.is_denser(dst) { Order::AlongSrc } else { Order::AlongDst }
         };
         if !shape.is_move()
             && !kernels.converts
@@ -478,6 +486,7 @@ mod tests {
             }
         }
     }
+
     #[test]
     fn more_lines_are_written_together_the_more_rows_crowd() {
         for (stride, lines) in

@@ -1,6 +1,6 @@
 //! Transposes of whole cache lines of either operand, with AVX-512: each is read once and written once, whatever else
-//! shares their cache sets. Cells may be converted on the way (`through.rs`). Blocks of cells of one and two bytes, and blocks in
-//! groups, are in `staged.rs`.
+//! shares their cache sets. Cells may be converted on the way (`through.rs`). Blocks of cells of one and two bytes are in
+//! `staged.rs`.
 
 use std::arch::x86_64::*;
 
