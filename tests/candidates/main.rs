@@ -14,6 +14,7 @@ mod crowded;
 #[path = "../common/random.rs"]
 mod random;
 mod streamed;
+mod transposes;
 
 use random::Rng;
 
@@ -235,50 +236,6 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
         }
     }
     assert_all_ran(&counts);
-}
-
-#[test]
-fn transposes_convert_every_pair_of_types_in_and_beside_whole_lines() {
-    let mut rng = Rng(4);
-    let mut counts = BTreeMap::new();
-    for (rows, columns) in [(64, 64), (67, 131), (130, 200), (15, 400), (400, 15)] {
-        let (nest, sizes) = nest(&[(columns, rows, 1), (rows, 1, columns)]);
-        for dst in Scalar::ALL {
-            for src in Scalar::ALL {
-                for (alpha, beta) in [(1.0, 0.0), (0.3, 0.0), (0.3, -1.5)] {
-                    let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta } };
-                    check(&transform, sizes, &[1], &mut rng, &mut counts);
-                }
-            }
-        }
-    }
-    let picked = |(name, _): &&(String, &str)| name == "*transpose";
-    assert_eq!(counts.keys().filter(picked).count(), Isa::available().count(), "{counts:?}");
-}
-
-#[test]
-fn transposes_of_few_rows_or_columns_equal_the_reference() {
-    let (mut rng, mut counts) = (Rng(9), BTreeMap::new());
-    for few in (1..=70).chain([80, 96, 97]) {
-        // The last are too many for one step of the way.
-        for (many, gap) in [(67, 0), (131, 5), (if few < 24 { 1100 } else { 200 }, 0)] {
-            let joined = [(2, many * (few + gap), many * few), (many, few + gap, 1), (few, 1, many)];
-            let split = joined.map(|(extent, dst, src)| (extent, src, dst));
-            for axes in [joined, split] {
-                let (nest, sizes) = nest(&axes);
-                for cell in [Scalar::U8, Scalar::F16, Scalar::F32, Scalar::F64] {
-                    let transform = Transform { nest, dst: cell, src: cell, scaling: Scaling::MOVE };
-                    check(&transform, sizes, &[1], &mut rng, &mut counts);
-                }
-            }
-        }
-    }
-    for isa in Isa::available() {
-        for name in ["*transpose", "*interleave"] {
-            let picked = counts[&(name.to_owned(), isa.name())];
-            assert!(picked > 100, "{name} {picked} times at {}", isa.name());
-        }
-    }
 }
 
 #[test]

@@ -166,7 +166,7 @@ pub(super) struct Kernels {
 fn grouped(shape: &Shape, strides: [isize; 2]) -> Order {
     let cell = narrower(shape);
     let lines = Crowd::lines_to_write(strides[0]);
-    let crowds = Crowd::of_pieces(Crowd::BLOCK, strides[1], 1).is_tight();
+    let crowds = Crowd::of_block(strides[1]).is_tight();
     // A line of cells that become narrower is several of the source.
     let narrows = shape.src_cell > cell;
     let across = match crowds {
@@ -210,9 +210,6 @@ impl Crowd {
     /// Zen 5), or a little less.
     const UNDER_WAY: usize = 96;
 
-    /// Rows of a destination that are written by turns, at least.
-    const BY_TURNS: usize = 8;
-
     /// Rows that hinder nobody.
     const NONE: Self = Crowd { sets: Self::BLOCK, lines: Self::BLOCK };
 
@@ -238,6 +235,11 @@ impl Crowd {
         Crowd { sets: Crowd::sets(rows, stride, lines), lines: all }
     }
 
+    /// A line of each row of a block.
+    fn of_block(stride: isize) -> Self {
+        Crowd::of_pieces(Self::BLOCK, stride, 1)
+    }
+
     /// Sets of the first `lines` lines of rows that are `stride` bytes apart.
     fn sets(rows: usize, stride: usize, lines: usize) -> usize {
         let first = u64::MAX >> (64 - lines.min(64));
@@ -249,10 +251,8 @@ impl Crowd {
 
     /// Lines of a row of a destination that are to be written together, so that the sets hold all that are under way.
     fn lines_to_write(stride: isize) -> usize {
-        let fits = |&lines: &usize| {
-            let rows = (Self::UNDER_WAY / lines).max(Self::BY_TURNS);
-            !Crowd::of_pieces(rows, stride, lines * LINE).overflows()
-        };
+        let fits =
+            |&lines: &usize| !Crowd::of_pieces(Self::UNDER_WAY / lines, stride, lines * LINE).overflows();
         [1, 2, 4].into_iter().find(fits).unwrap_or(8)
     }
 
@@ -273,7 +273,7 @@ impl Crowd {
 }
 
 /// How much the rows of a block press into cache sets.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Pressure {
     None,
     /// The rows of four blocks, one below the other, do not stay.
@@ -284,7 +284,7 @@ enum Pressure {
 
 impl Pressure {
     fn of(stride: isize) -> Self {
-        if Crowd::of_pieces(Crowd::BLOCK, stride, 1).is_tight() {
+        if Crowd::of_block(stride).is_tight() {
             Pressure::High
         } else if Crowd::of_pieces(4 * Crowd::BLOCK, stride, 1).overflows() {
             Pressure::Some
@@ -329,8 +329,8 @@ impl Tiling {
 
     /// - In the caches both operands are visited in long pieces, as long as there is a tile for each thread.
     /// - Where the rows of an operand crowd into few cache sets, lines that come with their neighbours are gone before these
-    ///   are needed. Few rows of a destination are written by turns then, to the end of a tile that stays in the first-level
-    ///   cache, for it is read several times; of a source, few rows are followed for some lines.
+    ///   are needed. Blocks that are staged go in groups then. Else few rows of a destination are written by turns, to the end of
+    ///   a tile that stays in the first-level cache, for it is read several times; of a source, few rows are followed.
     fn cached(shape: &Shape, units: [usize; 2], kernels: Kernels, threads: usize) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
@@ -392,7 +392,7 @@ impl Tiling {
         if !shape.is_move() || stays(&narrow) {
             return narrow;
         }
-        let is_line = row(&narrow) <= LINE && Pressure::of(stride) < Pressure::High;
+        let is_line = row(&narrow) <= LINE && !Crowd::of_block(stride).is_tight();
         let least = if is_line { 0 } else { 2 * LINE / shape.src_cell };
         let wide = tiling(CROWDED_COLUMNS.max(least), true);
         Tiling { path: Path::Crowded { copies: !stays(&wide) }, ..wide }

@@ -184,7 +184,7 @@ macro_rules! carried {
     };
 }
 
-carried!(u8, staged::block::u8);
-carried!(u16, staged::block::u16);
+carried!(u8, staged::u8::block);
+carried!(u16, staged::u16::block);
 carried!(u32, lines::block::u32);
 carried!(u64, lines::block::u64);

@@ -122,7 +122,7 @@ pub(super) mod block {
     block!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
 }
 
-lines!(u8, staged::block::u8, staged::u8::in_groups);
-lines!(u16, staged::block::u16, staged::u16::in_groups);
+lines!(u8, staged::u8::block, staged::u8::in_groups);
+lines!(u16, staged::u16::block, staged::u16::in_groups);
 lines!(u32, block::u32);
 lines!(u64, block::u64);

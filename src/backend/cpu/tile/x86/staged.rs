@@ -64,8 +64,25 @@ macro_rules! staged {
             /// rows.
             type Block = [[__m512i; LINE / JOINED]; JOINED];
 
-            /// Bytes of a block.
-            pub(super) const BYTES: usize = size_of::<Block>();
+            const BYTES: usize = size_of::<Block>();
+
+            /// Transposes one block.
+            ///
+            /// # Safety
+            /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for a line of rows from `i` on and of columns from `j` on.
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[inline]
+            pub unsafe fn block<F: Through, D: Rows, S: Rows>(
+                through: &mut F,
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+                ahead: &mut Ahead<S>,
+            ) {
+                let mut room = Stage::<BYTES>::new();
+                // SAFETY: handed on; there is room for one block.
+                unsafe { group(through, m, [i, j], [1, 1], room.ptr(), ahead) }
+            }
 
             /// Transposes groups of so many lines of rows and of columns, or fewer where there is no room for them.
             ///
@@ -107,7 +124,7 @@ macro_rules! staged {
             /// As for [`in_groups`], for these rows and columns. There is room for their blocks.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            pub(super) unsafe fn group<F: Through, D: Rows, S: Rows>(
+            unsafe fn group<F: Through, D: Rows, S: Rows>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 at: [usize; 2],
@@ -214,31 +231,3 @@ macro_rules! staged {
 
 staged!(u8, pairs, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
 staged!(u16, singles, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
-
-/// Single blocks.
-pub(super) mod block {
-    use super::*;
-
-    macro_rules! block {
-        ($W:ident) => {
-            /// # Safety
-            /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for a line of rows from `i` on and of columns from `j` on.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            #[inline]
-            pub(in super::super) unsafe fn $W<F: Through, D: Rows, S: Rows>(
-                through: &mut F,
-                m: &Matrix<D, S>,
-                i: usize,
-                j: usize,
-                ahead: &mut Ahead<S>,
-            ) {
-                let mut room = Stage::<{ super::$W::BYTES }>::new();
-                // SAFETY: handed on; there is room for one block.
-                unsafe { super::$W::group(through, m, [i, j], [1, 1], room.ptr(), ahead) }
-            }
-        };
-    }
-
-    block!(u8);
-    block!(u16);
-}
