@@ -233,7 +233,7 @@ pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, store: Store, isa: Isa) -
 
 /// Whether transposes of cells of `cell` bytes can go [in groups](Order::InGroups).
 pub(super) fn has_groups(cell: usize, isa: Isa) -> bool {
-    cell <= 2 && isa.has_avx512()
+    cell <= 2 && isa.has_avx2()
 }
 
 /// Rows of the destination that [`strips`] writes by turns: caches hold as many lines that start in the same set.

@@ -9,10 +9,26 @@ pub(super) fn transpose<D: Rows, S: Rows, const STREAM: bool>(
     isa: Isa,
 ) -> Option<Transpose<D, S>> {
     let [sse2, avx2, avx512]: [Transpose<D, S>; 3] = match cell {
-        1 => [sse2::u8::<D, S, STREAM>, avx2::u8::<D, S, STREAM>, lines::u8::<Moved<u8, STREAM>, D, S>],
-        2 => [sse2::u16::<D, S, STREAM>, avx2::u16::<D, S, STREAM>, lines::u16::<Moved<u16, STREAM>, D, S>],
-        4 => [sse2::u32::<D, S, STREAM>, avx2::u32::<D, S, STREAM>, lines::u32::<Moved<u32, STREAM>, D, S>],
-        8 => [sse2::u64::<D, S, STREAM>, avx2::u64::<D, S, STREAM>, lines::u64::<Moved<u64, STREAM>, D, S>],
+        1 => [
+            sse2::u8::transpose::<D, S, STREAM>,
+            lines::avx2::u8::<Moved<u8, STREAM>, D, S>,
+            lines::avx512::u8::<Moved<u8, STREAM>, D, S>,
+        ],
+        2 => [
+            sse2::u16::transpose::<D, S, STREAM>,
+            lines::avx2::u16::<Moved<u16, STREAM>, D, S>,
+            lines::avx512::u16::<Moved<u16, STREAM>, D, S>,
+        ],
+        4 => [
+            sse2::u32::transpose::<D, S, STREAM>,
+            avx2::u32::transpose::<D, S, STREAM>,
+            lines::avx512::u32::<Moved<u32, STREAM>, D, S>,
+        ],
+        8 => [
+            sse2::u64::transpose::<D, S, STREAM>,
+            avx2::u64::transpose::<D, S, STREAM>,
+            lines::avx512::u64::<Moved<u64, STREAM>, D, S>,
+        ],
         _ => return None,
     };
     Some(if isa.has_avx512() {
@@ -114,66 +130,117 @@ macro_rules! for_each_block {
     };
 }
 
-/// Defines one transpose: registers of `$lanes` lanes, filled by `$load` from rows `K` apart; fewer rows than
+/// Defines the transposes of one width: registers of `$lanes` lanes, filled by `$load` from rows `K` apart; fewer rows than
 /// a register takes go to `$narrower`.
 macro_rules! network {
-    ($W:ident, $feature:literal, $lanes:literal, $zero:ident, $load:ident, $store:ident, $stream:ident,
+    ($W:ident, $feature:literal, $V:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $stream:ident,
      $lo:ident, $hi:ident, $narrower:expr) => {
-        /// # Safety
-        /// As for [`Transpose`].
-        #[target_feature(enable = $feature)]
-        #[inline]
-        pub(super) unsafe fn $W<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
+        pub(super) mod $W {
+            use super::*;
+
             const CELL: usize = size_of::<$W>();
             const K: usize = 16 / CELL;
+            /// Rows of a register.
             const ROWS: usize = K * $lanes;
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
-            if m.rows < ROWS || m.columns < K {
-                // SAFETY: handed on; the narrower function needs fewer instructions.
-                return unsafe { $narrower(m) };
+            /// Registers whose rows are written one after the other, up to a whole line, if no more than eight hold their
+            /// columns.
+            const TOGETHER: usize = if LINE / ROWS * K <= 8 { LINE / ROWS } else if K <= 4 { 2 } else { 1 };
+
+            /// K columns, the first of which is `column`, of the rows from `i` on: as many rows of each as a register takes.
+            ///
+            /// # Safety
+            /// The matrix has these cells.
+            #[target_feature(enable = $feature)]
+            #[inline]
+            pub unsafe fn columns<S: Rows>(column: *const u8, rows: S, i: usize) -> [$V; K] {
+                // SAFETY: the caller's promise, for this and the cells.
+                let from: [_; ROWS] = unsafe { rows.cells(column, i, 1) };
+                let mut r = [$zero(); K];
+                for k in 0..K {
+                    let mut lanes = [column; $lanes];
+                    for l in 0..$lanes {
+                        lanes[l] = from[k + l * K];
+                    }
+                    // SAFETY: as above.
+                    r[k] = unsafe { $load(lanes) };
+                }
+                passes!($W r $lo $hi);
+                r
             }
-            for_each_block!(m, |top, bottom, left, right, ahead| {
-                ahead.fetch(bottom - top);
-                // The last registers overlap the ones before them where the sides do not divide: writing the
-                // same cells twice beats finishing one by one.
-                let mut j = left.min(m.columns - K);
-                loop {
-                    let mut i = top.min(m.rows - ROWS);
-                    loop {
-                        let mut r = [$zero(); K];
-                        // SAFETY: rows i..i + ROWS and columns j..j + K lie inside the matrix.
-                        unsafe {
-                            let column = m.src.add(j * CELL);
-                            for k in 0..K {
-                                r[k] = $load(m.src_rows.cells(column, i + k, K));
+
+            /// Transposes the rows of `N` registers from `i` on, and K columns from `j` on.
+            ///
+            /// # Safety
+            /// As for [`Transpose`], for these cells.
+            #[target_feature(enable = $feature)]
+            #[inline]
+            unsafe fn block<const N: usize, D: Rows, S: Rows, const STREAM: bool>(
+                m: &Matrix<D, S>,
+                i: usize,
+                j: usize,
+            ) {
+                // SAFETY: the caller's promise. Rows start on a line, and all but the last registers at a multiple of their
+                // size.
+                unsafe {
+                    let mut r = [[$zero(); K]; N];
+                    for n in 0..N {
+                        r[n] = columns(m.src.add(j * CELL), m.src_rows, i + n * ROWS);
+                    }
+                    for k in 0..K {
+                        let to = m.dst.add(i * CELL).offset(m.dst_rows.at(j + k));
+                        for n in 0..N {
+                            let to = to.add(n * ROWS * CELL);
+                            if STREAM && i % ROWS == 0 {
+                                $stream(to.cast(), r[n][k]);
+                            } else {
+                                $store(to.cast(), r[n][k]);
                             }
                         }
-                        passes!($W r $lo $hi);
-                        // SAFETY: as above. Rows start on a line, and all but the last registers at a multiple of
-                        // their size.
-                        unsafe {
-                            let column = m.dst.add(i * CELL);
-                            for k in 0..K {
-                                let to = column.offset(m.dst_rows.at(j + k));
-                                if STREAM && i % ROWS == 0 {
-                                    $stream(to.cast(), r[k]);
+                    }
+                }
+            }
+
+            /// # Safety
+            /// As for [`Transpose`].
+            #[target_feature(enable = $feature)]
+            #[inline]
+            pub unsafe fn transpose<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
+                if m.rows < ROWS || m.columns < K {
+                    // SAFETY: handed on; the narrower function needs fewer instructions.
+                    return unsafe { $narrower(m) };
+                }
+                for_each_block!(m, |top, bottom, left, right, ahead| {
+                    ahead.fetch(bottom - top);
+                    // The last registers overlap the ones before them where the sides do not divide: writing the
+                    // same cells twice beats finishing one by one.
+                    let mut j = left.min(m.columns - K);
+                    loop {
+                        let mut i = top.min(m.rows - ROWS);
+                        loop {
+                            // SAFETY: rows below `bottom` and columns j..j + K lie inside the matrix.
+                            unsafe {
+                                if TOGETHER > 1 && i + TOGETHER * ROWS <= bottom {
+                                    block::<TOGETHER, D, S, STREAM>(&m, i, j);
+                                    i += TOGETHER * ROWS;
                                 } else {
-                                    $store(to.cast(), r[k]);
+                                    block::<1, D, S, STREAM>(&m, i, j);
+                                    i += ROWS;
                                 }
                             }
+                            if ROWS == LINE || i >= bottom {
+                                break;
+                            }
+                            i = i.min(bottom - ROWS);
                         }
-                        if ROWS == LINE || i + ROWS >= bottom {
+                        if j + K >= right {
                             break;
                         }
-                        i = (i + ROWS).min(bottom - ROWS);
+                        j = (j + K).min(right - K);
                     }
-                    if j + K >= right {
-                        break;
-                    }
-                    j = (j + K).min(right - K);
-                }
-            });
+                });
+            }
         }
     };
 }
@@ -207,6 +274,7 @@ mod sse2 {
     network!(
         u8,
         "sse2",
+        __m128i,
         1,
         _mm_setzero_si128,
         load,
@@ -219,6 +287,7 @@ mod sse2 {
     network!(
         u16,
         "sse2",
+        __m128i,
         1,
         _mm_setzero_si128,
         load,
@@ -231,6 +300,7 @@ mod sse2 {
     network!(
         u32,
         "sse2",
+        __m128i,
         1,
         _mm_setzero_si128,
         load,
@@ -243,6 +313,7 @@ mod sse2 {
     network!(
         u64,
         "sse2",
+        __m128i,
         1,
         _mm_setzero_si128,
         load,
@@ -269,6 +340,7 @@ mod avx2 {
     network!(
         u8,
         "avx2",
+        __m256i,
         2,
         _mm256_setzero_si256,
         load,
@@ -276,11 +348,12 @@ mod avx2 {
         _mm256_stream_si256,
         _mm256_unpacklo_epi8,
         _mm256_unpackhi_epi8,
-        sse2::u8::<D, S, STREAM>
+        sse2::u8::transpose::<D, S, STREAM>
     );
     network!(
         u16,
         "avx2",
+        __m256i,
         2,
         _mm256_setzero_si256,
         load,
@@ -288,11 +361,12 @@ mod avx2 {
         _mm256_stream_si256,
         _mm256_unpacklo_epi16,
         _mm256_unpackhi_epi16,
-        sse2::u16::<D, S, STREAM>
+        sse2::u16::transpose::<D, S, STREAM>
     );
     network!(
         u32,
         "avx2",
+        __m256i,
         2,
         _mm256_setzero_si256,
         load,
@@ -300,11 +374,12 @@ mod avx2 {
         _mm256_stream_si256,
         _mm256_unpacklo_epi32,
         _mm256_unpackhi_epi32,
-        sse2::u32::<D, S, STREAM>
+        sse2::u32::transpose::<D, S, STREAM>
     );
     network!(
         u64,
         "avx2",
+        __m256i,
         2,
         _mm256_setzero_si256,
         load,
@@ -312,7 +387,7 @@ mod avx2 {
         _mm256_stream_si256,
         _mm256_unpacklo_epi64,
         _mm256_unpackhi_epi64,
-        sse2::u64::<D, S, STREAM>
+        sse2::u64::transpose::<D, S, STREAM>
     );
 }
 
@@ -335,6 +410,7 @@ mod avx512 {
     network!(
         u8,
         "avx512f,avx512bw,avx512dq,avx512vl",
+        __m512i,
         4,
         _mm512_setzero_si512,
         load,
@@ -347,6 +423,7 @@ mod avx512 {
     network!(
         u16,
         "avx512f,avx512bw,avx512dq,avx512vl",
+        __m512i,
         4,
         _mm512_setzero_si512,
         load,
@@ -359,6 +436,7 @@ mod avx512 {
     network!(
         u32,
         "avx512f,avx512bw,avx512dq,avx512vl",
+        __m512i,
         4,
         _mm512_setzero_si512,
         load,
@@ -366,11 +444,12 @@ mod avx512 {
         _mm512_stream_si512,
         _mm512_unpacklo_epi32,
         _mm512_unpackhi_epi32,
-        avx2::u32::<D, S, STREAM>
+        avx2::u32::transpose::<D, S, STREAM>
     );
     network!(
         u64,
         "avx512f,avx512bw,avx512dq,avx512vl",
+        __m512i,
         4,
         _mm512_setzero_si512,
         load,
@@ -378,6 +457,6 @@ mod avx512 {
         _mm512_stream_si512,
         _mm512_unpacklo_epi64,
         _mm512_unpackhi_epi64,
-        avx2::u64::<D, S, STREAM>
+        avx2::u64::transpose::<D, S, STREAM>
     );
 }

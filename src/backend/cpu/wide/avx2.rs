@@ -70,15 +70,27 @@ fn shorts(x: __m256i) -> __m128i {
     _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x))
 }
 
-cells!(f32, |from| _mm256_loadu_ps(from), |to, x| {
-    _mm256_storeu_si256(to.cast(), unless_nan(_mm256_castps_si256(x), x, 0x7fff_ffff))
-});
+cells!(f32, |from| _mm256_loadu_ps(from), |to, x| _mm256_storeu_si256(to.cast(), canonical(x)));
 
-cells!(f16, |from| _mm256_cvtph_ps(_mm_loadu_si128(from.cast())), |to, x| {
+/// The numbers, NaN as the table has it.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn canonical(x: __m256) -> __m256i {
+    unless_nan(_mm256_castps_si256(x), x, 0x7fff_ffff)
+}
+
+cells!(f16, |from| _mm256_cvtph_ps(_mm_loadu_si128(from.cast())), |to, x| _mm_storeu_si128(
+    to.cast(),
+    halves(x)
+));
+
+/// The numbers as binary16.
+#[target_feature(enable = "avx2,f16c")]
+#[inline]
+fn halves(x: __m256) -> __m128i {
     let bits = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
-    let nans = shorts(_mm256_castps_si256(nans(x)));
-    _mm_storeu_si128(to.cast(), _mm_blendv_epi8(bits, _mm_set1_epi16(0x7fff), nans))
-});
+    _mm_blendv_epi8(bits, _mm_set1_epi16(0x7fff), shorts(_mm256_castps_si256(nans(x))))
+}
 
 cells!(
     bf16,
@@ -86,15 +98,20 @@ cells!(
         let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
         _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
     },
-    |to, x| {
-        let bits = _mm256_castps_si256(x);
-        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
-        let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-        let rounded = unless_nan(_mm256_add_epi32(bits, up), x, 0x7fff_0000);
-        // With their sign, so that the upper halves are not saturated.
-        _mm_storeu_si128(to.cast(), shorts(_mm256_srai_epi32::<16>(rounded)))
-    }
+    |to, x| _mm_storeu_si128(to.cast(), upper(x))
 );
+
+/// The numbers as bfloat16.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn upper(x: __m256) -> __m128i {
+    let bits = _mm256_castps_si256(x);
+    let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+    let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    let rounded = unless_nan(_mm256_add_epi32(bits, up), x, 0x7fff_0000);
+    // With their sign, so that the upper halves are not saturated.
+    shorts(_mm256_srai_epi32::<16>(rounded))
+}
 
 /// The numbers as integers, half to even, NaN as 0; what exceeds `most`, which an i32 holds, as `most`, and what no i32
 /// holds below as the least.
@@ -185,23 +202,51 @@ macro_rules! each {
     }};
 }
 
-/// Stores the integers of four registers as bytes, saturated by `$pack`.
+cells_of_four!(f32, |to, x| each!(to, x));
+cells_of_four!(f16, |to, x| each!(to, x));
+cells_of_four!(bf16, |to, x| each!(to, x));
+cells_of_four!(i8, |to, x| _mm256_storeu_si256(to.cast(), Self::cells(x)));
+cells_of_four!(u8, |to, x| _mm256_storeu_si256(to.cast(), Self::cells(x)));
+
+/// An element whose cells come and go by registers, one and four.
+pub(in super::super) trait Wide: Cells<__m256> + Cells<Four> {
+    /// The first numbers converted by the table, as many as fill a register of cells: 8 in each operand.
+    ///
+    /// # Safety
+    /// The processor has AVX2 and F16C.
+    unsafe fn cells(x: [__m256; 4]) -> __m256i;
+}
+
+/// Implements [`Wide`].
+macro_rules! wide {
+    ($T:ty, |$x:ident| $cells:expr) => {
+        impl Wide for $T {
+            #[target_feature(enable = "avx2,f16c")]
+            #[inline]
+            unsafe fn cells($x: [__m256; 4]) -> __m256i {
+                $cells
+            }
+        }
+    };
+}
+
+/// The integers of four registers as bytes, saturated by `$pack`.
 macro_rules! bytes {
-    ($to:ident, $x:ident, $most:literal, $pack:ident) => {{
+    ($x:ident, $most:literal, $pack:ident) => {{
         let [a, b, c, d] = $x;
         let ab = _mm256_packs_epi32(integers(a, $most), integers(b, $most));
         let cd = _mm256_packs_epi32(integers(c, $most), integers(d, $most));
         // Four of each register by turns.
         let places = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-        _mm256_storeu_si256($to.cast(), _mm256_permutevar8x32_epi32($pack(ab, cd), places))
+        _mm256_permutevar8x32_epi32($pack(ab, cd), places)
     }};
 }
 
-cells_of_four!(f32, |to, x| each!(to, x));
-cells_of_four!(f16, |to, x| each!(to, x));
-cells_of_four!(bf16, |to, x| each!(to, x));
-cells_of_four!(i8, |to, x| bytes!(to, x, 127.0, _mm256_packs_epi16));
-cells_of_four!(u8, |to, x| bytes!(to, x, 255.0, _mm256_packus_epi16));
+wide!(f32, |x| canonical(x[0]));
+wide!(f16, |x| _mm256_set_m128i(halves(x[1]), halves(x[0])));
+wide!(bf16, |x| _mm256_set_m128i(upper(x[1]), upper(x[0])));
+wide!(i8, |x| bytes!(x, 127.0, _mm256_packs_epi16));
+wide!(u8, |x| bytes!(x, 255.0, _mm256_packus_epi16));
 
 /// # Safety
 /// As for [`Row`](crate::backend::cpu::row::Row).
@@ -220,8 +265,3 @@ pub(in super::super) unsafe fn row<S: Wide, D: Wide, const SCALES: bool, const B
         super::row::<__m256, S, D, SCALES, BLENDS>(dst, src, n - fours, scaling);
     }
 }
-
-/// An element whose cells come and go by registers, one and four.
-pub(in super::super) trait Wide: Cells<__m256> + Cells<Four> {}
-
-impl<T: Cells<__m256> + Cells<Four>> Wide for T {}

@@ -12,7 +12,7 @@ pub(in super::super) trait Wide: Cells<__m512> {
     ///
     /// # Safety
     /// The processor has AVX-512 F, BW, DQ and VL.
-    unsafe fn line(x: [__m512; 4]) -> __m512i;
+    unsafe fn cells(x: [__m512; 4]) -> __m512i;
 }
 
 impl Register for __m512 {
@@ -46,7 +46,7 @@ fn nans(x: __m512) -> __mmask16 {
 
 /// Implements [`Cells`] and [`Wide`]: how sixteen cells become numbers, sixteen numbers cells, and more a whole register of them.
 macro_rules! wide {
-    ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr, |$xs:ident| $line:expr) => {
+    ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr, |$xs:ident| $cells:expr) => {
         impl Cells<__m512> for $T {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
@@ -66,8 +66,8 @@ macro_rules! wide {
         impl Wide for $T {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            unsafe fn line($xs: [__m512; 4]) -> __m512i {
-                $line
+            unsafe fn cells($xs: [__m512; 4]) -> __m512i {
+                $cells
             }
         }
     };
@@ -220,7 +220,7 @@ pub(in super::super) unsafe fn narrow_to_bf16<const SCALES: bool>(
             let unlike = _mm512_fpclass_ps_mask::<UNLIKE>(low) | _mm512_fpclass_ps_mask::<UNLIKE>(high);
             let line = match unlike {
                 0 => std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low)),
-                _ => bf16::line([low, high, low, high]),
+                _ => bf16::cells([low, high, low, high]),
             };
             _mm512_storeu_si512(to.add(i).cast(), line);
         }

@@ -52,7 +52,7 @@ macro_rules! beside {
             pub unsafe fn transpose<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
                 if m.rows < HALF || m.columns < LINE {
                     // SAFETY: handed on.
-                    return unsafe { avx2::$W::<D, S, STREAM>(m) };
+                    return unsafe { avx2::$W::transpose::<D, S, STREAM>(m) };
                 }
                 for_each_block!(m, |top, bottom, left, right, ahead| {
                     ahead.fetch(bottom - top);

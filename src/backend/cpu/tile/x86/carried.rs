@@ -86,7 +86,7 @@ impl<F> Carried<F> {
     }
 }
 
-impl<F: Narrow> Through for Carried<F> {
+impl<F: Narrow> Through<__m512i> for Carried<F> {
     const SRC: usize = F::SRC;
     const DST: usize = F::DST;
 
@@ -184,7 +184,7 @@ macro_rules! carried {
     };
 }
 
-carried!(u8, staged::u8::block);
-carried!(u16, staged::u16::block);
-carried!(u32, lines::block::u32);
-carried!(u64, lines::block::u64);
+carried!(u8, staged::avx512::u8::block);
+carried!(u16, staged::avx512::u16::block);
+carried!(u32, lines::avx512::block::u32);
+carried!(u64, lines::avx512::block::u64);

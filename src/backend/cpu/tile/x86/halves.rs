@@ -33,7 +33,7 @@ macro_rules! half_lines {
                 // SAFETY: handed on.
                 unsafe {
                     if m.rows < ROWS || m.rows >= LINE || m.columns < LINE {
-                        avx512::$W::<D, S, STREAM>(m)
+                        avx512::$W::transpose::<D, S, STREAM>(m)
                     } else if m.rows == ROWS && m.dst_rows.distance() == Some(32) {
                         in_pairs::<D, S, STREAM>(m)
                     } else {
@@ -108,8 +108,8 @@ macro_rules! half_lines {
                     let starts_line = dst.addr().is_multiple_of(64);
                     for k in (0..K).step_by(2) {
                         ahead.fetch(2 * ROWS / K);
-                        let pairs = lines::exchange([a[k], b[k], a[k + 1], b[k + 1]]);
-                        for (l, pair) in pairs.into_iter().enumerate() {
+                        let pairs = lines::avx512::lines([a[k], b[k], a[k + 1], b[k + 1]]);
+                        for (l, [pair]) in pairs.into_iter().enumerate() {
                             // SAFETY: two columns of the block, one after the other.
                             unsafe {
                                 let to = dst.add((l * K + k) * 32).cast();

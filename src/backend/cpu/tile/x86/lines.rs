@@ -1,35 +1,19 @@
-//! Transposes of whole cache lines of either operand, with AVX-512: each is read once and written once, whatever else
-//! shares their cache sets. Cells may be converted on the way (`through.rs`). Blocks of cells of one and two bytes are in
-//! `staged.rs`.
+//! Transposes of whole cache lines of either operand: each is read once and written once, whatever else shares their cache
+//! sets. Cells may be converted on the way (`through.rs`). Blocks of cells of one and two bytes are in `staged.rs`. With AVX2
+//! those of four bytes hold more registers than there are, and serve conversions only.
 
 use std::arch::x86_64::*;
 
 use super::through::{Direct, Place, Through};
 use super::{Ahead, Matrix, Order, Rows, staged};
 
-/// Lane `g` of the results is from register `g`: lane `l` of each for result `l`.
-#[target_feature(enable = "avx512f")]
-#[inline]
-pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
-    const EVEN: i32 = 0b10_00_10_00;
-    const ODD: i32 = 0b11_01_11_01;
-    let (ab_even, ab_odd) = (_mm512_shuffle_i32x4::<EVEN>(a, b), _mm512_shuffle_i32x4::<ODD>(a, b));
-    let (cd_even, cd_odd) = (_mm512_shuffle_i32x4::<EVEN>(c, d), _mm512_shuffle_i32x4::<ODD>(c, d));
-    [
-        _mm512_shuffle_i32x4::<EVEN>(ab_even, cd_even),
-        _mm512_shuffle_i32x4::<EVEN>(ab_odd, cd_odd),
-        _mm512_shuffle_i32x4::<ODD>(ab_even, cd_even),
-        _mm512_shuffle_i32x4::<ODD>(ab_odd, cd_odd),
-    ]
-}
-
 /// Defines one transpose of whole lines, block by block by `$block`, or in groups by `$in_groups`.
 macro_rules! lines {
-    ($W:ident, $block:path $(, $in_groups:path)?) => {
+    ($W:ident, $feature:literal, $V:ty, $block:path $(, $in_groups:path)?) => {
         /// # Safety
         /// As for [`Transpose`](super::Transpose).
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        pub(super) unsafe fn $W<F: Direct, D: Rows, S: Rows>(m: Matrix<D, S>) {
+        #[target_feature(enable = $feature)]
+        pub unsafe fn $W<F: Direct<$V>, D: Rows, S: Rows>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
@@ -67,33 +51,34 @@ macro_rules! lines {
     };
 }
 
-/// Blocks of as many groups of `K` lines as a register has lanes: each group is made K x K cells per lane, and the lanes
-/// of all are exchanged.
-pub(super) mod block {
-    use super::*;
-
-    macro_rules! block {
-        ($W:ident, $lo:ident, $hi:ident) => {
-            /// # Safety
-            /// As for [`Transpose`], for LINE rows from `i` on and LINE columns from `j` on.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            #[inline]
-            pub(in super::super) unsafe fn $W<F: Through, D: Rows, S: Rows>(
-                through: &mut F,
-                m: &Matrix<D, S>,
-                i: usize,
-                j: usize,
-                ahead: &mut Ahead<S>,
-            ) {
-                const CELL: usize = size_of::<$W>();
-                const K: usize = 16 / CELL;
-                const LINE: usize = 64 / CELL;
-                let mut groups = [[_mm512_setzero_si512(); K]; 4];
+/// Defines the transpose of one block: as many groups of K rows as make a line are made K x K cells per lane, and the lanes of
+/// all are exchanged.
+macro_rules! block {
+    ($W:ident, $feature:literal, $V:ty, $zero:ident, $lo:ident, $hi:ident) => {
+        /// # Safety
+        /// As for [`Transpose`](super::super::Transpose), for LINE rows from `i` on and LINE columns from `j` on.
+        #[target_feature(enable = $feature)]
+        #[inline]
+        pub unsafe fn $W<F: Through<$V>, D: Rows, S: Rows>(
+            through: &mut F,
+            m: &Matrix<D, S>,
+            i: usize,
+            j: usize,
+            ahead: &mut Ahead<S>,
+        ) {
+            const CELL: usize = size_of::<$W>();
+            const K: usize = 16 / CELL;
+            const LINE: usize = 64 / CELL;
+            /// Cells of a register, and its lanes.
+            const CELLS: usize = size_of::<$V>() / CELL;
+            const LANES: usize = size_of::<$V>() / 16;
+            for left in (j..j + LINE).step_by(CELLS) {
+                let mut groups = [[$zero(); K]; 4];
                 for g in 0..4 {
-                    let mut r = [_mm512_setzero_si512(); K];
-                    // SAFETY: LINE cells of the rows of the block.
+                    let mut r = [$zero(); K];
+                    // SAFETY: cells of the rows of the block.
                     unsafe {
-                        let from: [_; K] = m.src_rows.cells(m.src.add(j * F::SRC), i + g * K, 1);
+                        let from: [_; K] = m.src_rows.cells(m.src.add(left * F::SRC), i + g * K, 1);
                         for k in 0..K {
                             r[k] = through.get(from[k], m.scaling);
                         }
@@ -102,27 +87,109 @@ pub(super) mod block {
                     groups[g] = r;
                 }
                 for k in 0..K {
-                    ahead.fetch(4);
-                    let r = exchange([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
+                    ahead.fetch(LANES);
+                    let lines = lines([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
                     // SAFETY: LINE cells of columns of the block. They start on a line if they are streamed.
                     unsafe {
-                        let to: [_; 4] = m.dst_rows.cells(m.dst.add(i * F::DST), j + k, K);
-                        for l in 0..4 {
-                            let (to, column) = (to[l].cast_mut(), j + k + l * K);
-                            let place = Place { to, column, row: i, starts_line: i % LINE == 0 };
-                            through.put(r[l], place, m.scaling);
+                        let to: [_; LANES] = m.dst_rows.cells(m.dst.add(i * F::DST), left + k, K);
+                        for l in 0..LANES {
+                            for n in 0..LINE / CELLS {
+                                let place = Place {
+                                    to: to[l].cast_mut().add(n * CELLS * F::DST),
+                                    column: left + k + l * K,
+                                    row: i + n * CELLS,
+                                    starts_line: i % LINE == 0,
+                                };
+                                through.put(lines[l][n], place, m.scaling);
+                            }
                         }
                     }
                 }
             }
-        };
-    }
-
-    block!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
-    block!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
+        }
+    };
 }
 
-lines!(u8, staged::u8::block, staged::u8::in_groups);
-lines!(u16, staged::u16::block, staged::u16::in_groups);
-lines!(u32, block::u32);
-lines!(u64, block::u64);
+/// Registers of AVX2, two of which make a line.
+pub(super) mod avx2 {
+    use super::*;
+
+    /// The lines of as many columns as a register has lanes: lane `l` of each of four registers is a part of line `l`.
+    #[target_feature(enable = "avx2,f16c")]
+    #[inline]
+    pub fn lines([a, b, c, d]: [__m256i; 4]) -> [[__m256i; 2]; 2] {
+        [
+            [_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x20>(c, d)],
+            [_mm256_permute2x128_si256::<0x31>(a, b), _mm256_permute2x128_si256::<0x31>(c, d)],
+        ]
+    }
+
+    mod block {
+        use super::*;
+
+        block!(u32, "avx2,f16c", __m256i, _mm256_setzero_si256, _mm256_unpacklo_epi32, _mm256_unpackhi_epi32);
+    }
+
+    lines!(u8, "avx2,f16c", __m256i, staged::avx2::u8::block, staged::avx2::u8::in_groups);
+    lines!(u16, "avx2,f16c", __m256i, staged::avx2::u16::block, staged::avx2::u16::in_groups);
+    lines!(u32, "avx2,f16c", __m256i, block::u32);
+}
+
+/// Registers of AVX-512, each a line.
+pub(super) mod avx512 {
+    use super::*;
+
+    /// As for AVX2.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub fn lines([a, b, c, d]: [__m512i; 4]) -> [[__m512i; 1]; 4] {
+        const EVEN: i32 = 0b10_00_10_00;
+        const ODD: i32 = 0b11_01_11_01;
+        let (ab_even, ab_odd) = (_mm512_shuffle_i32x4::<EVEN>(a, b), _mm512_shuffle_i32x4::<ODD>(a, b));
+        let (cd_even, cd_odd) = (_mm512_shuffle_i32x4::<EVEN>(c, d), _mm512_shuffle_i32x4::<ODD>(c, d));
+        [
+            [_mm512_shuffle_i32x4::<EVEN>(ab_even, cd_even)],
+            [_mm512_shuffle_i32x4::<EVEN>(ab_odd, cd_odd)],
+            [_mm512_shuffle_i32x4::<ODD>(ab_even, cd_even)],
+            [_mm512_shuffle_i32x4::<ODD>(ab_odd, cd_odd)],
+        ]
+    }
+
+    pub mod block {
+        use super::*;
+
+        block!(
+            u32,
+            "avx512f,avx512bw,avx512dq,avx512vl",
+            __m512i,
+            _mm512_setzero_si512,
+            _mm512_unpacklo_epi32,
+            _mm512_unpackhi_epi32
+        );
+        block!(
+            u64,
+            "avx512f,avx512bw,avx512dq,avx512vl",
+            __m512i,
+            _mm512_setzero_si512,
+            _mm512_unpacklo_epi64,
+            _mm512_unpackhi_epi64
+        );
+    }
+
+    lines!(
+        u8,
+        "avx512f,avx512bw,avx512dq,avx512vl",
+        __m512i,
+        staged::avx512::u8::block,
+        staged::avx512::u8::in_groups
+    );
+    lines!(
+        u16,
+        "avx512f,avx512bw,avx512dq,avx512vl",
+        __m512i,
+        staged::avx512::u16::block,
+        staged::avx512::u16::in_groups
+    );
+    lines!(u32, "avx512f,avx512bw,avx512dq,avx512vl", __m512i, block::u32);
+    lines!(u64, "avx512f,avx512bw,avx512dq,avx512vl", __m512i, block::u64);
+}

@@ -1,16 +1,16 @@
-//! Transposes of whole cache lines of cells of one and two bytes, with AVX-512. A block of them has more lines than there are
-//! registers, and stops halfway in the first-level cache. So several blocks can be there at a time, and where the rows of an
-//! operand crowd into few cache sets, several lines of each are read, or written, before the next row.
+//! Transposes of whole cache lines of cells of one and two bytes, with AVX2 and AVX-512. A block of them has more lines than
+//! there are registers, and stops halfway in the first-level cache. So several blocks can be there at a time, and where the
+//! rows of an operand crowd into few cache sets, several lines of each are read, or written, before the next row.
 //!
 //! 1. Eight rows are joined: after three interleavings a lane has these rows of one column, or of two if cells are bytes.
 //! 2. Joined rows of the same columns are put together and their lanes exchanged. Lines of two columns of each lane leave the
-//!    registers at a time: eight rows of the destination are written by turns, to the end of the group.
+//!    registers at a time: eight rows of the destination are written by turns, to the end of the group. Of AVX2, two registers
+//!    make a line.
 
 use std::arch::x86_64::*;
 
-use super::lines::exchange;
 use super::through::{Place, Through};
-use super::{Ahead, Matrix, Rows};
+use super::{Ahead, Matrix, Rows, lines};
 use crate::backend::cpu::stage::Stage;
 
 /// Rows that are joined, of each lane.
@@ -19,50 +19,29 @@ const JOINED: usize = 8;
 /// Room for a group of blocks.
 const GROUP_BYTES: usize = 32 << 10;
 
-/// Lines of two columns of each lane.
-type Columns = [[__m512i; 4]; 2];
-
-/// Columns `2 p` and `2 p + 1` of cells of two bytes, of a block whose parts have one column each.
-///
-/// # Safety
-/// The block is joined.
-#[target_feature(enable = "avx512f")]
-#[inline]
-unsafe fn singles(block: *const [[__m512i; 4]; JOINED], p: usize) -> Columns {
-    // SAFETY: parts of the block.
-    unsafe { [exchange((*block)[2 * p]), exchange((*block)[2 * p + 1])] }
-}
-
-/// The same of bytes, if each part has two columns.
-///
-/// # Safety
-/// As for [`singles`].
-#[target_feature(enable = "avx512f")]
-#[inline]
-unsafe fn pairs(block: *const [[__m512i; 8]; JOINED], p: usize) -> Columns {
-    // SAFETY: a part of the block.
-    let part = unsafe { (*block)[p] };
-    let first = |i| _mm512_unpacklo_epi64(part[i], part[i + 1]);
-    let second = |i| _mm512_unpackhi_epi64(part[i], part[i + 1]);
-    [
-        exchange([first(0), first(2), first(4), first(6)]),
-        exchange([second(0), second(2), second(4), second(6)]),
-    ]
-}
-
-/// Defines the transposes of one width, whose columns are put together by `$columns`.
+/// Defines the transposes of one width in registers `$V`. Out of columns that are joined, `$columns` makes lines: those of the
+/// first and second column of each lane.
 macro_rules! staged {
-    ($W:ident, $columns:ident, $lo:ident, $hi:ident) => {
-        pub(super) mod $W {
+    ($W:ident, $feature:literal, $V:ty, $columns:ident, $zero:ident, $lo:ident, $hi:ident) => {
+        pub mod $W {
             use super::*;
 
             const LINE: usize = 64 / size_of::<$W>();
             /// Columns of a lane.
             const LANE: usize = 16 / size_of::<$W>();
 
-            /// A line of rows and of columns, joined: register `g` of part `p` has the `p`th columns of each lane, of the `g`th
-            /// rows.
-            type Block = [[__m512i; LINE / JOINED]; JOINED];
+            /// Cells of a register, and its lanes.
+            const CELLS: usize = size_of::<$V>() / size_of::<$W>();
+            const LANES: usize = size_of::<$V>() / 16;
+            /// Registers of a line.
+            const REGISTERS: usize = LINE / CELLS;
+
+            /// A line of rows and a register of columns, joined: register `g` of part `p` has the `p`th columns of each lane, of
+            /// the `g`th rows.
+            type Joined = [[$V; LINE / JOINED]; JOINED];
+
+            /// A line of rows and of columns.
+            type Block = [Joined; REGISTERS];
 
             const BYTES: usize = size_of::<Block>();
 
@@ -70,9 +49,9 @@ macro_rules! staged {
             ///
             /// # Safety
             /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for a line of rows from `i` on and of columns from `j` on.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[target_feature(enable = $feature)]
             #[inline]
-            pub unsafe fn block<F: Through, D: Rows, S: Rows>(
+            pub unsafe fn block<F: Through<$V>, D: Rows, S: Rows>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 i: usize,
@@ -88,8 +67,8 @@ macro_rules! staged {
             ///
             /// # Safety
             /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for at least a line of rows and of columns.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            pub unsafe fn in_groups<F: Through, D: Rows, S: Rows>(
+            #[target_feature(enable = $feature)]
+            pub unsafe fn in_groups<F: Through<$V>, D: Rows, S: Rows>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 lines: [usize; 2],
@@ -122,9 +101,9 @@ macro_rules! staged {
             ///
             /// # Safety
             /// As for [`in_groups`], for these rows and columns. There is room for their blocks.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[target_feature(enable = $feature)]
             #[inline]
-            unsafe fn group<F: Through, D: Rows, S: Rows>(
+            unsafe fn group<F: Through<$V>, D: Rows, S: Rows>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 at: [usize; 2],
@@ -151,9 +130,9 @@ macro_rules! staged {
             ///
             /// # Safety
             /// As for [`group`].
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[target_feature(enable = $feature)]
             #[inline]
-            unsafe fn join<F: Through, D: Rows, S: Rows>(
+            unsafe fn join<F: Through<$V>, D: Rows, S: Rows>(
                 through: &F,
                 m: &Matrix<D, S>,
                 [i, j]: [usize; 2],
@@ -168,16 +147,19 @@ macro_rules! staged {
                             let row = i + b * LINE + g * JOINED;
                             let from: [_; JOINED] = m.src_rows.cells(column, row, 1);
                             for c in 0..across {
-                                let mut r = [_mm512_setzero_si512(); JOINED];
-                                for k in 0..JOINED {
-                                    r[k] = through.get(from[k].add(c * LINE * F::SRC), m.scaling);
-                                }
-                                pass!(u16 r $lo $hi);
-                                pass!(u16 r $lo $hi);
-                                pass!(u16 r $lo $hi);
                                 let block = room.add(c * down + b);
-                                for p in 0..JOINED {
-                                    (&raw mut (*block)[p][g]).write(r[p]);
+                                for h in 0..REGISTERS {
+                                    let mut r = [$zero(); JOINED];
+                                    for k in 0..JOINED {
+                                        let cell = c * LINE + h * CELLS;
+                                        r[k] = through.get(from[k].add(cell * F::SRC), m.scaling);
+                                    }
+                                    pass!(u16 r $lo $hi);
+                                    pass!(u16 r $lo $hi);
+                                    pass!(u16 r $lo $hi);
+                                    for p in 0..JOINED {
+                                        (&raw mut (*block)[h][p][g]).write(r[p]);
+                                    }
                                 }
                             }
                         }
@@ -189,9 +171,9 @@ macro_rules! staged {
             ///
             /// # Safety
             /// As for [`group`], and the blocks are joined.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+            #[target_feature(enable = $feature)]
             #[inline]
-            unsafe fn write<F: Through, D: Rows, S: Rows>(
+            unsafe fn write<F: Through<$V>, D: Rows, S: Rows>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 [i, j]: [usize; 2],
@@ -207,19 +189,25 @@ macro_rules! staged {
                     [m.dst_rows.cells(dst, columns[0], LANE), m.dst_rows.cells(dst, columns[1], LANE)]
                 };
                 for b in 0..down {
-                    // SAFETY: lines of these columns. They start on a line if they are streamed.
-                    unsafe {
-                        let lines = $columns(blocks.add(b), p);
-                        for k in 0..2 {
-                            ahead.fetch(4);
-                            for l in 0..4 {
-                                let place = Place {
-                                    to: to[k][l].cast_mut().add(b * LINE * F::DST),
-                                    column: columns[k] + l * LANE,
-                                    row: i + b * LINE,
-                                    starts_line: i.is_multiple_of(LINE),
-                                };
-                                through.put(lines[k][l], place, m.scaling);
+                    for h in 0..REGISTERS {
+                        // SAFETY: lines of these columns. They start on a line if they are streamed.
+                        unsafe {
+                            let lines = $columns(&(*blocks.add(b))[h], p);
+                            for k in 0..2 {
+                                ahead.fetch(LANES);
+                                for l in 0..LANES {
+                                    for n in 0..REGISTERS {
+                                        let row = b * LINE + n * CELLS;
+                                        let lane = h * LANES + l;
+                                        let place = Place {
+                                            to: to[k][lane].cast_mut().add(row * F::DST),
+                                            column: columns[k] + lane * LANE,
+                                            row: i + row,
+                                            starts_line: i.is_multiple_of(LINE),
+                                        };
+                                        through.put(lines[k][l][n], place, m.scaling);
+                                    }
+                                }
                             }
                         }
                     }
@@ -229,5 +217,61 @@ macro_rules! staged {
     };
 }
 
-staged!(u8, pairs, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
-staged!(u16, singles, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
+/// Defines both widths in one kind of registers.
+macro_rules! registers {
+    ($feature:literal, $V:ty, $lines:path, $columns:ty, $zero:ident, [$lo8:ident, $hi8:ident], [$lo16:ident, $hi16:ident],
+     [$lo64:ident, $hi64:ident]) => {
+        /// Columns `2 p` and `2 p + 1` of cells of two bytes, whose parts have one column each.
+        #[target_feature(enable = $feature)]
+        #[inline]
+        fn singles(joined: &[[$V; 4]; JOINED], p: usize) -> [$columns; 2] {
+            [$lines(joined[2 * p]), $lines(joined[2 * p + 1])]
+        }
+
+        /// The same of bytes, if each part has two columns.
+        #[target_feature(enable = $feature)]
+        #[inline]
+        fn pairs(joined: &[[$V; 8]; JOINED], p: usize) -> [$columns; 2] {
+            let [a, b, c, d, e, f, g, h] = joined[p];
+            [
+                $lines([$lo64(a, b), $lo64(c, d), $lo64(e, f), $lo64(g, h)]),
+                $lines([$hi64(a, b), $hi64(c, d), $hi64(e, f), $hi64(g, h)]),
+            ]
+        }
+
+        staged!(u8, $feature, $V, pairs, $zero, $lo8, $hi8);
+        staged!(u16, $feature, $V, singles, $zero, $lo16, $hi16);
+    };
+}
+
+/// Registers of AVX2, two of which make a line.
+pub(super) mod avx2 {
+    use super::*;
+
+    registers!(
+        "avx2,f16c",
+        __m256i,
+        lines::avx2::lines,
+        [[__m256i; 2]; 2],
+        _mm256_setzero_si256,
+        [_mm256_unpacklo_epi8, _mm256_unpackhi_epi8],
+        [_mm256_unpacklo_epi16, _mm256_unpackhi_epi16],
+        [_mm256_unpacklo_epi64, _mm256_unpackhi_epi64]
+    );
+}
+
+/// Registers of AVX-512, each a line.
+pub(super) mod avx512 {
+    use super::*;
+
+    registers!(
+        "avx512f,avx512bw,avx512dq,avx512vl",
+        __m512i,
+        lines::avx512::lines,
+        [[__m512i; 1]; 4],
+        _mm512_setzero_si512,
+        [_mm512_unpacklo_epi8, _mm512_unpackhi_epi8],
+        [_mm512_unpacklo_epi16, _mm512_unpackhi_epi16],
+        [_mm512_unpacklo_epi64, _mm512_unpackhi_epi64]
+    );
+}

@@ -15,35 +15,6 @@ pub(in super::super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Optio
     })
 }
 
-/// Sixteen bytes of each of four rows.
-mod lanes {
-    use super::*;
-
-    macro_rules! lanes {
-        ($W:ident, $lo:ident, $hi:ident) => {
-            /// The block of the columns at `column`, as many as a lane has, of the rows from `i` on: a line of rows of each.
-            ///
-            /// # Safety
-            /// The matrix has these cells.
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            #[inline]
-            pub(super) unsafe fn $W<S: Rows>(column: *const u8, rows: S, i: usize) -> [__m512i; 16 / size_of::<$W>()] {
-                const K: usize = 16 / size_of::<$W>();
-                let mut r = [_mm512_setzero_si512(); K];
-                for k in 0..K {
-                    // SAFETY: the caller's promise.
-                    r[k] = unsafe { avx512::load(rows.cells(column, i + k, K)) };
-                }
-                passes!($W r $lo $hi);
-                r
-            }
-        };
-    }
-
-    lanes!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
-    lanes!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
-}
-
 macro_rules! strips {
     ($W:ident, $K:literal) => {
         /// # Safety
@@ -60,7 +31,7 @@ macro_rules! strips {
                     let mut i = 0;
                     loop {
                         for g in (0..STRIP).step_by($K) {
-                            let r = lanes::$W(m.src.add((j + g) * CELL), m.src_rows, i);
+                            let r = avx512::$W::columns(m.src.add((j + g) * CELL), m.src_rows, i);
                             for k in 0..$K {
                                 _mm512_storeu_si512(dst[g + k].cast_mut().add(i * CELL).cast(), r[k]);
                             }

@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 
 use super::super::Store;
 use super::{Isa, Matrix, Rows, Transpose, halves, lines};
-use crate::backend::cpu::wide::avx512::Wide;
+use crate::backend::cpu::wide::{self, Cells};
 use crate::dtype::Scalar;
-use crate::dtype::convert::{convert as convert_cell, scale};
+use crate::dtype::convert::{Element, convert as convert_cell, scale};
 use crate::ops::{Scaling, Transform};
 
 /// Where the cells of a line go.
@@ -22,28 +22,27 @@ pub(super) struct Place {
     pub starts_line: bool,
 }
 
-/// How cells enter the registers and leave them. What is transposed are lines of 64 bytes, cells as wide as the narrower
-/// of both types.
-pub(super) trait Through {
+/// How cells enter registers `V` and leave them, as wide as the narrower of both types.
+pub(super) trait Through<V> {
     /// Bytes of a cell of the source and of the destination.
     const SRC: usize;
     const DST: usize;
 
-    /// A line of cells.
+    /// A register of cells.
     ///
     /// # Safety
-    /// As many cells are readable there, and the processor has AVX-512 F, BW, DQ and VL.
-    unsafe fn get(&self, from: *const u8, scaling: Scaling) -> __m512i;
+    /// As many cells are readable there, and the processor has such registers.
+    unsafe fn get(&self, from: *const u8, scaling: Scaling) -> V;
 
-    /// Writes a line of cells.
+    /// Writes a register of cells.
     ///
     /// # Safety
-    /// As many cells are writable at the place as the line has, and the processor has AVX-512 F, BW, DQ and VL.
-    unsafe fn put(&mut self, line: __m512i, place: Place, scaling: Scaling);
+    /// As many cells are writable at the place as the register has, and the processor has such registers.
+    unsafe fn put(&mut self, cells: V, place: Place, scaling: Scaling);
 }
 
 /// Cells that go from one operand to the other, each line on its own.
-pub(super) trait Direct: Through {
+pub(super) trait Direct<V>: Through<V> {
     const NEW: Self;
 
     /// Transposes what has no whole line.
@@ -54,12 +53,210 @@ pub(super) trait Direct: Through {
 }
 
 /// Cells that leave the registers as wide as they were transposed, so that lines of them can be put together anew.
-pub(super) trait Narrow: Direct {
+pub(super) trait Narrow: Direct<__m512i> {
     /// A line of which only the first `n` cells are there.
     ///
     /// # Safety
     /// As for [`get`](Through::get), but for these cells.
     unsafe fn get_some(from: *const u8, n: usize, scaling: Scaling) -> __m512i;
+}
+
+/// Cells as wide as `W` as they are.
+pub(super) struct Moved<W, const STREAM: bool>(PhantomData<W>);
+
+/// Cells of type `S` that become `D` after they were transposed.
+struct Widened<S, D, const SCALES: bool, const STREAM: bool>(PhantomData<(S, D)>);
+
+/// Cells of type `f32` that become `D` before they are transposed.
+pub(super) struct Narrowed<D, const SCALES: bool, const STREAM: bool>(PhantomData<D>);
+
+/// Implements [`Through`] for one kind of registers, `$V` of cells and `$N` of numbers. Cells of the widths `$W` that have no
+/// whole line are transposed by `$narrow`, wider cells whose lines are too few to be narrowed first as lines of `$isa`.
+macro_rules! through {
+    ($feature:literal, $V:ty, $N:ty, $Wide:path, [$load:ident, $store:ident, $stream:ident], [$set:ident, $mul:ident],
+     $narrow:ident, $isa:ident, $($W:ident)*) => {
+        /// A register of numbers, `SCALES`: times alpha.
+        ///
+        /// # Safety
+        /// So many cells are readable there, and the processor has such registers.
+        #[target_feature(enable = $feature)]
+        #[inline]
+        unsafe fn load<S: $Wide, const SCALES: bool>(from: *const S, scaling: Scaling) -> $N {
+            // SAFETY: the caller's promise.
+            let x: $N = unsafe { Cells::load(from) };
+            if SCALES { $mul($set(scaling.alpha as f32), x) } else { x }
+        }
+
+        /// Stores a register, `STREAM`: past the caches if it belongs to a line of the destination.
+        ///
+        /// # Safety
+        /// So many bytes are writable there.
+        #[target_feature(enable = $feature)]
+        #[inline]
+        unsafe fn store<const STREAM: bool>(to: *mut u8, cells: $V, starts_line: bool) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if STREAM && starts_line {
+                    $stream(to.cast(), cells);
+                } else {
+                    $store(to.cast(), cells);
+                }
+            }
+        }
+
+        $(impl<const STREAM: bool> Through<$V> for Moved<$W, STREAM> {
+            const SRC: usize = size_of::<$W>();
+            const DST: usize = size_of::<$W>();
+
+            #[target_feature(enable = $feature)]
+            #[inline]
+            unsafe fn get(&self, from: *const u8, _: Scaling) -> $V {
+                // SAFETY: the caller's promise.
+                unsafe { $load(from.cast()) }
+            }
+
+            #[target_feature(enable = $feature)]
+            #[inline]
+            unsafe fn put(&mut self, cells: $V, Place { to, starts_line, .. }: Place, _: Scaling) {
+                // SAFETY: the caller's promise.
+                unsafe { store::<STREAM>(to, cells, starts_line) }
+            }
+        }
+
+        impl<const STREAM: bool> Direct<$V> for Moved<$W, STREAM> {
+            const NEW: Self = Moved(PhantomData);
+
+            unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>) {
+                // SAFETY: handed on; the processor has such registers, or this type would not be used.
+                unsafe { $narrow::$W::transpose::<D, S, STREAM>(m) }
+            }
+        })*
+
+        impl<S: $Wide, D: $Wide, const SCALES: bool, const STREAM: bool> Through<$V> for Widened<S, D, SCALES, STREAM> {
+            const SRC: usize = size_of::<S>();
+            const DST: usize = size_of::<D>();
+
+            #[target_feature(enable = $feature)]
+            #[inline]
+            unsafe fn get(&self, from: *const u8, _: Scaling) -> $V {
+                // SAFETY: the caller's promise.
+                unsafe { $load(from.cast()) }
+            }
+
+            #[target_feature(enable = $feature)]
+            #[inline]
+            unsafe fn put(&mut self, cells: $V, Place { to, starts_line, .. }: Place, scaling: Scaling) {
+                const NUMBERS: usize = size_of::<$N>() / 4;
+                let from = (&raw const cells).cast::<S>();
+                let to = to.cast::<D>();
+                for at in (0..size_of::<$V>() / size_of::<S>()).step_by(NUMBERS) {
+                    // SAFETY: a register of the cells, and their places.
+                    unsafe {
+                        let x = load::<S, SCALES>(from.add(at), scaling);
+                        if size_of::<D>() == 4 {
+                            store::<STREAM>(to.add(at).cast(), D::cells([x; 4]), starts_line);
+                        } else {
+                            Cells::<$N>::store(to.add(at), x);
+                        }
+                    }
+                }
+            }
+        }
+
+        impl<S: $Wide, D: $Wide, const SCALES: bool, const STREAM: bool> Direct<$V> for Widened<S, D, SCALES, STREAM> {
+            const NEW: Self = Widened(PhantomData);
+
+            unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
+                // SAFETY: handed on.
+                unsafe { cell_by_cell::<S, D, SCALES, DR, SR>(m) }
+            }
+        }
+
+        impl<D: $Wide, const SCALES: bool, const STREAM: bool> Through<$V> for Narrowed<D, SCALES, STREAM> {
+            const SRC: usize = size_of::<f32>();
+            const DST: usize = size_of::<D>();
+
+            #[target_feature(enable = $feature)]
+            #[inline]
+            unsafe fn get(&self, from: *const u8, scaling: Scaling) -> $V {
+                const NUMBERS: usize = size_of::<$N>() / 4;
+                let mut x = [$set(0.0); 4];
+                for (k, x) in x[..4 / size_of::<D>()].iter_mut().enumerate() {
+                    // SAFETY: a register of these cells.
+                    *x = unsafe { load::<f32, SCALES>(from.cast::<f32>().add(NUMBERS * k), scaling) };
+                }
+                // SAFETY: the caller's promise.
+                unsafe { D::cells(x) }
+            }
+
+            #[target_feature(enable = $feature)]
+            #[inline]
+            unsafe fn put(&mut self, cells: $V, Place { to, starts_line, .. }: Place, _: Scaling) {
+                // SAFETY: the caller's promise.
+                unsafe { store::<STREAM>(to, cells, starts_line) }
+            }
+        }
+
+        impl<D: $Wide, const SCALES: bool, const STREAM: bool> Direct<$V> for Narrowed<D, SCALES, STREAM> {
+            const NEW: Self = Narrowed(PhantomData);
+
+            unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
+                // SAFETY: handed on; the processor has such registers, or this type would not be used. Lines of the source are
+                // enough for it.
+                unsafe { lines::$isa::u32::<Widened<f32, D, SCALES, STREAM>, DR, SR>(m) }
+            }
+        }
+    };
+}
+
+/// Converts what has no whole line.
+///
+/// # Safety
+/// As for [`Transpose`].
+unsafe fn cell_by_cell<S: Element, D: Element, const SCALES: bool, DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
+    for j in 0..m.columns {
+        for i in 0..m.rows {
+            // SAFETY: a cell of the matrix.
+            unsafe {
+                let x = m.src.offset(m.src_rows.at(i)).cast::<S>().add(j).read();
+                let to = m.dst.offset(m.dst_rows.at(j)).cast::<D>().add(i);
+                to.write(if SCALES { scale(m.scaling.alpha, x) } else { convert_cell(x) });
+            }
+        }
+    }
+}
+
+mod avx2 {
+    use super::super::avx2 as network;
+    use super::*;
+
+    through!(
+        "avx2,f16c",
+        __m256i,
+        __m256,
+        wide::avx2::Wide,
+        [_mm256_loadu_si256, _mm256_storeu_si256, _mm256_stream_si256],
+        [_mm256_set1_ps, _mm256_mul_ps],
+        network,
+        avx2,
+        u8 u16
+    );
+}
+
+mod avx512 {
+    use super::*;
+
+    through!(
+        "avx512f,avx512bw,avx512dq,avx512vl",
+        __m512i,
+        __m512,
+        wide::avx512::Wide,
+        [_mm512_loadu_si512, _mm512_storeu_si512, _mm512_stream_si512],
+        [_mm512_set1_ps, _mm512_mul_ps],
+        halves,
+        avx512,
+        u8 u16 u32 u64
+    );
 }
 
 /// The first `n` bytes of a line.
@@ -74,170 +271,23 @@ unsafe fn load_some(from: *const u8, n: usize) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) }
 }
 
-/// Stores a line, `STREAM`: past the caches if it starts one of the destination.
-///
-/// # Safety
-/// 64 bytes are writable there.
-#[target_feature(enable = "avx512f")]
-#[inline]
-unsafe fn store<const STREAM: bool>(to: *mut u8, line: __m512i, starts_line: bool) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if STREAM && starts_line {
-            _mm512_stream_si512(to.cast(), line);
-        } else {
-            _mm512_storeu_si512(to.cast(), line);
-        }
-    }
-}
-
-/// Cells as wide as `W` as they are.
-pub(super) struct Moved<W, const STREAM: bool>(PhantomData<W>);
-
-/// Implements [`Through`] for cells that are moved.
-macro_rules! moved {
+/// Implements [`Narrow`] for cells that are moved.
+macro_rules! narrow {
     ($($W:ident)*) => {
-        $(impl<const STREAM: bool> Through for Moved<$W, STREAM> {
-            const SRC: usize = size_of::<$W>();
-            const DST: usize = size_of::<$W>();
-
-            #[target_feature(enable = "avx512f")]
-            #[inline]
-            unsafe fn get(&self, from: *const u8, _: Scaling) -> __m512i {
-                // SAFETY: the caller's promise.
-                unsafe { _mm512_loadu_si512(from.cast()) }
-            }
-
-            #[target_feature(enable = "avx512f")]
-            #[inline]
-            unsafe fn put(&mut self, line: __m512i, Place { to, starts_line, .. }: Place, _: Scaling) {
-                // SAFETY: the caller's promise.
-                unsafe { store::<STREAM>(to, line, starts_line) }
-            }
-        }
-
-        impl<const STREAM: bool> Direct for Moved<$W, STREAM> {
-            const NEW: Self = Moved(PhantomData);
-
-            unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>) {
-                // SAFETY: handed on; the processor has AVX-512, or this type would not be used.
-                unsafe { halves::$W::transpose::<D, S, STREAM>(m) }
-            }
-        }
-
-        impl<const STREAM: bool> Narrow for Moved<$W, STREAM> {
+        $(impl<const STREAM: bool> Narrow for Moved<$W, STREAM> {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn get_some(from: *const u8, n: usize, _: Scaling) -> __m512i {
                 // SAFETY: handed on.
-                unsafe { load_some(from, n * Self::SRC) }
+                unsafe { load_some(from, n * size_of::<$W>()) }
             }
         })*
     };
 }
 
-moved!(u8 u16 u32 u64);
+narrow!(u8 u16 u32 u64);
 
-/// Sixteen cells as numbers, `SCALES`: times alpha.
-///
-/// # Safety
-/// They are readable there, and the processor has AVX-512 F, BW, DQ and VL.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-#[inline]
-unsafe fn load<S: Wide, const SCALES: bool>(from: *const S, scaling: Scaling) -> __m512 {
-    // SAFETY: the caller's promise.
-    let x = unsafe { S::load(from) };
-    if SCALES { _mm512_mul_ps(_mm512_set1_ps(scaling.alpha as f32), x) } else { x }
-}
-
-/// Cells of type `S` that become `D` after they were transposed.
-struct Widened<S, D, const SCALES: bool, const STREAM: bool>(PhantomData<(S, D)>);
-
-impl<S: Wide, D: Wide, const SCALES: bool, const STREAM: bool> Through for Widened<S, D, SCALES, STREAM> {
-    const SRC: usize = size_of::<S>();
-    const DST: usize = size_of::<D>();
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    unsafe fn get(&self, from: *const u8, _: Scaling) -> __m512i {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_loadu_si512(from.cast()) }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    #[inline]
-    unsafe fn put(&mut self, line: __m512i, Place { to, starts_line, .. }: Place, scaling: Scaling) {
-        let from = (&raw const line).cast::<S>();
-        let to = to.cast::<D>();
-        for at in (0..64 / size_of::<S>()).step_by(16) {
-            // SAFETY: sixteen cells of the line, and their places.
-            unsafe {
-                let x = load::<S, SCALES>(from.add(at), scaling);
-                if size_of::<D>() == 4 {
-                    store::<STREAM>(to.add(at).cast(), D::line([x; 4]), starts_line);
-                } else {
-                    D::store(to.add(at), x);
-                }
-            }
-        }
-    }
-}
-
-impl<S: Wide, D: Wide, const SCALES: bool, const STREAM: bool> Direct for Widened<S, D, SCALES, STREAM> {
-    const NEW: Self = Widened(PhantomData);
-
-    unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
-        for j in 0..m.columns {
-            for i in 0..m.rows {
-                // SAFETY: a cell of the matrix.
-                unsafe {
-                    let x = m.src.offset(m.src_rows.at(i)).cast::<S>().add(j).read();
-                    let to = m.dst.offset(m.dst_rows.at(j)).cast::<D>().add(i);
-                    to.write(if SCALES { scale(m.scaling.alpha, x) } else { convert_cell(x) });
-                }
-            }
-        }
-    }
-}
-
-/// Cells of type `f32` that become `D` before they are transposed.
-pub(super) struct Narrowed<D, const SCALES: bool, const STREAM: bool>(PhantomData<D>);
-
-impl<D: Wide, const SCALES: bool, const STREAM: bool> Through for Narrowed<D, SCALES, STREAM> {
-    const SRC: usize = size_of::<f32>();
-    const DST: usize = size_of::<D>();
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    #[inline]
-    unsafe fn get(&self, from: *const u8, scaling: Scaling) -> __m512i {
-        let mut x = [_mm512_setzero_ps(); 4];
-        for (k, x) in x[..4 / size_of::<D>()].iter_mut().enumerate() {
-            // SAFETY: sixteen cells of the line.
-            *x = unsafe { load::<f32, SCALES>(from.cast::<f32>().add(16 * k), scaling) };
-        }
-        // SAFETY: the caller's promise.
-        unsafe { D::line(x) }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    unsafe fn put(&mut self, line: __m512i, Place { to, starts_line, .. }: Place, _: Scaling) {
-        // SAFETY: the caller's promise.
-        unsafe { store::<STREAM>(to, line, starts_line) }
-    }
-}
-
-impl<D: Wide, const SCALES: bool, const STREAM: bool> Direct for Narrowed<D, SCALES, STREAM> {
-    const NEW: Self = Narrowed(PhantomData);
-
-    unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
-        // SAFETY: handed on; the processor has AVX-512, or this type would not be used. Lines of the source are enough
-        // for it.
-        unsafe { lines::u32::<Widened<f32, D, SCALES, STREAM>, DR, SR>(m) }
-    }
-}
-
-impl<D: Wide, const SCALES: bool, const STREAM: bool> Narrow for Narrowed<D, SCALES, STREAM> {
+impl<D: wide::avx512::Wide, const SCALES: bool, const STREAM: bool> Narrow for Narrowed<D, SCALES, STREAM> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
     unsafe fn get_some(from: *const u8, n: usize, scaling: Scaling) -> __m512i {
@@ -258,16 +308,19 @@ pub(in super::super) fn convert<D: Rows, S: Rows>(
     isa: Isa,
 ) -> Option<Transpose<D, S>> {
     let is_move = transform.src == transform.dst && transform.scaling.is_move();
-    if !isa.has_avx512() || is_move || transform.scaling.beta != 0.0 {
+    if !isa.has_avx2() || is_move || transform.scaling.beta != 0.0 {
         return None;
     }
     macro_rules! pick {
         ($W:ident, $Through:ident<$($T:ty),*>) => {
+            if isa.has_avx512() { pick!(avx512, $W, $Through<$($T),*>) } else { pick!(avx2, $W, $Through<$($T),*>) }
+        };
+        ($isa:ident, $W:ident, $Through:ident<$($T:ty),*>) => {
             match (transform.scaling.is_move(), store) {
-                (true, Store::Cached) => lines::$W::<$Through<$($T,)* false, false>, D, S>,
-                (true, Store::Streamed) => lines::$W::<$Through<$($T,)* false, true>, D, S>,
-                (false, Store::Cached) => lines::$W::<$Through<$($T,)* true, false>, D, S>,
-                (false, Store::Streamed) => lines::$W::<$Through<$($T,)* true, true>, D, S>,
+                (true, Store::Cached) => lines::$isa::$W::<$Through<$($T,)* false, false>, D, S>,
+                (true, Store::Streamed) => lines::$isa::$W::<$Through<$($T,)* false, true>, D, S>,
+                (false, Store::Cached) => lines::$isa::$W::<$Through<$($T,)* true, false>, D, S>,
+                (false, Store::Streamed) => lines::$isa::$W::<$Through<$($T,)* true, true>, D, S>,
             }
         };
     }
