@@ -91,6 +91,9 @@ fn what_is_streamed_equals_the_reference() {
     let (a, b, c, d) = (23, 60, 58, 54);
     let permuted = [(a, 1, b * c * d), (c, a, d), (b, a * c, c * d), (d, a * c * b, 1)];
     streamed("transpose", &permuted, Scalar::F32, Scalar::F32);
+    // Half lines that follow one another in fives, beginning in one strip and ending in the next.
+    let fives = [(326, 40 * 326, 5), (326, 40, 40 * 326), (5, 8, 1), (8, 1, 5 * 326)];
+    streamed("transpose", &fives, Scalar::F32, Scalar::F32);
     // The same with runs that are cut evenly, and with less than a line on the side of the source.
     let (a, b, c, d, e) = (61, 9, 57, 13, 11);
     for cell in [Scalar::U8, Scalar::F16, Scalar::F32, Scalar::F64] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::Isa;
+use cudnn::backend::{Candidate, Isa};
 use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
@@ -25,6 +25,30 @@ fn transposes_convert_every_pair_of_types_in_and_beside_whole_lines() {
     }
     let picked = |(name, _): &&(String, &str)| name == "*transpose";
     assert_eq!(counts.keys().filter(picked).count(), Isa::available().count(), "{counts:?}");
+}
+
+#[test]
+fn long_runs_beside_runs_of_several_short_loops_equal_the_reference() {
+    let (mut rng, mut counts) = (Rng(11), BTreeMap::new());
+    for len in [255, 1020, 1025, 1040, 1100, 1280, 1281, 2220, 2400, 3480, 3584] {
+        for (loops, gap) in [([2, 4], 8), ([2, 4], 1024), ([3, 5], 15), ([3, 2], 6)] {
+            let [inner, outer] = loops;
+            let (nest, sizes) = nest(&[(len, gap, 1), (outer, inner, len), (inner, 1, outer * len)]);
+            for (dst, src) in [
+                (Scalar::F32, Scalar::F64),
+                (Scalar::F32, Scalar::F32),
+                (Scalar::F16, Scalar::F64),
+                (Scalar::I8, Scalar::I32),
+                (Scalar::U8, Scalar::U8),
+            ] {
+                let transform = Transform { nest, dst, src, scaling: Scaling::MOVE };
+                if len > 255 {
+                    assert_eq!(Candidate::for_transform(&transform).name, "transpose", "{nest}");
+                }
+                check(&transform, sizes, &[1], &mut rng, &mut counts);
+            }
+        }
+    }
 }
 
 #[test]

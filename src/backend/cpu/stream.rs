@@ -40,8 +40,8 @@ impl Stretch {
     /// they are the last, else up to a line.
     ///
     /// # Safety
-    /// The piece is readable, and the destination's bytes are writable. Unless this is the only piece, it has at least a line,
-    /// and the line before it holds the bytes before `begin` and is writable.
+    /// The piece is readable, and the destination's bytes are writable. Unless this is the only piece, the line before it is
+    /// writable and holds the bytes before `begin`, as many as there are.
     pub unsafe fn write(&self, copy: Stream, piece: *mut u8, begin: usize, n: usize, last: bool) {
         let lag = LINE - to_line(self.dst);
         let low = begin.saturating_sub(lag).max(self.from);
@@ -58,14 +58,18 @@ impl Stretch {
     }
 }
 
-/// Copies the last line of a piece of `n` bytes before it.
+/// Copies the last line of a piece of `n` bytes before it. If the piece has less than a line, what was before it is a part of
+/// that.
 ///
 /// # Safety
-/// The piece has a line, and room for one before it.
+/// The piece is readable, and the line before it readable and writable.
 #[inline(always)]
 unsafe fn keep(piece: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
-    unsafe { piece.sub(LINE).cast::<[u8; LINE]>().write(piece.add(n - LINE).cast::<[u8; LINE]>().read()) }
+    unsafe {
+        let last = piece.wrapping_add(n).wrapping_sub(LINE).cast::<[u8; LINE]>().read();
+        piece.sub(LINE).cast::<[u8; LINE]>().write(last);
+    }
 }
 
 /// Streams the whole lines of a piece of each stretch: `lines` lines of their bytes from `begin` on, less what lags behind.

@@ -28,7 +28,8 @@ pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
         if [d, s].iter().all(|&i| shape.loops()[i].extent >= SHORT) {
             return true;
         }
-        let [dst, src] = runs(shape, [d, s], [SHORT, SHORT], false);
+        // Runs of several loops may end a loop of up to `SHORT - 1` turns before what is wanted.
+        let [dst, src] = runs(shape, [d, s], [2 * SHORT, 2 * SHORT], false);
         dst.cells() >= SHORT && src.cells() >= SHORT
     })
 }

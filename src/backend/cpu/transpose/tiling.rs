@@ -99,10 +99,11 @@ pub(super) fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2], fits: 
         // A line of a source with some cells more is slow.
         let most = match k {
             1 if several => wanted,
-            _ if fits => wanted + wanted / 4,
+            _ if fits => (wanted + wanted / 4).min(MAX_RUN / run.whole),
             _ => MAX_RUN / run.whole,
         };
         run.turns = evenly(run.turns, wanted, most, line);
+        debug_assert!(run.cells() <= MAX_RUN, "the table of a run has room for it");
     }
     runs
 }
