@@ -123,6 +123,28 @@ pub(crate) fn information(text: fmt::Arguments<'_>) {
     }
 }
 
+/// What is worth knowing of a call, to be told when this goes: listeners may call with the same handle, so that it must
+/// outlive whatever locks the handle.
+#[derive(Default)]
+pub(crate) struct Note(Option<String>);
+
+impl Note {
+    /// Keeps `text`, if anyone wants to hear of it.
+    pub(crate) fn set(&mut self, text: fmt::Arguments<'_>) {
+        if wants_calls() {
+            self.0 = Some(text.to_string());
+        }
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        if let Some(text) = self.0.take() {
+            information(format_args!("{text}"));
+        }
+    }
+}
+
 /// Reports something that looks wrong without being an error.
 pub(crate) fn warning(text: fmt::Arguments<'_>) {
     emit(cudnnSeverity_t::CUDNN_SEV_WARNING, cudnnStatus_t::CUDNN_STATUS_SUCCESS, text);
@@ -169,7 +191,7 @@ fn emit(severity: cudnnSeverity_t, status: cudnnStatus_t, text: fmt::Arguments<'
         message.retain(|c| c != '\0');
         message.push_str("\0\0");
         // SAFETY: the user registered this function for exactly these arguments; all of them live until it
-        // returns, and no lock of ours is held.
+        // returns, and no lock of ours is held (a `Note` waits for that).
         unsafe { function(severity, callback.udata, &debug, message.as_ptr().cast()) };
     }
 }

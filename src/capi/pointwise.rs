@@ -49,6 +49,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
         "handle={handle:p}, alpha={alpha:p}, aDesc={aDesc:p}, A={A:p}, beta={beta:p}, cDesc={cDesc:p}, C={C:p}"
     );
     entry("cudnnAddTensor", arguments, || {
+        let mut note = log::Note::default();
         context::with(handle, |context| {
             let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
             // SAFETY: as the caller promises.
@@ -57,14 +58,14 @@ pub unsafe extern "C" fn cudnnAddTensor(
             data(C, &c, "C")?;
             match add::plan(&a, &c, scaling, Mode::current())? {
                 AddPlan::Add(plan) => {
-                    log::information(format_args!("cudnnAddTensor: {plan}"));
+                    note.set(format_args!("cudnnAddTensor: {plan}"));
                     let names = Names { src: "A", dst: "C" };
                     // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
                     // are the plan's.
                     unsafe { context.transform(&plan, Buffers { src: A.cast(), dst: C.cast(), names }) }
                 }
                 AddPlan::Scale(plan) => {
-                    log::information(format_args!("cudnnAddTensor: {plan}"));
+                    note.set(format_args!("cudnnAddTensor: {plan}"));
                     // SAFETY: as above.
                     unsafe { context.fill(&plan, C.cast(), "C") }
                 }
@@ -117,6 +118,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
          alpha2={alpha2:p}, bDesc={bDesc:p}, B={B:p}, beta={beta:p}, cDesc={cDesc:p}, C={C:p}"
     );
     entry("cudnnOpTensor", arguments, || {
+        let mut note = log::Note::default();
         context::with(handle, |context| {
             let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
             let (a, b, c) =
@@ -135,7 +137,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
             data(C, &c, "C")?;
             let b_is_c = B.addr() == C.addr();
             let plan = OpPlan::new(&rule, [&a, &b, &c], factors, b_is_c, Mode::current())?;
-            log::information(format_args!("cudnnOpTensor: {plan}"));
+            note.set(format_args!("cudnnOpTensor: {plan}"));
             let buffers = OpBuffers { c: C.cast(), operands: [A.cast(), B.cast()] };
             // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
             // plan's.
@@ -167,13 +169,14 @@ pub unsafe extern "C" fn cudnnSetTensor(
 ) -> cudnnStatus_t {
     let arguments = format_args!("handle={handle:p}, yDesc={yDesc:p}, y={y:p}, valuePtr={valuePtr:p}");
     entry("cudnnSetTensor", arguments, || {
+        let mut note = log::Note::default();
         context::with(handle, |context| {
             let tensor = tensor::get(yDesc, "yDesc")?;
             data(y, &tensor, "y")?;
             // SAFETY: as the caller promises.
             let value = unsafe { number(valuePtr, "valuePtr", tensor.data_type()) }?;
             let plan = FillPlan::set(&tensor, value, Mode::current())?;
-            log::information(format_args!("cudnnSetTensor: {plan}"));
+            note.set(format_args!("cudnnSetTensor: {plan}"));
             // SAFETY: the pointer is aligned, and the caller vouches for the span of the descriptor, which is the plan's.
             unsafe { context.fill(&plan, y.cast(), "y") }
         })
@@ -201,13 +204,14 @@ pub unsafe extern "C" fn cudnnScaleTensor(
 ) -> cudnnStatus_t {
     let arguments = format_args!("handle={handle:p}, yDesc={yDesc:p}, y={y:p}, alpha={alpha:p}");
     entry("cudnnScaleTensor", arguments, || {
+        let mut note = log::Note::default();
         context::with(handle, |context| {
             let tensor = tensor::get(yDesc, "yDesc")?;
             data(y, &tensor, "y")?;
             // SAFETY: as the caller promises.
             let factor = unsafe { number(alpha, "alpha", tensor.data_type()) }?;
             let plan = FillPlan::scale(&tensor, factor, Mode::current())?;
-            log::information(format_args!("cudnnScaleTensor: {plan}"));
+            note.set(format_args!("cudnnScaleTensor: {plan}"));
             // SAFETY: as in cudnnSetTensor.
             unsafe { context.fill(&plan, y.cast(), "y") }
         })

@@ -151,6 +151,7 @@ pub unsafe extern "C" fn cudnnReduceTensor(
          cDesc={cDesc:p}, C={C:p}"
     );
     entry("cudnnReduceTensor", arguments, || {
+        let mut note = log::Note::default();
         context::with(handle, |context| {
             let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
             let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
@@ -172,7 +173,7 @@ pub unsafe extern "C" fn cudnnReduceTensor(
                 check_size("indicesSizeInBytes", indicesSizeInBytes, plan.indices_bytes())?;
                 arg::required(indices, "indices")?;
             }
-            log::information(format_args!("cudnnReduceTensor: {plan}"));
+            note.set(format_args!("cudnnReduceTensor: {plan}"));
             let workspace = (workspace.addr(), if workspace.is_null() { 0 } else { workspaceSizeInBytes });
             let buffers = ReduceBuffers { a: A.cast(), c: C.cast(), indices: indices.cast(), workspace };
             // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are

@@ -220,6 +220,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
         "handle={handle:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, yDesc={yDesc:p}, y={y:p}"
     );
     entry("cudnnTransformTensor", arguments, || {
+        let mut note = log::Note::default();
         context::with(handle, |context| {
             let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
             // SAFETY: as the caller promises.
@@ -227,7 +228,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
             arg::data(x, src.data_type().scalar().size(), "x")?;
             arg::data(y, dst.data_type().scalar().size(), "y")?;
             let plan = TransformPlan::new(&src, &dst, scaling, Mode::current())?;
-            log::information(format_args!("cudnnTransformTensor: {plan}"));
+            note.set(format_args!("cudnnTransformTensor: {plan}"));
             // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
             // are the plan's.
             unsafe {
@@ -269,11 +270,22 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
          beta={beta:p}, destDesc={destDesc:p}, destData={destData:p}"
     );
     entry("cudnnTransformTensorEx", arguments, || {
+        let mut note = log::Note::default();
         context::with(handle, |context| {
             let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
             let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
             // SAFETY: as the caller promises, handed on.
-            unsafe { transform_with_map(context, &transform, [&src, &dst], [alpha, beta], srcData, destData) }
+            unsafe {
+                transform_with_map(
+                    context,
+                    &mut note,
+                    &transform,
+                    [&src, &dst],
+                    [alpha, beta],
+                    srcData,
+                    destData,
+                )
+            }
         })
     })
 }
@@ -305,13 +317,24 @@ pub unsafe extern "C" fn cudnnTransformFilter(
          beta={beta:p}, destDesc={destDesc:p}, destData={destData:p}"
     );
     entry("cudnnTransformFilter", arguments, || {
+        let mut note = log::Note::default();
         context::with(handle, |context| {
             let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
             let mode = Mode::current();
             let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
             let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
             // SAFETY: as the caller promises, handed on.
-            unsafe { transform_with_map(context, &transform, [&src, &dst], [alpha, beta], srcData, destData) }
+            unsafe {
+                transform_with_map(
+                    context,
+                    &mut note,
+                    &transform,
+                    [&src, &dst],
+                    [alpha, beta],
+                    srcData,
+                    destData,
+                )
+            }
         })
     })
 }
@@ -322,6 +345,7 @@ pub unsafe extern "C" fn cudnnTransformFilter(
 /// As for cudnnTransformTensorEx.
 unsafe fn transform_with_map(
     context: &Context,
+    note: &mut log::Note,
     transform: &TransformDescriptor,
     [src, dst]: [&TensorDescriptor; 2],
     [alpha, beta]: [*const c_void; 2],
@@ -333,7 +357,7 @@ unsafe fn transform_with_map(
     arg::data(srcData, src.data_type().scalar().size(), "srcData")?;
     arg::data(destData, dst.data_type().scalar().size(), "destData")?;
     let plan = TransformPlan::with_map(transform, src, dst, scaling, Mode::current())?;
-    log::information(format_args!("transform with padding and folding: {plan}"));
+    note.set(format_args!("transform with padding and folding: {plan}"));
     let names = Names { src: "srcData", dst: "destData" };
     // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the plan's.
     unsafe { context.transform(&plan, Buffers { src: srcData.cast(), dst: destData.cast(), names }) }
