@@ -249,10 +249,14 @@ pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
             arg::required(dimA, "dimA")?;
             arg::required(axes, "axes")?;
             let (mut dims, mut order) = ([0; SEQ_RANK], [0; SEQ_RANK]);
-            // SAFETY: as the caller promises, for all four; an axis is an int.
-            let (lengths, fill) = unsafe {
+            // SAFETY: as the caller promises; an axis is an int.
+            unsafe {
                 arg::load_optional(dimA, &mut dims);
                 arg::load_optional(axes.cast::<c_int>(), &mut order);
+            }
+            SeqDataDescriptor::check(dims, order, seqLengthArraySize)?;
+            // SAFETY: as the caller promises.
+            let (lengths, fill) = unsafe {
                 (
                     arg::int_list(seqLengthArray, seqLengthArraySize, "seqLengthArray")?,
                     load_fill(paddingFill, data_type),

@@ -149,22 +149,32 @@ impl SeqDataDescriptor {
         lengths: Vec<i32>,
         fill: Fill,
     ) -> Result<Self> {
-        let mut sorted = axes;
-        sorted.sort_unstable();
-        if sorted != [0, 1, 2, 3] || axes[3] != 3 {
-            return Err(Error::mismatch(format!("axes = {axes:?}: each of 0 to 3 once, 3 last")));
-        }
-        let [time, batch, beam, _] = dims.map(i64::from);
-        at_least(1, &dims.map(i64::from), "dimA")?;
-        if lengths.len() as i64 != batch * beam {
-            let rule = format!("a batch of {batch} with a beam of {beam} has one length each");
-            return Err(Error::argument("seqLengthArraySize", lengths.len() as i64, rule));
-        }
+        Self::check(dims, axes, lengths.len())?;
+        let time = i64::from(dims[0]);
         if let Some(index) = lengths.iter().position(|&length| !(1..=time).contains(&i64::from(length))) {
             let rule = format!("from 1 to {time}");
             return Err(Error::element("seqLengthArray", index, lengths[index].into(), rule));
         }
         Ok(SeqDataDescriptor { data_type, dims, axes, lengths, fill })
+    }
+
+    /// Whether sequences of these dims in this order have so many lengths, before any is read.
+    ///
+    /// # Errors
+    /// Bad parameter for bad axes, an extent below 1, or another number of lengths.
+    pub fn check(dims: [i32; SEQ_RANK], axes: [i32; SEQ_RANK], lengths: usize) -> Result<()> {
+        let mut sorted = axes;
+        sorted.sort_unstable();
+        if sorted != [0, 1, 2, 3] || axes[3] != 3 {
+            return Err(Error::mismatch(format!("axes = {axes:?}: each of 0 to 3 once, 3 last")));
+        }
+        let [_, batch, beam, _] = dims.map(i64::from);
+        at_least(1, &dims.map(i64::from), "dimA")?;
+        if i64::try_from(lengths) != Ok(batch * beam) {
+            let rule = format!("a batch of {batch} with a beam of {beam} has one length each");
+            return Err(Error::argument("seqLengthArraySize", lengths as i64, rule));
+        }
+        Ok(())
     }
 
     /// The element type.
