@@ -134,6 +134,16 @@ impl Error {
         Error::Element { argument, index, value, rule: rule.into() }
     }
 
+    /// The same for a call that takes the entries of `array` as arguments of their own, called `names`.
+    pub fn by_name(self, array: &str, names: &[&'static str]) -> Self {
+        match self {
+            Error::Element { argument, index, value, rule } if argument == array && index < names.len() => {
+                Error::Argument { argument: names[index], value, rule }
+            }
+            other => other,
+        }
+    }
+
     /// Arguments that do not fit each other.
     pub fn mismatch(text: impl Into<Cow<'static, str>>) -> Self {
         Error::Mismatch(text.into())

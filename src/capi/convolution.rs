@@ -212,7 +212,13 @@ pub extern "C" fn cudnnSetConvolution2dDescriptor(
                 Dims::new(&[pad_h, pad_w].map(i64::from)),
                 Dims::new(&[u, v].map(i64::from)),
                 Dims::new(&[dilation_h, dilation_w].map(i64::from)),
-            )?;
+            )
+            .map_err(|error| {
+                error
+                    .by_name("padA", &["pad_h", "pad_w"])
+                    .by_name("filterStrideA", &["u", "v"])
+                    .by_name("dilationA", &["dilation_h", "dilation_w"])
+            })?;
             Ok(())
         })
     })

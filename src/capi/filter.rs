@@ -94,6 +94,7 @@ pub extern "C" fn cudnnSetFilter4dDescriptor(
     );
     entry("cudnnSetFilter4dDescriptor", arguments, || {
         set(filterDesc, dataType, format, 4, || Ok(Dims::new(&[k, c, h, w].map(i64::from))))
+            .map_err(|error| error.by_name("filterDimA", &["k", "c", "h", "w"]))
     })
 }
 

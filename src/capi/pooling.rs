@@ -78,6 +78,11 @@ pub extern "C" fn cudnnSetPooling2dDescriptor(
                 Dims::new(&[verticalPadding, horizontalPadding].map(i64::from)),
                 Dims::new(&[verticalStride, horizontalStride].map(i64::from)),
             )
+            .map_err(|error| {
+                error
+                    .by_name("windowDimA", &["windowHeight", "windowWidth"])
+                    .by_name("strideA", &["verticalStride", "horizontalStride"])
+            })
         })
     })
 }

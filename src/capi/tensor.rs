@@ -100,6 +100,7 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
                 ));
             }
             TensorDescriptor::with_format(data_type, format, 4, &[n, c, h, w].map(i64::from), mode)
+                .map_err(|error| error.by_name("dimA", &["n", "c", "h", "w"]))
         })
     })
 }
@@ -135,6 +136,11 @@ pub extern "C" fn cudnnSetTensor4dDescriptorEx(
             let dims = [n, c, h, w].map(i64::from);
             let strides = [nStride, cStride, hStride, wStride].map(i64::from);
             TensorDescriptor::with_strides(data_type::decode(dataType, mode)?, 4, &dims, &strides, mode)
+                .map_err(|error| {
+                    error
+                        .by_name("dimA", &["n", "c", "h", "w"])
+                        .by_name("strideA", &["nStride", "cStride", "hStride", "wStride"])
+                })
         })
     })
 }

@@ -50,5 +50,5 @@ pub fn plan(a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: 
     if scaling.alpha == 0.0 {
         return Ok(AddPlan::Scale(FillPlan::of(dst, c, super::fill::Value::Times(scaling.beta))?));
     }
-    Ok(AddPlan::Add(TransformPlan::of_layouts(&src, &dst, a, c, scaling)?))
+    Ok(AddPlan::Add(TransformPlan::of_layouts(&src, &dst, a, large, scaling)?))
 }

@@ -4,7 +4,7 @@ use super::ByteSpan;
 use crate::desc::TensorDescriptor;
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
-use crate::layout::Layout;
+use crate::layout::{Dims, Layout};
 use crate::mode::Mode;
 
 /// A descriptor with its name in the call.
@@ -86,16 +86,26 @@ pub(super) fn broadcast(small: Named<'_>, large: Named<'_>, dims: &[i64]) -> Res
 /// that the type does not have.
 pub(super) fn destination(dst: Named<'_>) -> Result<Layout> {
     let layout = dst.tensor.layout()?;
+    check_destination(&layout, dst.name)?;
+    Ok(layout)
+}
+
+/// Refuses the layout of a destination called `name` that was never set or repeats an address through stride 0.
+///
+/// # Errors
+/// Bad parameter.
+#[inline]
+pub(super) fn check_destination(layout: &Layout, name: &str) -> Result<()> {
     if layout.dims.rank() == 0 {
-        return Err(Error::mismatch(format!("{} was never set", dst.name)));
+        return Err(Error::mismatch(format!("{name} was never set")));
     }
     if let Some(k) =
         (0..layout.dims.rank()).find(|&k| layout.dims[k] > layout.block(k) && layout.strides[k] == 0)
     {
-        let rule = format!("{} is a destination, which may not repeat an address", dst.name);
+        let rule = format!("{name} is a destination, which may not repeat an address");
         return Err(Error::element("strideA", k, 0, rule));
     }
-    Ok(layout)
+    Ok(())
 }
 
 /// Whether elements of a destination share addresses, so that the order of writes matters. `layout` is that of `dst`,
@@ -104,11 +114,27 @@ pub(super) fn repeats(dst: &TensorDescriptor, layout: &Layout) -> bool {
     !dst.is_packed() && layout.overlaps()
 }
 
+/// Refuses more elements than 64 bits count bytes of: with strides of 0, few bytes of memory hold any number.
+///
+/// # Errors
+/// Not supported.
+#[inline]
+pub(super) fn check_count(dims: &Dims) -> Result<()> {
+    match dims.product() {
+        Some(..=MAX_ELEMENTS) => Ok(()),
+        _ => Err(Error::unsupported(format!("dims {dims}: more than 2^60 elements"))),
+    }
+}
+
+/// As many as 64 bits count the bytes of, of any type.
+const MAX_ELEMENTS: i64 = 1 << 60;
+
 /// The bytes that a layout reaches around its data pointer.
 ///
 /// # Errors
 /// Not supported beyond 64 bits.
 pub(super) fn byte_span(layout: &Layout, data_type: DataType) -> Result<ByteSpan> {
+    check_count(&layout.dims)?;
     let size = data_type.scalar().size() as i64;
     let bytes =
         |(low, high): (i64, i64)| Some((low.checked_mul(size)?, high.checked_add(1)?.checked_mul(size)?));

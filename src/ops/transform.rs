@@ -4,6 +4,7 @@ mod boxes;
 
 use std::fmt;
 
+use super::agree::Named;
 use super::{Problem, Scaling, Transform, agree};
 pub(crate) use crate::desc::tensor::CHANNEL;
 use crate::desc::{Folding, TensorDescriptor, TransformDescriptor};
@@ -67,10 +68,10 @@ impl TransformPlan {
         if let (Ok(x), Ok(y), false) = (&x, &y, mode.is_strict())
             && x.dims == y.dims
         {
-            return TransformPlan::checked(x, y, src, dst, scaling);
+            return TransformPlan::checked(x, y, src, Named { name: "yDesc", tensor: dst }, scaling);
         }
         check_dims(src, dst, mode)?;
-        TransformPlan::checked(&x?, &y?, src, dst, scaling)
+        TransformPlan::checked(&x?, &y?, src, Named { name: "yDesc", tensor: dst }, scaling)
     }
 
     /// Plans `cudnnTransformTensorEx`: padding (negative crops) and folding on the way.
@@ -89,7 +90,7 @@ impl TransformPlan {
         scaling: Scaling,
         mode: Mode,
     ) -> Result<Self> {
-        check_same("nbDims", src.rank() as i64, dst.rank() as i64)?;
+        check_same(["srcDesc", "destDesc"], "nbDims", src.rank() as i64, dst.rank() as i64)?;
         if !src.is_set() {
             return Err(Error::mismatch("srcDesc was never set"));
         }
@@ -123,6 +124,7 @@ impl TransformPlan {
             }
         }
         let map = Some(Box::new(Map::new(transform, &x.dims, unit)));
+        let dst = Named { name: "destDesc", tensor: dst };
         Ok(TransformPlan { map, ..TransformPlan::checked(&x, &y, src, dst, scaling)? })
     }
 
@@ -134,7 +136,7 @@ impl TransformPlan {
         src: &Layout,
         dst: &Layout,
         x: &TensorDescriptor,
-        y: &TensorDescriptor,
+        y: Named<'_>,
         scaling: Scaling,
     ) -> Result<Self> {
         debug_assert_eq!(src.dims, dst.dims);
@@ -147,21 +149,16 @@ impl TransformPlan {
         src: &Layout,
         dst: &Layout,
         x: &TensorDescriptor,
-        y: &TensorDescriptor,
+        y: Named<'_>,
         scaling: Scaling,
     ) -> Result<Self> {
-        if dst.dims.rank() == 0 {
-            return Err(Error::mismatch("yDesc was never set"));
-        }
-        if let Some(axis) = (0..dst.dims.rank()).find(|&k| dst.dims[k] > dst.block(k) && dst.strides[k] == 0)
-        {
-            return Err(Error::element("yDesc strideA", axis, 0, "a destination may not repeat an address"));
-        }
+        agree::check_destination(dst, y.name)?;
         let (Some(src_span), Some(dst_span)) = (src.padded_span(), dst.padded_span()) else {
             return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
         };
-        let types = Types { src: x.data_type().scalar(), dst: y.data_type().scalar() };
-        let ordered = agree::repeats(y, dst);
+        agree::check_count(&dst.dims)?;
+        let types = Types { src: x.data_type().scalar(), dst: y.tensor.data_type().scalar() };
+        let ordered = agree::repeats(y.tensor, dst);
         let spans = [src_span, dst_span];
         Ok(TransformPlan { src: *src, dst: *dst, types, scaling, map: None, spans, ordered })
     }
@@ -293,22 +290,24 @@ impl Map {
     }
 }
 
-fn check_same(what: &str, x: i64, y: i64) -> Result<()> {
+/// Refuses descriptors called `names` that differ in `what`.
+fn check_same(names: [&str; 2], what: impl fmt::Display, x: i64, y: i64) -> Result<()> {
     if x == y {
         Ok(())
     } else {
-        Err(Error::mismatch(format!("xDesc and yDesc differ in {what}: {x} and {y}")))
+        Err(Error::mismatch(format!("{} and {} differ in {what}: {x} and {y}", names[0], names[1])))
     }
 }
 
 /// Refuses dims that differ, and in strict mode the type pairs that the original refuses.
 fn check_dims(src: &TensorDescriptor, dst: &TensorDescriptor, mode: Mode) -> Result<()> {
-    check_same("nbDims", src.rank() as i64, dst.rank() as i64)?;
+    let names = ["xDesc", "yDesc"];
+    check_same(names, "nbDims", src.rank() as i64, dst.rank() as i64)?;
     let counted_alike = src.dims() == dst.dims();
     let [x, y] = if mode.is_strict() { [src.dims(), dst.dims()] } else { channel_dims(src, dst) };
     if mode.is_strict() || !counted_alike {
         for axis in 0..x.rank() {
-            check_same("dimA", x[axis], y[axis])?;
+            check_same(names, format_args!("dimA[{axis}]"), x[axis], y[axis])?;
         }
         return if mode.is_strict() { strict_types(src, dst) } else { Ok(()) };
     }
