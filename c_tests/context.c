@@ -115,6 +115,14 @@ static void error_strings(void) {
     CHECK(next == known);
 }
 
+/* Whether the last error has these words. */
+static void says(const char *words) {
+    char text[256];
+    cudnnGetLastErrorString(text, sizeof text);
+    if (strstr(text, words) == NULL) fprintf(stderr, "\"%s\" is not in \"%s\"\n", words, text);
+    CHECK(strstr(text, words) != NULL);
+}
+
 static void last_error(void) {
     char text[64];
     cudnnTensorDescriptor_t desc;
@@ -141,6 +149,46 @@ static void last_error(void) {
     CHECK(text[0] != '\0' && text[3] == '\0');
     CHECK(all_filled(text + 4, sizeof text - 4));
     OK(cudnnDestroyTensorDescriptor(desc));
+}
+
+/* What was wrong, by the names of the call that was made. */
+static void messages(void) {
+    static const int dims[4] = {2, 3, 4, 5}, others[4] = {2, 3, 4, 6}, strides[4] = {60, 20, 5, 1};
+    const float one = 1, zero = 0;
+    float x[120] = {0}, y[144] = {0};
+    cudnnHandle_t handle;
+    cudnnTensorDescriptor_t a, b;
+    cudnnFilterDescriptor_t filter;
+    cudnnPoolingDescriptor_t pooling;
+    cudnnConvolutionDescriptor_t conv;
+    OK(cudnnCreate(&handle));
+    OK(cudnnCreateTensorDescriptor(&a));
+    OK(cudnnCreateTensorDescriptor(&b));
+    OK(cudnnCreateFilterDescriptor(&filter));
+    OK(cudnnCreatePoolingDescriptor(&pooling));
+    OK(cudnnCreateConvolutionDescriptor(&conv));
+    BAD(cudnnSetTensor4dDescriptor(a, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 0, 1));
+    says("h = 0: ");
+    BAD(cudnnSetTensor4dDescriptorEx(a, CUDNN_DATA_FLOAT, 1, -2, 1, 1, 1, 1, 1, 1));
+    says("c = -2: ");
+    BAD(cudnnSetFilter4dDescriptor(filter, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, 0, 1, 1, 1));
+    says("k = 0: ");
+    BAD(cudnnSetPooling2dDescriptor(pooling, CUDNN_POOLING_MAX, CUDNN_PROPAGATE_NAN, 2, 2, 0, 0, 1, 0));
+    says("horizontalStride = 0: ");
+    BAD(cudnnSetPoolingNdDescriptor(pooling, CUDNN_POOLING_MAX, CUDNN_PROPAGATE_NAN, -3, dims, dims, dims));
+    says("nbDims = -3: ");
+    BAD(cudnnSetConvolution2dDescriptor(conv, 0, 0, 1, 1, 0, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
+    says("dilation_h = 0: ");
+    OK(cudnnSetTensorNdDescriptor(a, CUDNN_DATA_FLOAT, 4, dims, strides));
+    OK(cudnnSetTensorNdDescriptor(b, CUDNN_DATA_FLOAT, 4, others, strides));
+    BAD(cudnnTransformTensor(handle, &one, a, x, &zero, b, y));
+    says("xDesc and yDesc differ in dimA[3]: 5 and 6");
+    OK(cudnnDestroyConvolutionDescriptor(conv));
+    OK(cudnnDestroyPoolingDescriptor(pooling));
+    OK(cudnnDestroyFilterDescriptor(filter));
+    OK(cudnnDestroyTensorDescriptor(b));
+    OK(cudnnDestroyTensorDescriptor(a));
+    OK(cudnnDestroy(handle));
 }
 
 static unsigned informed, errors;
@@ -189,8 +237,40 @@ static void callback(void) {
     OK(cudnnSetCallback(0, NULL, NULL));
 }
 
+static cudnnHandle_t told;
+
+/* A listener that changes what the call it hears of works with. */
+static void CUDNNWINAPI change(cudnnSeverity_t severity, void *udata, const cudnnDebug_t *dbg, const char *message) {
+    (void)severity, (void)udata, (void)dbg;
+    /* SetStream is told of, too. */
+    if (strstr(message, "f32->f32") == NULL) return;
+    informed++;
+    OK(cudnnSetStream(told, NULL));
+}
+
+static void listener_with_the_handle(void) {
+    const float one = 1, zero = 0;
+    float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {0};
+    cudnnTensorDescriptor_t desc;
+    OK(cudnnCreate(&told));
+    OK(cudnnCreateTensorDescriptor(&desc));
+    OK(cudnnSetTensor4dDescriptor(desc, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 2, 3));
+    /* It would wait for itself for ever, were the handle still in use. */
+    alarm(60);
+    OK(cudnnSetCallback(CUDNN_SEV_INFO_EN, NULL, change));
+    informed = 0;
+    OK(cudnnTransformTensor(told, &one, desc, x, &zero, desc, y));
+    OK(cudnnSetCallback(0, NULL, NULL));
+    alarm(0);
+    CHECK(informed == 1 && memcmp(x, y, sizeof x) == 0);
+    OK(cudnnDestroyTensorDescriptor(desc));
+    OK(cudnnDestroy(told));
+}
+
 int main(void) {
     callback();
+    listener_with_the_handle();
+    messages();
     handles();
     versions();
     error_strings();

@@ -91,6 +91,20 @@ static void different_channels(void) {
     OK(cudnnDestroyTensorDescriptor(elements));
 }
 
+/* Elements that share addresses: a few bytes stand for more than 64 bits count. */
+static void too_many(void) {
+    static const int many[4] = {65536, 65536, 65536, 65536}, same[4] = {1, 1, 1, 1};
+    float *x = calloc(4 * 65536, sizeof *x);
+    OK(cudnnSetTensorNdDescriptor(other, CUDNN_DATA_FLOAT, 4, many, same));
+    UNSUPPORTED(cudnnSetTensor(handle, other, x, &one));
+    UNSUPPORTED(cudnnScaleTensor(handle, other, x, &one));
+    UNSUPPORTED(cudnnAddTensor(handle, &one, other, x, &one, other, x));
+    UNSUPPORTED(cudnnOpTensor(handle, op, &one, other, x, &one, other, x, &zero, other, x));
+    UNSUPPORTED(cudnnTransformTensor(handle, &one, other, x, &one, other, x));
+    CHECK(x[0] == 0 && x[4 * 65535] == 0);
+    free(x);
+}
+
 int main(void) {
     OK(cudnnCreate(&handle));
     OK(cudnnCreateTensorDescriptor(&tensor));
@@ -103,6 +117,7 @@ int main(void) {
     null_everywhere();
     different_channels();
     wild_numbers();
+    too_many();
     OK(cudnnDestroyOpTensorDescriptor(op));
     OK(cudnnDestroyTensorDescriptor(other));
     OK(cudnnDestroyTensorDescriptor(tensor));

@@ -111,6 +111,25 @@ static void different_channels(void) {
     OK(cudnnDestroyTensorDescriptor(channels));
 }
 
+/* Elements that share addresses: a few bytes stand for more than 64 bits count. */
+static void too_many(void) {
+    static const int many[4] = {65536, 65536, 65536, 65536}, same[4] = {1, 1, 1, 1};
+    float *x = calloc(4 * 65536, sizeof *x), y = 7;
+    cudnnTensorDescriptor_t all, single;
+    OK(cudnnCreateTensorDescriptor(&all));
+    OK(cudnnCreateTensorDescriptor(&single));
+    OK(cudnnSetTensorNdDescriptor(all, CUDNN_DATA_FLOAT, 4, many, same));
+    OK(cudnnSetTensorNdDescriptor(single, CUDNN_DATA_FLOAT, 4, same, same));
+    UNSUPPORTED(cudnnReduceTensor(handle, reduce, NULL, 0, NULL, 0, &one, all, x, &zero, single, &y));
+    OK(cudnnSetReduceTensorDescriptor(reduce, CUDNN_REDUCE_TENSOR_MIN, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN,
+                                      CUDNN_REDUCE_TENSOR_FLATTENED_INDICES, CUDNN_64BIT_INDICES));
+    UNSUPPORTED(cudnnReduceTensor(handle, reduce, NULL, 0, NULL, 0, &one, all, x, &zero, all, x));
+    CHECK(y == 7);
+    free(x);
+    OK(cudnnDestroyTensorDescriptor(single));
+    OK(cudnnDestroyTensorDescriptor(all));
+}
+
 int main(void) {
     OK(cudnnCreate(&handle));
     OK(cudnnCreateTensorDescriptor(&tensor));
@@ -125,6 +144,7 @@ int main(void) {
     wild_numbers();
     lies();
     different_channels();
+    too_many();
     OK(cudnnDestroyReduceTensorDescriptor(reduce));
     OK(cudnnDestroyTensorDescriptor(other));
     OK(cudnnDestroyTensorDescriptor(tensor));

@@ -1,6 +1,22 @@
 /* Operation, reduction and filter descriptors: what is set is what is read back. */
 #include "check.h"
 
+/* As many lengths as sequences are read, and none if there are said to be others. */
+static void lengths(void) {
+    static const int dims[4] = {5, 3, 1, 7};
+    static const cudnnSeqDataAxis_t axes[4] = {CUDNN_SEQDATA_TIME_DIM, CUDNN_SEQDATA_BATCH_DIM, CUDNN_SEQDATA_BEAM_DIM,
+                                               CUDNN_SEQDATA_VECT_DIM};
+    static const size_t wrong[] = {0, 2, 4, (size_t)1 << 40, SIZE_MAX};
+    int three[3] = {5, 1, 4};
+    cudnnSeqDataDescriptor_t desc;
+    size_t i;
+    OK(cudnnCreateSeqDataDescriptor(&desc));
+    for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        BAD(cudnnSetSeqDataDescriptor(desc, CUDNN_DATA_FLOAT, 4, dims, axes, wrong[i], three, NULL));
+    OK(cudnnSetSeqDataDescriptor(desc, CUDNN_DATA_FLOAT, 4, dims, axes, 3, three, NULL));
+    OK(cudnnDestroySeqDataDescriptor(desc));
+}
+
 int main(void) {
     cudnnOpTensorDescriptor_t op;
     cudnnReduceTensorDescriptor_t reduce;
@@ -34,5 +50,6 @@ int main(void) {
     OK(cudnnGetFilterSizeInBytes(filter, &size));
     CHECK(size == 8 * 3 * 7 * 5 * 2);
     OK(cudnnDestroyFilterDescriptor(filter));
+    lengths();
     return check_result("small_descriptors");
 }

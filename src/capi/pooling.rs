@@ -127,6 +127,13 @@ pub unsafe extern "C" fn cudnnSetPoolingNdDescriptor(
                     arg::ints(strideA, nbDims, "strideA")?,
                 )
             };
+            if nbDims < 1 {
+                return Err(Error::argument(
+                    "nbDims",
+                    nbDims.into(),
+                    "a pooling has at least 1 spatial dimension",
+                ));
+            }
             PoolingDescriptor::new(mode, nan, window, padding, strides)
         })
     })

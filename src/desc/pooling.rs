@@ -59,10 +59,10 @@ pub fn check_spatial(argument: &'static str, count: i32) -> Result<()> {
 
 impl PoolingDescriptor {
     /// A pooling with one window extent, padding and stride per spatial dimension. Padding may be anything.
-    /// Pre: the three have the same rank, at most [`MAX_SPATIAL`].
+    /// Pre: the three have the same rank, from 1 to [`MAX_SPATIAL`].
     ///
     /// # Errors
-    /// Bad parameter: no spatial dimension, a window extent or stride below 1 (observed on 9.27.0).
+    /// Bad parameter: a window extent or stride below 1 (observed on 9.27.0).
     pub fn new(
         mode: PoolingMode,
         nan: NanPropagation,
@@ -70,9 +70,7 @@ impl PoolingDescriptor {
         padding: Dims,
         strides: Dims,
     ) -> Result<Self> {
-        if window.rank() == 0 {
-            return Err(Error::argument("nbDims", 0, "a pooling has at least 1 spatial dimension"));
-        }
+        debug_assert!(window.rank() > 0);
         at_least(1, &window, "windowDimA")?;
         at_least(1, &strides, "strideA")?;
         Ok(PoolingDescriptor { mode, nan, window, padding, strides })
