@@ -15,6 +15,11 @@ const INSTALL: &str = "python3 -m venv target/bench-venv && \
 pub fn run(names: &[String]) -> Result<()> {
     shell::run(shell::cargo().args(["bench", "--bench", "small_calls"]))?;
     shell::run(shell::cargo().args(["bench", "--bench", "transforms", "--"]).args(names))?;
+    // Arithmetic has rows of its own.
+    let all = names.is_empty();
+    if all {
+        shell::run(shell::cargo().args(["bench", "--bench", "arithmetic"]))?;
+    }
     let venv = shell::target().join("bench-venv");
     let python = venv.join("bin/python");
     let has_torch = python.exists()
@@ -26,15 +31,20 @@ pub fn run(names: &[String]) -> Result<()> {
         return Ok(());
     }
     shell::run(shell::cargo().args(["build", "--release", "--lib"]))?;
-    let mut peers = Command::new(&python);
-    peers.current_dir(shell::root()).arg("benches/peers.py").arg(shell::target().join("release/libcudnn.so"));
+    let program = |name: &str| {
+        let mut command = Command::new(&python);
+        command.current_dir(shell::root()).arg(name).arg(shell::target().join("release/libcudnn.so"));
+        command
+    };
+    let mut peers = program("benches/peers.py");
     match libdnnl(&venv) {
         Some(libdnnl) => {
             peers.arg("--libdnnl").arg(libdnnl).arg("--include").arg(venv.join("include"));
         }
         None => println!("\noneDNN is not installed; to install it:\n  {INSTALL}"),
     }
-    shell::run(peers.args(names))
+    shell::run(peers.args(names))?;
+    if all { shell::run(&mut program("benches/arithmetic_peers.py")) } else { Ok(()) }
 }
 
 /// The library of the PyPI package `onednn-cpu-gomp`.

@@ -2,11 +2,10 @@
 //!
 //! ```text
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
-//!  copy.rs rows.rs interleave.rs transpose.rs strided.rs fill.rs    the candidates
-//!  repeat.rs  broadcast sources          padded.rs  blocks with zeros behind their cells
-//!  set.rs op.rs reduce.rs  the other operations
+//!  copy.rs repeat.rs rows.rs interleave.rs transpose.rs strided.rs    the candidates
+//!  padded.rs   blocks with zeros behind their cells       fill.rs set.rs op.rs reduce.rs  the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
-//!  block.rs    short rows of bytes       wide.rs    conversions with AVX-512
+//!  block.rs    short rows of bytes       wide.rs    conversions with AVX2 and AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
 //!  stage.rs    room on the stack         affinity.rs  where threads run
 //!  grid.rs     the loops around a kernel                  threads.rs  isa.rs  machine.rs

@@ -1,4 +1,4 @@
-//! Contiguous runs of cells: the one place where a pair of run-time types becomes a compiled loop.
+//! Contiguous runs of cells: every pair of run-time types becomes a compiled loop.
 
 use super::Isa;
 #[cfg(target_arch = "x86_64")]

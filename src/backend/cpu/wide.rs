@@ -1,5 +1,5 @@
-//! Conversions of several cells at a time, with instructions that the compiler does not find by itself: binary16 to and
-//! from binary32, and saturating to bytes. Everything goes through binary32, which holds every value of these types;
+//! Conversions of several cells at a time, with instructions that the compiler does not find by itself: binary16 and
+//! bfloat16 to and from binary32, and saturating to bytes. Everything goes through binary32, which holds every value of these types;
 //! the table of [`convert`](crate::dtype::convert) is kept to the last bit.
 
 pub(super) mod avx2;
