@@ -103,7 +103,7 @@ impl FillPlan {
         self.span
     }
 
-    /// Whether addresses repeat, so that scaling must keep the order of the dimensions.
+    /// Whether addresses repeat, so that scaling must keep the order of the loops.
     pub fn is_ordered(&self) -> bool {
         self.ordered && matches!(self.value, Value::Times(_))
     }

@@ -206,7 +206,7 @@ impl OpPlan {
     }
 
     /// Whether addresses of C repeat: then elements must be computed in the order of the dimensions, the last one
-    /// turning fastest.
+    /// turning fastest, or channels if they lie in blocks.
     pub fn is_ordered(&self) -> bool {
         self.ordered
     }

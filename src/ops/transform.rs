@@ -207,7 +207,8 @@ impl TransformPlan {
     }
 
     /// Whether destination addresses repeat: then the problems must run in order, each as the loops stand, so
-    /// that the last write in the order of the dimensions wins.
+    /// that the last write in the order of the dimensions wins. Where channels lie in blocks, theirs is the order of
+    /// the problems: one of a part of the channels runs through all other dimensions.
     pub fn is_ordered(&self) -> bool {
         self.ordered
     }
