@@ -1727,23 +1727,6 @@ typedef enum cudnnFusedOpsPointerPlaceHolder_t {
     CUDNN_PTR_16B_ALIGNED = 2,
 } cudnnFusedOpsPointerPlaceHolder_t;
 
-/** The element type of a descriptor. An element is [`lanes`](DataType::lanes) scalars side by side. */
-typedef struct DataType DataType;
-
-/** An order of dimensions in memory that a setter turns into strides. */
-typedef struct Format Format;
-
-/** An instruction set level that this processor has; levels are ordered. */
-typedef struct Isa Isa;
-
-typedef struct Level Level;
-
-/** The machine type of one cell of tensor memory. Strides inside the library count these. */
-typedef struct Scalar Scalar;
-
-/** The factors of `dst = alpha * src + beta * dst`. */
-typedef struct Scaling Scaling;
-
 /** The data behind a [`cudnnActivationDescriptor_t`]. */
 typedef struct cudnnActivationStruct cudnnActivationStruct;
 

@@ -4,6 +4,7 @@ mod compile;
 mod facts;
 #[allow(dead_code, reason = "the tests of the library use more of it")]
 mod interface;
+mod names;
 mod table;
 
 use compile::{CLANG, CLANGXX, Compiler, GCC, GXX};

@@ -50,7 +50,7 @@ fn shared_text() -> Result<Shared> {
     config.export.include.extend(names.types.iter().cloned());
     let mut raw = Vec::new();
     cbindgen::Builder::new().with_crate(root).with_config(config).generate()?.write(&mut raw);
-    let text = one_line_comments(&String::from_utf8(raw)?);
+    let text = only_c_types(&one_line_comments(&String::from_utf8(raw)?));
     let text = nested_union(&old_comments(&plain_enum_names(&text)))?;
     Ok(Shared { text, names })
 }
@@ -164,6 +164,17 @@ fn one_line_comments(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
+/// Drops the opaque structs that are Rust's own: cbindgen also declares the types of constants that it leaves out,
+/// and in C they would take names like `Level` from the programs. A call that took one would no longer compile.
+fn only_c_types(text: &str) -> String {
+    let is_c = |item: &&str| {
+        let code = item.trim_end().lines().last().unwrap_or_default();
+        let words: Vec<&str> = code.trim_end_matches(';').split(' ').collect();
+        !matches!(words[..], ["typedef", "struct", tag, name] if tag == name && !name.starts_with("cudnn"))
+    };
+    text.split("\n\n").filter(is_c).collect::<Vec<_>>().join("\n\n")
+}
+
 /// `enum cudnnX_t` becomes `cudnnX_t`, except where it is defined; parameters stay below each other.
 fn plain_enum_names(text: &str) -> String {
     const TAG: &str = "enum ";
@@ -233,4 +244,17 @@ fn aliased_enumerators<'a>(text: &str, aliases: impl Iterator<Item = &'a Alias>)
         text = text.replace(&end, &format!("    /** {comment} */\n    {name}{attribute} = {target},\n{end}"));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_rust_are_dropped() {
+        let text = "a;\n\n/** Text. */\ntypedef struct Level Level;\n\ntypedef struct cudnnX cudnnX;\n\n\
+                    typedef struct cudnnX *cudnnX_t;\n\ntypedef struct Y *Z;\n";
+        let kept = "a;\n\ntypedef struct cudnnX cudnnX;\n\ntypedef struct cudnnX *cudnnX_t;\n\ntypedef struct Y *Z;\n";
+        assert_eq!(only_c_types(text), kept);
+    }
 }
