@@ -2311,76 +2311,76 @@ typedef enum cudnnFusedOpsPointerPlaceHolder_t {
     CUDNN_PTR_16B_ALIGNED = 2,
 } cudnnFusedOpsPointerPlaceHolder_t CUDNN_DEPRECATED;
 
-/** The data behind a [`cudnnActivationDescriptor_t`]. */
+/** The data behind a cudnnActivationDescriptor_t. */
 typedef struct cudnnActivationStruct cudnnActivationStruct;
 
-/** The data behind a [`cudnnAlgorithmPerformance_t`]. */
+/** The data behind a cudnnAlgorithmPerformance_t. */
 typedef struct cudnnAlgorithmPerformanceStruct cudnnAlgorithmPerformanceStruct;
 
-/** The data behind a [`cudnnAlgorithmDescriptor_t`]. */
+/** The data behind a cudnnAlgorithmDescriptor_t. */
 typedef struct cudnnAlgorithmStruct cudnnAlgorithmStruct;
 
-/** The data behind a [`cudnnAttnDescriptor_t`]. */
+/** The data behind a cudnnAttnDescriptor_t. */
 typedef struct cudnnAttnStruct cudnnAttnStruct;
 
-/** The data behind a [`cudnnCTCLossDescriptor_t`]. */
+/** The data behind a cudnnCTCLossDescriptor_t. */
 typedef struct cudnnCTCLossStruct cudnnCTCLossStruct;
 
-/** The library context behind a [`cudnnHandle_t`]. */
+/** The library context behind a cudnnHandle_t. */
 typedef struct cudnnContext cudnnContext;
 
-/** The data behind a [`cudnnConvolutionDescriptor_t`]. */
+/** The data behind a cudnnConvolutionDescriptor_t. */
 typedef struct cudnnConvolutionStruct cudnnConvolutionStruct;
 
-/** The data behind a [`cudnnDropoutDescriptor_t`]. */
+/** The data behind a cudnnDropoutDescriptor_t. */
 typedef struct cudnnDropoutStruct cudnnDropoutStruct;
 
-/** The data behind a [`cudnnFilterDescriptor_t`]. */
+/** The data behind a cudnnFilterDescriptor_t. */
 typedef struct cudnnFilterStruct cudnnFilterStruct;
 
-/** The data behind a [`cudnnFusedOpsConstParamPack_t`]. */
+/** The data behind a cudnnFusedOpsConstParamPack_t. */
 typedef struct cudnnFusedOpsConstParamStruct cudnnFusedOpsConstParamStruct;
 
-/** The data behind a [`cudnnFusedOpsPlan_t`]. */
+/** The data behind a cudnnFusedOpsPlan_t. */
 typedef struct cudnnFusedOpsPlanStruct cudnnFusedOpsPlanStruct;
 
-/** The data behind a [`cudnnFusedOpsVariantParamPack_t`]. */
+/** The data behind a cudnnFusedOpsVariantParamPack_t. */
 typedef struct cudnnFusedOpsVariantParamStruct cudnnFusedOpsVariantParamStruct;
 
-/** The data behind a [`cudnnLRNDescriptor_t`]. */
+/** The data behind a cudnnLRNDescriptor_t. */
 typedef struct cudnnLRNStruct cudnnLRNStruct;
 
-/** The data behind a [`cudnnOpTensorDescriptor_t`]. */
+/** The data behind a cudnnOpTensorDescriptor_t. */
 typedef struct cudnnOpTensorStruct cudnnOpTensorStruct;
 
-/** The data behind a [`cudnnPersistentRNNPlan_t`]. */
+/** The data behind a cudnnPersistentRNNPlan_t. */
 typedef struct cudnnPersistentRNNPlan cudnnPersistentRNNPlan;
 
-/** The data behind a [`cudnnPoolingDescriptor_t`]. */
+/** The data behind a cudnnPoolingDescriptor_t. */
 typedef struct cudnnPoolingStruct cudnnPoolingStruct;
 
-/** The data behind a [`cudnnRNNDataDescriptor_t`]. */
+/** The data behind a cudnnRNNDataDescriptor_t. */
 typedef struct cudnnRNNDataStruct cudnnRNNDataStruct;
 
-/** The data behind a [`cudnnRNNDescriptor_t`]. */
+/** The data behind a cudnnRNNDescriptor_t. */
 typedef struct cudnnRNNStruct cudnnRNNStruct;
 
-/** The data behind a [`cudnnReduceTensorDescriptor_t`]. */
+/** The data behind a cudnnReduceTensorDescriptor_t. */
 typedef struct cudnnReduceTensorStruct cudnnReduceTensorStruct;
 
 /** What `cudnnQueryRuntimeError` would tell about a kernel; never filled in. */
 typedef struct cudnnRuntimeTag_t cudnnRuntimeTag_t CUDNN_DEPRECATED;
 
-/** The data behind a [`cudnnSeqDataDescriptor_t`]. */
+/** The data behind a cudnnSeqDataDescriptor_t. */
 typedef struct cudnnSeqDataStruct cudnnSeqDataStruct;
 
-/** The data behind a [`cudnnSpatialTransformerDescriptor_t`]. */
+/** The data behind a cudnnSpatialTransformerDescriptor_t. */
 typedef struct cudnnSpatialTransformerStruct cudnnSpatialTransformerStruct;
 
-/** The data behind a [`cudnnTensorDescriptor_t`]. */
+/** The data behind a cudnnTensorDescriptor_t. */
 typedef struct cudnnTensorStruct cudnnTensorStruct;
 
-/** The data behind a [`cudnnTensorTransformDescriptor_t`]. */
+/** The data behind a cudnnTensorTransformDescriptor_t. */
 typedef struct cudnnTensorTransformStruct cudnnTensorTransformStruct;
 
 /** Mode, NaN rule and coefficient of an activation. */

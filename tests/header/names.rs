@@ -109,3 +109,20 @@ fn names_of_the_library_s_inside_are_free() {
         }
     }
 }
+
+/// Lines with links or paths of rustdoc.
+fn rust_markup(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| ["[`", "`]", "](", "::"].iter().any(|mark| line.contains(mark))).collect()
+}
+
+#[test]
+fn comments_have_no_markup_of_rust() {
+    assert_eq!(
+        rust_markup("/** A [`b`]. */\n/** A [b](c). */\n/** A::b. */\n/** `a[0]`, (b). */\n").len(),
+        3
+    );
+    for (interface, header) in BOTH.into_iter().flat_map(|i| all_headers(i).into_iter().map(move |h| (i, h)))
+    {
+        assert_eq!(rust_markup(&read(interface, &header)), Vec::<&str>::new(), "{interface:?} {header}");
+    }
+}

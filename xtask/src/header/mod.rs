@@ -50,7 +50,7 @@ fn shared_text() -> Result<Shared> {
     config.export.include.extend(names.types.iter().cloned());
     let mut raw = Vec::new();
     cbindgen::Builder::new().with_crate(root).with_config(config).generate()?.write(&mut raw);
-    let text = only_c_types(&one_line_comments(&String::from_utf8(raw)?));
+    let text = only_c_types(&plain_links(&one_line_comments(&String::from_utf8(raw)?)));
     let text = nested_union(&old_comments(&plain_enum_names(&text)))?;
     Ok(Shared { text, names })
 }
@@ -164,6 +164,21 @@ fn one_line_comments(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
+/// Links of rustdoc, ``[`X`]`` and ``[`X`](path)``, become their text, `X`.
+fn plain_links(text: &str) -> String {
+    let mut parts = text.split("[`");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let Some((name, rest)) = part.split_once("`]") else {
+            plain = plain + "[`" + part;
+            continue;
+        };
+        let path = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        plain = plain + name + path.map_or(rest, |(_, rest)| rest);
+    }
+    plain
+}
+
 /// Drops the opaque structs that are Rust's own: cbindgen also declares the types of constants that it leaves out,
 /// and in C they would take names like `Level` from the programs. A call that took one would no longer compile.
 fn only_c_types(text: &str) -> String {
@@ -249,6 +264,13 @@ fn aliased_enumerators<'a>(text: &str, aliases: impl Iterator<Item = &'a Alias>)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_become_their_text() {
+        let text = "/** Behind a [`cudnnX_t`]: [`lanes`](A::lanes) (all), `n` [0, 1]. */\nint x[`";
+        let plain = "/** Behind a cudnnX_t: lanes (all), `n` [0, 1]. */\nint x[`";
+        assert_eq!(plain_links(text), plain);
+    }
 
     #[test]
     fn types_of_rust_are_dropped() {
