@@ -3,6 +3,7 @@
 use std::fmt;
 use std::iter::Sum;
 use std::ops::Add;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Result, bail};
@@ -64,7 +65,10 @@ impl fmt::Display for Tally {
 
 pub fn run(_arguments: &[String]) -> Result<()> {
     for (program, package) in [
-        ("cc", "gcc"),
+        ("gcc", "gcc"),
+        ("g++", "g++"),
+        ("make", "make"),
+        ("readelf", "binutils"),
         ("clang", "clang"),
         ("valgrind", "valgrind"),
         ("abidiff", "abigail-tools"),
@@ -80,8 +84,11 @@ pub fn run(_arguments: &[String]) -> Result<()> {
         println!("clang's sanitizers are missing, tests that need them are skipped; install them: {line}");
     }
     let dist = dist::build()?;
-    let runners: [(&str, Tally); 3] =
-        [("cargo test", cargo_test()?), ("demo", demo_runs(&dist)), ("NumPy differential", numpy(&dist)?)];
+    let runners: [(&str, Tally); 3] = [
+        ("cargo test", counted(cargo_test())),
+        ("demo", demo_runs(&dist)),
+        ("NumPy differential", counted(numpy(&dist))),
+    ];
     println!("\n{}", heading("summary"));
     for (name, tally) in &runners {
         println!("{name:20}{tally}");
@@ -96,6 +103,14 @@ pub fn run(_arguments: &[String]) -> Result<()> {
         bail!("no test ran");
     }
     Ok(())
+}
+
+/// A runner that cannot go on counts as one failure, so that the summary is printed all the same.
+fn counted(outcome: Result<Tally>) -> Tally {
+    outcome.unwrap_or_else(|error| {
+        println!("FAILED: {error:#}");
+        Tally::FAIL
+    })
 }
 
 fn heading(title: &str) -> String {
@@ -153,13 +168,7 @@ impl CargoCount {
 /// The demo checks every step it shows.
 fn demo_runs(dist: &Dist) -> Tally {
     println!("\n{}", heading("demo"));
-    match demo::show(dist) {
-        Ok(()) => Tally::PASS,
-        Err(error) => {
-            println!("FAILED: {error:#}");
-            Tally::FAIL
-        }
-    }
+    counted(demo::show(dist).map(|()| Tally::PASS))
 }
 
 /// Random problems, solved by each core of the library and by NumPy, and controls that the comparison can fail. The
@@ -174,7 +183,11 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         }
     };
     let double = shell::target().join("driver_double");
-    shell::run(Command::new("sh").arg(shell::root().join("c_tests/driver_double/build.sh")).arg(&double))?;
+    let (cores, mut tally) = match driver_double(&double) {
+        Ok(Tally::PASS) => (&["cpu", "cuda"][..], Tally::default()),
+        Ok(other) => (&["cpu"][..], other),
+        Err(error) => (&["cpu"][..], counted(Err(error))),
+    };
     let program = |file: &str, arguments: &[&str]| -> Result<Tally> {
         let mut reported = None;
         let mut command = Command::new(&python);
@@ -184,8 +197,7 @@ fn numpy(dist: &Dist) -> Result<Tally> {
             shell::stream(command.args(arguments), |line| reported = Tally::parse(line).or(reported))?;
         Ok(reported.unwrap_or_default().judged(status))
     };
-    let mut tally = Tally::default();
-    for core in ["cpu", "cuda"] {
+    for core in cores {
         let cases = ["--core", core, "--cases", NUMPY_CASES];
         tally = tally + program("differential.py", &cases)?;
         let control = ["--core", core, "--cases", "200", "--negative-control"];
@@ -198,9 +210,25 @@ fn numpy(dist: &Dist) -> Result<Tally> {
     Ok(tally)
 }
 
+/// Builds the driver double into `folder`: a pass if it is there, a skip without its compiler.
+fn driver_double(folder: &Path) -> Result<Tally> {
+    if std::env::var_os("CXX").is_none() && !shell::on_path("g++") {
+        println!("skipped: no driver double for the CUDA core without g++; install it: apt-get install g++");
+        return Ok(Tally::SKIP);
+    }
+    shell::run(Command::new("sh").arg(shell::root().join("c_tests/driver_double/build.sh")).arg(folder))?;
+    Ok(Tally::PASS)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CargoCount, Tally};
+    use super::{CargoCount, Tally, counted};
+
+    #[test]
+    fn a_runner_that_cannot_go_on_is_one_failure() {
+        assert_eq!(counted(Err(anyhow::anyhow!("no compiler"))), Tally::FAIL);
+        assert_eq!(counted(Ok(Tally::PASS)), Tally::PASS);
+    }
 
     #[test]
     fn a_tally_survives_printing() {
