@@ -11,12 +11,14 @@ use crate::interface::Interface;
 pub struct Compiler {
     pub program: &'static str,
     pub language: &'static str,
+    /// The Debian package that brings it.
+    package: &'static str,
 }
 
-pub const GCC: Compiler = Compiler { program: "gcc", language: "c" };
-pub const GXX: Compiler = Compiler { program: "g++", language: "c++" };
-pub const CLANG: Compiler = Compiler { program: "clang", language: "c" };
-pub const CLANGXX: Compiler = Compiler { program: "clang++", language: "c++" };
+pub const GCC: Compiler = Compiler { program: "gcc", language: "c", package: "gcc" };
+pub const GXX: Compiler = Compiler { program: "g++", language: "c++", package: "g++" };
+pub const CLANG: Compiler = Compiler { program: "clang", language: "c", package: "clang" };
+pub const CLANGXX: Compiler = Compiler { program: "clang++", language: "c++", package: "clang" };
 
 impl Compiler {
     /// Whether it is installed. gcc has to be; a missing other one is a skip, and printed.
@@ -24,7 +26,8 @@ impl Compiler {
         let there = Command::new(self.program).arg("--version").output().is_ok();
         assert!(there || self.program != GCC.program, "gcc is needed to check the headers");
         if !there {
-            println!("skipped: {0} is not installed; install it: apt-get install {0}", self.program);
+            let Compiler { program, package, .. } = self;
+            println!("skipped: {program} is not installed; install it: apt-get install {package}");
         }
         there
     }
