@@ -32,9 +32,9 @@ const MAX_LINES: usize = 520;
 /// Generated files and tables of constants, which grow with what they list.
 const LONG: &[&str] = &["include/cudnn.h", "include/v8/cudnn.h", "src/capi/types/backend_attribute.rs"];
 
-/// Sources that people read.
+/// What people read.
 const FOLDERS: &[&str] =
-    &["src", "tests", "xtask/src", "c_tests", "demo", "include", "benches", "cli", "fuzz", ".ci", ".cargo"];
+    &["src", "tests", "xtask", "c_tests", "demo", "docs", "include", "benches", ".ci", ".cargo"];
 
 struct Source {
     path: String,
@@ -72,10 +72,19 @@ fn sources() -> Vec<Source> {
             read(root, &path, &mut found);
         }
     }
-    FOLDERS.iter().map(|folder| root.join(folder)).filter(|path| path.exists()).for_each(|path| {
-        walk(root, &path, &mut found);
-    });
-    assert!(found.iter().any(|source| source.path == "src/lib.rs"), "the walk misses the library");
+    FOLDERS.iter().for_each(|folder| walk(root, &root.join(folder), &mut found));
+    for sample in [
+        "src/lib.rs",
+        "xtask/Cargo.toml",
+        "xtask/templates/cudnn.pc.in",
+        "docs/performance.md",
+        ".ci/run",
+        "tests/install/finders.cmake",
+        "tests/install/projects/meson/meson.build",
+        "tests/install/projects/pkg_config/Makefile",
+    ] {
+        assert!(found.iter().any(|source| source.path == sample), "the walk misses {sample}");
+    }
     found
 }
 
@@ -91,7 +100,10 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<Source>) {
 }
 
 fn read(root: &Path, path: &Path, found: &mut Vec<Source>) {
-    const TEXT: &[&str] = &["rs", "c", "cc", "cpp", "h", "cu", "cuh", "py", "md", "toml", "sh", "txt", "run"];
+    const TEXT: &[&str] = &[
+        "rs", "c", "cc", "cpp", "h", "cu", "cuh", "py", "md", "toml", "sh", "txt", "run", "in", "cmake",
+        "build", "Makefile",
+    ];
     let extension = path.extension().or(path.file_name()).and_then(|name| name.to_str());
     if extension.is_some_and(|extension| TEXT.contains(&extension)) {
         let name =
@@ -303,6 +315,8 @@ fn nothing_is_left_undone_and_no_machine_is_named() {
             ("tests/a.rs", &ignored_test),
             ("README.md", &own_path),
             ("tests/numpy/a.py", &scratch_path),
+            ("docs/a.md", &own_path),
+            ("xtask/templates/a.pc.in", &own_path),
         ],
         &[("README.md", "see docs/notes"), ("src/a.rs", "fn todo() {}")],
     );
@@ -346,7 +360,9 @@ fn every_package_carries_the_licences() {
     };
     hold(
         check,
-        &[("cli/Cargo.toml", "[package]\nname = \"x\"")],
-        &[("cli/Cargo.toml", "[package]\nlicense = \"MIT OR Apache-2.0\""), ("Cargo.toml", "[workspace]")],
+        &[("x/Cargo.toml", "[package]\nname = \"x\"")],
+        &[("x/Cargo.toml", "[package]\nlicense = \"MIT OR Apache-2.0\""), ("Cargo.toml", "[workspace]")],
     );
+    let packages = sources().iter().filter(|source| source.path.ends_with("Cargo.toml")).count();
+    assert_eq!(packages, 2, "the library and xtask");
 }
