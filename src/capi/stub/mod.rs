@@ -39,17 +39,18 @@ mod spatial_transformer;
 
 /// Answers a call that is not built yet.
 fn unsupported(name: &'static str) -> cudnnStatus_t {
-    entry(name, format_args!(""), || Err(not_built(name)))
+    entry(name, format_args!(""), || Err(not_built()))
 }
 
 /// Answers a call on a library handle that is not built yet; a handle that is not alive is BAD_PARAM.
 fn unsupported_on(name: &'static str, handle: cudnnHandle_t) -> cudnnStatus_t {
     entry(name, format_args!("handle={handle:?}"), || {
         context::check(handle)?;
-        Err(not_built(name))
+        Err(not_built())
     })
 }
 
-fn not_built(name: &str) -> Error {
-    Error::unsupported(format!("{name} is not built yet"))
+/// The name of the call is put in front of every error.
+fn not_built() -> Error {
+    Error::unsupported("not built yet")
 }
