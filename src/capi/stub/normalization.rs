@@ -1,6 +1,6 @@
 //! Normalisation with a choice of algorithm.
 
-use super::unsupported_on;
+use super::unsupported_on_groups;
 use crate::capi::types::{
     cudnnActivationDescriptor_t, cudnnHandle_t, cudnnNormAlgo_t, cudnnNormMode_t, cudnnNormOps_t,
     cudnnStatus_t, cudnnTensorDescriptor_t,
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn cudnnNormalizationForwardInference(
     epsilon: f64,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnNormalizationForwardInference", handle)
+    unsupported_on_groups("cudnnNormalizationForwardInference", handle, groupCnt)
 }
 
 /// Bytes of workspace of the training forward pass. Not built yet.
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
     sizeInBytes: *mut usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetNormalizationForwardTrainingWorkspaceSize", handle)
+    unsupported_on_groups("cudnnGetNormalizationForwardTrainingWorkspaceSize", handle, groupCnt)
 }
 
 /// Bytes of workspace of the backward pass. Not built yet.
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
     sizeInBytes: *mut usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetNormalizationBackwardWorkspaceSize", handle)
+    unsupported_on_groups("cudnnGetNormalizationBackwardWorkspaceSize", handle, groupCnt)
 }
 
 /// Bytes that normalisation keeps between forward and backward. Not built yet.
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn cudnnGetNormalizationTrainingReserveSpaceSize(
     sizeInBytes: *mut usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetNormalizationTrainingReserveSpaceSize", handle)
+    unsupported_on_groups("cudnnGetNormalizationTrainingReserveSpaceSize", handle, groupCnt)
 }
 
 /// Normalises x by the statistics of its batch and updates the running ones. Not built yet.
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
     reserveSpaceSizeInBytes: usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnNormalizationForwardTraining", handle)
+    unsupported_on_groups("cudnnNormalizationForwardTraining", handle, groupCnt)
 }
 
 /// Gradients of a normalisation by x, scale, bias and z. Not built yet.
@@ -187,5 +187,5 @@ pub unsafe extern "C" fn cudnnNormalizationBackward(
     reserveSpaceSizeInBytes: usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnNormalizationBackward", handle)
+    unsupported_on_groups("cudnnNormalizationBackward", handle, groupCnt)
 }
