@@ -1,5 +1,5 @@
 /* Runs a program that keeps its tensors in host memory on the CUDA core: force-included in front of the program, it
- * moves both tensors of a transform to the device and back around the call.
+ * moves the tensors of a transform, and the tensors and indices of a reduction, to the device and back around the call.
  *
  * A call with an argument that does not allow that is handed on as it is, for it has to be refused anyway. */
 #ifndef ON_DEVICE_H
@@ -37,6 +37,11 @@ static inline struct on_device on_device_copy(const void *host, size_t size) {
     return tensor;
 }
 
+static inline void on_device_back(struct on_device tensor, void *host) {
+    on_device_check(cudaMemcpy(host, tensor.data, tensor.size, cudaMemcpyDeviceToHost));
+    on_device_check(cudaFree(tensor.allocation));
+}
+
 static inline cudnnStatus_t on_device_transform(cudnnHandle_t handle, int mapped, cudnnTensorTransformDescriptor_t map,
                                                 const void *alpha, cudnnTensorDescriptor_t x_desc, const void *x,
                                                 const void *beta, cudnnTensorDescriptor_t y_desc, void *y) {
@@ -54,10 +59,33 @@ static inline cudnnStatus_t on_device_transform(cudnnHandle_t handle, int mapped
     status = mapped ? cudnnTransformTensorEx(handle, map, alpha, x_desc, dx.data, beta, y_desc, dy.data)
                     : cudnnTransformTensor(handle, alpha, x_desc, dx.data, beta, y_desc, dy.data);
     if (possible) {
-        on_device_check(cudaMemcpy(y, dy.data, y_size, cudaMemcpyDeviceToHost));
-        on_device_check(cudaFree(dy.allocation));
+        on_device_back(dy, y);
         if (x != y) on_device_check(cudaFree(dx.allocation));
     }
+    return status;
+}
+
+static inline cudnnStatus_t on_device_reduce(cudnnHandle_t handle, cudnnReduceTensorDescriptor_t reduce, void *indices,
+                                             size_t indices_size, void *workspace, size_t workspace_size,
+                                             const void *alpha, cudnnTensorDescriptor_t a_desc, const void *a,
+                                             const void *beta, cudnnTensorDescriptor_t c_desc, void *c) {
+    size_t a_size = 0, c_size = 0;
+    struct on_device da, dc, di;
+    cudnnStatus_t status;
+    const int possible = a != NULL && c != NULL && on_device_size(a_desc, &a_size) && on_device_size(c_desc, &c_size);
+    const int indexed = indices != NULL && indices_size > 0;
+    if (!possible)
+        return cudnnReduceTensor(handle, reduce, indices, indices_size, workspace, workspace_size, alpha, a_desc, a,
+                                 beta, c_desc, c);
+    da = on_device_copy(a, a_size);
+    dc = on_device_copy(c, c_size);
+    di.data = (char *)indices;
+    if (indexed) di = on_device_copy(indices, indices_size);
+    status = cudnnReduceTensor(handle, reduce, di.data, indices_size, workspace, workspace_size, alpha, a_desc, da.data,
+                               beta, c_desc, dc.data);
+    on_device_back(dc, c);
+    if (indexed) on_device_back(di, indices);
+    on_device_check(cudaFree(da.allocation));
     return status;
 }
 
@@ -65,5 +93,9 @@ static inline cudnnStatus_t on_device_transform(cudnnHandle_t handle, int mapped
     on_device_transform(handle, 0, NULL, alpha, x_desc, x, beta, y_desc, y)
 #define cudnnTransformTensorEx(handle, map, alpha, x_desc, x, beta, y_desc, y) \
     on_device_transform(handle, 1, map, alpha, x_desc, x, beta, y_desc, y)
+#define cudnnReduceTensor(handle, reduce, indices, indices_size, workspace, workspace_size, alpha, a_desc, a, beta,    \
+                          c_desc, c)                                                                                   \
+    on_device_reduce(handle, reduce, indices, indices_size, workspace, workspace_size, alpha, a_desc, a, beta, c_desc, \
+                     c)
 
 #endif

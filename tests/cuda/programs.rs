@@ -1,4 +1,5 @@
-//! The C programs on the CUDA core: the same checks, with the tensors moved to the device around each call.
+//! The programs of `c_tests/` on the CUDA core: the same checks, with the tensors of transforms and reductions moved to
+//! the device around each call.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,16 +7,20 @@ use std::process::Command;
 
 use crate::{child, common, double};
 
-/// Compiles and runs one program of `c_tests/`; it has to pass and to be silent.
+/// Compiles and runs one program in C; it has to pass and to be silent.
 fn passes(name: &str) {
+    compiled_passes(name, "c", "gcc", "-std=c11");
+}
+
+fn compiled_passes(name: &str, extension: &str, compiler: &str, standard: &str) {
     let scratch = common::scratch_dir(&format!("cuda_programs/{name}"));
     let lib = common::install_layout(&scratch);
     let binary = scratch.join(name);
     let c_tests = common::project_root().join("c_tests");
     let double = double::libraries();
-    let output = Command::new("gcc")
+    let output = Command::new(compiler)
         .args([
-            "-std=c11",
+            standard,
             "-D_POSIX_C_SOURCE=200809L",
             "-Wall",
             "-Wextra",
@@ -30,7 +35,7 @@ fn passes(name: &str) {
         .arg(c_tests.join("driver_double"))
         .arg("-include")
         .arg(c_tests.join("on_device.h"))
-        .arg(c_tests.join(format!("{name}.c")))
+        .arg(c_tests.join(format!("{name}.{extension}")))
         .arg("-o")
         .arg(&binary)
         .arg("-L")
@@ -39,7 +44,7 @@ fn passes(name: &str) {
         .arg(&double)
         .args(["-lcudnn", "-lcudart", "-lm", "-lpthread", "-Wl,--allow-shlib-undefined"])
         .output()
-        .expect("gcc is needed: apt-get install gcc");
+        .unwrap_or_else(|error| panic!("{compiler}: {error}; install it: apt-get install {compiler}"));
     assert!(output.status.success(), "{}", child::text(&output));
     let output = Command::new(&binary)
         .env("LD_LIBRARY_PATH", joined(&[&lib, &double]))
@@ -89,4 +94,46 @@ fn misuse() {
 #[test]
 fn misuse_pointwise() {
     passes("misuse_pointwise");
+}
+
+#[test]
+fn misuse_reduce() {
+    passes("misuse_reduce");
+}
+
+#[test]
+fn misuse_filter() {
+    passes("misuse_filter");
+}
+
+#[test]
+fn small_descriptors() {
+    passes("small_descriptors");
+}
+
+#[test]
+fn set_up() {
+    passes("set_up");
+}
+
+#[test]
+fn not_built() {
+    passes("not_built");
+}
+
+#[test]
+fn cpp() {
+    compiled_passes("cpp", "cpp", "g++", "-std=c++11");
+}
+
+#[test]
+fn every_program_runs_here() {
+    let dir = common::project_root().join("c_tests");
+    let files = std::fs::read_dir(dir).expect("c_tests").map(|entry| entry.expect("entry").path());
+    let programs = files.filter(|file| file.extension().is_some_and(|e| e == "c" || e == "cpp"));
+    let tests = include_str!("programs.rs");
+    for program in programs {
+        let name = program.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+        assert!(tests.contains(&format!("passes(\"{name}\"")), "{name} does not run on the CUDA core");
+    }
 }
