@@ -1,5 +1,6 @@
-//! Element-wise operations and reductions of the CPU core against the reference loops, bit for bit, at every instruction set
-//! level of this processor, for 1, 2 and 3 threads, with guard bytes around and between the cells.
+//! Element-wise operations and reductions of the CPU core against the reference loops, bit for bit, at every
+//! instruction set level of this processor, for 1, 2 and 3 threads, with guard bytes around and between the cells; and
+//! how exact long sums are, at the highest level.
 
 use cudnn::backend::{Isa, Machine, reference, run_op, run_reduce, run_set};
 use cudnn::desc::{ReduceDescriptor, ReduceOp, TensorDescriptor};
@@ -154,21 +155,25 @@ fn operations_in_place_and_past_the_caches_agree_with_the_reference() {
             function,
             factors,
         };
-        let mut a = Memory::of(extent + 3, Scalar::F32, &mut rng);
-        let mut b = Memory::of(extent + 3, Scalar::F32, &mut rng);
-        let mut want = Memory::of(extent + 3, Scalar::F32, &mut rng);
-        let mut got = want.clone();
-        let machine = Machine { isa: Isa::best(), threads: 2 };
-        // SAFETY: all three are as long as the loop, and aliased cell by cell only.
+        let [mut a, mut b, before] = [(); 3].map(|()| Memory::of(extent + 3, Scalar::F32, &mut rng));
+        let (mut want, mut want_in_place) = (before.clone(), a.clone());
+        let cells = want_in_place.ptr();
+        // SAFETY: all are as long as the loop, and aliased cell by cell only.
         unsafe {
             reference::op(&problem, [want.ptr(), a.ptr(), b.ptr()]);
-            run_op(&problem, [got.ptr(), a.ptr(), b.ptr()], machine).unwrap();
-            assert!(got == want, "{case}: {problem}");
-            let in_place = a.ptr();
-            run_op(&problem, [in_place, in_place, b.ptr()], machine).unwrap();
+            reference::op(&problem, [cells, cells, b.ptr()]);
         }
-        let cells = |m: &Memory| m.0[1..(extent as usize) / 2].to_vec();
-        assert!(cells(&a) == cells(&want), "{case} in place: {problem}");
+        for machine in machines() {
+            let (mut got, mut in_place) = (before.clone(), a.clone());
+            let cells = in_place.ptr();
+            // SAFETY: as above.
+            unsafe {
+                run_op(&problem, [got.ptr(), a.ptr(), b.ptr()], machine).unwrap();
+                run_op(&problem, [cells, cells, b.ptr()], machine).unwrap();
+            }
+            assert!(got == want, "{case} on {machine:?}: {problem}");
+            assert!(in_place == want_in_place, "{case} in place on {machine:?}: {problem}");
+        }
     }
 }
 
