@@ -1,8 +1,9 @@
-//! `cargo bench`: every transform of `problems.txt` and its inverse beside a copy of the same bytes on the same
-//! threads, in turns, so that both meet the same neighbours on the machine.
+//! Every transform of `problems.txt` and its inverse beside a copy of the same bytes on the same threads, in turns, so
+//! that both meet the same neighbours on the machine.
 //!
-//! `cargo bench -- [rounds=N] [size=beyond|inside|all] [offset=BYTES] [grow] [dump] [NAME...]`
-//! - `size`: buffers that together exceed the caches (at least 128 MiB), that fit them (at most 8 MiB), or both.
+//! `cargo bench --bench transforms -- [rounds=N] [size=beyond|inside|all] [offset=BYTES] [grow] [dump] [NAME...]`
+//! - `size`: buffers that together exceed the caches (about 128 MiB or more), that fit them (about 8 MiB or less), or
+//!   both.
 //! - `offset`: where buffers start in a cache line; large blocks of `malloc` start at 16.
 //! - `grow`: each row again with every extent one larger.
 //! - `dump`: the steps from each problem to its canonical nest, instead of measuring.

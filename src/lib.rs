@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  src/capi/    the C boundary: translates, never computes
-//!  src/desc/    plain data behind the opaque handles
-//!  src/ops/     the meaning of one call: checks across descriptors -> Plan of Problems
-//!  src/layout/  index arithmetic: dims, strides, formats, blocking, LoopNest
-//!  src/dtype/   element types, conversion and rounding rules
 //!  src/exec/    the context behind cudnnHandle_t; runs a Plan on the handle's core
 //!  src/backend/ reference loop, CPU core, CUDA core
+//!  src/ops/     the meaning of one call: checks across descriptors -> Plan of Problems
+//!  src/desc/    plain data behind the opaque handles
+//!  src/layout/  index arithmetic: dims, strides, formats, blocking, LoopNest
+//!  src/dtype/   element types, conversion and rounding rules
 //! ```
 //! Arrows point downwards only; `tests/architecture.rs` enforces it.
 #![deny(rustdoc::broken_intra_doc_links)]

@@ -1,4 +1,5 @@
-//! Checks of raw pointer arguments: the only place where a C pointer becomes a value or is written to.
+//! Checks of raw pointer arguments, and the usual ways in which a C pointer becomes a value or is written to. What only
+//! one kind of call takes is read there: values for a tensor, lists of handles, the text of the last error.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;

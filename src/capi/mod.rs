@@ -1,4 +1,4 @@
-//! The C boundary: translates, never computes. The only `extern "C"`, the only C names, the only status numbers.
+//! The C boundary: translates, never computes. Defines the only C names and knows the only status numbers.
 #![cfg_attr(
     feature = "cudnn8",
     allow(dead_code, unused_imports, reason = "what only calls of version 9 use")

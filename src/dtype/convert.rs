@@ -145,8 +145,8 @@ pub fn blend<S: Element, D: Element>(alpha: f64, x: S, beta: f64, y: D) -> D {
     }
 }
 
-/// Runs `$body` with `$T` bound to the [`Element`] type of a [`Scalar`]: the only place where the run-time type
-/// becomes a compile-time one.
+/// Runs `$body` with `$T` bound to the [`Element`] type of a [`Scalar`]: how a run-time type becomes a compile-time
+/// one wherever all of them are possible.
 macro_rules! with_element {
     ($scalar:expr, $T:ident => $body:expr) => {{
         use $crate::dtype::Scalar as __S;

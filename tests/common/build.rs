@@ -7,9 +7,9 @@ use crate::interface::Interface;
 
 /// The shared library of this version, in the profile of the test itself.
 ///
-/// `cargo test` builds the rlib that tests link, not always the shared library, and only one version of it; asking
-/// for one that is up to date costs nothing. Version 8 has a target folder of its own, so that neither build
-/// undoes the other.
+/// `cargo test` links the version that its features choose, and only next to the test programs; `cargo build` links
+/// either, and asking for one that is up to date costs nothing. Version 8 has a target folder of its own, so that
+/// neither build undoes the other.
 pub fn library(interface: Interface) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
     let folder = test.ancestors().nth(2).expect("a test lies in <target>/<profile>/deps");

@@ -23,7 +23,8 @@ pub fn project_root() -> PathBuf {
 /// The shared library that belongs to this test program, built first if it is not there.
 ///
 /// `cargo test` links the library next to the test programs (`target/<profile>/deps/libcudnn.so`) before it runs
-/// them, so that copy is never older than the sources under test. `CUDNN_SHIM_TEST_LIBRARY` names another library to
+/// them, so that this one is never older than the sources under test; the copy one folder up is only brought up to
+/// date by `cargo build`. `CUDNN_SHIM_TEST_LIBRARY` names another library to
 /// run the tests on: on the original they check the tests themselves.
 pub fn library() -> PathBuf {
     if let Some(other) = env::var_os("CUDNN_SHIM_TEST_LIBRARY") {
@@ -72,12 +73,11 @@ pub fn install_layout(dir: &Path) -> PathBuf {
     lib
 }
 
-/// The C functions that are exported but not implemented: everything defined below `src/capi/stub` (or in
-/// `src/capi/stub.rs`), read from the sources so that no list can go stale.
+/// The C functions that are exported but not implemented: everything defined below `src/capi/stub`, read from the
+/// sources so that no list can go stale.
 pub fn stub_functions() -> BTreeSet<String> {
-    let capi = project_root().join("src/capi");
     let mut names = BTreeSet::new();
-    let mut pending = vec![capi.join("stub"), capi.join("stub.rs")];
+    let mut pending = vec![project_root().join("src/capi/stub")];
     while let Some(path) = pending.pop() {
         if path.is_dir() {
             pending.extend(

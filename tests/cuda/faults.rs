@@ -114,7 +114,7 @@ fn every_call_of_every_entry_point() {
 
 /// What the first handle of a process gets when the driver fails at the start.
 fn start_fails(entry: &'static str) {
-    // Which core is asked for is read once, so that either answer needs a process of its own.
+    // The verdict on the driver stands for the whole process, so that either answer needs one of its own.
     for variables in [&[][..], &[("CUDNN_SHIM_BACKEND", "cuda")]] {
         let output = child::start(&double::libraries(), variables, || {
             double::fail(entry, 0, 987_654);

@@ -46,7 +46,7 @@ fn complete_driver(name: &str, source: &str, missing: &str) -> PathBuf {
 /// Expects a CPU handle with `reason` in the log exactly once, and the same reason where the CUDA core is asked for.
 fn expect_no_cuda(libraries: &Path, reason: &str) {
     let log = [("CUDNN_LOGLEVEL_DBG", "3"), ("CUDNN_LOGDEST_DBG", "stderr")];
-    // Which core is asked for is read once, so that either question needs a process of its own.
+    // The verdict on the driver stands for the whole process, so that either question needs one of its own.
     let ask = |variables: &[(&str, &str)]| {
         let output = child::start(libraries, variables, || match env::var("CUDNN_SHIM_BACKEND") {
             Ok(_) => {
