@@ -28,7 +28,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task {
         name: "bench",
-        about: "times every transform beside a copy and beside what of PyTorch and oneDNN is installed",
+        about: "times small calls, and every transform beside a copy and beside PyTorch and oneDNN if installed",
         run: bench::run,
     },
     Task {
@@ -47,7 +47,7 @@ const TASKS: &[Task] = &[
     Task { name: "ptx", about: "compiles the CUDA kernels to PTX; --check only compares", run: ptx::run },
     Task {
         name: "uninstall",
-        about: "removes what install put below --prefix DIR, by its list",
+        about: "removes what install put below --prefix DIR, by its list; --api 8 for version 8",
         run: install::uninstall,
     },
     Task { name: "test", about: "runs every test there is and sums them up", run: test::run },
