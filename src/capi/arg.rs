@@ -18,8 +18,8 @@ pub(crate) fn required<T>(pointer: *const T, argument: &'static str) -> Result<(
 pub(crate) fn data(pointer: *const c_void, size: usize, argument: &'static str) -> Result<()> {
     required(pointer, argument)?;
     if !pointer.addr().is_multiple_of(size) {
-        let rule = format!("data must be aligned to its {size}-byte elements");
-        return Err(Error::argument(argument, pointer.addr() as i64, rule));
+        let text = format!("{argument} = {pointer:p}: data must be aligned to its scalars of {size} bytes");
+        return Err(Error::mismatch(text));
     }
     Ok(())
 }
@@ -216,5 +216,20 @@ pub(crate) unsafe fn store_until_error(
 pub(crate) fn set_first(places: &[Out<c_int>], values: &[i64]) {
     for (axis, place) in places.iter().enumerate() {
         place.set(values.get(axis).copied().unwrap_or(0) as c_int);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_aligned_to_its_scalars() {
+        let at = |address: usize| std::ptr::without_provenance::<c_void>(address);
+        assert_eq!(data(at(0x1004), 4, "x"), Ok(()));
+        let error = data(at(usize::MAX - 1), 4, "x").unwrap_err();
+        let text = "x = 0xfffffffffffffffe: data must be aligned to its scalars of 4 bytes";
+        assert_eq!((error.class(), error.to_string().as_str()), (crate::error::Class::BadParam, text));
+        assert_eq!(data(at(0), 4, "x"), Err(Error::Null { argument: "x" }));
     }
 }

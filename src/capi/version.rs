@@ -127,7 +127,13 @@ pub unsafe extern "C" fn cudnnGetProperty(
         value.set(match code {
             0..=2 => Version::reported().0[code as usize],
             BUILD_PROPERTY => BUILD,
-            _ => return Err(Error::argument("type", code.into(), "0 major, 1 minor, 2 patch level")),
+            _ => {
+                return Err(Error::argument(
+                    "type",
+                    code.into(),
+                    "0 major, 1 minor, 2 patch level, 100 build",
+                ));
+            }
         });
         Ok(())
     })
