@@ -88,8 +88,10 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         unsafe { run_one(shape, [d, s], operands, machine) };
         return Ok(());
     }
+    let converts = tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some();
     let kernels = Kernels {
-        converts: tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some(),
+        converts,
+        narrows: converts && machine.isa.has_avx512(),
         has_groups: tile::has_groups(narrower(shape), machine.isa),
     };
     let tiling = &Tiling::new(shape, [d, s], &operands, kernels, threads_for(machine, shape.bytes()));

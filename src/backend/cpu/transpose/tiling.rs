@@ -157,6 +157,8 @@ fn has_gaps(shape: &Shape, operands: &Operands) -> bool {
 pub(super) struct Kernels {
     /// Convert the cells of this transform in the registers.
     pub converts: bool,
+    /// Do so no slower than row by row, where cells become narrower.
+    pub narrows: bool,
     /// Visit blocks of its cells in groups.
     pub has_groups: bool,
 }
@@ -353,11 +355,9 @@ impl Tiling {
             }
             if narrower(shape) > 1 && src.is_denser(dst) { Order::AlongSrc } else { Order::AlongDst }
         };
-        if !shape.is_move()
-            && !kernels.converts
-            && shape.dst_cell < shape.src_cell
-            && shape.transform.scaling.beta == 0.0
-        {
+        let in_registers =
+            shape.is_move() || kernels.narrows || kernels.converts && matches!(order, Order::InGroups(_));
+        if !in_registers && shape.dst_cell < shape.src_cell && shape.transform.scaling.beta == 0.0 {
             // Narrower cells are faster to transpose.
             let rows = FIRST_LEVEL_BYTES / (CONVERTED_COLUMNS * shape.dst_cell);
             let bytes = [rows, CONVERTED_COLUMNS].map(|cells| cells * shape.src_cell);
