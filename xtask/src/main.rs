@@ -28,7 +28,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task {
         name: "bench",
-        about: "times small calls, and every transform beside a copy and beside PyTorch and oneDNN if installed",
+        about: "times calls, transforms and arithmetic beside copies, and beside PyTorch, oneDNN and NumPy if installed",
         run: bench::run,
     },
     Task {

@@ -1,8 +1,8 @@
 //! Every symbol that is not built yet: exported, logged, answered with `CUDNN_STATUS_NOT_SUPPORTED`.
 //!
 //! A call that takes a library handle checks it first, so that a missing or destroyed handle is reported as such; one
-//! that takes a number of groups looks at that before. Nothing else is looked at and no memory is touched. When a call is built it leaves this folder; `MATRIX.md` is
-//! derived from exactly that.
+//! that takes a number of groups looks at that before. Nothing else is looked at and no memory is touched. When a call is
+//! built it leaves this folder; `MATRIX.md` is derived from exactly that.
 #![allow(unused_variables, reason = "a stub names its arguments for the header and ignores them")]
 
 use std::ffi::c_int;
