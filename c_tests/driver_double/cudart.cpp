@@ -45,12 +45,19 @@ static int choose(int device) {
     return cuCtxSetCurrent(primary[device]);
 }
 
-// A thread that has chosen no device works on device 0.
+// A thread that has chosen no device works on device 0; a device that was reset is used anew.
 static int ready() {
     Context *current = nullptr;
+    int device = 0;
     if (const int code = cuInit(0)) return code;
     if (const int code = cuCtxGetCurrent(&current)) return code;
-    return current == nullptr ? choose(0) : 0;
+    if (current == nullptr) return choose(0);
+    if (cuCtxGetDevice(&device) == 709) {
+        for (device = 0; device < 16; device++) {
+            if (primary[device] == current) return cuDevicePrimaryCtxRetain(&primary[device], device);
+        }
+    }
+    return 0;
 }
 
 #define READY \

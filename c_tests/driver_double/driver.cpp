@@ -164,11 +164,13 @@ ENTRY(cuDevicePrimaryCtxRelease_v2, int device) {
     if (--primary_holders[device] == 0) primary[device].alive = false;
     return SUCCESS;
 }
-// The context comes back at the same address, as another context.
+// The context stays current where it was, and is none until it is retained anew: at the same address, as another context.
 ENTRY(cuDevicePrimaryCtxReset_v2, int device) {
     START(cuDevicePrimaryCtxReset_v2);
     NEED(need_initialised());
-    if (primary[device].alive) begin(&primary[device], device);
+    if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
+    primary[device].alive = false;
+    release_all(device);
     return SUCCESS;
 }
 ENTRY(cuCtxCreate_v2, Context **context, unsigned, int device) {

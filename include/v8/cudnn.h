@@ -39,10 +39,15 @@
 #define CUDNN_ADV_TRAIN_MINOR 9
 #define CUDNN_ADV_TRAIN_PATCH 7
 
-/* The CUDA headers where they are installed; define CUDNN_SHIM_NO_CUDA_HEADERS to do without them. */
-#if !defined(CUDNN_SHIM_NO_CUDA_HEADERS) && defined(__has_include)
+/* The CUDA headers where they are installed, or were included before this one. Define CUDNN_SHIM_NO_CUDA_HEADERS to do
+   without them, CUDNN_SHIM_HAS_CUDA_HEADERS to include them where the preprocessor cannot look for them. */
+#if !defined(CUDNN_SHIM_NO_CUDA_HEADERS) && !defined(CUDNN_SHIM_HAS_CUDA_HEADERS)
+#if defined(__CUDA_RUNTIME_API_H__) || defined(__LIBRARY_TYPES_H__)
+#define CUDNN_SHIM_HAS_CUDA_HEADERS 1
+#elif defined(__has_include)
 #if __has_include(<cuda_runtime.h>) && __has_include(<library_types.h>)
 #define CUDNN_SHIM_HAS_CUDA_HEADERS 1
+#endif
 #endif
 #endif
 #ifdef CUDNN_SHIM_HAS_CUDA_HEADERS

@@ -100,6 +100,16 @@ fn symbol(name: &str) -> *mut c_void {
     }
 }
 
+/// Resets a device and uses it again, as the CUDA runtime does: its primary context is another one, at the same address.
+pub fn renew(device: c_int) {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: plain calls of the driver with a place for the result.
+    unsafe {
+        assert_eq!(cuDevicePrimaryCtxReset_v2(device), 0);
+        assert_eq!(cuDevicePrimaryCtxRetain(&mut context, device), 0);
+    }
+}
+
 /// Makes the primary context of a device current in this thread, as the CUDA runtime does.
 pub fn use_device(device: c_int) {
     let mut context = std::ptr::null_mut();

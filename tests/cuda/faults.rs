@@ -80,11 +80,9 @@ fn every_call_of_every_entry_point() {
             for (bound, code) in [false, true].into_iter().flat_map(|bound| CODES.map(|code| (bound, code))) {
                 for nth in 0.. {
                     // A context without the kernels, so that they are loaded again.
-                    // SAFETY: a plain call of the driver.
-                    unsafe { assert_eq!(double::cuDevicePrimaryCtxReset_v2(0), 0) };
+                    double::renew(0);
                     assert!(live(bound, &transpose, context, ""), "before {entry} fails");
-                    // SAFETY: as above.
-                    unsafe { assert_eq!(double::cuDevicePrimaryCtxReset_v2(0), 0) };
+                    double::renew(0);
                     if *entry == "cuGetErrorName" {
                         // Names are asked for after another failure only.
                         double::fail("cuLaunchKernel", 0, 719);

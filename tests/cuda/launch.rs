@@ -218,10 +218,23 @@ fn a_reset_device_gets_its_kernels_again() {
         let handle = api::create().expect("a handle");
         let transpose = Transpose::new();
         assert!(transpose.works(handle));
-        // SAFETY: plain calls of the driver.
-        unsafe { assert_eq!(double::cuDevicePrimaryCtxReset_v2(0), 0) };
+        double::renew(0);
         assert!(transpose.works(handle), "the context is another one at the same address");
         assert_eq!(count("cuModuleLoadDataEx"), 2);
+        destroy(handle);
+    });
+}
+
+#[test]
+fn a_handle_is_made_between_a_reset_and_the_next_use_of_the_device() {
+    double::run(&[], || {
+        double::use_device(1);
+        // SAFETY: a plain call of the driver.
+        unsafe { assert_eq!(double::cuDevicePrimaryCtxReset_v2(1), 0) };
+        let handle = api::create().expect("a handle, although the current context is none");
+        double::renew(1);
+        let transpose = Transpose::new();
+        assert!(transpose.works(handle), "on the device that is current at the first call");
         destroy(handle);
     });
 }

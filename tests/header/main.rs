@@ -145,6 +145,26 @@ fn with_cuda_headers_their_types_are_used() {
     }
 }
 
+#[test]
+fn a_preprocessor_that_cannot_look_for_cuda_headers_takes_those_that_came_before() {
+    let stand_in = compile::cuda_stand_in();
+    let stand_in = stand_in.to_str().expect("the repository's path is UTF-8");
+    let blind = ["-I", stand_in, "-U__has_include"];
+    let before = "#include <cuda_runtime_api.h>\n#include <library_types.h>\n#include \"cudnn.h\"\n";
+    let behind = "#include \"cudnn.h\"\n#include <cuda_runtime_api.h>\n#include <library_types.h>\n";
+    for (interface, compiler) in BOTH.into_iter().flat_map(|i| [GCC, CLANG, GXX, CLANGXX].map(|c| (i, c))) {
+        if compiler.is_there() {
+            let told = [&blind[..], &["-DCUDNN_SHIM_HAS_CUDA_HEADERS"]].concat();
+            for (source, flags) in [(before, &blind[..]), (before, &told), (behind, &told)] {
+                if let Err(said) = compiler.check(interface, source, flags) {
+                    panic!("{} {interface:?} {flags:?}\n{said}", compiler.program);
+                }
+            }
+            assert!(compiler.check(interface, behind, &blind).is_err(), "{} {interface:?}", compiler.program);
+        }
+    }
+}
+
 /// What the finders of 18 projects look for: in either header, from column 0, with exactly one space, a plain
 /// decimal and nothing behind it.
 #[test]

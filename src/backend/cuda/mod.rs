@@ -26,7 +26,7 @@ use std::sync::{Mutex, PoisonError};
 
 pub use driver::{Driver, Unavailable, symbols};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ops::{ByteSpan, FillPlan, OpPlan, ReducePlan, TransformPlan};
 use driver::{DriverContext, LaunchShape};
 use plan::{Emit, Pointers};
@@ -222,10 +222,16 @@ impl Drop for Cuda {
     }
 }
 
-/// The context that is current in this thread, as a binding.
+/// The driver's code for a context that is gone, or a primary one whose device was reset and has not been used since.
+const CONTEXT_IS_DESTROYED: i32 = 709;
+
+/// The context that is current in this thread, as a binding. After a device was reset its context stays current, but is
+/// none until the program, or its run-time library, uses the device again.
 fn current(driver: &Driver) -> Result<Option<Binding>> {
-    match driver.current_context()? {
-        None => Ok(None),
-        Some(context) => Ok(Some(Binding { context, device: driver.current_device()?, retained: false })),
+    let Some(context) = driver.current_context()? else { return Ok(None) };
+    match driver.current_device() {
+        Ok(device) => Ok(Some(Binding { context, device, retained: false })),
+        Err(Error::Driver { code: CONTEXT_IS_DESTROYED, .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
