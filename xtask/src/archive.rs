@@ -24,7 +24,7 @@ pub fn make(api: Api, from: &Path, to: &Path, release: bool) -> Result<()> {
     fs::write(&undefined, symbols.iter().map(|symbol| format!("-Wl,-u,{symbol}\n")).collect::<String>())?;
     let (whole, object) = (folder.join("whole.o"), folder.join("cudnn.o"));
     shell::run(
-        Command::new(tools::c_compiler()?)
+        tools::c_compiler()?
             .args(["-r", "-nostdlib", "-fuse-ld=bfd", "-Wl,--gc-sections"])
             .arg(format!("@{}", undefined.display()))
             .arg(from)

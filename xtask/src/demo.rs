@@ -33,7 +33,7 @@ pub fn show(dist: &Dist) -> Result<()> {
 fn compile(dist: &Dist, folder: &Path) -> Result<PathBuf> {
     let program = folder.join("photo");
     shell::run(
-        Command::new(tools::c_compiler()?)
+        tools::c_compiler()?
             .args(["-std=c99", "-O2", "-Wall", "-Wextra", "-I"])
             .arg(&dist.include)
             .arg(shell::root().join("demo/photo.c"))

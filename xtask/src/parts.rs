@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -37,7 +36,7 @@ pub fn link(api: Api, soname: &str, symbols: &[String], lib: &Path, file: &Path)
     fs::write(&script, format!("{soname} {{\n  global: cudnn*;\n  local: *;\n}};\n"))
         .with_context(|| format!("cannot write {}", script.display()))?;
     shell::run(
-        Command::new(tools::c_compiler()?)
+        tools::c_compiler()?
             .args([
                 "-shared",
                 "-nostdlib",

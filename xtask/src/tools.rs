@@ -8,14 +8,22 @@ use anyhow::{Result, bail};
 use crate::shell;
 
 /// The C compiler: `$CC`, or the first of cc, gcc and clang.
-pub fn c_compiler() -> Result<String> {
-    if let Ok(compiler) = std::env::var("CC") {
-        return Ok(compiler);
+pub fn c_compiler() -> Result<Command> {
+    if let Some(command) = std::env::var("CC").ok().and_then(|text| with_arguments(&text)) {
+        return Ok(command);
     }
     match ["cc", "gcc", "clang"].into_iter().find(|compiler| shell::on_path(compiler)) {
-        Some(compiler) => Ok(compiler.to_owned()),
+        Some(compiler) => Ok(Command::new(compiler)),
         None => bail!("no C compiler found; install one: apt-get install gcc  (or set CC)"),
     }
+}
+
+/// A program and its first arguments, separated by white space as in `ccache gcc`; `None` if the text is blank.
+fn with_arguments(text: &str) -> Option<Command> {
+    let mut words = text.split_whitespace();
+    let mut command = Command::new(words.next()?);
+    command.args(words);
+    Some(command)
 }
 
 /// Installs the Debian package that brings `program` if it is missing and we may. `None` when the program is there
@@ -87,5 +95,18 @@ fn apt_install(package: &str) {
     };
     if !install() && shell::run(Command::new("apt-get").args(["update", "-qq"])).is_ok() {
         install();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_arguments;
+
+    #[test]
+    fn a_compiler_may_bring_arguments() {
+        let command = with_arguments(" ccache gcc  -m64 ").unwrap();
+        assert_eq!(command.get_program(), "ccache");
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["gcc", "-m64"]);
+        assert!(with_arguments(" ").is_none());
     }
 }
