@@ -1,10 +1,39 @@
 //! The two versions of the interface, as far as building and installing them differs.
 
 use std::path::PathBuf;
+use std::process::Stdio;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use crate::shell;
+
+/// What cargo has built.
+pub struct Libraries {
+    /// `libcudnn.so`.
+    pub shared: PathBuf,
+    /// `libcudnn.a`.
+    pub archive: PathBuf,
+}
+
+impl Libraries {
+    /// Reads where they are from cargo's messages, for a target triple in the user's configuration or environment
+    /// moves them to a folder of its own.
+    fn named_in(messages: &str) -> Result<Libraries> {
+        let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let ours = messages.filter(|message| message["target"]["name"] == "cudnn");
+        let files: Vec<PathBuf> = ours
+            .filter_map(|message| message["filenames"].as_array().cloned())
+            .flatten()
+            .filter_map(|file| file.as_str().map(PathBuf::from))
+            .collect();
+        let find = |name: &str| {
+            let file = files.iter().find(|file| file.file_name().is_some_and(|file| file == name));
+            file.cloned().with_context(|| format!("cargo has built no {name}"))
+        };
+        Ok(Libraries { shared: find("libcudnn.so")?, archive: find("libcudnn.a")? })
+    }
+}
 
 /// A version of the interface that the library can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +75,8 @@ impl Api {
         if self == Api::Eight { include.join("v8") } else { include }
     }
 
-    /// Builds the libraries and returns the folder of `libcudnn.so` and `libcudnn.a`. Each version has a target
-    /// folder of its own, so that neither build undoes the other.
-    pub fn build(self, release: bool) -> Result<PathBuf> {
+    /// Builds the libraries. Each version has a target folder of its own, so that neither build undoes the other.
+    pub fn build(self, release: bool) -> Result<Libraries> {
         let target = if self == Api::Eight { shell::target().join("v8") } else { shell::target() };
         let mut command = shell::cargo();
         command.args(["build", "--package", "cudnn-shim", "--target-dir"]).arg(&target);
@@ -58,7 +86,24 @@ impl Api {
         if release {
             command.arg("--release");
         }
-        shell::run(&mut command)?;
-        Ok(target.join(if release { "release" } else { "debug" }))
+        // Errors and progress are still for people, on the error stream.
+        command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+        Libraries::named_in(&shell::output(&mut command)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Libraries;
+
+    #[test]
+    fn the_libraries_are_where_cargo_says() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"libc"},"filenames":["/t/liblibc.rlib"]}
+{"reason":"compiler-artifact","target":{"name":"cudnn"},"filenames":["/t/x/libcudnn.so","/t/x/libcudnn.a"]}
+{"reason":"build-finished","success":true}"#;
+        let libraries = Libraries::named_in(messages).unwrap();
+        assert_eq!(libraries.shared.to_str(), Some("/t/x/libcudnn.so"));
+        assert_eq!(libraries.archive.to_str(), Some("/t/x/libcudnn.a"));
+        assert!(Libraries::named_in("").is_err());
     }
 }

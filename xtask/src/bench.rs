@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::api::Api;
 use crate::shell;
 
 /// What `benches/peers.py` needs, and where from.
@@ -30,10 +31,10 @@ pub fn run(names: &[String]) -> Result<()> {
         );
         return Ok(());
     }
-    shell::run(shell::cargo().args(["build", "--release", "--lib"]))?;
+    let library = Api::Nine.build(true)?.shared;
     let program = |name: &str| {
         let mut command = Command::new(&python);
-        command.current_dir(shell::root()).arg(name).arg(shell::target().join("release/libcudnn.so"));
+        command.current_dir(shell::root()).arg(name).arg(&library);
         command
     };
     let mut peers = program("benches/peers.py");

@@ -151,11 +151,11 @@ pub fn lay_out(tree: &mut Tree, api: Api, release: bool) -> Result<()> {
     let built = api.build(release)?;
     let (soname, version) = (api.soname(), api.version());
     let real = format!("libcudnn.so.{version}");
-    let library = tree.copy(&built.join("libcudnn.so"), &format!("lib/{real}"))?;
+    let library = tree.copy(&built.shared, &format!("lib/{real}"))?;
     tree.link(&real, &format!("lib/{soname}"))?;
     tree.link(&soname, "lib/libcudnn.so")?;
     let archive = tree.place("lib/libcudnn_static.a")?;
-    archive::make(api, &built.join("libcudnn.a"), &archive, release)?;
+    archive::make(api, &built.archive, &archive, release)?;
     if release {
         strip(&library)?;
     }
