@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::api::Api;
+use crate::shell::Scratch;
 use crate::{shell, tables, tools};
 
 /// Makes the archive `to` of the archive `from` that cargo built.
@@ -15,8 +16,8 @@ pub fn make(api: Api, from: &Path, to: &Path, release: bool) -> Result<()> {
     if !shell::on_path("objcopy") || !shell::on_path("ar") {
         bail!("binutils are missing; install them: apt-get install binutils");
     }
-    let folder = shell::target().join("archive").join(api.major());
-    fs::create_dir_all(&folder)?;
+    let scratch = Scratch::new("archive")?;
+    let folder = &scratch.0;
     let symbols = symbols(api)?;
     // Response files, for hundreds of symbols make long command lines.
     let (keep, undefined) = (folder.join("keep.txt"), folder.join("undefined.txt"));

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::api::Api;
+use crate::shell::Scratch;
 use crate::{shell, tables, tools};
 
 /// The parts of the original and the calls that each shares with its main library.
@@ -26,9 +27,8 @@ pub fn of(api: Api) -> Result<BTreeMap<String, Vec<String>>> {
 ///
 /// It holds jumps and nothing else, so that there is one copy of every state whatever a program links or loads.
 pub fn link(api: Api, soname: &str, symbols: &[String], lib: &Path, file: &Path) -> Result<()> {
-    let folder = shell::target().join("parts");
-    fs::create_dir_all(&folder)?;
-    let source = folder.join(soname).with_extension("s");
+    let scratch = Scratch::new("parts")?;
+    let source = scratch.0.join(soname).with_extension("s");
     fs::write(&source, assembly(api, symbols)?)
         .with_context(|| format!("cannot write {}", source.display()))?;
     // The version node has the name of the part, as in the original.

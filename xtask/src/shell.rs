@@ -1,5 +1,6 @@
 //! Running other programs, and where things lie in the repository.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -14,6 +15,24 @@ pub fn root() -> &'static Path {
 /// Cargo's target directory.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// A folder for what a task makes on its way, removed in the end. Each process has its own, for two may install at
+/// the same time.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Result<Scratch> {
+        let folder = target().join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(Scratch(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// The cargo that runs this task, started in the repository's root.
