@@ -9,13 +9,14 @@ mod interface;
 #[path = "../header/table.rs"]
 mod table;
 
+mod lifecycle;
 mod projects;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use installed::{installed, profile, quiet, run, scratch, xtask};
+use installed::{installed, quiet, run, scratch};
 use interface::{BOTH, Interface};
 
 /// A file of these tests.
@@ -79,39 +80,10 @@ fn everything_that_is_looked_for_is_there_and_links_lead_to_it() {
         // The list of the installation names exactly what is there.
         let manifest = format!("lib/cudnn-shim/install_manifest_v{}.txt", interface.version()[0]);
         let list = std::fs::read_to_string(prefix.join(manifest)).expect("the list is written");
-        let listed: BTreeSet<String> = list
-            .lines()
-            .map(|line| Path::new(line).strip_prefix(prefix).expect("below the prefix"))
-            .map(|path| path.to_str().expect("UTF-8").to_owned())
-            .collect();
+        let listed: BTreeSet<String> =
+            list.lines().filter(|line| !line.ends_with('/')).map(str::to_owned).collect();
         assert_eq!(listed, found);
     }
-}
-
-#[test]
-fn destdir_moves_the_tree_and_uninstall_takes_it_away() {
-    let destdir = scratch("destdir");
-    let run_with = |task: &str| {
-        let mut command = xtask(&[task, "--prefix", "/opt/nn"]);
-        run(command.args(profile()).env("DESTDIR", &destdir));
-    };
-    run_with("install");
-    let root = destdir.join("opt/nn");
-    let installed = files(&root);
-    assert!(installed.contains("lib/libcudnn.so.9"));
-    // What is written says nothing of DESTDIR.
-    for file in installed.iter().filter(|file| !file.contains(".so") && !file.ends_with(".a")) {
-        let text = std::fs::read_to_string(root.join(file)).expect("text");
-        assert!(!text.contains(destdir.to_str().expect("UTF-8")), "{file}");
-    }
-    let manifest = std::fs::read_to_string(root.join("lib/cudnn-shim/install_manifest_v9.txt"));
-    assert!(manifest.expect("the list").lines().all(|line| line.starts_with("/opt/nn/")));
-    // A second installation replaces the first; a stranger's file survives the removal.
-    run_with("install");
-    std::fs::write(root.join("include/stranger.h"), "").expect("writable");
-    run_with("uninstall");
-    assert_eq!(files(&root), BTreeSet::from(["include/stranger.h".to_owned()]));
-    assert!(!root.join("lib").exists(), "an empty folder stays behind");
 }
 
 /// The script with every finder's expressions, on a tree.

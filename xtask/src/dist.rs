@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use crate::api::Api;
-use crate::install::{self, Tree};
-use crate::shell;
+use crate::tree::Tree;
+use crate::{install, shell};
 
 /// What `target/dist` holds.
 pub struct Dist {
@@ -32,10 +32,11 @@ pub fn run(_arguments: &[String]) -> Result<()> {
 
 /// Builds the library in release mode and lays it out afresh.
 pub fn build() -> Result<Dist> {
+    let built = Api::Nine.build(true)?;
     let root = shell::target().join("dist");
     if root.exists() {
         fs::remove_dir_all(&root).with_context(|| format!("cannot clear {}", root.display()))?;
     }
-    install::lay_out(&mut Tree::new(root.clone()), Api::Nine, true)?;
+    install::lay_out(&mut Tree::new(root.clone()), Api::Nine, &built, true)?;
     Ok(Dist { lib: root.join("lib"), include: root.join("include") })
 }

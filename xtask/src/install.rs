@@ -1,13 +1,15 @@
 //! `cargo xtask install` and `uninstall`: libraries, headers and what build systems look for, below a prefix.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::api::Api;
-use crate::{archive, parts, shell};
+use crate::api::{Api, Libraries};
+use crate::tree::{EXECUTABLE, PLAIN, Tree, set_mode};
+use crate::{archive, manifest, parts, shell};
 
 /// The files that build systems read: where they go below `lib`, and their text.
 const TEMPLATES: [(&str, &str); 3] = [
@@ -49,122 +51,75 @@ impl Arguments {
     }
 
     /// Where the files are written: below DESTDIR, if packagers set it.
-    fn tree(&self) -> Tree {
-        let destdir = std::env::var_os("DESTDIR").filter(|dir| !dir.is_empty());
-        let root = match destdir {
-            Some(dir) => Path::new(&dir).join(self.prefix.strip_prefix("/").unwrap_or(&self.prefix)),
+    fn root(&self) -> Result<PathBuf> {
+        Ok(match destdir() {
+            Some(dir) => {
+                std::path::absolute(dir)?.join(self.prefix.strip_prefix("/").unwrap_or(&self.prefix))
+            }
             None => self.prefix.clone(),
-        };
-        Tree { root, files: Vec::new() }
+        })
     }
+}
 
-    fn manifest(&self) -> String {
-        format!("lib/cudnn-shim/install_manifest_v{}.txt", self.api.major())
-    }
+fn destdir() -> Option<OsString> {
+    std::env::var_os("DESTDIR").filter(|dir| !dir.is_empty())
 }
 
 pub fn run(arguments: &[String]) -> Result<()> {
     let arguments = Arguments::parse(arguments)?;
-    let mut tree = arguments.tree();
-    lay_out(&mut tree, arguments.api, arguments.release)?;
-    // The list names the files where they will be used, and itself last.
-    let manifest = arguments.manifest();
-    let files = tree.files.iter().chain([&manifest]);
-    let list: String = files.map(|file| format!("{}\n", arguments.prefix.join(file).display())).collect();
-    tree.write(&manifest, &list)?;
-    println!("{} files in {}; list: {manifest}", tree.files.len(), tree.root.display());
+    let (api, root) = (arguments.api, arguments.root()?);
+    refuse_beside_other(&arguments, &root)?;
+    let built = api.build(arguments.release)?;
+    let manifest = manifest::name(api);
+    let mut tree = Tree::listed(root.clone(), arguments.prefix, &manifest)?;
+    lay_out(&mut tree, api, &built, arguments.release)
+        .context("not all is installed; `cargo xtask uninstall` with the same arguments removes what is")?;
+    println!("version {} is installed in {}; list: {manifest}", api.version(), root.display());
     Ok(())
 }
 
-/// Removes what the list of an installation names, and the folders that hold nothing else.
+/// Fails where the other version is installed: both have a `cudnn.h`, a `libcudnn.so` and more files of one name.
+fn refuse_beside_other(arguments: &Arguments, root: &Path) -> Result<()> {
+    let other = if arguments.api == Api::Eight { Api::Nine } else { Api::Eight };
+    if root.join(manifest::name(other)).exists() {
+        bail!(
+            "version {} is installed in {} and has files of the same names; choose another --prefix, or remove it \
+             first: cargo xtask uninstall --api {} --prefix {}",
+            other.major(),
+            root.display(),
+            other.major(),
+            arguments.prefix.display()
+        );
+    }
+    Ok(())
+}
+
+/// Removes what the list of an installation names, and the folders that the installation made.
 pub fn uninstall(arguments: &[String]) -> Result<()> {
     let arguments = Arguments::parse(arguments)?;
-    let root = arguments.tree().root;
-    let manifest = root.join(arguments.manifest());
-    let list = fs::read_to_string(&manifest)
-        .with_context(|| format!("nothing to remove: cannot read {}", manifest.display()))?;
-    for file in list.lines() {
-        let file = root.join(Path::new(file).strip_prefix(&arguments.prefix)?);
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", file.display()));
-            }
-            _ => {}
-        }
-        // Fails for a folder that holds something, which then stays.
-        let folders = file.ancestors().skip(1).take_while(|folder| folder.starts_with(&root));
-        let _ = folders.map(fs::remove_dir).take_while(Result::is_ok).count();
-    }
-    Ok(())
+    manifest::remove(&arguments.root()?, &manifest::name(arguments.api))
 }
 
-/// The files below a folder, and which of them we have put there.
-pub struct Tree {
-    root: PathBuf,
-    /// Relative to the root.
-    files: Vec<String>,
-}
-
-impl Tree {
-    /// An installation below `root`.
-    pub fn new(root: PathBuf) -> Tree {
-        Tree { root, files: Vec::new() }
-    }
-
-    /// Where `file` goes; whatever is there is removed, for a library that is in use must not be overwritten.
-    fn place(&mut self, file: &str) -> Result<PathBuf> {
-        let path = self.root.join(file);
-        let folder = path.parent().context("a file lies in a folder")?;
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        if path.symlink_metadata().is_ok() {
-            fs::remove_file(&path).with_context(|| format!("cannot replace {}", path.display()))?;
-        }
-        self.files.push(file.to_owned());
-        Ok(path)
-    }
-
-    fn write(&mut self, file: &str, text: &str) -> Result<()> {
-        let path = self.place(file)?;
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    fn copy(&mut self, from: &Path, file: &str) -> Result<PathBuf> {
-        let path = self.place(file)?;
-        fs::copy(from, &path)
-            .with_context(|| format!("cannot copy {} to {}", from.display(), path.display()))?;
-        Ok(path)
-    }
-
-    /// A link to `name`, which lies in the same folder.
-    fn link(&mut self, name: &str, file: &str) -> Result<()> {
-        let path = self.place(file)?;
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(name, &path).with_context(|| format!("cannot link {}", path.display()))?;
-        #[cfg(not(unix))]
-        fs::copy(path.with_file_name(name), &path)?;
-        Ok(())
-    }
-}
-
-/// Builds the library and puts all of its files into the tree.
-pub fn lay_out(tree: &mut Tree, api: Api, release: bool) -> Result<()> {
-    let built = api.build(release)?;
+/// Puts all of the files into the tree.
+pub fn lay_out(tree: &mut Tree, api: Api, built: &Libraries, release: bool) -> Result<()> {
     let (soname, version) = (api.soname(), api.version());
     let real = format!("libcudnn.so.{version}");
-    let library = tree.copy(&built.shared, &format!("lib/{real}"))?;
+    let library = tree.copy(&built.shared, &format!("lib/{real}"), EXECUTABLE)?;
     tree.link(&real, &format!("lib/{soname}"))?;
     tree.link(&soname, "lib/libcudnn.so")?;
     let archive = tree.place("lib/libcudnn_static.a")?;
     archive::make(api, &built.archive, &archive, release)?;
+    set_mode(&archive, PLAIN)?;
     if release {
         strip(&library)?;
     }
-    let lib = tree.root.join("lib");
+    let lib = tree.root().join("lib");
     for (part, symbols) in parts::of(api)? {
         let stem = part.split(".so").next().unwrap_or(&part);
         let real = format!("{stem}.so.{version}");
         let file = tree.place(&format!("lib/{real}"))?;
         parts::link(api, &part, &symbols, &lib, &file)?;
+        set_mode(&file, EXECUTABLE)?;
         tree.link(&real, &format!("lib/{part}"))?;
         tree.link(&part, &format!("lib/{stem}.so"))?;
     }
@@ -173,7 +128,7 @@ pub fn lay_out(tree: &mut Tree, api: Api, release: bool) -> Result<()> {
     headers.sort();
     for header in headers.iter().filter(|file| file.extension().is_some_and(|end| end == "h")) {
         let name = header.file_name().and_then(|name| name.to_str()).context("a header has a name")?;
-        tree.copy(header, &format!("include/{name}"))?;
+        tree.copy(header, &format!("include/{name}"), PLAIN)?;
     }
     let numbers: Vec<&str> = version.split('.').collect();
     for (file, template) in TEMPLATES {
@@ -208,7 +163,6 @@ mod tests {
         let parsed = parse(&["--prefix", "/opt/x", "--api=8", "--debug"]).unwrap();
         assert_eq!(parsed.prefix.to_str(), Some("/opt/x"));
         assert_eq!((parsed.api, parsed.release), (Api::Eight, false));
-        assert_eq!(parsed.manifest(), "lib/cudnn-shim/install_manifest_v8.txt");
         assert_eq!(parse(&["--prefix=/opt/x"]).unwrap().api, Api::Nine);
         for wrong in [&["--prefix"][..], &["--api", "7"], &["/opt/x"]] {
             assert!(parse(wrong).is_err());

@@ -7,6 +7,7 @@ mod demo;
 mod dist;
 mod header;
 mod install;
+mod manifest;
 mod matrix;
 mod parts;
 mod ptx;
@@ -14,6 +15,7 @@ mod shell;
 mod tables;
 mod test;
 mod tools;
+mod tree;
 
 use std::process::ExitCode;
 
