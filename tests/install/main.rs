@@ -62,6 +62,7 @@ fn everything_that_is_looked_for_is_there_and_links_lead_to_it() {
         let found = files(prefix);
         for file in [
             "lib/libcudnn_static.a",
+            "lib/libcudnn.a",
             "lib/pkgconfig/cudnn.pc",
             "lib/pkgconfig/CUDNN.pc",
             "lib/pkgconfig/cuDNN.pc",

@@ -102,6 +102,16 @@ fn a_makefile_with_pkg_config_builds_and_runs() {
             run(make.env("PKG_CONFIG_PATH", &packages).env_remove("MAKEFLAGS"));
             answers(interface, &folder.join("answers"));
         }
+        // A program without any shared library.
+        let told = quiet(
+            Command::new("pkg-config")
+                .args(["--static", "--cflags", "--libs", "cudnn"])
+                .env("PKG_CONFIG_PATH", &packages),
+        );
+        let program = scratch(&format!("static-{interface:?}")).join("answers");
+        let mut gcc = Command::new("gcc");
+        run(gcc.arg("-static").arg(source()).arg("-o").arg(&program).args(told.split_whitespace()));
+        answers(interface, &program);
     }
 }
 

@@ -110,6 +110,8 @@ pub fn lay_out(tree: &mut Tree, api: Api, built: &Libraries, release: bool) -> R
     let archive = tree.place("lib/libcudnn_static.a")?;
     archive::make(api, &built.archive, &archive, release)?;
     set_mode(&archive, PLAIN)?;
+    // For `-static -lcudnn`, which is what pkg-config says; without `-static` linkers prefer the shared library.
+    tree.link("libcudnn_static.a", "lib/libcudnn.a")?;
     if release {
         strip(&library)?;
     }
