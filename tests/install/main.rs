@@ -68,6 +68,8 @@ fn everything_that_is_looked_for_is_there_and_links_lead_to_it() {
             "lib/pkgconfig/cuDNN.pc",
             "lib/cmake/CUDNN/CUDNNConfig.cmake",
             "lib/cmake/CUDNN/CUDNNConfigVersion.cmake",
+            "lib/cmake/CUDNN/cudnn-config.cmake",
+            "lib/cmake/CUDNN/cudnn-config-version.cmake",
             "include/cudnn.h",
             "include/cudnn_version.h",
             "include/cudnn_backend.h",

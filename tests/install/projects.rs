@@ -20,6 +20,14 @@ fn answers(interface: Interface, program: &Path) {
     assert_eq!(quiet(&mut command), format!("0 {number} rank 4 strides 60 1 15 3\n"));
 }
 
+/// Configures the project that uses our package: what it said, unless it was refused.
+fn configure(folder: &str, definitions: &[String]) -> Option<String> {
+    let mut cmake = Command::new("cmake");
+    cmake.arg("-S").arg(file("projects/config")).arg("-B").arg(scratch(folder)).args(definitions);
+    let output = cmake.arg(format!("-DSOURCE={}", source().display())).output().expect("cmake starts");
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Configures and builds a CMake project; what it said, and where it was built.
 fn cmake(project: &str, folder: &str, definitions: &[String]) -> (String, PathBuf) {
     let build = scratch(folder);
@@ -69,17 +77,37 @@ fn a_cmake_project_with_our_package_builds_and_runs() {
         answers(interface, &build.join("answers"));
         answers(interface, &build.join("answers_static"));
         // Another major version, or a later one, is refused.
-        for unwanted in ["7.6", "10.0", &format!("{major}.28")] {
-            let configured = Command::new("cmake")
-                .arg("-S")
-                .arg(file("projects/config"))
-                .arg("-B")
-                .arg(scratch("config-refused"))
-                .arg(format!("-DSOURCE={}", source().display()))
-                .args([&prefix, &format!("-DWANTED={unwanted}")])
-                .output()
-                .expect("cmake starts");
-            assert!(!configured.status.success(), "{unwanted} is accepted");
+        for unwanted in ["7.6", "10.0", &format!("{major}.28"), "6...7.6", "7...<8", "10...11"] {
+            let said = configure("config-refused", &[prefix.clone(), format!("-DWANTED={unwanted}")]);
+            assert!(said.is_none(), "{unwanted} is accepted");
+        }
+        for range in ["7...10".to_owned(), format!("7...{}", version(interface))] {
+            let said = configure("config-range", &[prefix.clone(), format!("-DWANTED={range}")]);
+            assert!(said.is_some(), "{range} is refused");
+        }
+        let excluded = format!("-DWANTED=7...<{}", version(interface));
+        assert_eq!(configure("config-range", &[prefix.clone(), excluded]), None);
+    }
+}
+
+#[test]
+fn our_package_is_found_in_other_spellings_and_through_links() {
+    if !installed::is_there("cmake", "cmake") {
+        return;
+    }
+    for interface in BOTH {
+        // As on systems where /lib is a link to /usr/lib, and there is no /include.
+        let linked = scratch(&format!("config-linked-{interface:?}"));
+        std::os::unix::fs::symlink(installed(interface).join("lib"), linked.join("lib")).expect("writable");
+        let include = installed(interface).join("include").canonicalize().expect("there");
+        let expected = format!("found version {} in {}\n", version(interface), include.display());
+        for prefix in [installed(interface), &linked] {
+            for name in ["CUDNN", "cuDNN", "CuDNN", "cudnn"] {
+                let prefix = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+                let wanted = format!("-DWANTED={}", interface.version()[0]);
+                let said = configure("config-names", &[prefix, format!("-DNAME={name}"), wanted]);
+                assert!(said.as_ref().is_some_and(|said| said.contains(&expected)), "{name}: {said:?}");
+            }
         }
     }
 }

@@ -12,10 +12,12 @@ use crate::tree::{EXECUTABLE, PLAIN, Tree, set_mode};
 use crate::{archive, manifest, parts, shell};
 
 /// The files that build systems read: where they go below `lib`, and their text.
-const TEMPLATES: [(&str, &str); 3] = [
+const TEMPLATES: [(&str, &str); 5] = [
     ("pkgconfig/cudnn.pc", include_str!("../templates/cudnn.pc.in")),
     ("cmake/CUDNN/CUDNNConfig.cmake", include_str!("../templates/CUDNNConfig.cmake.in")),
     ("cmake/CUDNN/CUDNNConfigVersion.cmake", include_str!("../templates/CUDNNConfigVersion.cmake.in")),
+    ("cmake/CUDNN/cudnn-config.cmake", include_str!("../templates/cudnn-config.cmake.in")),
+    ("cmake/CUDNN/cudnn-config-version.cmake", include_str!("../templates/cudnn-config-version.cmake.in")),
 ];
 
 /// Other spellings of the package that projects ask pkg-config for.
