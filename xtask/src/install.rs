@@ -77,6 +77,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
     lay_out(&mut tree, api, &built, arguments.release)
         .context("not all is installed; `cargo xtask uninstall` with the same arguments removes what is")?;
     println!("version {} is installed in {}; list: {manifest}", api.version(), root.display());
+    if destdir().is_none() {
+        // The loader reads the system's folders through a cache, and no others.
+        let lib = root.join("lib");
+        println!("for programs to find it: sudo ldconfig, or LD_LIBRARY_PATH={} elsewhere", lib.display());
+    }
     Ok(())
 }
 
