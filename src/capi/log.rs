@@ -130,17 +130,31 @@ pub(crate) struct Note(Option<String>);
 
 impl Note {
     /// Keeps `text`, if anyone wants to hear of it.
+    #[inline]
     pub(crate) fn set(&mut self, text: fmt::Arguments<'_>) {
         if wants_calls() {
-            self.0 = Some(text.to_string());
+            self.keep(text);
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, text: fmt::Arguments<'_>) {
+        self.0 = Some(text.to_string());
+    }
+
+    #[cold]
+    fn tell(&mut self) {
+        if let Some(text) = self.0.take() {
+            information(format_args!("{text}"));
         }
     }
 }
 
 impl Drop for Note {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(text) = self.0.take() {
-            information(format_args!("{text}"));
+        if self.0.is_some() {
+            self.tell();
         }
     }
 }

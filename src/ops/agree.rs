@@ -97,15 +97,23 @@ pub(super) fn destination(dst: Named<'_>) -> Result<Layout> {
 #[inline]
 pub(super) fn check_destination(layout: &Layout, name: &str) -> Result<()> {
     if layout.dims.rank() == 0 {
-        return Err(Error::mismatch(format!("{name} was never set")));
+        return Err(never_set(name));
     }
-    if let Some(k) =
-        (0..layout.dims.rank()).find(|&k| layout.dims[k] > layout.block(k) && layout.strides[k] == 0)
-    {
-        let rule = format!("{name} is a destination, which may not repeat an address");
-        return Err(Error::element("strideA", k, 0, rule));
+    match (0..layout.dims.rank()).find(|&k| layout.dims[k] > layout.block(k) && layout.strides[k] == 0) {
+        Some(k) => Err(repeated(name, k)),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+#[cold]
+fn never_set(name: &str) -> Error {
+    Error::mismatch(format!("{name} was never set"))
+}
+
+#[cold]
+fn repeated(name: &str, k: usize) -> Error {
+    let rule = format!("{name} is a destination, which may not repeat an address");
+    Error::element("strideA", k, 0, rule)
 }
 
 /// Whether elements of a destination share addresses, so that the order of writes matters. `layout` is that of `dst`,
@@ -122,8 +130,14 @@ pub(super) fn repeats(dst: &TensorDescriptor, layout: &Layout) -> bool {
 pub(super) fn check_count(dims: &Dims) -> Result<()> {
     match dims.product() {
         Some(..=MAX_ELEMENTS) => Ok(()),
-        _ => Err(Error::unsupported(format!("dims {dims}: more than 2^60 elements"))),
+        _ => Err(too_many(dims)),
     }
+}
+
+// Apart, as are those below: what writes texts would keep the checks, which are part of every call, from being inlined.
+#[cold]
+fn too_many(dims: &Dims) -> Error {
+    Error::unsupported(format!("dims {dims}: more than 2^60 elements"))
 }
 
 /// As many as 64 bits count the bytes of, of any type.
