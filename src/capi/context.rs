@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use super::arg::Out;
 use super::guard::{self, entry};
-use super::log::{self, Callback};
+use super::log::{self, Callback, Note};
 use super::slab::{Kind, Table};
 use super::types::{
     cudaStream_t, cudnnCallback_t, cudnnErrQueryMode_t, cudnnHandle_t, cudnnRuntimeTag_t, cudnnStatus_t, raw,
@@ -29,6 +29,20 @@ pub(crate) fn check(handle: cudnnHandle_t) -> Result<()> {
 /// As [`check`], and those of `body`.
 pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Result<R>) -> Result<R> {
     CONTEXTS.with(handle.addr(), "handle", body)
+}
+
+/// The same for a body with something to tell: listeners hear of it when the handle is free, for they may use it.
+///
+/// # Errors
+/// As [`with`].
+#[inline]
+pub(crate) fn with_note<R>(
+    handle: cudnnHandle_t,
+    body: impl FnOnce(&Context, &mut Note) -> Result<R>,
+) -> Result<R> {
+    // Goes last, and is told then.
+    let mut note = Note::default();
+    with(handle, |context| body(context, &mut note))
 }
 
 /// Creates a handle.

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::guard::entry;
 use super::types::{cudnnHandle_t, cudnnOpTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
-use super::{arg, context, log, op_descriptor, tensor, transform};
+use super::{arg, context, op_descriptor, tensor, transform};
 use crate::desc::TensorDescriptor;
 use crate::dtype::{DataType, Scalar};
 use crate::error::Result;
@@ -49,8 +49,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
         "handle={handle:p}, alpha={alpha:p}, aDesc={aDesc:p}, A={A:p}, beta={beta:p}, cDesc={cDesc:p}, C={C:p}"
     );
     entry("cudnnAddTensor", arguments, || {
-        let mut note = log::Note::default();
-        context::with(handle, |context| {
+        context::with_note(handle, |context, note| {
             let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
             // SAFETY: as the caller promises.
             let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
@@ -118,8 +117,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
          alpha2={alpha2:p}, bDesc={bDesc:p}, B={B:p}, beta={beta:p}, cDesc={cDesc:p}, C={C:p}"
     );
     entry("cudnnOpTensor", arguments, || {
-        let mut note = log::Note::default();
-        context::with(handle, |context| {
+        context::with_note(handle, |context, note| {
             let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
             let (a, b, c) =
                 (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
@@ -169,8 +167,7 @@ pub unsafe extern "C" fn cudnnSetTensor(
 ) -> cudnnStatus_t {
     let arguments = format_args!("handle={handle:p}, yDesc={yDesc:p}, y={y:p}, valuePtr={valuePtr:p}");
     entry("cudnnSetTensor", arguments, || {
-        let mut note = log::Note::default();
-        context::with(handle, |context| {
+        context::with_note(handle, |context, note| {
             let tensor = tensor::get(yDesc, "yDesc")?;
             data(y, &tensor, "y")?;
             // SAFETY: as the caller promises.
@@ -204,8 +201,7 @@ pub unsafe extern "C" fn cudnnScaleTensor(
 ) -> cudnnStatus_t {
     let arguments = format_args!("handle={handle:p}, yDesc={yDesc:p}, y={y:p}, alpha={alpha:p}");
     entry("cudnnScaleTensor", arguments, || {
-        let mut note = log::Note::default();
-        context::with(handle, |context| {
+        context::with_note(handle, |context, note| {
             let tensor = tensor::get(yDesc, "yDesc")?;
             data(y, &tensor, "y")?;
             // SAFETY: as the caller promises.

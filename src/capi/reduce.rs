@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::arg::{self, Out};
 use super::guard::entry;
 use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
-use super::{context, log, reduce_descriptor, tensor, transform};
+use super::{context, reduce_descriptor, tensor, transform};
 use crate::desc::{ReduceDescriptor, TensorDescriptor};
 use crate::error::{Error, Result};
 use crate::exec::ReduceBuffers;
@@ -151,8 +151,7 @@ pub unsafe extern "C" fn cudnnReduceTensor(
          cDesc={cDesc:p}, C={C:p}"
     );
     entry("cudnnReduceTensor", arguments, || {
-        let mut note = log::Note::default();
-        context::with(handle, |context| {
+        context::with_note(handle, |context, note| {
             let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
             let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
             // SAFETY: as the caller promises.

@@ -5,12 +5,13 @@ use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
 use super::guard::entry;
+use super::log::Note;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnFilterDescriptor_t, cudnnFoldingDirection_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t,
     cudnnTensorFormat_t, cudnnTensorTransformDescriptor_t, raw,
 };
-use super::{context, filter, lifecycle, log, tensor};
+use super::{context, filter, lifecycle, tensor};
 use crate::desc::transform::MAX_FOLDS;
 use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
 use crate::dtype::DataType;
@@ -220,8 +221,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
         "handle={handle:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, yDesc={yDesc:p}, y={y:p}"
     );
     entry("cudnnTransformTensor", arguments, || {
-        let mut note = log::Note::default();
-        context::with(handle, |context| {
+        context::with_note(handle, |context, note| {
             let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
             // SAFETY: as the caller promises.
             let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
@@ -270,21 +270,12 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
          beta={beta:p}, destDesc={destDesc:p}, destData={destData:p}"
     );
     entry("cudnnTransformTensorEx", arguments, || {
-        let mut note = log::Note::default();
-        context::with(handle, |context| {
+        context::with_note(handle, |context, note| {
             let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
             let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
             // SAFETY: as the caller promises, handed on.
             unsafe {
-                transform_with_map(
-                    context,
-                    &mut note,
-                    &transform,
-                    [&src, &dst],
-                    [alpha, beta],
-                    srcData,
-                    destData,
-                )
+                transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
             }
         })
     })
@@ -317,23 +308,14 @@ pub unsafe extern "C" fn cudnnTransformFilter(
          beta={beta:p}, destDesc={destDesc:p}, destData={destData:p}"
     );
     entry("cudnnTransformFilter", arguments, || {
-        let mut note = log::Note::default();
-        context::with(handle, |context| {
+        context::with_note(handle, |context, note| {
             let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
             let mode = Mode::current();
             let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
             let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
             // SAFETY: as the caller promises, handed on.
             unsafe {
-                transform_with_map(
-                    context,
-                    &mut note,
-                    &transform,
-                    [&src, &dst],
-                    [alpha, beta],
-                    srcData,
-                    destData,
-                )
+                transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
             }
         })
     })
@@ -345,7 +327,7 @@ pub unsafe extern "C" fn cudnnTransformFilter(
 /// As for cudnnTransformTensorEx.
 unsafe fn transform_with_map(
     context: &Context,
-    note: &mut log::Note,
+    note: &mut Note,
     transform: &TransformDescriptor,
     [src, dst]: [&TensorDescriptor; 2],
     [alpha, beta]: [*const c_void; 2],

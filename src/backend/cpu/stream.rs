@@ -22,7 +22,8 @@ pub(super) type Stream = unsafe fn(dst: *mut u8, src: *const u8, n: usize);
 /// Contiguous bytes of the destination that are put together piece by piece and streamed as they come.
 ///
 /// Pieces start where they may, lines where they must: of a piece from byte `a` to `b`, what is written ends
-/// `to_line(dst)` bytes behind `b - LINE`, where a line starts. The rest is kept: a copy of the last line of a piece lies before the next one.
+/// `to_line(dst)` bytes behind `b - LINE`, where a line starts. The rest is kept: a copy of the last line of a piece lies
+/// before the next one.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch {
     /// Where byte 0 of the first piece goes.
