@@ -18,7 +18,7 @@ use cudnn::backend::{Candidate, Machine};
 use cudnn::exec::{Buffers, Context};
 use cudnn::layout::nests;
 use cudnn::ops::Problem;
-use problems::{Row, Tensors};
+use problems::Row;
 
 /// Buffers that together exceed any last-level cache we know of, in bytes.
 const BEYOND: usize = 128 << 20;
@@ -113,7 +113,8 @@ fn sized(row: &Row, size: &str) -> Option<Row> {
 
 /// Measures one row; the best of ours over the best of the copy.
 fn measure(row: &Row, size: &str, options: &Options) -> f64 {
-    let Tensors { plan, .. } = row.tensors();
+    let tensors = row.tensors();
+    let plan = tensors.plan();
     let [x_span, y_span] = plan.byte_spans();
     let len = |(low, high): (i64, i64)| (high - low) as usize;
     // Both buffers hold the copy too: as many bytes each way as the transform moves in all, halved.
@@ -181,14 +182,14 @@ fn parallel_copy(dst: *mut u8, src: *const u8, bytes: usize) {
 /// The loops of each problem of a row, from the dims to the canonical form, and who runs it.
 fn dump(row: &Row) {
     println!("{}", row.title());
-    let Tensors { src, dst, plan } = row.tensors();
-    let (x, y) = (src.layout().expect("it has one"), dst.layout().expect("it has one"));
-    nests([&y, &x], &mut |nest| {
+    let tensors = row.tensors();
+    let (x, y) = (tensors.src.layout().expect("it has one"), tensors.dst.layout().expect("it has one"));
+    nests([y, x], &mut |nest| {
         for (step, nest) in nest.canonical_steps() {
             println!("  {step:18} {nest}");
         }
     });
-    let outcome = plan.for_each(&mut |problem| {
+    let outcome = tensors.plan().for_each(&mut |problem| {
         let candidate = match problem {
             Problem::Transform(transform) => Candidate::for_transform(transform).name,
             Problem::Fill(_) => "fill",

@@ -241,13 +241,8 @@ fn blocked_destinations_are_written_once_whatever_the_channels() {
                         TensorDescriptor::with_format(DataType::Float, format, 4, &dims, Mode::Extended)
                             .expect("valid")
                     };
-                    let plan = TransformPlan::new(
-                        &tensor(from),
-                        &tensor(Format::Blocked(block)),
-                        scaling,
-                        Mode::Extended,
-                    )
-                    .expect("a plan");
+                    let (x, y) = (tensor(from), tensor(Format::Blocked(block)));
+                    let plan = TransformPlan::new(&x, &y, scaling, Mode::Extended).expect("a plan");
                     let scalars = 2 * 15 * ((channels + block - 1) / block * block);
                     let (times, padded) = written(&plan, scalars as usize);
                     assert!(times.iter().all(|&n| n == 1), "{plan}");

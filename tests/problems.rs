@@ -35,7 +35,8 @@ fn memory(len: usize, seed: u64) -> Vec<u64> {
 
 /// Runs every problem of the row with every candidate that takes it; counts the runs of each.
 fn check(row: &Row, counts: &mut BTreeMap<&'static str, usize>) {
-    let plan = row.tensors().plan;
+    let tensors = row.tensors();
+    let plan = tensors.plan();
     let [x_span, y_span] = plan.byte_spans();
     let len = |(low, high): (i64, i64)| (high - low) as usize;
     let (mut x, before) = (memory(len(x_span), 1), memory(len(y_span), 2));

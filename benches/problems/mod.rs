@@ -34,7 +34,13 @@ pub struct Side {
 pub struct Tensors {
     pub src: TensorDescriptor,
     pub dst: TensorDescriptor,
-    pub plan: TransformPlan,
+    scaling: Scaling,
+}
+
+impl Tensors {
+    pub fn plan(&self) -> TransformPlan<'_> {
+        TransformPlan::new(&self.src, &self.dst, self.scaling, Mode::Extended).expect("a plan")
+    }
 }
 
 /// Every line of the list. Panics with the line that cannot be read.
@@ -132,11 +138,10 @@ impl Row {
         row
     }
 
-    /// Descriptors and plan.
+    /// The descriptors.
     pub fn tensors(&self) -> Tensors {
         let (src, dst) = (self.descriptor(&self.src), self.descriptor(&self.dst));
-        let plan = TransformPlan::new(&src, &dst, self.scaling, Mode::Extended);
-        Tensors { src, dst, plan: plan.unwrap_or_else(|error| panic!("{}: {error}", self.name)) }
+        Tensors { src, dst, scaling: self.scaling }
     }
 
     fn descriptor(&self, side: &Side) -> TensorDescriptor {

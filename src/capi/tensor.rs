@@ -88,7 +88,7 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
         raw(dataType)
     );
     entry("cudnnSetTensor4dDescriptor", arguments, || {
-        TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
+        TENSORS.with_mut(tensorDesc.addr(), "tensorDesc", |tensor| {
             let mode = Mode::current();
             let data_type = data_type::decode(dataType, mode)?;
             let format = self::format(format, mode)?;
@@ -99,8 +99,13 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
                     "NCHW_VECT_C needs a type of several channels: INT8x4, UINT8x4 or INT8x32",
                 ));
             }
-            TensorDescriptor::with_format(data_type, format, 4, &[n, c, h, w].map(i64::from), mode)
-                .map_err(|error| error.by_name("dimA", &["n", "c", "h", "w"]))
+            match TensorDescriptor::with_format(data_type, format, 4, &[n, c, h, w].map(i64::from), mode) {
+                Ok(set) => {
+                    *tensor = set;
+                    Ok(())
+                }
+                Err(error) => Err(error.by_name("dimA", &["n", "c", "h", "w"])),
+            }
         })
     })
 }

@@ -11,7 +11,7 @@ use crate::mode::Mode;
 pub const CHANNEL: usize = 1;
 
 /// The largest extent in elements that the original describes.
-const ORIGINAL_EXTENT_LIMIT: i128 = i32::MAX as i128;
+const ORIGINAL_EXTENT_LIMIT: i64 = i32::MAX as i64;
 
 /// An order of dimensions in memory that a setter turns into strides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +71,13 @@ enum Packing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorDescriptor {
     data_type: DataType,
-    /// Extents as stored: channels in vectors under `Packing::Vector`, logical otherwise.
-    dims: Dims,
-    /// Strides in elements (vectors, under `Packing::Vector`); of a blocked channel axis, from block to block.
-    strides: Dims,
     packing: Packing,
     /// Whether a format chose the strides.
     packed: bool,
+    /// Where each scalar lies. Setters work it out, and what it reaches, so that calls need not.
+    layout: Layout,
+    /// The lowest and the highest offset in scalars, padding included.
+    span: (i64, i64),
 }
 
 impl Default for TensorDescriptor {
@@ -85,10 +85,10 @@ impl Default for TensorDescriptor {
     fn default() -> Self {
         TensorDescriptor {
             data_type: DataType::Float,
-            dims: Dims::EMPTY,
-            strides: Dims::EMPTY,
             packing: Packing::Plain,
             packed: false,
+            layout: Layout { dims: Dims::EMPTY, strides: Dims::EMPTY, split: None },
+            span: (0, 0),
         }
     }
 }
@@ -131,20 +131,27 @@ impl TensorDescriptor {
         if matches!(packing, Packing::Blocked(_)) && data_type.lanes() > 1 {
             return Err(Error::unsupported("a blocked format of a type that already holds several channels"));
         }
-        let mut stored = Dims::new(dims);
-        match packing {
-            Packing::Vector(lanes) => stored[CHANNEL] /= lanes,
+        let mut tensor = TensorDescriptor::of(data_type, packing, dims);
+        let Layout { dims: stored, strides, .. } = &mut tensor.layout;
+        let unit = match packing {
+            Packing::Plain => 1,
+            Packing::Vector(lanes) => {
+                stored[CHANNEL] /= lanes;
+                1
+            }
             // Memory is laid out over whole blocks.
-            Packing::Blocked(block) => stored[CHANNEL] = (stored[CHANNEL] + block - 1) / block,
-            Packing::Plain => {}
-        }
-        let channels_last = format == Format::Nhwc;
-        let unit = if let Packing::Blocked(block) = packing { block } else { 1 };
-        let strides = packed_strides(&stored, channels_last, unit)?;
+            Packing::Blocked(block) => {
+                stored[CHANNEL] = (stored[CHANNEL] + block - 1) / block;
+                block
+            }
+        };
+        *strides = packed_strides(stored, format == Format::Nhwc, unit)?;
         if let Packing::Blocked(_) = packing {
-            stored = Dims::new(dims);
+            stored[CHANNEL] = dims[CHANNEL];
         }
-        TensorDescriptor { data_type, dims: stored, strides, packing, packed: true }.sized(mode)
+        tensor.packed = true;
+        tensor.measure(mode)?;
+        Ok(tensor)
     }
 
     /// A descriptor with explicit strides (`SetTensor4dDescriptorEx`, `SetTensorNdDescriptor`).
@@ -165,29 +172,56 @@ impl TensorDescriptor {
         if let (Some(index), true) = (zero, mode.is_strict()) {
             return Err(Error::element("strideA", index, 0, format!("0 on an extent of {}", dims[index])));
         }
-        let (dims, strides) = (Dims::new(dims), Dims::new(strides));
-        TensorDescriptor { data_type, dims, strides, packing: Packing::Plain, packed: false }.sized(mode)
+        let mut tensor = TensorDescriptor::of(data_type, Packing::Plain, dims);
+        tensor.layout.strides = Dims::new(strides);
+        tensor.measure(mode)?;
+        Ok(tensor)
     }
 
-    /// Refuses what is too large to describe.
-    fn sized(self, mode: Mode) -> Result<Self> {
-        let extent = self.extent();
-        if mode.is_strict() && extent > ORIGINAL_EXTENT_LIMIT {
-            return Err(Error::unsupported(format!(
-                "the tensor spans {extent} elements; strict mode ends at {ORIGINAL_EXTENT_LIMIT}"
-            )));
+    /// A descriptor without strides, which are to be set next; then it is to be [measured](Self::measure).
+    #[inline]
+    fn of(data_type: DataType, packing: Packing, stored: &[i64]) -> Self {
+        let split = match (packing, data_type.lanes()) {
+            (Packing::Blocked(block), _) => Some(Split::new(CHANNEL, block)),
+            (_, 1) => None,
+            (_, lanes) => Some(Split::new(CHANNEL, lanes)),
+        };
+        let layout = Layout { dims: Dims::new(stored), strides: Dims::EMPTY, split };
+        TensorDescriptor { data_type, packing, packed: false, layout, span: (0, 0) }
+    }
+
+    /// Turns stored dims and strides in elements into those in scalars, finds the span, and refuses what is too large
+    /// to describe.
+    #[inline]
+    fn measure(&mut self, mode: Mode) -> Result<()> {
+        if self.count_scalars().is_none() {
+            return Err(too_large(&self.layout));
         }
-        if i64::try_from(extent * self.data_type.size() as i128).is_err() {
-            return Err(Error::unsupported(format!(
-                "the tensor spans {extent} elements, more than 2^63 bytes"
-            )));
+        if mode.is_strict() && self.extent() > ORIGINAL_EXTENT_LIMIT {
+            return Err(beyond_the_original(self.extent()));
         }
-        Ok(self)
+        Ok(())
+    }
+
+    /// The first half of [`measure`](Self::measure); `None` beyond 2^63 bytes.
+    #[inline]
+    fn count_scalars(&mut self) -> Option<()> {
+        let (layout, lanes) = (&mut self.layout, self.data_type.lanes());
+        if lanes > 1 {
+            layout.dims[CHANNEL] = layout.dims[CHANNEL].checked_mul(lanes)?;
+            for stride in &mut *layout.strides {
+                *stride = stride.checked_mul(lanes)?;
+            }
+        }
+        self.span = layout.padded_span()?;
+        let scalars = (self.span.1 - self.span.0).checked_add(1)?;
+        scalars.checked_mul(self.data_type.scalar().size() as i64)?;
+        Some(())
     }
 
     /// Whether a setter has succeeded.
     pub fn is_set(&self) -> bool {
-        self.dims.rank() > 0
+        self.layout.dims.rank() > 0
     }
 
     /// The element type.
@@ -197,18 +231,22 @@ impl TensorDescriptor {
 
     /// Number of dimensions, 0 before the first setter.
     pub fn rank(&self) -> usize {
-        self.dims.rank()
+        self.layout.dims.rank()
     }
 
     /// Extents as stored: channels counted in vectors when the descriptor is vectorised.
     pub fn stored_dims(&self) -> Dims {
-        self.dims
+        let mut dims = self.layout.dims;
+        if let (lanes @ 2.., true) = (self.data_type.lanes(), self.is_set()) {
+            dims[CHANNEL] /= lanes;
+        }
+        dims
     }
 
     /// Extents as the getters report them: channels counted one by one.
     pub fn dims(&self) -> Dims {
-        let mut dims = self.dims;
-        if let (Packing::Vector(lanes), true) = (self.packing, dims.rank() > CHANNEL) {
+        let mut dims = self.stored_dims();
+        if let Packing::Vector(lanes) = self.packing {
             dims[CHANNEL] *= lanes;
         }
         dims
@@ -216,7 +254,11 @@ impl TensorDescriptor {
 
     /// Strides as the getters report them, in elements.
     pub fn strides(&self) -> Dims {
-        self.strides
+        let mut strides = self.layout.strides;
+        if let lanes @ 2.. = self.data_type.lanes() {
+            strides.iter_mut().for_each(|stride| *stride /= lanes);
+        }
+        strides
     }
 
     /// Whether the strides follow from a format, so that no two elements share an address; explicit strides may do so
@@ -245,10 +287,11 @@ impl TensorDescriptor {
         let format = match (self.packing, format) {
             // Vectors stay vectors, whatever the order of the dimensions.
             (Packing::Vector(lanes), Format::Nchw | Format::Nhwc | Format::NchwVectC) => {
-                let strides = packed_strides(&dims, format == Format::Nhwc, 1)?;
-                let packing = Packing::Vector(lanes);
-                let data_type = self.data_type;
-                return TensorDescriptor { data_type, dims, strides, packing, packed: true }.sized(mode);
+                let mut tensor = TensorDescriptor::of(self.data_type, Packing::Vector(lanes), stored);
+                tensor.layout.strides = packed_strides(&dims, format == Format::Nhwc, 1)?;
+                tensor.packed = true;
+                tensor.measure(mode)?;
+                return Ok(tensor);
             }
             // Stored channels of a plain x4/x32 tensor are vectors already.
             (_, Format::NchwVectC) if self.data_type.lanes() > 1 => {
@@ -266,25 +309,14 @@ impl TensorDescriptor {
     }
 
     /// `1 + sum (dim - 1) * |stride|` over all dims, in elements; 1 before the first setter.
-    fn extent(&self) -> i128 {
-        let mut extent = 1_i128;
-        for (axis, (&dim, &stride)) in self.dims.iter().zip(self.strides.iter()).enumerate() {
-            let steps = match self.packing {
-                Packing::Blocked(block) if axis == CHANNEL => (dim + block - 1) / block - 1,
-                _ => dim - 1,
-            };
-            extent += i128::from(steps) * i128::from(stride.unsigned_abs());
-        }
-        match self.packing {
-            Packing::Blocked(block) if self.is_set() => extent + i128::from(block - 1),
-            _ => extent,
-        }
+    fn extent(&self) -> i64 {
+        (self.span.1 - self.span.0) / self.data_type.lanes() + 1
     }
 
     /// Bytes from the lowest to the highest element, padding of blocked formats included; 0 before the first
     /// setter.
     pub fn size_in_bytes(&self) -> usize {
-        // `sized` has proved that this fits.
+        // `measure` has proved that this fits.
         if self.is_set() { self.extent() as usize * self.data_type.size() } else { 0 }
     }
 
@@ -293,25 +325,34 @@ impl TensorDescriptor {
     /// # Errors
     /// Not supported for a vectorisation that the type does not have.
     #[inline]
-    pub fn layout(&self) -> Result<Layout> {
-        let lanes = self.data_type.lanes();
-        let (dims, strides) = (self.dims, self.strides);
-        match self.packing {
-            Packing::Blocked(block) => Ok(Layout { dims, strides, split: Some(Split::new(CHANNEL, block)) }),
-            Packing::Vector(vector) if vector != lanes => Err(Error::unsupported(format!(
-                "NCHW_VECT_C with {:?}, a type without vectors, describes no data",
-                self.data_type
-            ))),
-            _ if lanes == 1 => Ok(Layout { dims, strides, split: None }),
-            _ => {
-                let split = Some(Split::new(CHANNEL, lanes));
-                let mut layout = Layout { dims, strides, split };
-                layout.dims[CHANNEL] *= lanes;
-                layout.strides.iter_mut().for_each(|stride| *stride *= lanes);
-                Ok(layout)
-            }
-        }
+    pub fn layout(&self) -> Result<&Layout> {
+        if self.has_foreign_vector() { Err(self.no_data()) } else { Ok(&self.layout) }
     }
+
+    /// The lowest and the highest offset in scalars, padding of blocked formats included; 0 and 0 before the first
+    /// setter.
+    #[inline]
+    pub fn span(&self) -> (i64, i64) {
+        self.span
+    }
+
+    #[cold]
+    fn no_data(&self) -> Error {
+        let name = self.data_type;
+        Error::unsupported(format!("NCHW_VECT_C with {name:?}, a type without vectors, describes no data"))
+    }
+}
+
+#[cold]
+fn too_large(Layout { dims, strides, .. }: &Layout) -> Error {
+    Error::unsupported(format!("dims {dims} with strides {strides} span more than 2^63 bytes"))
+}
+
+#[cold]
+fn beyond_the_original(extent: i64) -> Error {
+    Error::unsupported(format!(
+        "the tensor spans {extent} elements; strict mode ends at {ORIGINAL_EXTENT_LIMIT}"
+    ))
 }
 
 fn check_rank(rank: i64) -> Result<()> {
@@ -339,24 +380,28 @@ pub(super) fn check_extents(dims: &[i64], argument: &'static str) -> Result<()> 
 /// wraps to exactly 0 on an extent above 1, else as not supported.
 fn packed_strides(dims: &Dims, channels_last: bool, unit: i64) -> Result<Dims> {
     let rank = dims.rank();
-    let mut strides = Dims::filled(rank, 0);
-    let mut wrapped = false;
-    let mut zero = None;
+    let mut strides = *dims;
+    let (mut wrapped, mut zero) = (false, None);
     let mut next = unit;
-    let fastest_first = (0..rank).rev().filter(|&axis| !(channels_last && axis == CHANNEL));
-    for axis in channels_last.then_some(CHANNEL).into_iter().chain(fastest_first) {
+    let mut place = |axis: usize| {
         strides[axis] = next;
         if next == 0 && dims[axis] > 1 {
             zero = Some(axis);
         }
-        let product = i128::from(next) * i128::from(dims[axis]);
-        let low = product as i32;
+        let (product, overflows) = next.overflowing_mul(dims[axis]);
+        next = i64::from(product as i32);
         // A product that nobody uses as a stride may wrap: the outermost one.
-        if axis != 0 {
-            wrapped |= i128::from(low) != product;
-        }
-        next = i64::from(low);
+        wrapped |= axis != 0 && (overflows || next != product);
+    };
+    // From the fastest to the slowest.
+    if channels_last {
+        place(CHANNEL);
     }
+    (CHANNEL + 1..rank).rev().for_each(&mut place);
+    if !channels_last {
+        place(CHANNEL);
+    }
+    place(0);
     if let Some(index) = zero {
         return Err(Error::element("dimA", index, dims[index], "the packed stride wraps to 0 in 32 bits"));
     }
@@ -381,10 +426,9 @@ mod tests {
                 let rank = dims.len() as i64;
                 let tensor = TensorDescriptor::with_format(data_type, format, rank, dims, Mode::Extended);
                 // Refused: channels that are no multiple of the vector, vectors of a type without.
-                let Ok(layout) = tensor.and_then(|t| t.is_packed().then(|| t.layout()).expect("is packed"))
-                else {
-                    continue;
-                };
+                let Ok(tensor) = tensor else { continue };
+                assert!(tensor.is_packed());
+                let Ok(layout) = tensor.layout() else { continue };
                 let mut seen = BTreeSet::new();
                 layout.padded_nest().for_each(|[at]| assert!(seen.insert(at), "{layout:?}"));
                 packed += 1;

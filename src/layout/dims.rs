@@ -19,9 +19,9 @@ impl Dims {
 
     /// Copies `values`; panics if there are more than [`MAX_RANK`] of them (callers check the rank first).
     pub fn new(values: &[i64]) -> Self {
-        let mut dims = Dims::filled(values.len(), 0);
-        dims.copy_from_slice(values);
-        dims
+        let rank = values.len();
+        assert!(rank <= MAX_RANK, "rank {rank} exceeds {MAX_RANK}");
+        Dims { rank: rank as u8, values: std::array::from_fn(|k| if k < rank { values[k] } else { 0 }) }
     }
 
     /// `rank` times the same value; panics if `rank` exceeds [`MAX_RANK`].

@@ -9,9 +9,9 @@ use crate::mode::Mode;
 /// What `C = alpha * A + beta * C` comes down to.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "plans live on the stack, so that planning allocates nothing")]
-pub enum AddPlan {
+pub enum AddPlan<'a> {
     /// A is read, element by element or repeatedly.
-    Add(TransformPlan),
+    Add(TransformPlan<'a>),
     /// `alpha == 0`: A is not read.
     Scale(FillPlan),
 }
@@ -24,7 +24,12 @@ pub enum AddPlan {
 /// neither 1 nor that of C. Not supported, in strict mode: more than 5 dimensions, NCHW_VECT_C, other types than
 /// FLOAT, DOUBLE, HALF, INT8 and BFLOAT16. Bad parameter: C repeats an address through stride 0. Not supported: dims
 /// that are equal in elements but not in channels.
-pub fn plan(a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: Mode) -> Result<AddPlan> {
+pub fn plan<'a>(
+    a: &TensorDescriptor,
+    c: &'a TensorDescriptor,
+    scaling: Scaling,
+    mode: Mode,
+) -> Result<AddPlan<'a>> {
     let (small, large) = (Named { name: "aDesc", tensor: a }, Named { name: "cDesc", tensor: c });
     if a.data_type() != c.data_type() {
         return Err(Error::mismatch(format!(
@@ -50,5 +55,5 @@ pub fn plan(a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: 
     if scaling.alpha == 0.0 {
         return Ok(AddPlan::Scale(FillPlan::of(dst, c, super::fill::Value::Times(scaling.beta))?));
     }
-    Ok(AddPlan::Add(TransformPlan::of_layouts(&src, &dst, a, large, scaling)?))
+    Ok(AddPlan::Add(TransformPlan::of_layouts(src, dst, a, large, scaling)?))
 }

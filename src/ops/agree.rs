@@ -84,9 +84,9 @@ pub(super) fn broadcast(small: Named<'_>, large: Named<'_>, dims: &[i64]) -> Res
 /// # Errors
 /// Bad parameter if it was never set or repeats an address through stride 0. Not supported for a vectorisation
 /// that the type does not have.
-pub(super) fn destination(dst: Named<'_>) -> Result<Layout> {
+pub(super) fn destination<'a>(dst: Named<'a>) -> Result<&'a Layout> {
     let layout = dst.tensor.layout()?;
-    check_destination(&layout, dst.name)?;
+    check_destination(layout, dst.name)?;
     Ok(layout)
 }
 

@@ -92,10 +92,10 @@ impl FillPlan {
     }
 
     /// A plan for the layout of a destination that was checked.
-    pub(super) fn of(dst: Layout, y: &TensorDescriptor, value: Value) -> Result<Self> {
-        let span = agree::byte_span(&dst, y.data_type())?;
-        let ordered = agree::repeats(y, &dst);
-        Ok(FillPlan { dst, scalar: y.data_type().scalar(), value, span, ordered })
+    pub(super) fn of(dst: &Layout, y: &TensorDescriptor, value: Value) -> Result<Self> {
+        let span = agree::byte_span(dst, y.data_type())?;
+        let ordered = agree::repeats(y, dst);
+        Ok(FillPlan { dst: *dst, scalar: y.data_type().scalar(), value, span, ordered })
     }
 
     /// The bytes that the tensor reaches.

@@ -158,7 +158,7 @@ impl OpPlan {
             strict_factors(rule.op, factors)?;
         }
         let dst = agree::destination(c)?;
-        let mut layouts = [dst, agree::broadcast(a, c, &dst.dims)?, agree::broadcast(b, c, &dst.dims)?];
+        let mut layouts = [*dst, agree::broadcast(a, c, &dst.dims)?, agree::broadcast(b, c, &dst.dims)?];
         let mut spans = [(0, 0); 3];
         for (span, (layout, tensor)) in spans.iter_mut().zip(layouts.iter().zip([c, a, b])) {
             *span = agree::byte_span(layout, tensor.tensor.data_type())?;

@@ -231,11 +231,10 @@ impl ReducePlan {
             // The original asks for 4 bytes per index whatever their type, so more must not be written.
             rule.indices = Some(Indices::Bits32);
         }
-        let spans =
-            [agree::byte_span(&c_layout, c.data_type())?, agree::byte_span(&a_layout, a.data_type())?];
+        let spans = [agree::byte_span(c_layout, c.data_type())?, agree::byte_span(a_layout, a.data_type())?];
         let mut plan = ReducePlan {
-            a: a_layout,
-            c: c_layout,
+            a: *a_layout,
+            c: *c_layout,
             reduced: std::array::from_fn(|k| {
                 k < c_layout.dims.rank() && c_layout.dims[k] != a_layout.dims[k]
             }),
@@ -243,7 +242,7 @@ impl ReducePlan {
             scaling,
             types: [c.data_type().scalar(), a.data_type().scalar()],
             spans,
-            ordered: agree::repeats(c, &c_layout),
+            ordered: agree::repeats(c, c_layout),
         };
         let count: i64 = plan.reduced_dims().iter().product();
         if let Some(indices) = plan.rule.indices

@@ -2,6 +2,7 @@
 
 mod boxes;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::agree::Named;
@@ -19,11 +20,12 @@ pub type Sink<'a> = &'a mut dyn FnMut(Problem<'_>) -> Result<()>;
 /// `dst = alpha * transform(src) + beta * dst`, checked and ready to run on any core.
 ///
 /// A plan holds no list: it yields its problems one by one. Every element of the destination belongs to exactly one
-/// problem.
+/// problem. It borrows the layouts of its descriptors: small calls would notice copies.
 #[derive(Clone, Debug)]
-pub struct TransformPlan {
-    src: Layout,
-    dst: Layout,
+pub struct TransformPlan<'a> {
+    /// A broadcast source has one of its own.
+    src: Cow<'a, Layout>,
+    dst: &'a Layout,
     types: Types,
     scaling: Scaling,
     /// Padding and folding; `None` for a plain transform.
@@ -55,23 +57,26 @@ pub(crate) struct Map {
     pub(crate) group: i64,
 }
 
-impl TransformPlan {
+impl<'a> TransformPlan<'a> {
     /// Plans `cudnnTransformTensor`.
     ///
     /// # Errors
     /// Bad parameter: ranks or dims differ, or the destination repeats an address with stride 0. Not supported:
     /// a vectorisation that the type does not have; in strict mode the type pairs that the original refuses.
     #[inline]
-    pub fn new(src: &TensorDescriptor, dst: &TensorDescriptor, scaling: Scaling, mode: Mode) -> Result<Self> {
-        let x = src.layout();
-        let y = dst.layout();
-        if let (Ok(x), Ok(y), false) = (&x, &y, mode.is_strict())
-            && x.dims == y.dims
-        {
-            return TransformPlan::checked(x, y, src, Named { name: "yDesc", tensor: dst }, scaling);
+    pub fn new(
+        src: &'a TensorDescriptor,
+        dst: &'a TensorDescriptor,
+        scaling: Scaling,
+        mode: Mode,
+    ) -> Result<Self> {
+        let (x, y) = (src.layout(), dst.layout());
+        let as_usual = !mode.is_strict() && matches!((&x, &y), (Ok(x), Ok(y)) if x.dims == y.dims);
+        if !as_usual {
+            check_dims(src, dst, mode)?;
         }
-        check_dims(src, dst, mode)?;
-        TransformPlan::checked(&x?, &y?, src, Named { name: "yDesc", tensor: dst }, scaling)
+        let (x, y) = (Cow::Borrowed(x?), y?);
+        TransformPlan::checked(x, y, src.span(), src, Named { name: "yDesc", tensor: dst }, scaling)
     }
 
     /// Plans `cudnnTransformTensorEx`: padding (negative crops) and folding on the way.
@@ -85,8 +90,8 @@ impl TransformPlan {
     /// fold, and folding with beta.
     pub fn with_map(
         transform: &TransformDescriptor,
-        src: &TensorDescriptor,
-        dst: &TensorDescriptor,
+        src: &'a TensorDescriptor,
+        dst: &'a TensorDescriptor,
         scaling: Scaling,
         mode: Mode,
     ) -> Result<Self> {
@@ -125,7 +130,8 @@ impl TransformPlan {
         }
         let map = Some(Box::new(Map::new(transform, &x.dims, unit)));
         let dst = Named { name: "destDesc", tensor: dst };
-        Ok(TransformPlan { map, ..TransformPlan::checked(&x, &y, src, dst, scaling)? })
+        let plan = TransformPlan::checked(Cow::Borrowed(x), y, src.span(), src, dst, scaling)?;
+        Ok(TransformPlan { map, ..plan })
     }
 
     /// A plan for a source that may be broadcast, of dims equal to the destination's.
@@ -133,34 +139,35 @@ impl TransformPlan {
     /// # Errors
     /// As [`TransformPlan::new`], for what concerns the destination.
     pub(super) fn of_layouts(
-        src: &Layout,
-        dst: &Layout,
+        src: Layout,
+        dst: &'a Layout,
         x: &TensorDescriptor,
         y: Named<'_>,
         scaling: Scaling,
     ) -> Result<Self> {
         debug_assert_eq!(src.dims, dst.dims);
-        TransformPlan::checked(src, dst, x, y, scaling)
+        let Some(span) = src.padded_span() else {
+            return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
+        };
+        TransformPlan::checked(Cow::Owned(src), dst, span, x, y, scaling)
     }
 
     /// A plan without padding and folding.
     #[inline(always)]
     fn checked(
-        src: &Layout,
-        dst: &Layout,
+        src: Cow<'a, Layout>,
+        dst: &'a Layout,
+        src_span: (i64, i64),
         x: &TensorDescriptor,
         y: Named<'_>,
         scaling: Scaling,
     ) -> Result<Self> {
         agree::check_destination(dst, y.name)?;
-        let (Some(src_span), Some(dst_span)) = (src.padded_span(), dst.padded_span()) else {
-            return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
-        };
         agree::check_count(&dst.dims)?;
         let types = Types { src: x.data_type().scalar(), dst: y.tensor.data_type().scalar() };
         let ordered = agree::repeats(y.tensor, dst);
-        let spans = [src_span, dst_span];
-        Ok(TransformPlan { src: *src, dst: *dst, types, scaling, map: None, spans, ordered })
+        let spans = [src_span, y.tensor.span()];
+        Ok(TransformPlan { src, dst, types, scaling, map: None, spans, ordered })
     }
 
     /// Scalar types of source and destination.
@@ -170,7 +177,7 @@ impl TransformPlan {
 
     /// Layouts of source and destination, in scalars.
     pub(crate) fn layouts(&self) -> (&Layout, &Layout) {
-        (&self.src, &self.dst)
+        (&self.src, self.dst)
     }
 
     /// Alpha and beta.
@@ -377,7 +384,7 @@ fn strict_types(src: &TensorDescriptor, dst: &TensorDescriptor) -> Result<()> {
 }
 
 /// One line per problem, as the log shows it.
-impl fmt::Display for TransformPlan {
+impl fmt::Display for TransformPlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         super::list(f, |each| self.for_each(&mut |problem| each(&problem)))
     }

@@ -366,7 +366,7 @@ impl Cores {
         let dst = got.pointer().wrapping_byte_add(near.base()).cast();
         let buffers = Buffers { src: at.cast(), dst, names: Names { src: "x", dst: "y" } };
         // SAFETY: both buffers hold the tensors' whole spans, on the device.
-        unsafe { self.cuda.transform(&plain(far, near), buffers) }.expect("the CUDA core");
+        unsafe { self.cuda.transform(&plain(&far, &near), buffers) }.expect("the CUDA core");
         assert!(got.read() == want.bytes(), "few elements, far apart");
         self.solved += 1;
     }

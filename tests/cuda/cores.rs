@@ -105,7 +105,7 @@ impl Cores {
         let middle = Memory::untouched(far.size());
         let at = |memory: &Memory, tensor: Tensor| memory.pointer().wrapping_byte_add(tensor.base());
         let (x, far_at, y_at) = (at(&device_x, x), at(&middle, far), at(&device_y, y));
-        for (plan, src, dst) in [(outward, x, far_at), (&plain(far, y), far_at, y_at)] {
+        for (plan, src, dst) in [(outward, x, far_at), (&plain(&far, &y), far_at, y_at)] {
             let buffers = Buffers { src: src.cast(), dst: dst.cast(), names };
             // SAFETY: as above, on the device.
             unsafe { self.cuda.transform(plan, buffers) }.expect("the CUDA core");
@@ -329,7 +329,7 @@ fn rows(cores: &mut Cores) {
         let y = strided(DataType::Int8, &dims, &[96 * width, 5 * width, 1]);
         cores.transform(x, y, (1.0, 0.0));
         let far = strided(DataType::Int8, &dims, &[96 * width, FAR, 1]);
-        cores.through(&plain(x, far), x, far, y, &plain(x, y));
+        cores.through(&plain(&x, &far), x, far, y, &plain(&x, &y));
     }
 }
 
@@ -344,22 +344,22 @@ fn far_offsets(cores: &mut Cores) {
         for dst in [src, DataType::Bfloat16, DataType::Float] {
             let far = strided(dst, &dims, &[0, FAR, 7, 1]);
             let y = format(dst, Format::Nchw, &dims);
-            cores.through(&plain(x, far), x, far, y, &plain(x, y));
+            cores.through(&plain(&x, &far), x, far, y, &plain(&x, &y));
             let channels_last = strided(dst, &dims, &[0, 1, FAR, 7]);
-            cores.through(&plain(x, channels_last), x, channels_last, y, &plain(x, y));
+            cores.through(&plain(&x, &channels_last), x, channels_last, y, &plain(&x, &y));
         }
         let mut map = TransformDescriptor::default();
         (map.pad_before[2], map.pad_after[3]) = (1, 2);
         let padded = [1, 3, 3, 7];
         let (far, y) = (strided(src, &padded, &[0, FAR, 9, 1]), format(src, Format::Nchw, &padded));
-        let plan = |to: Tensor| {
+        let [outward, direct] = [&far, &y].map(|to| {
             TransformPlan::with_map(&map, &x.desc, &to.desc, Scaling::MOVE, Mode::Extended).expect("a plan")
-        };
-        cores.through(&plan(far), x, far, y, &plan(y));
+        });
+        cores.through(&outward, x, far, y, &direct);
     }
 }
 
-pub fn plain(x: Tensor, y: Tensor) -> TransformPlan {
+pub fn plain<'a>(x: &'a Tensor, y: &'a Tensor) -> TransformPlan<'a> {
     TransformPlan::new(&x.desc, &y.desc, Scaling::MOVE, Mode::Extended).expect("a plan")
 }
 

@@ -244,7 +244,8 @@ fn planted(count: usize, places: Vec<Range<usize>>) -> (Memory, impl Fn(usize) -
 fn runs() {
     case(&["copy_w16", "set_run", "set_w1_i64", "convert_strided_i64"], |bench| {
         let (source, held) = planted(COUNT, places(COUNT));
-        let plan = TransformPlan::new(&nchw(), &nchw(), Scaling::MOVE, Mode::Extended).expect("a plan");
+        let (x, y) = (nchw(), nchw());
+        let plan = TransformPlan::new(&x, &y, Scaling::MOVE, Mode::Extended).expect("a plan");
         let dst = Memory::untouched(COUNT);
         bench.run(&plan, &source, &dst);
         check("copy", &dst, fresh, |i| Some(held(i)));

@@ -40,8 +40,7 @@ pub struct Tensor {
 
 impl Tensor {
     pub fn of(desc: TensorDescriptor) -> Tensor {
-        let layout = desc.layout().expect("a layout");
-        let (low, high) = layout.padded_span().expect("a span");
+        let (low, high) = desc.span();
         let size = desc.data_type().scalar().size() as i64;
         Tensor { desc, low: low * size, high: (high + 1) * size, shift: 0 }
     }

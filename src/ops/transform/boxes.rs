@@ -41,7 +41,7 @@ type Sides = [Side; MAX_RANK];
 
 /// Turns a plan's boxes into problems. After an error nothing more is handed on.
 struct Emitter<'a, 's> {
-    plan: &'a TransformPlan,
+    plan: &'a TransformPlan<'a>,
     sink: Sink<'s>,
     outcome: Result<()>,
 }
@@ -231,7 +231,7 @@ impl Emitter<'_, '_> {
         sides[CHANNEL].count -= last.map_or(0, |last| last.cells.extent);
         let plan = self.plan;
         if !is_empty(&sides[..rank]) {
-            product(&plan.dst, &plan.src, &sides[..rank], &mut |nest| self.transform(nest));
+            product(plan.dst, &plan.src, &sides[..rank], &mut |nest| self.transform(nest));
         }
         if let Some(last) = last {
             self.send(Problem::Padded(last));
@@ -283,7 +283,7 @@ impl Emitter<'_, '_> {
         let mut sides = *sides;
         sides.iter_mut().for_each(|side| side.src = side.dst);
         let dst = self.plan.dst;
-        product(&dst, &dst, &sides[..rank], &mut |nest| {
+        product(dst, dst, &sides[..rank], &mut |nest| {
             let mut fill = LoopNest::new(&[], [nest.offsets[0]]);
             for axis in nest.axes() {
                 fill.push(Axis { extent: axis.extent, strides: [axis.strides[0]] });
