@@ -1,6 +1,7 @@
 //! Contiguous runs of cells: every pair of run-time types becomes a compiled loop.
 
 use super::Isa;
+use super::stream::Distance;
 #[cfg(target_arch = "x86_64")]
 use super::wide::{avx2, avx512};
 use crate::dtype::Scalar;
@@ -86,6 +87,9 @@ fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row> {
     })
 }
 
+/// Cells that are converted before more memory is asked for.
+const STRIP: usize = 128;
+
 /// `alpha == 1`, `beta == 0`, different types.
 const CONVERT: u8 = 0;
 /// `beta == 0`.
@@ -148,12 +152,20 @@ unsafe fn portable<S: Element, D: Element, const MODE: u8>(
 unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
     // SAFETY: handed on.
     unsafe {
-        if size_of::<S>() == size_of::<D>() && dst.addr() == src.addr() {
-            // Through one pointer the compiler sees that cells meet nothing but themselves. A loop for both cases asks
-            // whether they overlap, finds that they do, and takes one cell at a time.
-            each::<S, D, MODE>(dst, dst.cast_const().cast(), n, s);
-        } else {
-            each::<S, D, MODE>(dst, src, n, s);
+        let in_place = size_of::<S>() == size_of::<D>() && dst.addr() == src.addr();
+        for first in (0..n).step_by(STRIP) {
+            let (to, from, n) = (dst.add(first), src.add(first), STRIP.min(n - first));
+            if in_place {
+                Distance::Updated.fetch(to.cast(), n * size_of::<D>());
+                // Through one pointer the compiler sees that cells meet nothing but themselves. A loop for both cases asks
+                // whether they overlap, finds that they do, and takes one cell at a time.
+                each::<S, D, MODE>(to, to.cast_const().cast(), n, s);
+            } else {
+                let of_dst = if MODE == BLEND { Distance::Updated } else { Distance::Written };
+                Distance::Read.fetch(from.cast(), n * size_of::<S>());
+                of_dst.fetch(to.cast(), n * size_of::<D>());
+                each::<S, D, MODE>(to, from, n, s);
+            }
         }
     }
 }

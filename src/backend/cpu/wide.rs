@@ -5,7 +5,7 @@
 pub(super) mod avx2;
 pub(super) mod avx512;
 
-use super::stream::fetch;
+use super::stream::Distance;
 use crate::dtype::convert::{Element, blend, convert, scale};
 use crate::ops::Scaling;
 
@@ -40,10 +40,6 @@ pub(super) trait Cells<R: Register>: Element {
     unsafe fn store(to: *mut Self, x: R);
 }
 
-/// Bytes between the cells that are written where they were read and those that memory is asked for meanwhile: who reads
-/// and writes the same lines waits for them more often than processors foresee.
-const AHEAD: usize = 4 << 10;
-
 /// As [`Row`](super::row::Row), for these types: inlined where the processor is known to have the registers.
 ///
 /// # Safety
@@ -57,16 +53,18 @@ unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const B
 ) {
     let (dst, src) = (dst.cast::<D>(), src.cast::<S>());
     let whole = n - n % R::LANES;
-    let reads_dst = BLENDS || dst.addr() == src.addr();
+    let in_place = dst.addr() == src.addr();
     // SAFETY: cells below n. Those of a register are read before they are written, so that in-place runs are right as well.
     unsafe {
         let (alpha, beta) = (R::splat(scaling.alpha as f32), R::splat(scaling.beta as f32));
         for i in (0..whole).step_by(R::LANES) {
             let (from, to) = (src.add(i), dst.add(i));
-            if reads_dst {
-                // A hint, whatever the address.
-                fetch(to.cast::<u8>().wrapping_add(AHEAD));
+            // Hints, whatever the addresses.
+            if !in_place {
+                Distance::Read.fetch(from.cast(), R::LANES * size_of::<S>());
             }
+            let of_dst = if in_place || BLENDS { Distance::Updated } else { Distance::Written };
+            of_dst.fetch(to.cast(), R::LANES * size_of::<D>());
             let mut x = S::load(from);
             if SCALES {
                 x = alpha.mul(x);

@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::{Cells, Register};
+use crate::backend::cpu::stream::Distance;
 use crate::ops::Scaling;
 use half::{bf16, f16};
 
@@ -212,6 +213,8 @@ pub(in super::super) unsafe fn narrow_to_bf16<const SCALES: bool>(
     // SAFETY: cells below n.
     unsafe {
         for i in (0..whole).step_by(2 * __m512::LANES) {
+            Distance::Read.fetch(from.add(i).cast(), 128);
+            Distance::Written.fetch(to.add(i).cast(), 64);
             let mut x = [i, i + __m512::LANES].map(|i| _mm512_loadu_ps(from.add(i)));
             if SCALES {
                 x = x.map(|x| _mm512_mul_ps(alpha, x));
