@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use super::row::{self, Row};
 use super::stage::Stage;
-use super::stream::{self, LINE, STREAMING_BYTES, Stream};
+use super::stream::{self, Distance, LINE, STREAMING_BYTES, Stream};
 use super::strided::copy_strided;
 use super::{Isa, Machine, grid::Grid};
 use crate::backend::function::{Map2, Real, element, factors, with_function, with_real};
@@ -251,6 +251,11 @@ unsafe fn cells<T: Real, F: Map2, const ADD: bool>(
     let mut done = 0;
     while done < n {
         piece = piece.min(n - done);
+        for (from, is_read) in [(a, F::ARITY > 0), (b, F::ARITY > 1), (old, ADD)] {
+            if is_read {
+                Distance::Read.fetch(from.wrapping_add(done).cast(), piece * size_of::<T>());
+            }
+        }
         // SAFETY: the piece lies inside the n cells and inside the stage; what is not read is not touched.
         unsafe {
             for i in 0..piece {
