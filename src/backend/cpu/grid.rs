@@ -44,6 +44,8 @@ pub(super) struct Tile<const K: usize> {
     pub src: *const u8,
     /// The first cell of the source of the tile after this one, or of this one if it is the last.
     pub next: *const u8,
+    /// The same of the destination.
+    pub next_dst: *mut u8,
     /// Turns of each kernel loop, in the order given to [`Grid::new`].
     pub extents: [usize; K],
     /// Turns of each kernel loop before this tile, and after it.
@@ -114,9 +116,10 @@ impl<const K: usize> Grid<K> {
         kernel: impl Fn(&mut S, Tile<K>) + Sync,
     ) -> Result<()> {
         let bases = [operands.dst, operands.src.cast_mut()];
-        self.divide(machine, bytes, bases, new, |kept, [dst, src], [_, next], cuts| {
+        self.divide(machine, bytes, bases, new, |kept, [dst, src], [next_dst, next], cuts| {
             let (extents, before) = (cuts.map(|cut| cut.turns), cuts.map(|cut| cut.before));
-            kernel(kept, Tile { dst, src, next, extents, before, after: cuts.map(|cut| cut.after) });
+            let after = cuts.map(|cut| cut.after);
+            kernel(kept, Tile { dst, src, next, next_dst, extents, before, after });
         })
     }
 }

@@ -23,9 +23,14 @@ pub(super) struct Output {
     merged: usize,
 }
 
+/// Whether the destination is beyond the caches.
+pub(super) fn is_beyond(shape: &Shape) -> bool {
+    shape.bytes() >= STREAMING_BYTES
+}
+
 /// Whether results of this size are better written past the caches: not if the destination is read as well.
 pub(super) fn streams(shape: &Shape) -> bool {
-    shape.bytes() >= STREAMING_BYTES && shape.transform.scaling.beta == 0.0
+    is_beyond(shape) && shape.transform.scaling.beta == 0.0
 }
 
 impl Output {

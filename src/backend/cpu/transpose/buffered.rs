@@ -9,8 +9,8 @@ use std::ops::Range;
 use super::tiling::{has_lines, narrower};
 use super::{Along, Buffer, Tiles, shifted};
 use crate::backend::cpu::grid::Tile;
-use crate::backend::cpu::output::Output;
-use crate::backend::cpu::stream::{LINE, Stream, Streams, Stretch, to_line};
+use crate::backend::cpu::output::{self, Output};
+use crate::backend::cpu::stream::{LINE, Stream, Streams, Stretch, fetch, fetch_run, to_line};
 use crate::backend::cpu::tile::{self, Carry, Even, Matrix, Next, Order, Rows, Store, Transpose};
 use crate::error::Result;
 
@@ -19,6 +19,9 @@ const PIECE_BYTES: usize = 2 * LINE;
 
 /// The same for rows that follow one another: of all of them.
 const STRIP_BYTES: usize = 4 << 10;
+
+/// Bytes of columns between the one that is written and the one whose lines are fetched meanwhile.
+const BYTES_AHEAD: usize = 8 << 10;
 
 /// What the tiles of a transform have in common.
 struct Buffered<'a, R> {
@@ -29,6 +32,8 @@ struct Buffered<'a, R> {
     output: Output,
     /// Bytes of a cell in the buffer.
     cell: usize,
+    /// Whether lines of the destination are read, from beyond the caches, before they are written.
+    reads_dst: bool,
 }
 
 /// What is transposed of a tile.
@@ -62,7 +67,8 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             (transpose, output, cell) = (converts, output.of_results(), shape.dst_cell);
             carry = tile::carry_converted(shape.transform, machine.isa);
         }
-        let buffered = Buffered { tiles: self, transpose, carry, output, cell };
+        let reads_dst = !output.streams() && output::is_beyond(shape);
+        let buffered = Buffered { tiles: self, transpose, carry, output, cell, reads_dst };
         let (grid, bytes) = (self.grid(Along::Src), shape.bytes());
         grid.run_with(machine, bytes, self.operands, Buffer::default, |buffer, tile| {
             // SAFETY: handed on.
@@ -133,7 +139,7 @@ impl<R: Rows + Sync> Buffered<'_, R> {
 
     /// What is to be fetched of the next tile while a part of this one, out of `whole`, is in work.
     fn ahead(&self, cells: &Cells, part: Range<usize>, whole: usize) -> Next<R> {
-        if !self.output.streams() {
+        if !self.output.streams() && !self.reads_dst {
             return Next::none(self.tiles.src_rows);
         }
         let share = |done: usize| cells.rows * done / whole;
@@ -305,6 +311,17 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         }
     }
 
+    /// Asks for the lines that column `j` is written to, or, behind the last one, a column of the next tile.
+    fn fetch_column(&self, cells: &Cells, j: usize) {
+        let &Cells { tile, rows, ref columns, .. } = cells;
+        let (base, j) = if j < columns.end { (tile.dst, j) } else { (tile.next_dst, j - columns.len()) };
+        // SAFETY: a column of a tile.
+        let column = base.wrapping_offset(unsafe { self.tiles.dst_rows.at(j) }).cast_const();
+        let bytes = rows * self.tiles.shape.dst_cell;
+        fetch_run(column, bytes);
+        fetch(column.wrapping_add(bytes - 1));
+    }
+
     /// Converts columns on the way from the buffer.
     ///
     /// # Safety
@@ -317,6 +334,8 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         // Columns keep a distance that is no power of two, so as not to share cache sets.
         let pitch = (rows * cell).next_multiple_of(LINE) + LINE;
         let buffer = buffer.room(pitch * strip);
+        // What is streamed may have been shifted out of the tile altogether.
+        let columns_ahead = (BYTES_AHEAD / (rows * shape.dst_cell).max(1)).min(columns.len());
         for (read, written) in self.strips(cells, strip) {
             let done = written.start - columns.start..written.end - columns.start;
             let ahead = self.ahead(cells, done, columns.len());
@@ -325,6 +344,9 @@ impl<R: Rows + Sync> Buffered<'_, R> {
                 self.transpose(cells, (0..rows, read.clone()), (buffer, pitch), Order::AlongDst, ahead);
                 let from = |j: usize| buffer.add((j - read.start) * pitch);
                 for j in written {
+                    if self.reads_dst {
+                        self.fetch_column(cells, j + columns_ahead);
+                    }
                     let Stretch { dst, from: first, end } = self.stretch(cells, j);
                     let [first, end] = [first, end].map(|bytes| bytes / shape.dst_cell);
                     output.write(dst.add(first * shape.dst_cell), from(j).add(first * cell), end - first);

@@ -323,11 +323,20 @@ impl Tiling {
         kernels: Kernels,
         threads: usize,
     ) -> Self {
-        if output::streams(shape) && !(shape.is_move() && has_gaps(shape, operands)) {
+        if output::streams(shape) && !has_gaps(shape, operands) {
             Tiling::streamed(shape, units, operands, kernels)
+        } else if let Some(tiling) = Tiling::fetched(shape, units) {
+            tiling
         } else {
             Tiling::cached(shape, units, kernels, threads)
         }
+    }
+
+    /// Destinations beyond the caches whose lines are read before they are written, ahead of that: pieces of rows leave a buffer
+    /// one by one, if they are lines at least.
+    fn fetched(shape: &Shape, units: [usize; 2]) -> Option<Self> {
+        let tiling = Tiling::of(shape, units, [1024, 256], Path::Buffered(Store::Cached), Order::AlongDst);
+        (output::is_beyond(shape) && tiling.dst.cells() * shape.dst_cell >= LINE).then_some(tiling)
     }
 
     /// - In the caches both operands are visited in long pieces, as long as there is a tile for each thread.
