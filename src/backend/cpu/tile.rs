@@ -231,6 +231,12 @@ pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, store: Store, isa: Isa) -
     with_cell!(cell, W => one_by_one::<W, D, S>)
 }
 
+/// Whether transposes of cells of so many bytes write whole lines at a time, whatever the sides of a matrix. Streaming parts
+/// of lines by turns is up to five times slower, depending on how many the processor keeps until they are whole.
+pub(super) fn writes_lines(cell: usize, isa: Isa) -> bool {
+    isa.has_avx512() || cell >= if isa.has_avx2() { 4 } else { 8 }
+}
+
 /// Whether transposes of cells of `cell` bytes can go [in groups](Order::InGroups).
 pub(super) fn has_groups(cell: usize, isa: Isa) -> bool {
     cell <= 2 && isa.has_avx2()

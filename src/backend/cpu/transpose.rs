@@ -93,6 +93,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         converts,
         narrows: converts && machine.isa.has_avx512(),
         has_groups: tile::has_groups(narrower(shape), machine.isa),
+        writes_lines: tile::writes_lines(narrower(shape), machine.isa),
     };
     let tiling = &Tiling::new(shape, [d, s], &operands, kernels, threads_for(machine, shape.bytes()));
     let loops = shape.loops();

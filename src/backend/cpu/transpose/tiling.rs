@@ -161,6 +161,8 @@ pub(super) struct Kernels {
     pub narrows: bool,
     /// Visit blocks of its cells in groups.
     pub has_groups: bool,
+    /// Write whole lines even where a tile has less than a line of rows or columns.
+    pub writes_lines: bool,
 }
 
 /// The order of blocks that can be staged together, for rows of destination and source that are `strides` bytes apart. In a group,
@@ -325,10 +327,8 @@ impl Tiling {
     ) -> Self {
         if output::streams(shape) && !has_gaps(shape, operands) {
             Tiling::streamed(shape, units, operands, kernels)
-        } else if let Some(tiling) = Tiling::fetched(shape, units) {
-            tiling
         } else {
-            Tiling::cached(shape, units, kernels, threads)
+            Tiling::fetched(shape, units).unwrap_or_else(|| Tiling::cached(shape, units, kernels, threads))
         }
     }
 
@@ -422,7 +422,11 @@ impl Tiling {
         let direct = [[512, across], [2048, 64]]
             .map(|bytes| tiling(bytes, Path::Direct(Store::Streamed), order))
             .into_iter()
-            .find(|t| t.is_fast(shape, kernels) && t.writes_whole_lines(shape, operands));
+            .find(|t| {
+                t.is_fast(shape, kernels)
+                    && t.writes_whole_lines(shape, operands)
+                    && t.completes_lines(shape, kernels)
+            });
         direct.unwrap_or_else(|| {
             let [square, longer] =
                 [[1024, 256], [2048, 64]].map(|bytes| tiling(bytes, Path::Buffered(Store::Streamed), order));
@@ -447,6 +451,13 @@ impl Tiling {
     /// Whether cells that go from register to register keep their speed on the way.
     fn is_fast(&self, shape: &Shape, kernels: Kernels) -> bool {
         shape.is_move() || kernels.converts && has_lines(shape, [&self.dst, &self.src])
+    }
+
+    /// Whether lines do not wait for their other parts. Those of rows that are no longer follow one another.
+    fn completes_lines(&self, shape: &Shape, kernels: Kernels) -> bool {
+        kernels.writes_lines
+            || kernels.has_groups && has_lines(shape, [&self.dst, &self.src])
+            || self.dst.cells() * shape.dst_cell <= LINE
     }
 
     /// Whether the rows of either operand lie at one distance.
