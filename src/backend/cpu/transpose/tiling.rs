@@ -453,7 +453,7 @@ impl Tiling {
         shape.is_move() || kernels.converts && has_lines(shape, [&self.dst, &self.src])
     }
 
-    /// Whether lines do not wait for their other parts. Those of rows that are no longer follow one another.
+    /// Whether lines are whole when they are streamed, or soon: rows that are no longer than a line follow one another.
     fn completes_lines(&self, shape: &Shape, kernels: Kernels) -> bool {
         kernels.writes_lines
             || kernels.has_groups && has_lines(shape, [&self.dst, &self.src])
