@@ -34,12 +34,14 @@ pub struct Side {
 pub struct Tensors {
     pub src: TensorDescriptor,
     pub dst: TensorDescriptor,
+    name: String,
     scaling: Scaling,
 }
 
 impl Tensors {
     pub fn plan(&self) -> TransformPlan<'_> {
-        TransformPlan::new(&self.src, &self.dst, self.scaling, Mode::Extended).expect("a plan")
+        let plan = TransformPlan::new(&self.src, &self.dst, self.scaling, Mode::Extended);
+        plan.unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 }
 
@@ -141,7 +143,7 @@ impl Row {
     /// The descriptors.
     pub fn tensors(&self) -> Tensors {
         let (src, dst) = (self.descriptor(&self.src), self.descriptor(&self.dst));
-        Tensors { src, dst, scaling: self.scaling }
+        Tensors { src, dst, name: self.name.clone(), scaling: self.scaling }
     }
 
     fn descriptor(&self, side: &Side) -> TensorDescriptor {
