@@ -83,9 +83,9 @@ fn shifted([before, turns, after]: [usize; 3], to_line: impl Fn(usize) -> usize)
 /// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
-    if is_near(shape) && shape.is_move() && shape.loops().len() == 2 {
+    if is_plain(shape, [d, s]) {
         // SAFETY: handed on.
-        unsafe { run_one(shape, [d, s], operands, machine) };
+        unsafe { run_plain(shape, [d, s], operands, machine) };
         return Ok(());
     }
     let converts = tile::convert::<Even, Even>(shape.transform, Store::Cached, machine.isa).is_some();
@@ -111,26 +111,42 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     }
 }
 
-/// Transposes a matrix that needs no tiles, nor the time to plan them.
+/// Whether a nest is a matrix that needs no tiles, nor the time to plan them, or some of them. These lie apart: where the loop
+/// around them continues a row, they make longer ones together.
+fn is_plain(shape: &Shape, units: [usize; 2]) -> bool {
+    let loops = shape.loops();
+    let [d, s] = units.map(|unit| (loops[unit].extent * shape.src_cell) as isize);
+    let around = || (0..loops.len()).filter(|i| !units.contains(i)).map(|i| loops[i]);
+    is_near(shape) && shape.is_move() && loops.len() <= 3 && around().all(|l| l.dst != d && l.src != s)
+}
+
+/// Transposes them one by one.
 ///
 /// # Safety
-/// As for [`run`], and the loops `units` are all of the nest.
-unsafe fn run_one(shape: &Shape, units: [usize; 2], operands: Operands, machine: Machine) {
-    let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
+/// As for [`run`], and the nest is [plain](is_plain).
+unsafe fn run_plain(shape: &Shape, units: [usize; 2], operands: Operands, machine: Machine) {
+    let loops = shape.loops();
+    let [along_dst, along_src] = units.map(|unit| loops[unit]);
+    let around = (0..loops.len()).find(|i| !units.contains(i)).map(|i| loops[i]);
+    let Loop { extent: matrices, dst: dst_step, src: src_step } =
+        around.unwrap_or(Loop { extent: 1, dst: 0, src: 0 });
     let src_rows = Even(along_dst.src);
-    let matrix = Matrix {
-        dst: operands.dst.wrapping_offset(shape.start[0]),
-        src: operands.src.wrapping_offset(shape.start[1]),
-        rows: along_dst.extent,
-        columns: along_src.extent,
-        dst_rows: Even(along_src.dst),
-        src_rows,
-        next: Next::none(src_rows),
-        order: Order::AlongDst,
-        scaling: shape.transform.scaling,
-    };
-    // SAFETY: every cell belongs to the nest; crossed operands are never in place.
-    unsafe { tile::transpose(shape.src_cell, Store::Cached, machine.isa)(matrix) }
+    let transpose = tile::transpose(shape.src_cell, Store::Cached, machine.isa);
+    for i in 0..matrices as isize {
+        let matrix = Matrix {
+            dst: operands.dst.wrapping_offset(shape.start[0] + i * dst_step),
+            src: operands.src.wrapping_offset(shape.start[1] + i * src_step),
+            rows: along_dst.extent,
+            columns: along_src.extent,
+            dst_rows: Even(along_src.dst),
+            src_rows,
+            next: Next::none(src_rows),
+            order: Order::AlongDst,
+            scaling: shape.transform.scaling,
+        };
+        // SAFETY: every cell belongs to the nest; crossed operands are never in place.
+        unsafe { transpose(matrix) }
+    }
 }
 
 /// A transform, its tiling, and where the rows of a tile lie in either operand.
