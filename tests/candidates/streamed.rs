@@ -137,6 +137,13 @@ fn what_is_streamed_equals_the_reference() {
     streamed("rows", &[(1_700_001, 13, 11), (10, 1, 1)], Scalar::U8, Scalar::U8);
     streamed("interleave", &[(3, 1, pixels), (pixels, 3, 1)], Scalar::U8, Scalar::F32);
     streamed("interleave", &[(3, pixels, 1), (pixels, 1, 3)], Scalar::U8, Scalar::F32);
+    // Pixels whose tiles are as long as the buffer allows, those of wide cells, and images side by side.
+    for (cell, channels, pixels) in [(Scalar::U8, 20, 850_003), (Scalar::F64, 7, 300_007)] {
+        streamed("interleave", &[(pixels, channels, 1), (channels, 1, pixels)], cell, cell);
+        streamed("interleave", &[(channels, pixels, 1), (pixels, 1, channels)], cell, cell);
+    }
+    let images = [(29, 3 * 50_021, 3 * 50_021), (50_021, 3, 1), (3, 1, 50_021)];
+    streamed("interleave", &images, Scalar::F64, Scalar::F32);
     streamed("copy", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::F32);
     streamed("rows", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::Bf16);
 }

@@ -4,7 +4,8 @@
 use super::output::Output;
 use super::shape::{Shape, with_cell};
 use super::stage::Stage;
-use super::stream::{LINE, fetch_run};
+use super::stream::{self, LINE};
+use super::tile::{Ahead, Even, Next};
 use super::{Isa, Machine, grid::Grid};
 use crate::backend::Operands;
 use crate::error::Result;
@@ -12,13 +13,8 @@ use crate::error::Result;
 /// Bytes of the buffer of a tile: what is interleaved before it is converted, or after it.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Pixels per tile that goes through the buffer: long enough for whole cache lines of any type, and at most 8 planes of
-/// cells of 8 bytes; 3 planes at 4 bytes take 12 KiB.
-const BUFFERED_PIXELS: usize = BUFFER_BYTES / (8 * 8);
-
-/// Bytes of the next tile that are asked for while one is streamed: where long runs start. Their other lines are foreseen, and
-/// would keep the processor's own requests waiting.
-const AHEAD_BYTES: usize = 3 << 10;
+/// Bytes of a plane of the narrower cells, of a tile that goes through the buffer: 3 planes of `f32` take 12 KiB.
+const PLANE_BYTES: usize = 4 << 10;
 
 /// Pixels per tile that is interleaved to where it belongs.
 const DIRECT_PIXELS: usize = 4096;
@@ -88,7 +84,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     let pixels = match (direct, narrows) {
         (true, _) => DIRECT_PIXELS,
         (_, true) => DIRECT_PIXELS.min(BUFFER_BYTES / (channels * cell)),
-        _ => BUFFERED_PIXELS,
+        _ => (PLANE_BYTES / cell.min(shape.dst_cell)).min(BUFFER_BYTES / (channels * cell) / LINE * LINE),
     };
     let grid = Grid::new(loops, shape.start, [(channel, channels), (pixel, pixels)]);
     let (src_plane, dst_plane) = (loops[channel].src, loops[channel].dst);
@@ -99,17 +95,15 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
             unsafe { kernel(tile.dst, tile.src, plane, tile.extents[1]) }
         });
     }
-    // The next tile is asked for before this one is streamed, so that memory reads and writes at once.
+    // What is asked for of the next tile while this one is streamed, so that memory reads and writes at once.
     let ahead = |next: *const u8, n: usize| {
-        if !output.streams() {
-            return;
-        }
-        let (planes, bytes) = match way {
+        let (end, bytes) = match way {
             Way::Join => (channels, n * shape.src_cell),
             Way::Split => (1, n * channels * shape.src_cell),
         };
-        let bytes = bytes.min(AHEAD_BYTES / planes);
-        (0..planes).for_each(|c| fetch_run(next.wrapping_offset(c as isize * src_plane), bytes));
+        let later = Ahead::of(Next { src: next, rows: Even(src_plane), first: 0, end, bytes });
+        let share = later.lines().div_ceil(stream::parts(n * channels * shape.dst_cell));
+        (later, share)
     };
     grid.run(machine, shape.bytes(), operands, |tile| {
         let n = tile.extents[1];
@@ -134,13 +128,15 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
                 }
                 (Way::Join, false) => {
                     kernel(buffer, src, src_plane, n);
-                    ahead(tile.next, n);
-                    output.write(dst, buffer, n * channels);
+                    let (mut later, share) = ahead(tile.next, n);
+                    output.write_in_parts(dst, buffer, n * channels, || later.fetch(share));
                 }
                 (Way::Split, false) => {
                     kernel(buffer, src, buffer_plane, n);
-                    ahead(tile.next, n);
-                    (0..channels).for_each(|c| output.write(in_dst(c), in_buffer(c), n));
+                    let (mut later, share) = ahead(tile.next, n);
+                    for c in 0..channels {
+                        output.write_in_parts(in_dst(c), in_buffer(c), n, || later.fetch(share));
+                    }
                 }
             }
         }

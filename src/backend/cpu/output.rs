@@ -3,7 +3,7 @@
 
 use super::shape::Shape;
 use super::stage::Stage;
-use super::stream::{self, LINE, STREAMING_BYTES, Streams};
+use super::stream::{self, LINE, STREAMING_BYTES, Stream, Streams};
 use super::{Machine, row};
 use crate::ops::Scaling;
 
@@ -74,13 +74,41 @@ impl Output {
     /// # Safety
     /// As for [`row::Row`].
     pub unsafe fn write(&self, dst: *mut u8, src: *const u8, n: usize) {
-        let Some(streams) = self.streams else {
+        // SAFETY: handed on.
+        unsafe { self.write_by(dst, src, n, |copy, dst, src, bytes| copy(dst, src, bytes)) }
+    }
+
+    /// The same, and calls `between` after each part that is [streamed](stream::in_parts).
+    ///
+    /// # Safety
+    /// As for [`row::Row`].
+    pub unsafe fn write_in_parts(&self, dst: *mut u8, src: *const u8, n: usize, mut between: impl FnMut()) {
+        // SAFETY: handed on.
+        unsafe {
+            self.write_by(dst, src, n, |copy, dst, src, bytes| {
+                stream::in_parts(copy, dst, src, bytes, &mut between);
+            });
+        }
+    }
+
+    /// The same; `stream` is called with how to stream, destination, source and bytes.
+    ///
+    /// # Safety
+    /// As for [`row::Row`].
+    #[inline(always)]
+    unsafe fn write_by(
+        &self,
+        dst: *mut u8,
+        src: *const u8,
+        n: usize,
+        mut stream: impl FnMut(Stream, *mut u8, *const u8, usize),
+    ) {
+        let Some(Streams { copy, .. }) = self.streams else {
             // SAFETY: handed on.
             return unsafe { (self.row)(dst, src, n * self.merged, self.scaling) };
         };
         if self.is_move {
-            // SAFETY: handed on.
-            return unsafe { (streams.copy)(dst, src, n * self.dst_cell) };
+            return stream(copy, dst, src, n * self.dst_cell);
         }
         let mut stage = Stage::<STAGE_BYTES>::new();
         let stage = stage.ptr();
@@ -92,7 +120,7 @@ impl Output {
             // SAFETY: the piece lies inside the n cells, and its results inside the stage.
             unsafe {
                 (self.row)(stage, src.add(done * self.src_cell), piece, self.scaling);
-                (streams.copy)(dst.add(done * self.dst_cell), stage, piece * self.dst_cell);
+                stream(copy, dst.add(done * self.dst_cell), stage, piece * self.dst_cell);
             }
             done += piece;
             piece = STAGE_BYTES / self.dst_cell;

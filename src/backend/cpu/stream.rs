@@ -38,12 +38,19 @@ impl Stretch {
     pub const NONE: Self = Stretch { dst: std::ptr::null_mut(), from: 0, end: 0 };
 
     /// Writes what has come with the `n` bytes of `piece`, which are those of the stretch from `begin` on; all of it if
-    /// they are the last, else up to a line.
+    /// they are the last, else up to a line. `copy` is called at most once, with its destination, source and bytes.
     ///
     /// # Safety
     /// The piece is readable, and the destination's bytes are writable. Unless this is the only piece, the line before it is
     /// writable and holds the bytes before `begin`, as many as there are.
-    pub unsafe fn write(&self, copy: Stream, piece: *mut u8, begin: usize, n: usize, last: bool) {
+    pub unsafe fn write(
+        &self,
+        mut copy: impl FnMut(*mut u8, *const u8, usize),
+        piece: *mut u8,
+        begin: usize,
+        n: usize,
+        last: bool,
+    ) {
         let lag = LINE - to_line(self.dst);
         let low = begin.saturating_sub(lag).max(self.from);
         let high = if last { self.end } else { (begin + n).saturating_sub(lag).min(self.end) };
@@ -99,6 +106,37 @@ pub(super) fn streams(isa: Isa) -> Option<Streams> {
     }
 }
 
+/// Bytes that are streamed before something else is asked for.
+const PART: usize = 4 * LINE;
+
+/// Streams `n` bytes, and calls `between` after each of [`parts`]: memory is busy meanwhile, and what it is asked for then comes
+/// sooner than what it is asked for at once, before or after.
+///
+/// # Safety
+/// As for [`Stream`].
+pub(super) unsafe fn in_parts(
+    copy: Stream,
+    dst: *mut u8,
+    src: *const u8,
+    n: usize,
+    mut between: impl FnMut(),
+) {
+    let mut done = 0;
+    while done < n {
+        // Each ends where a line does.
+        let part = (PART + to_line(dst.wrapping_add(done))).min(n - done);
+        // SAFETY: some of the bytes.
+        unsafe { copy(dst.add(done), src.add(done), part) };
+        between();
+        done += part;
+    }
+}
+
+/// Parts of so many bytes, about.
+pub(super) fn parts(bytes: usize) -> usize {
+    bytes / PART + 1
+}
+
 /// Orders what was streamed before every later write of this thread.
 pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]
@@ -108,18 +146,35 @@ pub(super) fn fence() {
     };
 }
 
-/// Asks for a line that is read soon.
-#[inline(always)]
-pub(super) fn fetch(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch touches nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
+/// Defines how to ask for a line.
+macro_rules! fetch {
+    ($(#[$doc:meta])* $name:ident, $hint:ident) => {
+        $(#[$doc])*
+        #[inline(always)]
+        pub(super) fn $name(line: *const u8) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                use std::arch::x86_64::{$hint, _mm_prefetch};
+                // SAFETY: a prefetch touches nothing.
+                unsafe { _mm_prefetch::<$hint>(line.cast()) };
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = line;
+        }
+    };
 }
+
+fetch!(
+    /// Asks for a line that is read soon.
+    fetch,
+    _MM_HINT_T0
+);
+
+fetch!(
+    /// Asks for a line that is read after more than the first-level cache holds.
+    fetch_far,
+    _MM_HINT_T1
+);
 
 /// Asks for bytes that are read soon, where processors do not foresee it: they come from several places by turns.
 #[inline(always)]

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use super::Isa;
 use super::shape::with_cell;
-use super::stream::Stream;
+use super::stream::{LINE, Stream, fetch_far};
 use crate::ops::{Scaling, Transform};
 
 /// Where the rows of a matrix start, in bytes from its first cell.
@@ -111,6 +111,43 @@ impl<S: Rows> Next<S> {
     /// Nothing.
     pub fn none(rows: S) -> Self {
         Next { src: std::ptr::null(), rows, first: 0, end: 0, bytes: 0 }
+    }
+}
+
+/// The lines that are still to be fetched. Row by row, for lines that lie together come faster; and a few at a time, for
+/// all at once would keep the cells in work waiting.
+pub(super) struct Ahead<S> {
+    next: Next<S>,
+    /// What has been asked for of the first row.
+    bytes: usize,
+}
+
+impl<S: Rows> Ahead<S> {
+    pub fn of(next: Next<S>) -> Self {
+        Ahead { next, bytes: 0 }
+    }
+
+    /// How many they are at first.
+    pub fn lines(&self) -> usize {
+        (self.next.end - self.next.first) * self.next.bytes.div_ceil(LINE)
+    }
+
+    /// Asks for the next `n` lines.
+    #[inline(always)]
+    pub fn fetch(&mut self, n: usize) {
+        let Ahead { next, bytes } = self;
+        for _ in 0..n {
+            if next.first >= next.end {
+                return;
+            }
+            // SAFETY: a row of the matrix.
+            let row = next.src.wrapping_offset(unsafe { next.rows.at(next.first) });
+            fetch_far(row.wrapping_add(*bytes));
+            *bytes += LINE;
+            if *bytes >= next.bytes {
+                (*bytes, next.first) = (0, next.first + 1);
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Transposes in vector registers.
 
-use super::{Isa, Matrix, Next, Order, Rows, Transpose, one_by_one};
+use super::{Ahead, Isa, Matrix, Order, Rows, Transpose, one_by_one};
 use std::arch::x86_64::*;
 use through::Moved;
 
@@ -65,40 +65,6 @@ macro_rules! passes {
             pass!($W $r $lo $hi);
         }
     };
-}
-
-/// The lines that are still to be fetched. Row by row, for lines that lie together come faster; and a few at a time, for
-/// all at once would keep the cells of the block in work waiting.
-struct Ahead<S> {
-    next: Next<S>,
-    /// What has been asked for of the first row.
-    bytes: usize,
-}
-
-impl<S: Rows> Ahead<S> {
-    fn of(next: Next<S>) -> Self {
-        Ahead { next, bytes: 0 }
-    }
-
-    /// Asks for the next `n` lines.
-    #[inline(always)]
-    fn fetch(&mut self, n: usize) {
-        let Ahead { next, bytes } = self;
-        for _ in 0..n {
-            if next.first >= next.end {
-                return;
-            }
-            // SAFETY: a row of the matrix. A prefetch touches nothing.
-            unsafe {
-                let row = next.src.wrapping_offset(next.rows.at(next.first));
-                _mm_prefetch::<_MM_HINT_T1>(row.wrapping_add(*bytes).cast());
-                *bytes += 64;
-                if *bytes >= next.bytes {
-                    (*bytes, next.first) = (0, next.first + 1);
-                }
-            }
-        }
-    }
 }
 
 /// Runs `$body` for every block of `LINE` rows and columns, the last ones cut. `$ahead` is what is to be fetched: the body

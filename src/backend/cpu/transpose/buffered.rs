@@ -10,8 +10,8 @@ use super::tiling::{has_lines, narrower};
 use super::{Along, Buffer, Tiles, shifted};
 use crate::backend::cpu::grid::Tile;
 use crate::backend::cpu::output::{self, Output};
-use crate::backend::cpu::stream::{LINE, Stream, Streams, Stretch, fetch, fetch_run, to_line};
-use crate::backend::cpu::tile::{self, Carry, Even, Matrix, Next, Order, Rows, Store, Transpose};
+use crate::backend::cpu::stream::{self, LINE, Stream, Streams, Stretch, fetch, fetch_run, to_line};
+use crate::backend::cpu::tile::{self, Ahead, Carry, Even, Matrix, Next, Order, Rows, Store, Transpose};
 use crate::error::Result;
 
 /// Bytes of each row that are put together before they are streamed, unless cells are so narrow that blocks have more.
@@ -167,6 +167,10 @@ impl<R: Rows + Sync> Buffered<'_, R> {
         while first < columns.end {
             let end = if columns.end - first < 2 * strip { columns.end } else { first + strip };
             let ahead = self.ahead(cells, first - columns.start..end - columns.start, columns.len());
+            let nothing = Next::none(tiles.src_rows);
+            let (ahead, later) = if streams.is_some() { (nothing, ahead) } else { (ahead, nothing) };
+            let mut later = Ahead::of(later);
+            let share = later.lines().div_ceil(stream::parts((end - first) * pitch));
             // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line and two strips.
             unsafe {
                 let order = tiles.tiling.order;
@@ -183,6 +187,7 @@ impl<R: Rows + Sync> Buffered<'_, R> {
                         }
                         stretch.end += n;
                         let is_last = !follows(first);
+                        let copy = |to, from, n| stream::in_parts(copy, to, from, n, || later.fetch(share));
                         stretch.write(copy, piece, come, n, is_last);
                         come = if is_last { 0 } else { stretch.end };
                         if !is_last {
@@ -195,6 +200,7 @@ impl<R: Rows + Sync> Buffered<'_, R> {
                     piece = piece.wrapping_add(n);
                 }
             }
+            later.fetch(usize::MAX);
         }
     }
 
@@ -300,7 +306,8 @@ impl<R: Rows + Sync> Buffered<'_, R> {
                     );
                     if is_first && !from_line || is_last && !to_line {
                         for (i, stretch) in stretches.iter().enumerate() {
-                            stretch.write(streams.copy, pieces.wrapping_add(i * pitch), begin, n, is_last);
+                            let copy = |to, from, n| (streams.copy)(to, from, n);
+                            stretch.write(copy, pieces.wrapping_add(i * pitch), begin, n, is_last);
                         }
                     } else {
                         (streams.pieces)(stretches, pieces, pitch, begin, n / LINE);
