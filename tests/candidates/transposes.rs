@@ -75,3 +75,31 @@ fn transposes_of_few_rows_or_columns_equal_the_reference() {
         }
     }
 }
+
+#[test]
+fn what_is_converted_beside_whole_lines_equals_the_reference() {
+    let (mut rng, mut counts) = (Rng(12), BTreeMap::new());
+    // One more than whole lines of either width, two, half a line, and more than that.
+    for few in [1, 5, 16, 17, 33, 34, 49, 65, 66, 72, 97, 100] {
+        for many in [65, 129, 200, 1100] {
+            let joined = [(2, many * few, many * few), (many, few, 1), (few, 1, many)];
+            let split = joined.map(|(extent, dst, src)| (extent, src, dst));
+            for axes in [joined, split] {
+                let (nest, sizes) = nest(&axes);
+                for narrow in [Scalar::F16, Scalar::Bf16, Scalar::I8, Scalar::U8] {
+                    for (dst, src) in [(narrow, Scalar::F32), (Scalar::F32, narrow)] {
+                        for alpha in [1.0, 0.3] {
+                            let transform =
+                                Transform { nest, dst, src, scaling: Scaling { alpha, beta: 0.0 } };
+                            check(&transform, sizes, &[1], &mut rng, &mut counts);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for isa in Isa::available() {
+        let picked = counts[&("*transpose".to_owned(), isa.name())];
+        assert!(picked > 1000, "{picked} times at {}", isa.name());
+    }
+}

@@ -366,12 +366,6 @@ impl Tiling {
         };
         let in_registers =
             shape.is_move() || kernels.narrows || kernels.converts && matches!(order, Order::InGroups(_));
-        if !in_registers && shape.dst_cell < shape.src_cell && shape.transform.scaling.beta == 0.0 {
-            // Narrower cells are faster to transpose.
-            let rows = FIRST_LEVEL_BYTES / (CONVERTED_COLUMNS * shape.dst_cell);
-            let bytes = [rows, CONVERTED_COLUMNS].map(|cells| cells * shape.src_cell);
-            return tiling(bytes, Path::Converted, Order::AlongDst);
-        }
         let square = |side| tiling([side, side], Path::Direct(Store::Cached), order);
         let is_shared = |t: &Tiling| t.dst.cells() * t.src.cells() * threads <= shape.cells();
         let mut direct = square(1024);
@@ -380,8 +374,15 @@ impl Tiling {
                 direct = square(side);
             }
         }
-        if direct.is_fast(shape, kernels) {
+        let narrows = shape.dst_cell < shape.src_cell && shape.transform.scaling.beta == 0.0;
+        if direct.is_fast(shape, kernels) && (in_registers || !narrows) {
             return direct;
+        }
+        if narrows {
+            // Narrower cells are faster to transpose.
+            let rows = FIRST_LEVEL_BYTES / (CONVERTED_COLUMNS * shape.dst_cell);
+            let bytes = [rows, CONVERTED_COLUMNS].map(|cells| cells * shape.src_cell);
+            return tiling(bytes, Path::Converted, Order::AlongDst);
         }
         tiling([1024, 256], Path::Buffered(Store::Cached), Order::AlongDst)
     }

@@ -4,11 +4,11 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::super::Store;
+use super::super::{Even, Store};
 use super::{Isa, Matrix, Rows, Transpose, halves, lines};
+use crate::backend::cpu::stage::Stage;
 use crate::backend::cpu::wide::{self, Cells};
 use crate::dtype::Scalar;
-use crate::dtype::convert::{Element, convert as convert_cell, scale};
 use crate::ops::{Scaling, Transform};
 
 /// Where the cells of a line go.
@@ -104,6 +104,83 @@ macro_rules! through {
             }
         }
 
+        /// Converts cells that follow one another in both operands.
+        ///
+        /// # Safety
+        /// `n` cells are readable and writable there, and the processor has such registers.
+        #[target_feature(enable = $feature)]
+        #[inline]
+        unsafe fn row<S: $Wide, D: $Wide, const SCALES: bool>(to: *mut D, from: *const S, n: usize, scaling: Scaling) {
+            const NUMBERS: usize = size_of::<$N>() / 4;
+            let whole = n - n % NUMBERS;
+            // SAFETY: the cells; those that fill no register in one of their own.
+            unsafe {
+                for i in (0..whole).step_by(NUMBERS) {
+                    Cells::<$N>::store(to.add(i), load::<S, SCALES>(from.add(i), scaling));
+                }
+                if whole < n {
+                    let (mut x, mut y) = ([S::ZERO; NUMBERS], [D::ZERO; NUMBERS]);
+                    x.as_mut_ptr().copy_from(from.add(whole), n - whole);
+                    Cells::<$N>::store(y.as_mut_ptr(), load::<S, SCALES>(x.as_ptr(), scaling));
+                    to.add(whole).copy_from(y.as_ptr(), n - whole);
+                }
+            }
+        }
+
+        /// Transposes cells of `cell` bytes as they are.
+        ///
+        /// # Safety
+        /// As for [`Transpose`].
+        unsafe fn move_few<DR: Rows, SR: Rows>(m: Matrix<DR, SR>, cell: usize) {
+            // SAFETY: handed on; the processor has such registers.
+            unsafe {
+                match cell {
+                    1 => $narrow::u8::transpose::<DR, SR, false>(m),
+                    2 => $narrow::u16::transpose::<DR, SR, false>(m),
+                    _ => $narrow::u32::transpose::<DR, SR, false>(m),
+                }
+            }
+        }
+
+        /// Converts what has no whole line: rows of the source, which are transposed then, or of the destination, which have been.
+        /// Always the longer ones.
+        ///
+        /// # Safety
+        /// As for [`Transpose`].
+        #[target_feature(enable = $feature)]
+        unsafe fn few<S: $Wide, D: $Wide, const SCALES: bool, DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
+            const CELLS: usize = 4 << 10;
+            let mut room = Stage::<{ CELLS * 4 }>::new();
+            let room = room.ptr();
+            let side = m.rows.min(m.columns).clamp(1, 64);
+            let sides = if m.rows < m.columns { [side, CELLS / side] } else { [CELLS / side, side] };
+            let cells = [size_of::<D>(), size_of::<S>()];
+            for top in (0..m.rows).step_by(sides[0]) {
+                for left in (0..m.columns).step_by(sides[1]) {
+                    // SAFETY: rows and columns of the matrix, for which there is room.
+                    unsafe {
+                        let (bottom, right) = ((top + sides[0]).min(m.rows), (left + sides[1]).min(m.columns));
+                        let m = m.part(top..bottom, left..right, cells);
+                        if m.rows < m.columns {
+                            let pitch = m.columns * size_of::<D>();
+                            for i in 0..m.rows {
+                                let from = m.src.offset(m.src_rows.at(i)).cast::<S>();
+                                row::<S, D, SCALES>(room.add(i * pitch).cast(), from, m.columns, m.scaling);
+                            }
+                            move_few(m.from(room, Even(pitch as isize)), size_of::<D>());
+                        } else {
+                            let pitch = m.rows * size_of::<S>();
+                            move_few(m.to(room, Even(pitch as isize)), size_of::<S>());
+                            for j in 0..m.columns {
+                                let to = m.dst.offset(m.dst_rows.at(j)).cast::<D>();
+                                row::<S, D, SCALES>(to, room.add(j * pitch).cast(), m.rows, m.scaling);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+
         $(impl<const STREAM: bool> Through<$V> for Moved<$W, STREAM> {
             const SRC: usize = size_of::<$W>();
             const DST: usize = size_of::<$W>();
@@ -167,8 +244,8 @@ macro_rules! through {
             const NEW: Self = Widened(PhantomData);
 
             unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
-                // SAFETY: handed on.
-                unsafe { cell_by_cell::<S, D, SCALES, DR, SR>(m) }
+                // SAFETY: handed on; the processor has such registers, or this type would not be used.
+                unsafe { few::<S, D, SCALES, DR, SR>(m) }
             }
         }
 
@@ -207,23 +284,6 @@ macro_rules! through {
             }
         }
     };
-}
-
-/// Converts what has no whole line.
-///
-/// # Safety
-/// As for [`Transpose`].
-unsafe fn cell_by_cell<S: Element, D: Element, const SCALES: bool, DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
-    for j in 0..m.columns {
-        for i in 0..m.rows {
-            // SAFETY: a cell of the matrix.
-            unsafe {
-                let x = m.src.offset(m.src_rows.at(i)).cast::<S>().add(j).read();
-                let to = m.dst.offset(m.dst_rows.at(j)).cast::<D>().add(i);
-                to.write(if SCALES { scale(m.scaling.alpha, x) } else { convert_cell(x) });
-            }
-        }
-    }
 }
 
 mod avx2 {
