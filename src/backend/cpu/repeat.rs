@@ -1,10 +1,9 @@
 //! Sources that repeat along a contiguous destination: one cell (the bias of NCHW), or one short row again and again
-//! (the bias of NHWC). The repetition is laid out in a buffer once per tile. Any pair of types.
+//! (the bias of NHWC). The repetition is laid out in a buffer once per tile, unless it is short. Any pair of types.
 
 use std::mem::MaybeUninit;
 
-use super::shape::Shape;
-use super::strided::copy_strided;
+use super::shape::{Shape, with_cell};
 use super::{Machine, grid::Grid, row};
 use crate::backend::Operands;
 use crate::error::Result;
@@ -15,8 +14,8 @@ const BUFFER_BYTES: usize = 4 << 10;
 /// Bytes of a row from which on it is not worth repeating: rows of that length are fast as they are.
 const LONG_ROW: usize = 2 << 10;
 
-/// Repetitions of a single cell that are cheaper to write than to copy.
-const SEED: usize = 16;
+/// Repetitions of a single cell that are cheaper to write one by one than to copy.
+const SEED: usize = 64;
 
 /// Cells per tile, so that a long run can be divided among threads.
 const TILE_CELLS: usize = 16 << 10;
@@ -50,9 +49,13 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     let loops = if period == 1 { shape.loops() } else { &shape.loops()[..=index] };
     let grid = Grid::new(loops, shape.start, [(index, (TILE_CELLS / period).max(1))]);
     grid.run(machine, shape.bytes(), operands, |tile| {
+        let repeats = tile.extents[0];
+        if period == 1 && repeats <= SEED && shape.is_move() {
+            // SAFETY: cells of the nest.
+            return unsafe { repeat_cell(shape.dst_cell, tile.dst, tile.src, repeats) };
+        }
         let mut buffer = [MaybeUninit::<u128>::uninit(); BUFFER_BYTES / 16];
         let buffer = buffer.as_mut_ptr().cast::<u8>();
-        let repeats = tile.extents[0];
         let held = repeats.min(BUFFER_BYTES / src_bytes);
         // SAFETY: every cell of the tile belongs to the nest, and `held` repeats fit the buffer, which is aligned for
         // every scalar.
@@ -60,7 +63,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
             // A few one by one, then twice as many each time.
             let mut filled = if period == 1 { held.min(SEED) } else { 1 };
             if period == 1 {
-                copy_strided(shape.src_cell, buffer, shape.src_cell as isize, tile.src, 0, filled);
+                repeat_cell(shape.src_cell, buffer, tile.src, filled);
             } else {
                 buffer.copy_from_nonoverlapping(tile.src, src_bytes);
             }
@@ -78,4 +81,18 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
             }
         }
     })
+}
+
+/// Writes a cell `n` times.
+///
+/// # Safety
+/// It is readable at `src`, and `n` of them are writable at `dst`.
+unsafe fn repeat_cell(cell: usize, dst: *mut u8, src: *const u8, n: usize) {
+    with_cell!(cell, W => {
+        // SAFETY: the cells that the caller promises. Merged ones are aligned to their parts only.
+        unsafe {
+            let value = src.cast::<W>().read_unaligned();
+            (0..n).for_each(|i| dst.cast::<W>().add(i).write_unaligned(value));
+        }
+    });
 }
