@@ -45,7 +45,7 @@ pub(super) trait Cells<R: Register>: Element {
 /// # Safety
 /// As for [`Row`](super::row::Row).
 #[inline(always)]
-unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const BLENDS: bool>(
+pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const BLENDS: bool>(
     dst: *mut u8,
     src: *const u8,
     n: usize,

@@ -104,29 +104,6 @@ macro_rules! through {
             }
         }
 
-        /// Converts cells that follow one another in both operands.
-        ///
-        /// # Safety
-        /// `n` cells are readable and writable there, and the processor has such registers.
-        #[target_feature(enable = $feature)]
-        #[inline]
-        unsafe fn row<S: $Wide, D: $Wide, const SCALES: bool>(to: *mut D, from: *const S, n: usize, scaling: Scaling) {
-            const NUMBERS: usize = size_of::<$N>() / 4;
-            let whole = n - n % NUMBERS;
-            // SAFETY: the cells; those that fill no register in one of their own.
-            unsafe {
-                for i in (0..whole).step_by(NUMBERS) {
-                    Cells::<$N>::store(to.add(i), load::<S, SCALES>(from.add(i), scaling));
-                }
-                if whole < n {
-                    let (mut x, mut y) = ([S::ZERO; NUMBERS], [D::ZERO; NUMBERS]);
-                    x.as_mut_ptr().copy_from(from.add(whole), n - whole);
-                    Cells::<$N>::store(y.as_mut_ptr(), load::<S, SCALES>(x.as_ptr(), scaling));
-                    to.add(whole).copy_from(y.as_ptr(), n - whole);
-                }
-            }
-        }
-
         /// Transposes cells of `cell` bytes as they are.
         ///
         /// # Safety
@@ -164,16 +141,16 @@ macro_rules! through {
                         if m.rows < m.columns {
                             let pitch = m.columns * size_of::<D>();
                             for i in 0..m.rows {
-                                let from = m.src.offset(m.src_rows.at(i)).cast::<S>();
-                                row::<S, D, SCALES>(room.add(i * pitch).cast(), from, m.columns, m.scaling);
+                                let from = m.src.offset(m.src_rows.at(i));
+                                wide::row::<$N, S, D, SCALES, false>(room.add(i * pitch), from, m.columns, m.scaling);
                             }
                             move_few(m.from(room, Even(pitch as isize)), size_of::<D>());
                         } else {
                             let pitch = m.rows * size_of::<S>();
                             move_few(m.to(room, Even(pitch as isize)), size_of::<S>());
                             for j in 0..m.columns {
-                                let to = m.dst.offset(m.dst_rows.at(j)).cast::<D>();
-                                row::<S, D, SCALES>(to, room.add(j * pitch).cast(), m.rows, m.scaling);
+                                let to = m.dst.offset(m.dst_rows.at(j));
+                                wide::row::<$N, S, D, SCALES, false>(to, room.add(j * pitch), m.rows, m.scaling);
                             }
                         }
                     }
