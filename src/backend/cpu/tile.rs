@@ -230,6 +230,7 @@ pub(super) enum Order {
 
 impl Order {
     /// Whether to follow the destination's rows where there are no groups.
+    #[cfg(target_arch = "x86_64")]
     pub fn is_along_dst(self) -> bool {
         match self {
             Order::AlongDst => true,
@@ -385,6 +386,7 @@ unsafe fn one_by_one<W: Copy, D: Rows, S: Rows>(m: Matrix<D, S>) {
 
 /// Blocks of few cells: cell `i` of block `j` lies at `i * row + j * cell` in the source, and zeros follow the cells.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
 pub(super) struct Few {
     pub dst: *mut u8,
     pub src: *const u8,

@@ -6,8 +6,11 @@ pub(super) mod avx2;
 pub(super) mod avx512;
 
 use super::stream::Distance;
-use crate::dtype::convert::{Element, blend, convert, scale};
+use crate::dtype::convert::Element;
 use crate::ops::Scaling;
+
+/// Numbers that the widest register holds.
+const MOST_LANES: usize = 32;
 
 /// A vector register of binary32.
 pub(super) trait Register: Copy {
@@ -52,12 +55,13 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
     scaling: Scaling,
 ) {
     let (dst, src) = (dst.cast::<D>(), src.cast::<S>());
-    let whole = n - n % R::LANES;
     let in_place = dst.addr() == src.addr();
     // SAFETY: cells below n. Those of a register are read before they are written, so that in-place runs are right as well.
     unsafe {
         let (alpha, beta) = (R::splat(scaling.alpha as f32), R::splat(scaling.beta as f32));
-        for i in (0..whole).step_by(R::LANES) {
+        let register = register::<R, S, D, SCALES, BLENDS>;
+        let rest = n % R::LANES;
+        for i in (0..n - rest).step_by(R::LANES) {
             let (from, to) = (src.add(i), dst.add(i));
             // Hints, whatever the addresses.
             if !in_place {
@@ -65,24 +69,46 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
             }
             let of_dst = if in_place || BLENDS { Distance::Updated } else { Distance::Written };
             of_dst.fetch(to.cast(), R::LANES * size_of::<D>());
-            let mut x = S::load(from);
-            if SCALES {
-                x = alpha.mul(x);
-            }
-            if BLENDS {
-                x = x.add(beta.mul(D::load(to)));
-            }
-            D::store(to, x);
+            register(to, from, alpha, beta);
         }
-        for i in whole..n {
-            let (x, to) = (src.add(i).read(), dst.add(i));
-            to.write(if BLENDS {
-                blend(scaling.alpha, x, scaling.beta, to.read())
-            } else if SCALES {
-                scale(scaling.alpha, x)
-            } else {
-                convert(x)
-            });
+        if rest == 0 {
+            return;
         }
+        if n > R::LANES && !in_place && !BLENDS {
+            // Some cells twice.
+            return register(dst.add(n - R::LANES), src.add(n - R::LANES), alpha, beta);
+        }
+        let (from, to) = (src.add(n - rest), dst.add(n - rest));
+        let (mut of_src, mut of_dst) = ([S::ZERO; MOST_LANES], [D::ZERO; MOST_LANES]);
+        of_src.as_mut_ptr().copy_from_nonoverlapping(from, rest);
+        if BLENDS {
+            of_dst.as_mut_ptr().copy_from_nonoverlapping(to, rest);
+        }
+        register(of_dst.as_mut_ptr(), of_src.as_ptr(), alpha, beta);
+        to.copy_from_nonoverlapping(of_dst.as_ptr(), rest);
+    }
+}
+
+/// A register of cells.
+///
+/// # Safety
+/// As for [`row`].
+#[inline(always)]
+unsafe fn register<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const BLENDS: bool>(
+    to: *mut D,
+    from: *const S,
+    alpha: R,
+    beta: R,
+) {
+    // SAFETY: handed on.
+    unsafe {
+        let mut x = S::load(from);
+        if SCALES {
+            x = alpha.mul(x);
+        }
+        if BLENDS {
+            x = x.add(beta.mul(D::load(to)));
+        }
+        D::store(to, x);
     }
 }
