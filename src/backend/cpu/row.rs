@@ -3,7 +3,7 @@
 use super::Isa;
 use super::stream::Distance;
 #[cfg(target_arch = "x86_64")]
-use super::wide::{avx2, avx512};
+use super::wide::{Wide, avx2, avx512};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::ops::{Scaling, Transform};
@@ -50,7 +50,7 @@ fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
 /// The row function of types that have instructions of their own. Pre: the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row> {
-    fn of<S: avx512::Wide + avx2::Wide, D: avx512::Wide + avx2::Wide, const MODE: u8>(isa: Isa) -> Row {
+    fn of<S: Wide, D: Wide, const MODE: u8>(isa: Isa) -> Row {
         match (MODE, isa.has_avx512()) {
             (CONVERT, true) => avx512::row::<S, D, false, false>,
             (SCALE, true) => avx512::row::<S, D, true, false>,

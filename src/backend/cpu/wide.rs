@@ -5,17 +5,25 @@
 pub(super) mod avx2;
 pub(super) mod avx512;
 
+use std::arch::x86_64::{__m256, __m512};
+
 use super::stream::Distance;
 use crate::dtype::convert::Element;
 use crate::ops::Scaling;
 
 /// Numbers that the widest register holds.
-const MOST_LANES: usize = 32;
+const MOST_LANES: usize = 16;
+
+/// Registers of numbers that are converted at a time, while there are so many cells: they fill at least one of cells.
+const TOGETHER: usize = 4;
 
 /// A vector register of binary32.
 pub(super) trait Register: Copy {
     /// Numbers that it holds.
     const LANES: usize;
+
+    /// A register of cells, as wide.
+    type Bits: Copy;
 
     /// # Safety
     /// The processor has such registers; so for all functions.
@@ -41,7 +49,18 @@ pub(super) trait Cells<R: Register>: Element {
     /// # Safety
     /// So many cells are writable there, and the processor has the instructions.
     unsafe fn store(to: *mut Self, x: R);
+
+    /// The first numbers, converted by the table: as many as fill a register of cells.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    unsafe fn cells(x: [R; TOGETHER]) -> R::Bits;
 }
+
+/// An element of which this holds at every instruction set level that has such instructions.
+pub(super) trait Wide: Cells<__m256> + Cells<__m512> {}
+
+impl<T: Cells<__m256> + Cells<__m512>> Wide for T {}
 
 /// As [`Row`](super::row::Row), for these types: inlined where the processor is known to have the registers.
 ///
@@ -59,56 +78,83 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
     // SAFETY: cells below n. Those of a register are read before they are written, so that in-place runs are right as well.
     unsafe {
         let (alpha, beta) = (R::splat(scaling.alpha as f32), R::splat(scaling.beta as f32));
-        let register = register::<R, S, D, SCALES, BLENDS>;
-        let rest = n % R::LANES;
-        for i in (0..n - rest).step_by(R::LANES) {
-            let (from, to) = (src.add(i), dst.add(i));
-            // Hints, whatever the addresses.
+        let numbers = numbers::<R, S, D, SCALES, BLENDS>;
+        // Hints, whatever the addresses.
+        let fetch = |to: *const D, from: *const S, cells: usize| {
             if !in_place {
-                Distance::Read.fetch(from.cast(), R::LANES * size_of::<S>());
+                Distance::Read.fetch(from.cast(), cells * size_of::<S>());
             }
             let of_dst = if in_place || BLENDS { Distance::Updated } else { Distance::Written };
-            of_dst.fetch(to.cast(), R::LANES * size_of::<D>());
-            register(to, from, alpha, beta);
+            of_dst.fetch(to.cast(), cells * size_of::<D>());
+        };
+        let mut done = 0;
+        while n - done >= TOGETHER * R::LANES {
+            let (from, to) = (src.add(done), dst.add(done));
+            fetch(to, from, TOGETHER * R::LANES);
+            let mut x = [alpha; TOGETHER];
+            for (k, x) in x.iter_mut().enumerate() {
+                *x = numbers(to.add(k * R::LANES), from.add(k * R::LANES), alpha, beta);
+            }
+            store(to, x);
+            done += TOGETHER * R::LANES;
         }
-        if rest == 0 {
+        while n - done >= R::LANES {
+            let (from, to) = (src.add(done), dst.add(done));
+            fetch(to, from, R::LANES);
+            D::store(to, numbers(to, from, alpha, beta));
+            done += R::LANES;
+        }
+        if done == n {
             return;
         }
-        if n > R::LANES && !in_place && !BLENDS {
+        if done > 0 && !in_place && !BLENDS {
             // Some cells twice.
-            return register(dst.add(n - R::LANES), src.add(n - R::LANES), alpha, beta);
+            let (from, to) = (src.add(n - R::LANES), dst.add(n - R::LANES));
+            return D::store(to, numbers(to, from, alpha, beta));
         }
-        let (from, to) = (src.add(n - rest), dst.add(n - rest));
+        const { assert!(R::LANES <= MOST_LANES) };
+        let (from, to, rest) = (src.add(done), dst.add(done), n - done);
         let (mut of_src, mut of_dst) = ([S::ZERO; MOST_LANES], [D::ZERO; MOST_LANES]);
         of_src.as_mut_ptr().copy_from_nonoverlapping(from, rest);
         if BLENDS {
             of_dst.as_mut_ptr().copy_from_nonoverlapping(to, rest);
         }
-        register(of_dst.as_mut_ptr(), of_src.as_ptr(), alpha, beta);
+        let x = numbers(of_dst.as_ptr(), of_src.as_ptr(), alpha, beta);
+        D::store(of_dst.as_mut_ptr(), x);
         to.copy_from_nonoverlapping(of_dst.as_ptr(), rest);
     }
 }
 
-/// A register of cells.
+/// What becomes of a register of cells, before it is converted.
 ///
 /// # Safety
 /// As for [`row`].
 #[inline(always)]
-unsafe fn register<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const BLENDS: bool>(
-    to: *mut D,
+unsafe fn numbers<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const BLENDS: bool>(
+    to: *const D,
     from: *const S,
     alpha: R,
     beta: R,
-) {
+) -> R {
     // SAFETY: handed on.
     unsafe {
-        let mut x = S::load(from);
-        if SCALES {
-            x = alpha.mul(x);
-        }
-        if BLENDS {
-            x = x.add(beta.mul(D::load(to)));
-        }
-        D::store(to, x);
+        let x = S::load(from);
+        let x = if SCALES { alpha.mul(x) } else { x };
+        if BLENDS { x.add(beta.mul(D::load(to))) } else { x }
+    }
+}
+
+/// Stores registers of numbers as whole registers of cells.
+///
+/// # Safety
+/// As for [`Cells::store`].
+#[inline(always)]
+unsafe fn store<R: Register, D: Cells<R>>(to: *mut D, x: [R; TOGETHER]) {
+    let numbers = TOGETHER / size_of::<D>();
+    for k in (0..TOGETHER).step_by(numbers) {
+        let mut first = x;
+        first[..numbers].copy_from_slice(&x[k..k + numbers]);
+        // SAFETY: the caller's promise.
+        unsafe { to.add(k * R::LANES).cast::<R::Bits>().write_unaligned(D::cells(first)) }
     }
 }

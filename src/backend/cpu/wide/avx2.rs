@@ -9,6 +9,8 @@ use half::{bf16, f16};
 impl Register for __m256 {
     const LANES: usize = 8;
 
+    type Bits = __m256i;
+
     #[target_feature(enable = "avx2")]
     #[inline]
     unsafe fn splat(x: f32) -> Self {
@@ -28,9 +30,9 @@ impl Register for __m256 {
     }
 }
 
-/// Implements [`Cells`]: how eight cells become numbers, and eight numbers cells.
+/// Implements [`Cells`]: how eight cells become numbers, eight numbers cells, and more a whole register of them.
 macro_rules! cells {
-    ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr) => {
+    ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr, |$xs:ident| $cells:expr) => {
         impl Cells<__m256> for $T {
             #[target_feature(enable = "avx2,f16c")]
             #[inline]
@@ -44,6 +46,12 @@ macro_rules! cells {
             unsafe fn store($to: *mut Self, $x: __m256) {
                 // SAFETY: the caller's promise.
                 unsafe { $store }
+            }
+
+            #[target_feature(enable = "avx2,f16c")]
+            #[inline]
+            unsafe fn cells($xs: [__m256; 4]) -> __m256i {
+                $cells
             }
         }
     };
@@ -70,7 +78,9 @@ fn shorts(x: __m256i) -> __m128i {
     _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x))
 }
 
-cells!(f32, |from| _mm256_loadu_ps(from), |to, x| _mm256_storeu_si256(to.cast(), canonical(x)));
+cells!(f32, |from| _mm256_loadu_ps(from), |to, x| _mm256_storeu_si256(to.cast(), canonical(x)), |x| {
+    canonical(x[0])
+});
 
 /// The numbers, NaN as the table has it.
 #[target_feature(enable = "avx2")]
@@ -79,10 +89,12 @@ fn canonical(x: __m256) -> __m256i {
     unless_nan(_mm256_castps_si256(x), x, 0x7fff_ffff)
 }
 
-cells!(f16, |from| _mm256_cvtph_ps(_mm_loadu_si128(from.cast())), |to, x| _mm_storeu_si128(
-    to.cast(),
-    halves(x)
-));
+cells!(
+    f16,
+    |from| _mm256_cvtph_ps(_mm_loadu_si128(from.cast())),
+    |to, x| _mm_storeu_si128(to.cast(), halves(x)),
+    |x| _mm256_set_m128i(halves(x[1]), halves(x[0]))
+);
 
 /// The numbers as binary16.
 #[target_feature(enable = "avx2,f16c")]
@@ -98,7 +110,8 @@ cells!(
         let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
         _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
     },
-    |to, x| _mm_storeu_si128(to.cast(), upper(x))
+    |to, x| _mm_storeu_si128(to.cast(), upper(x)),
+    |x| _mm256_set_m128i(upper(x[1]), upper(x[0]))
 );
 
 /// The numbers as bfloat16.
@@ -124,112 +137,6 @@ fn integers(x: __m256, most: f32) -> __m256i {
     _mm256_andnot_si256(_mm256_castps_si256(nans(x)), _mm256_cvttps_epi32(rounded))
 }
 
-cells!(i8, |from| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()))), |to, x| {
-    let x = shorts(integers(x, 127.0));
-    _mm_storel_epi64(to.cast(), _mm_packs_epi16(x, x))
-});
-
-cells!(u8, |from| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()))), |to, x| {
-    let x = shorts(integers(x, 255.0));
-    _mm_storel_epi64(to.cast(), _mm_packus_epi16(x, x))
-});
-
-/// Four registers, for cells so narrow that one register of numbers is a part of one of cells.
-#[derive(Clone, Copy)]
-pub(in super::super) struct Four([__m256; 4]);
-
-impl Register for Four {
-    const LANES: usize = 32;
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn splat(x: f32) -> Self {
-        Four([_mm256_set1_ps(x); 4])
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn mul(self, x: Self) -> Self {
-        let ([a, b, c, d], [w, x, y, z]) = (self.0, x.0);
-        Four([_mm256_mul_ps(a, w), _mm256_mul_ps(b, x), _mm256_mul_ps(c, y), _mm256_mul_ps(d, z)])
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn add(self, x: Self) -> Self {
-        let ([a, b, c, d], [w, x, y, z]) = (self.0, x.0);
-        Four([_mm256_add_ps(a, w), _mm256_add_ps(b, x), _mm256_add_ps(c, y), _mm256_add_ps(d, z)])
-    }
-}
-
-/// Implements [`Cells`] of four registers: how they become cells.
-macro_rules! cells_of_four {
-    ($T:ty, |$to:ident, $x:ident| $store:expr) => {
-        impl Cells<Four> for $T {
-            #[target_feature(enable = "avx2,f16c")]
-            #[inline]
-            unsafe fn load(from: *const Self) -> Four {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let [a, b, c, d] = [from, from.add(8), from.add(16), from.add(24)];
-                    Four([
-                        Cells::<__m256>::load(a),
-                        Cells::<__m256>::load(b),
-                        Cells::<__m256>::load(c),
-                        Cells::<__m256>::load(d),
-                    ])
-                }
-            }
-
-            #[target_feature(enable = "avx2,f16c")]
-            #[inline]
-            unsafe fn store($to: *mut Self, Four($x): Four) {
-                // SAFETY: the caller's promise.
-                unsafe { $store }
-            }
-        }
-    };
-}
-
-/// Stores a register after the other.
-macro_rules! each {
-    ($to:ident, $x:ident) => {{
-        let [a, b, c, d] = $x;
-        Cells::<__m256>::store($to, a);
-        Cells::<__m256>::store($to.add(8), b);
-        Cells::<__m256>::store($to.add(16), c);
-        Cells::<__m256>::store($to.add(24), d);
-    }};
-}
-
-cells_of_four!(f32, |to, x| each!(to, x));
-cells_of_four!(f16, |to, x| each!(to, x));
-cells_of_four!(bf16, |to, x| each!(to, x));
-cells_of_four!(i8, |to, x| _mm256_storeu_si256(to.cast(), Self::cells(x)));
-cells_of_four!(u8, |to, x| _mm256_storeu_si256(to.cast(), Self::cells(x)));
-
-/// An element whose cells come and go by registers, one and four.
-pub(in super::super) trait Wide: Cells<__m256> + Cells<Four> {
-    /// The first numbers converted by the table, as many as fill a register of cells: 8 in each operand.
-    ///
-    /// # Safety
-    /// The processor has AVX2 and F16C.
-    unsafe fn cells(x: [__m256; 4]) -> __m256i;
-}
-
-/// Implements [`Wide`].
-macro_rules! wide {
-    ($T:ty, |$x:ident| $cells:expr) => {
-        impl Wide for $T {
-            #[target_feature(enable = "avx2,f16c")]
-            #[inline]
-            unsafe fn cells($x: [__m256; 4]) -> __m256i {
-                $cells
-            }
-        }
-    };
-}
-
 /// The integers of four registers as bytes, saturated by `$pack`.
 macro_rules! bytes {
     ($x:ident, $most:literal, $pack:ident) => {{
@@ -242,26 +149,40 @@ macro_rules! bytes {
     }};
 }
 
-wide!(f32, |x| canonical(x[0]));
-wide!(f16, |x| _mm256_set_m128i(halves(x[1]), halves(x[0])));
-wide!(bf16, |x| _mm256_set_m128i(upper(x[1]), upper(x[0])));
-wide!(i8, |x| bytes!(x, 127.0, _mm256_packs_epi16));
-wide!(u8, |x| bytes!(x, 255.0, _mm256_packus_epi16));
+cells!(
+    i8,
+    |from| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()))),
+    |to, x| {
+        let x = shorts(integers(x, 127.0));
+        _mm_storel_epi64(to.cast(), _mm_packs_epi16(x, x))
+    },
+    |x| bytes!(x, 127.0, _mm256_packs_epi16)
+);
+
+cells!(
+    u8,
+    |from| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()))),
+    |to, x| {
+        let x = shorts(integers(x, 255.0));
+        _mm_storel_epi64(to.cast(), _mm_packus_epi16(x, x))
+    },
+    |x| bytes!(x, 255.0, _mm256_packus_epi16)
+);
 
 /// # Safety
 /// As for [`Row`](crate::backend::cpu::row::Row).
 #[target_feature(enable = "avx2,f16c")]
-pub(in super::super) unsafe fn row<S: Wide, D: Wide, const SCALES: bool, const BLENDS: bool>(
+pub(in super::super) unsafe fn row<
+    S: Cells<__m256>,
+    D: Cells<__m256>,
+    const SCALES: bool,
+    const BLENDS: bool,
+>(
     dst: *mut u8,
     src: *const u8,
     n: usize,
     scaling: Scaling,
 ) {
-    let fours = n - n % Four::LANES;
-    // SAFETY: handed on; all cells once.
-    unsafe {
-        super::row::<Four, S, D, SCALES, BLENDS>(dst, src, fours, scaling);
-        let (dst, src) = (dst.add(fours * size_of::<D>()), src.add(fours * size_of::<S>()));
-        super::row::<__m256, S, D, SCALES, BLENDS>(dst, src, n - fours, scaling);
-    }
+    // SAFETY: handed on.
+    unsafe { super::row::<__m256, S, D, SCALES, BLENDS>(dst, src, n, scaling) }
 }

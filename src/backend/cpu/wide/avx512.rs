@@ -7,17 +7,10 @@ use crate::backend::cpu::stream::Distance;
 use crate::ops::Scaling;
 use half::{bf16, f16};
 
-/// An element whose cells come and go sixteen at a time.
-pub(in super::super) trait Wide: Cells<__m512> {
-    /// The first numbers converted by the table, as many as fill a register: 16 in each operand.
-    ///
-    /// # Safety
-    /// The processor has AVX-512 F, BW, DQ and VL.
-    unsafe fn cells(x: [__m512; 4]) -> __m512i;
-}
-
 impl Register for __m512 {
     const LANES: usize = 16;
+
+    type Bits = __m512i;
 
     #[target_feature(enable = "avx512f")]
     #[inline]
@@ -45,8 +38,8 @@ fn nans(x: __m512) -> __mmask16 {
     _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x)
 }
 
-/// Implements [`Cells`] and [`Wide`]: how sixteen cells become numbers, sixteen numbers cells, and more a whole register of them.
-macro_rules! wide {
+/// Implements [`Cells`]: how sixteen cells become numbers, sixteen numbers cells, and more a whole register of them.
+macro_rules! cells {
     ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr, |$xs:ident| $cells:expr) => {
         impl Cells<__m512> for $T {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -62,9 +55,7 @@ macro_rules! wide {
                 // SAFETY: the caller's promise.
                 unsafe { $store }
             }
-        }
 
-        impl Wide for $T {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn cells($xs: [__m512; 4]) -> __m512i {
@@ -74,12 +65,9 @@ macro_rules! wide {
     };
 }
 
-wide!(
-    f32,
-    |from| _mm512_loadu_ps(from),
-    |to, x| _mm512_storeu_si512(to.cast(), canonical(x)),
-    |x| canonical(x[0])
-);
+cells!(f32, |from| _mm512_loadu_ps(from), |to, x| _mm512_storeu_si512(to.cast(), canonical(x)), |x| {
+    canonical(x[0])
+});
 
 /// The numbers, NaN as the table has it.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -88,7 +76,7 @@ fn canonical(x: __m512) -> __m512i {
     _mm512_mask_mov_epi32(_mm512_castps_si512(x), nans(x), _mm512_set1_epi32(0x7fff_ffff))
 }
 
-wide!(
+cells!(
     f16,
     |from| _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())),
     |to, x| _mm256_storeu_si256(to.cast(), halves(x)),
@@ -103,7 +91,7 @@ fn halves(x: __m512) -> __m256i {
     _mm256_mask_mov_epi16(bits, nans(x), _mm256_set1_epi16(0x7fff))
 }
 
-wide!(
+cells!(
     bf16,
     |from| {
         let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
@@ -167,7 +155,7 @@ fn in_order(x: __m512i) -> __m512i {
     _mm512_permutexvar_epi32(places, x)
 }
 
-wide!(
+cells!(
     i8,
     |from| _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))),
     |to, x| _mm_storeu_si128(to.cast(), _mm512_cvtsepi32_epi8(integers(x, 127.0))),
@@ -177,7 +165,7 @@ wide!(
     }
 );
 
-wide!(
+cells!(
     u8,
     |from| _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()))),
     |to, x| {

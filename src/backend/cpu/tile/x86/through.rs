@@ -73,7 +73,7 @@ pub(super) struct Narrowed<D, const SCALES: bool, const STREAM: bool>(PhantomDat
 /// Implements [`Through`] for one kind of registers, `$V` of cells and `$N` of numbers. Cells of the widths `$W` that have no
 /// whole line are transposed by `$narrow`, wider cells whose lines are too few to be narrowed first as lines of `$isa`.
 macro_rules! through {
-    ($feature:literal, $V:ty, $N:ty, $Wide:path, [$load:ident, $store:ident, $stream:ident], [$set:ident, $mul:ident],
+    ($feature:literal, $V:ty, $N:ty, [$load:ident, $store:ident, $stream:ident], [$set:ident, $mul:ident],
      $narrow:ident, $isa:ident, $($W:ident)*) => {
         /// A register of numbers, `SCALES`: times alpha.
         ///
@@ -81,7 +81,7 @@ macro_rules! through {
         /// So many cells are readable there, and the processor has such registers.
         #[target_feature(enable = $feature)]
         #[inline]
-        unsafe fn load<S: $Wide, const SCALES: bool>(from: *const S, scaling: Scaling) -> $N {
+        unsafe fn load<S: Cells<$N>, const SCALES: bool>(from: *const S, scaling: Scaling) -> $N {
             // SAFETY: the caller's promise.
             let x: $N = unsafe { Cells::load(from) };
             if SCALES { $mul($set(scaling.alpha as f32), x) } else { x }
@@ -125,7 +125,7 @@ macro_rules! through {
         /// # Safety
         /// As for [`Transpose`].
         #[target_feature(enable = $feature)]
-        unsafe fn few<S: $Wide, D: $Wide, const SCALES: bool, DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
+        unsafe fn few<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
             const CELLS: usize = 4 << 10;
             let mut room = Stage::<{ CELLS * 4 }>::new();
             let room = room.ptr();
@@ -186,7 +186,7 @@ macro_rules! through {
             }
         })*
 
-        impl<S: $Wide, D: $Wide, const SCALES: bool, const STREAM: bool> Through<$V> for Widened<S, D, SCALES, STREAM> {
+        impl<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, const STREAM: bool> Through<$V> for Widened<S, D, SCALES, STREAM> {
             const SRC: usize = size_of::<S>();
             const DST: usize = size_of::<D>();
 
@@ -217,7 +217,7 @@ macro_rules! through {
             }
         }
 
-        impl<S: $Wide, D: $Wide, const SCALES: bool, const STREAM: bool> Direct<$V> for Widened<S, D, SCALES, STREAM> {
+        impl<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, const STREAM: bool> Direct<$V> for Widened<S, D, SCALES, STREAM> {
             const NEW: Self = Widened(PhantomData);
 
             unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
@@ -226,7 +226,7 @@ macro_rules! through {
             }
         }
 
-        impl<D: $Wide, const SCALES: bool, const STREAM: bool> Through<$V> for Narrowed<D, SCALES, STREAM> {
+        impl<D: Cells<$N>, const SCALES: bool, const STREAM: bool> Through<$V> for Narrowed<D, SCALES, STREAM> {
             const SRC: usize = size_of::<f32>();
             const DST: usize = size_of::<D>();
 
@@ -251,7 +251,7 @@ macro_rules! through {
             }
         }
 
-        impl<D: $Wide, const SCALES: bool, const STREAM: bool> Direct<$V> for Narrowed<D, SCALES, STREAM> {
+        impl<D: Cells<$N>, const SCALES: bool, const STREAM: bool> Direct<$V> for Narrowed<D, SCALES, STREAM> {
             const NEW: Self = Narrowed(PhantomData);
 
             unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
@@ -271,7 +271,6 @@ mod avx2 {
         "avx2,f16c",
         __m256i,
         __m256,
-        wide::avx2::Wide,
         [_mm256_loadu_si256, _mm256_storeu_si256, _mm256_stream_si256],
         [_mm256_set1_ps, _mm256_mul_ps],
         network,
@@ -287,7 +286,6 @@ mod avx512 {
         "avx512f,avx512bw,avx512dq,avx512vl",
         __m512i,
         __m512,
-        wide::avx512::Wide,
         [_mm512_loadu_si512, _mm512_storeu_si512, _mm512_stream_si512],
         [_mm512_set1_ps, _mm512_mul_ps],
         halves,
@@ -324,7 +322,7 @@ macro_rules! narrow {
 
 narrow!(u8 u16 u32 u64);
 
-impl<D: wide::avx512::Wide, const SCALES: bool, const STREAM: bool> Narrow for Narrowed<D, SCALES, STREAM> {
+impl<D: Cells<__m512>, const SCALES: bool, const STREAM: bool> Narrow for Narrowed<D, SCALES, STREAM> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
     unsafe fn get_some(from: *const u8, n: usize, scaling: Scaling) -> __m512i {
