@@ -22,13 +22,19 @@ fn crowded_rows_equal_the_reference() {
         check(&transform, sizes, &[1, 2], &mut rng, &mut counts);
     };
     // Moved cells of each width: columns that follow one another and others; tiles with all lines and columns, with some
-    // left over, and with too few for a register.
+    // left over, with less than a line of columns, and with too few for a register.
     for cell in [Scalar::U8, Scalar::F16, Scalar::F32, Scalar::F64] {
         let size = cell.size() as i64;
         for pitch in PITCHES.map(|bytes| bytes / size) {
-            for (rows, columns) in
-                [(pitch, 64), (pitch - 3, 70), (pitch / 2 + 5, 129), (pitch - 64 / size + 1, 9)]
-            {
+            for (rows, columns) in [
+                (pitch, 64),
+                (pitch - 3, 70),
+                (pitch / 2 + 5, 129),
+                (pitch, 48),
+                (pitch - 3, 31),
+                (pitch / 2 + 5, 17),
+                (pitch - 64 / size + 1, 9),
+            ] {
                 for gap in [0, 300] {
                     crowded(&[(columns, pitch, 1), (rows, 1, columns + gap)], cell, cell, 1.0);
                 }
@@ -58,9 +64,11 @@ fn crowded_rows_equal_the_reference() {
         (Scalar::F32, Scalar::F32),
         (Scalar::F32, Scalar::Bf16),
         (Scalar::F32, Scalar::U8),
+        (Scalar::F32, Scalar::F64),
+        (Scalar::F16, Scalar::I64),
     ] {
         let pitch = 4096 / dst.size() as i64;
-        for (rows, columns) in [(pitch, 64), (pitch - 3, 77)] {
+        for (rows, columns) in [(pitch, 64), (pitch - 3, 77), (pitch, 48), (pitch - 3, 24)] {
             for alpha in [1.0, 0.3] {
                 crowded(&[(columns, pitch, 1), (rows, 1, columns)], dst, src, alpha);
             }

@@ -215,6 +215,9 @@ impl<D: Rows, S: Rows> Matrix<D, S> {
     }
 }
 
+/// Lines of a row of the destination to write together where all its rows share their cache sets.
+pub(super) const LINES_OF_CROWD: usize = 8;
+
 /// Which operand's rows are followed to their end first. Either way a block is a cache line of each operand wide, so
 /// that no line is visited twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,6 +239,15 @@ impl Order {
             Order::AlongDst => true,
             Order::AlongSrc => false,
             Order::InGroups([dst, src]) => dst >= src,
+        }
+    }
+
+    /// The lines of a group, if that many are written together because all rows of the destination share their cache sets.
+    #[cfg(target_arch = "x86_64")]
+    pub fn lines_of_crowd(self) -> Option<usize> {
+        match self {
+            Order::InGroups([dst, _]) if dst >= LINES_OF_CROWD => Some(dst),
+            _ => None,
         }
     }
 }

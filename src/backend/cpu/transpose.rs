@@ -3,6 +3,7 @@
 //! How a transform is cut into tiles is chosen in `tiling.rs`; here they are carried out.
 
 mod buffered;
+mod crowd;
 mod near;
 mod tiling;
 
@@ -93,6 +94,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         converts,
         narrows: converts && machine.isa.has_avx512(),
         has_groups: tile::has_groups(narrower(shape), machine.isa),
+        cuts: machine.isa.has_avx512(),
         writes_lines: tile::writes_lines(narrower(shape), machine.isa),
     };
     let tiling = &Tiling::new(shape, [d, s], &operands, kernels, threads_for(machine, shape.bytes()));

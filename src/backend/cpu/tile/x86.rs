@@ -213,6 +213,7 @@ macro_rules! network {
 
 mod beside;
 mod carried;
+mod cut;
 mod few;
 mod halves;
 mod lines;

@@ -7,7 +7,7 @@ use super::{Along, Buffer, Tiles};
 use crate::backend::cpu::block::{self, Block};
 use crate::backend::cpu::row;
 use crate::backend::cpu::stream::LINE;
-use crate::backend::cpu::tile::{self, Even, Matrix, Order, Rows, Store};
+use crate::backend::cpu::tile::{self, Even, Matrix, Rows, Store};
 use crate::error::Result;
 
 impl<R: Rows + Sync> Tiles<'_, R> {
@@ -24,8 +24,10 @@ impl<R: Rows + Sync> Tiles<'_, R> {
                 if tiling.path == (Path::Crowded { copies: false }) {
                     return self.write(matrix);
                 }
-                // An odd number of lines, so that rows spread over the cache sets.
-                let pitch = ((columns * shape.dst_cell).div_ceil(LINE) | 1) * LINE;
+                let bytes = columns * shape.dst_cell;
+                // Rows of less than a line may follow one another; others have an odd number of lines, so that they spread over the
+                // cache sets.
+                let pitch = if bytes < LINE { bytes } else { (bytes.div_ceil(LINE) | 1) * LINE };
                 let copy = buffer.room(pitch * rows);
                 self.gather(matrix, copy, pitch);
                 self.write(matrix.from(copy, Even(pitch as isize)));
@@ -58,6 +60,9 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             }
             let row = row::row(shape.transform, machine.isa);
             let cells = bytes / shape.transform.src.size();
+            if m.src_rows.distance() == Some(bytes as isize) && pitch == m.columns * shape.dst_cell {
+                return row(buffer, m.src, m.rows * cells, m.scaling);
+            }
             for i in 0..m.rows {
                 row(buffer.add(i * pitch), m.src.offset(m.src_rows.at(i)), cells, m.scaling);
             }
@@ -72,7 +77,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             match self.tiling.path {
                 Path::Converted => {
                     let transpose = tile::transpose(self.shape.dst_cell, Store::Cached, self.machine.isa);
-                    transpose(Matrix { order: Order::AlongDst, ..m });
+                    transpose(Matrix { order: self.tiling.order, ..m });
                 }
                 _ => self.in_strips(m),
             }

@@ -4,6 +4,7 @@
 //! some cache lines: of the pixels of an image one loop in part, of a permutation of eight short dimensions
 //! perhaps three whole ones and a part of the fourth.
 
+use super::crowd::{Crowd, Pressure};
 use crate::backend::Operands;
 use crate::backend::cpu::output;
 use crate::backend::cpu::shape::{Loop, Shape};
@@ -16,12 +17,6 @@ pub(super) const SHORT: usize = 4;
 
 /// The longest run of a tile, in cells.
 pub(super) const MAX_RUN: usize = 1024;
-
-/// Rows this far apart start in the same set of the first-level cache.
-const PAGE: usize = 4096;
-
-/// Lines that a set of the first-level cache holds, of most processors: 8 to 12.
-const WAYS: usize = 12;
 
 /// Rows and pieces of rows with fewer bytes are short: their ends count.
 const SHORT_ROW: usize = 512;
@@ -161,6 +156,8 @@ pub(super) struct Kernels {
     pub narrows: bool,
     /// Visit blocks of its cells in groups.
     pub has_groups: bool,
+    /// Do so where the source has less than a line of columns.
+    pub cuts: bool,
     /// Write whole lines even where a tile has less than a line of rows or columns.
     pub writes_lines: bool,
 }
@@ -193,110 +190,6 @@ pub(super) struct Tiling {
     pub path: Path,
     /// Whose rows are followed to their end first, inside a tile.
     pub order: Order,
-}
-
-/// Rows of a block, so many bytes apart, in the first-level cache.
-#[derive(Clone, Copy)]
-struct Crowd {
-    /// Sets that they start in.
-    sets: usize,
-    /// Lines that they have a part of.
-    lines: usize,
-}
-
-impl Crowd {
-    /// Rows of a block of cells of 4 bytes.
-    const BLOCK: usize = 16;
-
-    /// Rows of the source that a tile of such cells has if it is streamed.
-    const TILE: usize = 128;
-
-    /// Lines of stores that are under way at a time: as many as wait in the queue of a recent processor (56 of Skylake, 104 of
-    /// Zen 5), or a little less.
-    const UNDER_WAY: usize = 96;
-
-    /// Rows that hinder nobody.
-    const NONE: Self = Crowd { sets: Self::BLOCK, lines: Self::BLOCK };
-
-    fn new(rows: usize, stride: isize) -> Self {
-        let stride = stride.unsigned_abs();
-        if stride < LINE {
-            // They share lines.
-            return Crowd::NONE;
-        }
-        let lines = if stride.is_multiple_of(LINE) { 1 } else { 2 };
-        Crowd { sets: Crowd::sets(rows, stride, 1), lines: rows * lines }
-    }
-
-    /// Pieces of rows of so many bytes.
-    fn of_pieces(rows: usize, stride: isize, bytes: usize) -> Self {
-        let stride = stride.unsigned_abs();
-        if stride < LINE {
-            return Crowd::NONE;
-        }
-        let lines = bytes.div_ceil(LINE) + usize::from(!stride.is_multiple_of(LINE));
-        // Neighbours may share a line.
-        let all = (rows * lines).min((rows * stride).div_ceil(LINE));
-        Crowd { sets: Crowd::sets(rows, stride, lines), lines: all }
-    }
-
-    /// A line of each row of a block.
-    fn of_block(stride: isize) -> Self {
-        Crowd::of_pieces(Self::BLOCK, stride, 1)
-    }
-
-    /// Sets of the first `lines` lines of rows that are `stride` bytes apart.
-    fn sets(rows: usize, stride: usize, lines: usize) -> usize {
-        let first = u64::MAX >> (64 - lines.min(64));
-        let start = |row| (stride % PAGE * row % PAGE / LINE) as u32;
-        // Then they start over.
-        let different = rows.min(PAGE >> stride.trailing_zeros().min(PAGE.ilog2()));
-        (0..different).fold(0, |sets, row| sets | first.rotate_left(start(row))).count_ones() as usize
-    }
-
-    /// Lines of a row of a destination that are to be written together, so that the sets hold all that are under way.
-    fn lines_to_write(stride: isize) -> usize {
-        let fits =
-            |&lines: &usize| !Crowd::of_pieces(Self::UNDER_WAY / lines, stride, lines * LINE).overflows();
-        [1, 2, 4].into_iter().find(fits).unwrap_or(8)
-    }
-
-    /// Whether the sets cannot hold the lines.
-    fn overflows(self) -> bool {
-        self.lines > WAYS * self.sets
-    }
-
-    /// Whether the sets cannot hold the lines and as many that come with them.
-    fn is_tight(self) -> bool {
-        2 * self.lines > WAYS * self.sets
-    }
-
-    /// Whether to follow these rows of a source, rather than `others` of a destination. Writing suffers more.
-    fn is_denser(self, others: Crowd) -> bool {
-        self.sets < others.sets || self.sets == others.sets && 2 * self.sets >= Self::BLOCK
-    }
-}
-
-/// How much the rows of a block press into cache sets.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pressure {
-    None,
-    /// The rows of four blocks, one below the other, do not stay.
-    Some,
-    /// Nor do those of one, with what comes with them.
-    High,
-}
-
-impl Pressure {
-    fn of(stride: isize) -> Self {
-        if Crowd::of_block(stride).is_tight() {
-            Pressure::High
-        } else if Crowd::of_pieces(4 * Crowd::BLOCK, stride, 1).overflows() {
-            Pressure::Some
-        } else {
-            Pressure::None
-        }
-    }
 }
 
 /// How the cells of a tile reach the destination.
@@ -347,16 +240,17 @@ impl Tiling {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let strides = [along_src.dst, along_dst.src];
+        let narrows = shape.dst_cell < shape.src_cell && shape.transform.scaling.beta == 0.0;
+        let [dst, src] = strides.map(Pressure::of);
+        let crowds = dst == Pressure::High || dst == Pressure::Some && src == Pressure::High;
+        let has_lines = || has_lines(shape, runs(shape, units, [LINE; 2], false).each_ref());
         let order = if is_near(shape) {
             Order::AlongSrc
-        } else if kernels.has_groups {
+        } else if kernels.has_groups && (kernels.cuts || !crowds || has_lines()) {
             grouped(shape, strides)
+        } else if crowds && (shape.is_move() || narrows || kernels.converts && !kernels.has_groups) {
+            return Tiling::crowded(shape, units);
         } else {
-            let [dst, src] = strides.map(Pressure::of);
-            let crowds = dst == Pressure::High || dst == Pressure::Some && src == Pressure::High;
-            if crowds && (shape.is_move() || kernels.converts) {
-                return Tiling::crowded(shape, units);
-            }
             let [dst, src] = strides.map(|stride| Crowd::new(Crowd::BLOCK, stride));
             if shape.is_move() && shape.src_cell <= 2 && src.overflows() {
                 // The many rows of a block are visited several times.
@@ -374,15 +268,11 @@ impl Tiling {
                 direct = square(side);
             }
         }
-        let narrows = shape.dst_cell < shape.src_cell && shape.transform.scaling.beta == 0.0;
         if direct.is_fast(shape, kernels) && (in_registers || !narrows) {
             return direct;
         }
         if narrows {
-            // Narrower cells are faster to transpose.
-            let rows = FIRST_LEVEL_BYTES / (CONVERTED_COLUMNS * shape.dst_cell);
-            let bytes = [rows, CONVERTED_COLUMNS].map(|cells| cells * shape.src_cell);
-            return tiling(bytes, Path::Converted, Order::AlongDst);
+            return Tiling::converted(shape, units, strides[0], kernels);
         }
         tiling([1024, 256], Path::Buffered(Store::Cached), Order::AlongDst)
     }
@@ -407,6 +297,21 @@ impl Tiling {
         let least = if is_line { 0 } else { 2 * LINE / shape.src_cell };
         let wide = tiling(CROWDED_COLUMNS.max(least), true);
         Tiling { path: Path::Crowded { copies: !stays(&wide) }, ..wide }
+    }
+
+    /// A tile that is converted into a copy, for its cells become narrower, and these are faster to transpose. Where rows of the
+    /// source are short it has more of them, and where those of the destination, `stride` bytes apart, crowd, as many as are
+    /// written together.
+    fn converted(shape: &Shape, units: [usize; 2], stride: isize, kernels: Kernels) -> Self {
+        let row = runs(shape, units, [SHORT, CONVERTED_COLUMNS], true)[1].cells().min(CONVERTED_COLUMNS);
+        let has_groups = kernels.has_groups && (kernels.cuts || (row * shape.dst_cell).is_multiple_of(LINE));
+        let lines = if has_groups { Crowd::lines_to_write(stride) } else { 1 };
+        let order = if lines > 1 { Order::InGroups([lines, 1]) } else { Order::AlongDst };
+        let group = lines * LINE / shape.dst_cell;
+        let fit = |cells: usize| FIRST_LEVEL_BYTES / (cells * shape.dst_cell);
+        let rows = (fit(row) / group).max(1) * group;
+        let bytes = [rows, fit(rows)].map(|cells| cells * shape.src_cell);
+        Tiling::of(shape, units, bytes, Path::Converted, order)
     }
 
     /// - Beyond the caches the source is fetched ahead, a line or more of each row, and what counts are the long pieces of
@@ -490,31 +395,5 @@ impl Tiling {
             && self.src.turns.is_multiple_of(2)
             && others(&[&self.dst, &self.src]);
         in_lines || in_pairs
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sets_are_those_of_all_rows() {
-        for stride in [64, 72, 192, 196, 1024, 1028, 4096, 4100, 12_544, 200_704] {
-            for (rows, lines) in [(16, 1), (64, 1), (128, 2), (300, 4)] {
-                let all: std::collections::BTreeSet<usize> = (0..rows)
-                    .flat_map(|row| (0..lines).map(move |line| (stride * row % PAGE / LINE + line) % 64))
-                    .collect();
-                assert_eq!(Crowd::sets(rows, stride, lines), all.len(), "{rows} rows, {stride} bytes apart");
-            }
-        }
-    }
-
-    #[test]
-    fn more_lines_are_written_together_the_more_rows_crowd() {
-        for (stride, lines) in
-            [(320, 1), (12_544, 1), (1024, 2), (3072, 2), (2048, 4), (4096, 8), (1 << 20, 8)]
-        {
-            assert_eq!(Crowd::lines_to_write(stride), lines, "rows {stride} bytes apart");
-        }
     }
 }

@@ -3,7 +3,10 @@
 
 use std::arch::x86_64::*;
 
-use super::{Ahead, Matrix, Rows, avx512, lines};
+use super::{Ahead, Matrix, Moved, Rows, avx512, cut, lines};
+
+/// So few columns crowd little: their lines are put together of 16 bytes of each row.
+const MOST_BY_LANES: usize = 16;
 
 /// Lanes of two registers by turns: the first two of each, and the last two.
 #[target_feature(enable = "avx512f")]
@@ -17,7 +20,7 @@ fn exchange(a: __m512i, b: __m512i) -> [__m512i; 2] {
 
 /// Defines the transposes of one width.
 macro_rules! half_lines {
-    ($W:ident, $lo:ident, $hi:ident) => {
+    ($W:ident, $lo:ident, $hi:ident $(, $cut:ident::$width:ident)?) => {
         pub(super) mod $W {
             use super::*;
 
@@ -32,6 +35,12 @@ macro_rules! half_lines {
             pub unsafe fn transpose<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
                 // SAFETY: handed on.
                 unsafe {
+                    $(if m.rows >= LINE
+                        && (MOST_BY_LANES + 1..LINE).contains(&m.columns)
+                        && let Some(lines) = m.order.lines_of_crowd()
+                    {
+                        return $cut::$width::<Moved<$W, STREAM>, D, S>(m, lines);
+                    })?
                     if m.rows < ROWS || m.rows >= LINE || m.columns < LINE {
                         avx512::$W::transpose::<D, S, STREAM>(m)
                     } else if m.rows == ROWS && m.dst_rows.distance() == Some(32) {
@@ -127,7 +136,7 @@ macro_rules! half_lines {
     };
 }
 
-half_lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8);
-half_lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16);
+half_lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8, cut::u8);
+half_lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16, cut::u16);
 half_lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
 half_lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);
