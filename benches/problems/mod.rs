@@ -140,6 +140,16 @@ impl Row {
         row
     }
 
+    /// The same with its extents halved, longest first, until it has so many cells at most.
+    pub fn shrunk(&self, cells: i64) -> Row {
+        let mut row = self.clone();
+        while row.dims.iter().product::<i64>() > cells {
+            let longest = (0..row.dims.len()).max_by_key(|&k| row.dims[k]).expect("there are dims");
+            row = row.with_extent(longest, row.dims[longest] / 2 + row.dims[longest] % 2);
+        }
+        row
+    }
+
     /// The descriptors.
     pub fn tensors(&self) -> Tensors {
         let (src, dst) = (self.descriptor(&self.src), self.descriptor(&self.dst));

@@ -5,6 +5,7 @@ mod archive;
 mod bench;
 mod demo;
 mod dist;
+mod fuzz;
 mod header;
 mod install;
 mod manifest;
@@ -39,6 +40,11 @@ const TASKS: &[Task] = &[
         run: demo::run,
     },
     Task { name: "dist", about: "builds the library and lays out target/dist/{lib,include}", run: dist::run },
+    Task {
+        name: "fuzz",
+        about: "checks random transforms against the reference, for a minute or as many SECONDS as are given",
+        run: fuzz::run,
+    },
     Task { name: "header", about: "writes include/{,v8/}cudnn.h; --check only compares", run: header::run },
     Task {
         name: "install",
