@@ -1,10 +1,11 @@
 //! Every transform of `problems.txt` and its inverse beside a copy of the same bytes on the same threads, in turns, so
 //! that both meet the same neighbours on the machine.
 //!
-//! `cargo bench --bench transforms -- [rounds=N] [size=beyond|inside|all] [offset=BYTES] [grow] [dump] [NAME...]`
+//! `cargo bench --bench transforms -- [rounds=N] [size=beyond|inside|all] [offset=BYTES] [list=FILE] [grow] [dump] [NAME...]`
 //! - `size`: buffers that together exceed the caches (about 128 MiB or more), that fit them (about 8 MiB or less), or
 //!   both.
 //! - `offset`: where buffers start in a cache line; large blocks of `malloc` start at 16.
+//! - `list`: rows of another file, in the form of `problems.txt`.
 //! - `grow`: each row again with every extent one larger.
 //! - `dump`: the steps from each problem to its canonical nest, instead of measuring.
 
@@ -29,6 +30,7 @@ struct Options {
     rounds: usize,
     sizes: Vec<&'static str>,
     offset: usize,
+    rows: Vec<Row>,
     grow: bool,
     dump: bool,
     names: Vec<String>,
@@ -40,6 +42,7 @@ impl Options {
             rounds: 15,
             sizes: vec!["beyond", "inside"],
             offset: 0,
+            rows: problems::read(),
             grow: false,
             dump: false,
             names: Vec::new(),
@@ -48,6 +51,11 @@ impl Options {
             match word.split_once('=') {
                 Some(("rounds", n)) => options.rounds = n.parse().expect("rounds=N"),
                 Some(("offset", n)) => options.offset = n.parse().expect("offset=BYTES"),
+                Some(("list", file)) => {
+                    let list =
+                        std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+                    options.rows = problems::rows(&list);
+                }
                 Some(("size", "beyond")) => options.sizes = vec!["beyond"],
                 Some(("size", "inside")) => options.sizes = vec!["inside"],
                 Some(("size", "all")) => {}
@@ -75,7 +83,7 @@ fn main() {
         options.rounds
     );
     let mut ratios = Vec::new();
-    let rows = problems::read().into_iter().flat_map(|row| [row.inverse(), row]);
+    let rows = options.rows.iter().flat_map(|row| [row.inverse(), row.clone()]);
     for row in rows.filter(|row| options.wants(row)) {
         if options.dump {
             dump(&row);

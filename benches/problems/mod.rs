@@ -47,10 +47,15 @@ impl Tensors {
 
 /// Every line of the list. Panics with the line that cannot be read.
 pub fn read() -> Vec<Row> {
-    let lines = include_str!("../problems.txt").lines();
-    let lines = lines.map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty());
+    rows(include_str!("../problems.txt"))
+}
+
+/// Every line of a list in the form of `problems.txt`. Panics with the line that cannot be read.
+pub fn rows(list: &str) -> Vec<Row> {
+    let lines = list.lines().map(|line| line.split('#').next().unwrap_or("").trim());
     lines
-        .map(|line| parse(line).unwrap_or_else(|| panic!("benches/problems.txt: cannot read `{line}`")))
+        .filter(|line| !line.is_empty())
+        .map(|line| parse(line).unwrap_or_else(|| panic!("a list of problems: cannot read `{line}`")))
         .collect()
 }
 
