@@ -241,14 +241,16 @@ impl Tiling {
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let strides = [along_src.dst, along_dst.src];
         let narrows = shape.dst_cell < shape.src_cell && shape.transform.scaling.beta == 0.0;
-        let [dst, src] = strides.map(Pressure::of);
-        let crowds = dst == Pressure::High || dst == Pressure::Some && src == Pressure::High;
+        let crowds = || {
+            let [dst, src] = strides.map(Pressure::of);
+            dst == Pressure::High || dst == Pressure::Some && src == Pressure::High
+        };
         let has_lines = || has_lines(shape, runs(shape, units, [LINE; 2], false).each_ref());
         let order = if is_near(shape) {
             Order::AlongSrc
-        } else if kernels.has_groups && (kernels.cuts || !crowds || has_lines()) {
+        } else if kernels.has_groups && (kernels.cuts || has_lines() || !crowds()) {
             grouped(shape, strides)
-        } else if crowds && (shape.is_move() || narrows || kernels.converts && !kernels.has_groups) {
+        } else if (shape.is_move() || narrows || kernels.converts && !kernels.has_groups) && crowds() {
             return Tiling::crowded(shape, units);
         } else {
             let [dst, src] = strides.map(|stride| Crowd::new(Crowd::BLOCK, stride));

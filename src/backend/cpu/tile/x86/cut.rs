@@ -1,6 +1,6 @@
 //! Transposes of fewer columns of cells of one and two bytes than a line has, with AVX-512, where the rows of the destination crowd
-//! into few cache sets: groups of whole lines (`staged.rs`), of which some columns are not there. That is a third of the work in
-//! vain, or two, but several lines of a row of the destination are written together.
+//! into few cache sets: groups of whole lines (`staged.rs`), of which some columns are not there. What these take is in vain, but
+//! several lines of a row of the destination are written together.
 
 use std::arch::x86_64::*;
 
