@@ -142,7 +142,7 @@ macro_rules! through {
                             let pitch = m.columns * size_of::<D>();
                             for i in 0..m.rows {
                                 let from = m.src.offset(m.src_rows.at(i));
-                                wide::row::<$N, S, D, SCALES, false>(room.add(i * pitch), from, m.columns, m.scaling);
+                                wide::$isa::row::<S, D, SCALES, false>(room.add(i * pitch), from, m.columns, m.scaling);
                             }
                             move_few(m.from(room, Even(pitch as isize)), size_of::<D>());
                         } else {
@@ -150,7 +150,7 @@ macro_rules! through {
                             move_few(m.to(room, Even(pitch as isize)), size_of::<S>());
                             for j in 0..m.columns {
                                 let to = m.dst.offset(m.dst_rows.at(j));
-                                wide::row::<$N, S, D, SCALES, false>(to, room.add(j * pitch), m.rows, m.scaling);
+                                wide::$isa::row::<S, D, SCALES, false>(to, room.add(j * pitch), m.rows, m.scaling);
                             }
                         }
                     }
