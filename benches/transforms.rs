@@ -54,7 +54,7 @@ impl Options {
                 Some(("list", file)) => {
                     let list =
                         std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
-                    options.rows = problems::rows(&list);
+                    options.rows = problems::rows(file, &list);
                 }
                 Some(("size", "beyond")) => options.sizes = vec!["beyond"],
                 Some(("size", "inside")) => options.sizes = vec!["inside"],

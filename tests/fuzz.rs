@@ -103,6 +103,7 @@ fn variations_of_the_listed_problems_equal_the_reference() {
         }
         case += 1;
     }
+    assert!(case > from, "there was no time for a single case");
     println!("cases {from} to {case}: {counts:?}");
     for name in ["rows", "interleave", "transpose", "strided", "padded"] {
         assert!(case < from + CASES || counts.contains_key(name), "no case for {name}: {counts:?}");

@@ -5,6 +5,8 @@
 mod agree;
 #[path = "../benches/problems/mod.rs"]
 mod problems;
+#[path = "common/random.rs"]
+mod random;
 
 use agree::{Counts, Setting, check};
 

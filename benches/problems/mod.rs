@@ -47,15 +47,15 @@ impl Tensors {
 
 /// Every line of the list. Panics with the line that cannot be read.
 pub fn read() -> Vec<Row> {
-    rows(include_str!("../problems.txt"))
+    rows("benches/problems.txt", include_str!("../problems.txt"))
 }
 
-/// Every line of a list in the form of `problems.txt`. Panics with the line that cannot be read.
-pub fn rows(list: &str) -> Vec<Row> {
+/// Every line of the list in `file`, in the form of `problems.txt`. Panics with the line that cannot be read.
+pub fn rows(file: &str, list: &str) -> Vec<Row> {
     let lines = list.lines().map(|line| line.split('#').next().unwrap_or("").trim());
     lines
         .filter(|line| !line.is_empty())
-        .map(|line| parse(line).unwrap_or_else(|| panic!("a list of problems: cannot read `{line}`")))
+        .map(|line| parse(line).unwrap_or_else(|| panic!("{file}: cannot read `{line}`")))
         .collect()
 }
 

@@ -6,6 +6,7 @@ use cudnn::backend::{CANDIDATES, Isa, Machine, Operands, reference, run_fill, ru
 use cudnn::ops::Problem;
 
 use crate::problems::Row;
+use crate::random::Rng;
 
 /// How often each candidate ran.
 pub type Counts = BTreeMap<&'static str, usize>;
@@ -33,13 +34,9 @@ struct Memory {
 impl Memory {
     /// Room for `bytes`, `offset` bytes behind the start of a line, filled with what no conversion treats as plain numbers only.
     fn new(bytes: usize, offset: usize, seed: u64) -> Self {
-        let mut x = seed;
-        let mut next = || {
-            x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            x ^ (x >> 29)
-        };
+        let mut rng = Rng(seed);
         let lines = 2 + (offset + bytes).div_ceil(size_of::<Line>());
-        let lines = (0..lines).map(|_| Line(std::array::from_fn(|_| next()))).collect();
+        let lines = (0..lines).map(|_| Line(std::array::from_fn(|_| rng.next()))).collect();
         Memory { lines, offset }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Ahead, Isa, Matrix, Order, Rows, Transpose, one_by_one};
 use std::arch::x86_64::*;
+use std::ops::Range;
 use through::Moved;
 
 pub(super) fn transpose<D: Rows, S: Rows, const STREAM: bool>(
@@ -209,6 +210,19 @@ macro_rules! network {
             }
         }
     };
+}
+
+/// Where columns of the matrix start, for blocks of a line of them: those that are not there start where the first cell does.
+///
+/// # Safety
+/// There are these columns, a line at most.
+unsafe fn starts<const LINE: usize, D: Rows, S>(m: &Matrix<D, S>, columns: Range<usize>) -> [isize; LINE] {
+    let mut starts = [0; LINE];
+    for (start, j) in starts.iter_mut().zip(columns) {
+        // SAFETY: a column of the matrix.
+        *start = unsafe { m.dst_rows.at(j) };
+    }
+    starts
 }
 
 mod beside;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::super::{Carry, Even, Next};
 use super::through::{Moved, Narrow, Narrowed, Place, Through};
-use super::{Ahead, Isa, Matrix, Rows, lines, staged};
+use super::{Ahead, Isa, Matrix, Rows, lines, staged, starts};
 use crate::backend::cpu::stage::Stage;
 use crate::backend::cpu::stream::{LINE as BYTES, Stream, to_line};
 use crate::dtype::Scalar;
@@ -144,11 +144,8 @@ macro_rules! carried {
             for first in (0..m.columns).step_by(LINE) {
                 let columns = LINE.min(m.columns - first);
                 // Blocks have a whole strip of columns; those that are not there go nowhere.
-                let mut starts = [0; LINE];
-                for (j, start) in starts[..columns].iter_mut().enumerate() {
-                    // SAFETY: a column of the matrix.
-                    *start = unsafe { m.dst_rows.at(first + j) };
-                }
+                // SAFETY: columns of the matrix.
+                let starts: [_; LINE] = unsafe { starts(&m, first..first + columns) };
                 let src = m.src.wrapping_add(first * F::SRC);
                 let strip = Matrix { src, columns, next: Next::none(m.src_rows), ..m }.to(m.dst, &starts[..]);
                 let mut carried = Carried::<F> { columns, room: Stage::new(), through: PhantomData };

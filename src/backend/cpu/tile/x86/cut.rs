@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::through::{Narrow, Place, Through};
-use super::{Matrix, Rows, staged};
+use super::{Matrix, Rows, staged, starts};
 use crate::ops::Scaling;
 
 /// Blocks of which only the first columns are there.
@@ -45,11 +45,8 @@ macro_rules! cut {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         pub unsafe fn $W<F: Narrow, D: Rows, S: Rows>(m: Matrix<D, S>, lines: usize) {
             const COLUMNS: usize = 64 / size_of::<$W>();
-            let mut starts = [0; COLUMNS];
-            for (j, start) in starts[..m.columns].iter_mut().enumerate() {
-                // SAFETY: a column of the matrix.
-                *start = unsafe { m.dst_rows.at(j) };
-            }
+            // SAFETY: all columns of the matrix.
+            let starts: [_; COLUMNS] = unsafe { starts(&m, 0..m.columns) };
             let mut cut = Cut { columns: m.columns, through: F::NEW };
             let whole = Matrix { columns: COLUMNS, ..m }.to(m.dst, &starts[..]);
             // SAFETY: columns that are not there are neither read nor written.
