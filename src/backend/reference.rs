@@ -1,8 +1,10 @@
 //! The obvious loop: every problem, one element at a time. The yardstick of all tests and the last resort.
 
+mod contract;
 mod op;
 mod reduce;
 
+pub use contract::{contract, sums};
 pub use op::op;
 pub use reduce::reduce;
 pub(super) use reduce::store_index;

@@ -4,6 +4,7 @@
 pub mod add;
 mod agree;
 mod chunks;
+pub mod contract;
 pub mod fill;
 pub mod op;
 mod padded;
@@ -17,6 +18,7 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::LoopNest;
 
+pub use contract::Contract;
 pub use fill::{FillPlan, Set};
 pub use op::{OpPlan, Pointwise};
 pub use padded::Padded;

@@ -1,0 +1,119 @@
+//! The obvious loop of contractions: one element of the destination at a time, one product at a time, in binary64.
+
+use super::{load, store};
+use crate::dtype::Scalar;
+use crate::layout::{Axis, MAX_AXES};
+use crate::ops::contract::{Accumulate, Activation, Contract, Role};
+use crate::ops::{Compute, NanRule, Scaling};
+
+/// Calls `f` with every index tuple of `axes`, the last one turning fastest.
+fn for_each(axes: &[(usize, Axis<5>)], index: &mut [i64; MAX_AXES], f: &mut dyn FnMut(&mut [i64; MAX_AXES])) {
+    match axes.split_first() {
+        None => f(index),
+        Some((&(at, axis), inner)) => {
+            for i in 0..axis.extent {
+                index[at] = i;
+                for_each(inner, index, f);
+            }
+        }
+    }
+}
+
+/// Calls `f` for every element of the destination with the offsets of all operands where its K loops begin, the sum of
+/// its products, and the sum of their magnitudes; both in binary64, which is exact for bytes.
+///
+/// # Safety
+/// Every element of `a` inside the bounds and every element of `b` that meets one is readable and aligned.
+pub unsafe fn sums(step: &Contract, a: *const u8, b: *const u8, mut f: impl FnMut([i64; 5], f64, f64)) {
+    let all = || step.nest.axes().iter().copied().enumerate();
+    let outer: Vec<_> = all().filter(|&(i, _)| step.roles()[i] != Role::K).collect();
+    let inner: Vec<_> = all().filter(|&(i, _)| step.roles()[i] == Role::K).collect();
+    let offset = |index: &[i64; MAX_AXES], operand: usize| {
+        step.nest.offsets[operand] + all().map(|(i, axis)| index[i] * axis.strides[operand]).sum::<i64>()
+    };
+    for_each(&outer, &mut [0; MAX_AXES], &mut |index| {
+        inner.iter().for_each(|&(i, _)| index[i] = 0);
+        let begin = std::array::from_fn(|operand| offset(index, operand));
+        let (mut sum, mut magnitude) = (0.0, 0.0);
+        for_each(&inner, index, &mut |index| {
+            let inside = step.bounds().iter().all(|bound| {
+                let [first, second] = bound.axes.map(|axis| index[usize::from(axis)]);
+                (0..bound.extent).contains(&bound.position(first, second))
+            });
+            if inside {
+                // SAFETY: the caller promises these two elements.
+                let (x, y): (f64, f64) =
+                    unsafe { (load(step.a, a, offset(index, 1)), load(step.b, b, offset(index, 2))) };
+                sum += x * y;
+                magnitude += (x * y).abs();
+            }
+        });
+        f(begin, sum, magnitude);
+    });
+}
+
+/// Runs `step`. Sums are exact or in binary64, whatever the step accumulates in; the epilogue is as the step says.
+///
+/// # Safety
+/// As for [`sums`] with `at[1]` and `at[2]`; every element of the destination is writable, and readable if `beta != 0`,
+/// every element of z and of the bias readable where the epilogue reads them; all aligned.
+pub unsafe fn contract(step: &Contract, at: &[*mut u8]) {
+    // SAFETY: handed on.
+    unsafe {
+        sums(step, at[1], at[2], |offsets, sum, _| {
+            let result = epilogue(step, at, offsets, sum);
+            store(step.dst, at[0], offsets[0], result, Scaling::MOVE);
+        });
+    }
+}
+
+/// The value of one element of the destination.
+///
+/// # Safety
+/// As for [`contract`].
+unsafe fn epilogue(step: &Contract, at: &[*mut u8], offsets: [i64; 5], sum: f64) -> f64 {
+    let rounded = |x: f64| match step.real() {
+        Compute::Single => f64::from(x as f32),
+        Compute::Double => x,
+    };
+    let epilogue = &step.epilogue;
+    let read = |scalar: Scalar, slot: usize, operand: usize| -> f64 {
+        // SAFETY: the caller promises the element; it is read only where its factor is not 0.
+        unsafe { load(scalar, at[slot], offsets[operand]) }
+    };
+    let sum = if step.accumulate == Accumulate::Single { f64::from(sum as f32) } else { sum };
+    let mut r = rounded(rounded(epilogue.scaling.alpha) * rounded(sum));
+    if epilogue.scaling.beta != 0.0 {
+        r = rounded(r + rounded(rounded(epilogue.scaling.beta) * rounded(read(step.dst, 0, 0))));
+    }
+    if let (Some((scalar, alpha2)), Some(slot)) = (epilogue.z, step.z_slot())
+        && alpha2 != 0.0
+    {
+        r = rounded(r + rounded(rounded(alpha2) * rounded(read(scalar, slot, 3))));
+    }
+    if let (Some(scalar), Some(slot)) = (epilogue.bias, step.bias_slot()) {
+        r = rounded(r + rounded(read(scalar, slot, 4)));
+    }
+    rounded(activate(epilogue.activation, r))
+}
+
+fn activate(activation: Activation, x: f64) -> f64 {
+    let of_nan = |rule: NanRule, low: f64| if rule == NanRule::Propagate { x } else { low };
+    match activation {
+        Activation::Identity => x,
+        Activation::Relu(rule) if x.is_nan() => of_nan(rule, 0.0),
+        Activation::Relu(_) => x.max(0.0),
+        Activation::ClippedRelu(_, rule) if x.is_nan() => of_nan(rule, 0.0),
+        Activation::ClippedRelu(ceiling, _) => x.max(0.0).min(ceiling),
+        Activation::Elu(alpha) => {
+            if x > 0.0 {
+                x
+            } else {
+                alpha * x.exp_m1()
+            }
+        }
+        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Activation::Tanh => x.tanh(),
+        Activation::Swish(beta) => x / (1.0 + (-beta * x).exp()),
+    }
+}

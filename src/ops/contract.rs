@@ -1,0 +1,313 @@
+//! Contractions: sums of products over shared loops, of which convolutions and matrix products are cases.
+//!
+//! One step kind serves all of them. Its loops are batch, m, n or k:
+//!
+//! | loop  | moves `dst` | moves `a` | moves `b` |
+//! |-------|-------------|-----------|-----------|
+//! | Batch | yes         | any       | any       |
+//! | M     | yes         | yes       | no        |
+//! | N     | yes         | no        | yes       |
+//! | K     | no          | any       | any       |
+//!
+//! `dst[m, n] = f(alpha * sum over k of a[m, k] * b[k, n] + beta * dst[m, n] + alpha2 * z[m, n] + bias[m, n])`
+//!
+//! Operand `a` may be seen through a window: a [`Bound`] ties an M loop to a K loop and says between which positions
+//! `a` has elements; a product outside counts as 0 and neither operand is read for it. Everything else about a window
+//! (stride, dilation, padding, flipped taps) is in the strides and the offset of `a`. Convolutions map to it as
+//!
+//! | direction       | dst | a (windowed) | b  | M          | N       | K             | Batch  |
+//! |-----------------|-----|--------------|----|------------|---------|---------------|--------|
+//! | forward         | y   | x            | w  | n, p, q    | k       | c, r, s       | groups |
+//! | backward data   | dx  | dy           | w  | n, h, w    | c       | k, some r, s  | groups |
+//! | backward filter | dw  | x            | dy | c, r, s    | k       | n, p, q       | groups |
+//!
+//! Backward data with a stride is a step per phase of the stride: the rows `h` of one remainder modulo the stride meet
+//! the same taps, and for those the position in dy is affine again. A phase without taps has an empty K loop and writes
+//! `f(beta * dst + ...)`.
+//!
+//! # Operands
+//! In the order of [`Contract::slots`]: dst, a, b, then z if there is one, then bias if there is one, then the workspace
+//! if [`Contract::workspace`] is not 0.
+
+use std::fmt;
+
+use super::{NanRule, Scaling};
+use crate::dtype::Scalar;
+use crate::layout::{Axis, LoopNest, MAX_AXES};
+
+mod build;
+mod canonical;
+
+pub use build::{Geometry, Side, Terms};
+
+/// What a loop moves; see the module's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// A product of its own per turn.
+    Batch,
+    /// Rows of the destination, of `a` and not of `b`.
+    M,
+    /// Columns of the destination, of `b` and not of `a`.
+    N,
+    /// What is summed over.
+    K,
+}
+
+/// What products are summed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulate {
+    /// binary32; products may be fused.
+    Single,
+    /// binary64; products may be fused.
+    Double,
+    /// 32-bit integers; the caller sees to it that sums fit.
+    Int32,
+}
+
+/// Where `a` has elements along one dimension: at `start + first * index of loop first + second * index of loop
+/// second`, if that lies in `0..extent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The loops, as indices into the nest: an M loop and a K loop.
+    pub axes: [u8; 2],
+    /// How far one turn of either moves the position.
+    pub steps: [i64; 2],
+    /// The position where both loops begin.
+    pub start: i64,
+    /// The number of elements.
+    pub extent: i64,
+}
+
+impl Bound {
+    /// The position for the indices of the two loops.
+    pub fn position(&self, first: i64, second: i64) -> i64 {
+        self.start + first * self.steps[0] + second * self.steps[1]
+    }
+}
+
+/// The most bounds: one per spatial dimension.
+pub const MAX_BOUNDS: usize = 6;
+
+const NO_BOUND: Bound = Bound { axes: [0; 2], steps: [0; 2], start: 0, extent: 0 };
+
+/// The function applied to the finished sum.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Activation {
+    /// `x`
+    Identity,
+    /// `max(x, 0)`
+    Relu(NanRule),
+    /// `min(max(x, 0), ceiling)`
+    ClippedRelu(f64, NanRule),
+    /// `x` for `x > 0`, else `alpha * (exp(x) - 1)`
+    Elu(f64),
+    /// `1 / (1 + exp(-x))`
+    Sigmoid,
+    /// `tanh(x)`
+    Tanh,
+    /// `x / (1 + exp(-beta * x))`
+    Swish(f64),
+}
+
+/// What happens to a sum on its way to the destination.
+///
+/// `r = alpha * sum`, then `+ beta * dst`, `+ alpha2 * z`, `+ bias`, each product and each sum rounded by itself; then
+/// the activation; then the conversion of [`crate::dtype::convert`], saturating. A factor of 0 leaves its operand
+/// unread. Computed in [`Contract::real`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Epilogue {
+    /// Alpha and beta.
+    pub scaling: Scaling,
+    /// The type of `z` and its factor.
+    pub z: Option<(Scalar, f64)>,
+    /// The type of the bias.
+    pub bias: Option<Scalar>,
+    /// Applied to the sum of all terms.
+    pub activation: Activation,
+}
+
+impl Epilogue {
+    /// `dst = sum`.
+    pub const PLAIN: Epilogue =
+        Epilogue { scaling: Scaling::MOVE, z: None, bias: None, activation: Activation::Identity };
+}
+
+/// One contraction; see the module.
+#[derive(Clone, Copy)]
+pub struct Contract {
+    /// Offsets in scalars of dst, a, b, z and bias, whose strides are 0 where there is none.
+    pub nest: LoopNest<5>,
+    roles: [Role; MAX_AXES],
+    bounds: [Bound; MAX_BOUNDS],
+    bound_count: u8,
+    /// Scalar type of the destination.
+    pub dst: Scalar,
+    /// Scalar type of `a`.
+    pub a: Scalar,
+    /// Scalar type of `b`.
+    pub b: Scalar,
+    /// What products are summed in.
+    pub accumulate: Accumulate,
+    /// From the sum to the destination.
+    pub epilogue: Epilogue,
+    /// Whether binary32 operands may be rounded to a format that Tensor Cores take; the CPU core never does.
+    pub allow_conversion: bool,
+    /// Bytes of workspace, an operand of its own if not 0; its contents are scratch.
+    pub workspace: usize,
+}
+
+/// The most operands: dst, a, b, z, bias, workspace.
+pub const MAX_OPERANDS: usize = 6;
+
+impl Contract {
+    /// A contraction without loops: one product, `dst = a * b`.
+    pub fn new(types: [Scalar; 3], accumulate: Accumulate, epilogue: Epilogue) -> Self {
+        let [dst, a, b] = types;
+        Contract {
+            nest: LoopNest::new(&[], [0; 5]),
+            roles: [Role::Batch; MAX_AXES],
+            bounds: [NO_BOUND; MAX_BOUNDS],
+            bound_count: 0,
+            dst,
+            a,
+            b,
+            accumulate,
+            epilogue,
+            allow_conversion: false,
+            workspace: 0,
+        }
+    }
+
+    /// Adds an innermost loop and returns its index. Panics beyond [`MAX_AXES`] loops.
+    pub fn push(&mut self, role: Role, axis: Axis<5>) -> usize {
+        let index = self.nest.axes().len();
+        self.nest.push(axis);
+        self.roles[index] = role;
+        index
+    }
+
+    /// Adds a bound. Panics beyond [`MAX_BOUNDS`] of them and for loops that are not there.
+    pub fn bind(&mut self, bound: Bound) {
+        assert!(bound.axes.iter().all(|&axis| usize::from(axis) < self.nest.axes().len()));
+        self.bounds[usize::from(self.bound_count)] = bound;
+        self.bound_count += 1;
+    }
+
+    /// The role of every loop of the nest.
+    pub fn roles(&self) -> &[Role] {
+        &self.roles[..self.nest.axes().len()]
+    }
+
+    /// The bounds of `a`.
+    pub fn bounds(&self) -> &[Bound] {
+        &self.bounds[..usize::from(self.bound_count)]
+    }
+
+    /// The loops of one role, outermost first, with their indices.
+    pub fn loops(&self, role: Role) -> impl Iterator<Item = (usize, &Axis<5>)> {
+        self.nest.axes().iter().enumerate().filter(move |&(i, _)| self.roles[i] == role)
+    }
+
+    /// How often the loops of one role turn, all together.
+    pub fn extent(&self, role: Role) -> i64 {
+        self.loops(role).map(|(_, axis)| axis.extent).product()
+    }
+
+    /// The number of operands.
+    pub fn slots(&self) -> usize {
+        3 + usize::from(self.epilogue.z.is_some())
+            + usize::from(self.epilogue.bias.is_some())
+            + usize::from(self.workspace > 0)
+    }
+
+    /// Where `z` is among the operands.
+    pub fn z_slot(&self) -> Option<usize> {
+        self.epilogue.z.map(|_| 3)
+    }
+
+    /// Where the bias is among the operands.
+    pub fn bias_slot(&self) -> Option<usize> {
+        self.epilogue.bias.map(|_| 3 + usize::from(self.epilogue.z.is_some()))
+    }
+
+    /// Where the workspace is among the operands.
+    pub fn workspace_slot(&self) -> Option<usize> {
+        (self.workspace > 0).then(|| self.slots() - 1)
+    }
+
+    /// The type that the epilogue computes in: binary64 for sums in binary64 and for destinations that binary32 does
+    /// not hold, else binary32.
+    pub fn real(&self) -> super::Compute {
+        let wide = matches!(self.dst, Scalar::F64 | Scalar::I32 | Scalar::I64);
+        if wide || self.accumulate == Accumulate::Double {
+            super::Compute::Double
+        } else {
+            super::Compute::Single
+        }
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        [Role::Batch, Role::M, Role::N].iter().any(|&role| self.extent(role) == 0)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Batch => "b",
+            Role::M => "m",
+            Role::N => "n",
+            Role::K => "k",
+        })
+    }
+}
+
+impl fmt::Display for Accumulate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Accumulate::Single => "f32",
+            Accumulate::Double => "f64",
+            Accumulate::Int32 => "s32",
+        })
+    }
+}
+
+/// Types, factors, loops and bounds in one line, for the log:
+/// `contract f32*f32->f32 in f32 m:56*(56,56,0) ... k:3*(0,1,1) +0,-57,0 | 0..56: -1 +1*m0 +1*k4`.
+impl fmt::Display for Contract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (names, epilogue) = ([self.a.name(), self.b.name(), self.dst.name()], &self.epilogue);
+        write!(f, "contract {}*{}->{} in {}", names[0], names[1], names[2], self.accumulate)?;
+        if !epilogue.scaling.is_move() {
+            write!(f, " alpha={} beta={}", epilogue.scaling.alpha, epilogue.scaling.beta)?;
+        }
+        if let Some((scalar, alpha2)) = epilogue.z {
+            write!(f, " z={}*{alpha2}", scalar.name())?;
+        }
+        if let Some(scalar) = epilogue.bias {
+            write!(f, " bias={}", scalar.name())?;
+        }
+        if epilogue.activation != Activation::Identity {
+            write!(f, " {:?}", epilogue.activation)?;
+        }
+        let shown = 3 + 2 * usize::from(epilogue.z.is_some() || epilogue.bias.is_some());
+        let list = |f: &mut fmt::Formatter<'_>, values: &[i64]| {
+            values.iter().enumerate().try_for_each(|(i, v)| write!(f, "{}{v}", if i == 0 { "" } else { "," }))
+        };
+        for (role, axis) in self.roles().iter().zip(self.nest.axes()) {
+            write!(f, " {role}:{}*(", axis.extent)?;
+            list(f, &axis.strides[..shown])?;
+            f.write_str(")")?;
+        }
+        f.write_str(" at ")?;
+        list(f, &self.nest.offsets[..shown])?;
+        for bound in self.bounds() {
+            write!(f, " | 0..{}: {}", bound.extent, bound.start)?;
+            for (axis, step) in bound.axes.iter().zip(bound.steps) {
+                write!(f, " {step:+}*{}{axis}", self.roles[usize::from(*axis)])?;
+            }
+        }
+        Ok(())
+    }
+}

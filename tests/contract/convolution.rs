@@ -1,0 +1,162 @@
+//! Random convolutions and their results by the plain formulas.
+
+use cudnn::dtype::Scalar;
+use cudnn::error::Result;
+use cudnn::layout::Dims;
+use cudnn::ops::Contract;
+use cudnn::ops::contract::{Accumulate, Geometry, Terms};
+
+use crate::random::Rng;
+use crate::tensor::{Tensor, each};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Data,
+    Filter,
+}
+
+pub const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::Data, Direction::Filter];
+
+/// A convolution: x, w and y, with y as large as the formula says or a little smaller.
+pub struct Convolution {
+    pub geometry: Geometry,
+    pub x: Vec<i64>,
+    pub w: Vec<i64>,
+    pub y: Vec<i64>,
+}
+
+impl Convolution {
+    /// Of at most `cells` multiplications.
+    pub fn random(cells: i64, rng: &mut Rng) -> Self {
+        loop {
+            let rank = rng.pick(&[1, 2, 2, 2, 2, 3]);
+            let groups = rng.pick(&[1, 1, 1, 2, 3, 5, 8]);
+            let depthwise = groups > 1 && rng.below(2) == 0;
+            let [c, k] =
+                [rng.pick(&[4, 12, 40]), rng.pick(&[4, 12, 40])].map(|most| 1 + rng.below(most) as i64);
+            let [c, k] = if depthwise { [1, 1 + rng.below(2) as i64] } else { [c, k] };
+            let n = 1 + rng.below(3) as i64;
+            let mut dim = |values: &[i64]| (0..rank).map(|_| rng.pick(values)).collect::<Vec<_>>();
+            let (strides, padding) = (dim(&[1, 1, 1, 2, 2, 3]), dim(&[0, 0, 1, 1, 2, 3, 5]));
+            let (dilation, taps) = (dim(&[1, 1, 1, 2, 3]), dim(&[1, 1, 2, 3, 3, 3, 5]));
+            let extents = (0..rank).map(|_| 1 + rng.below(24) as i64).collect::<Vec<_>>();
+            let out = |d: usize| {
+                let room = extents[d] + 2 * padding[d] - (taps[d] - 1) * dilation[d] - 1;
+                if room < 0 { 0 } else { room / strides[d] + 1 }
+            };
+            let mut y: Vec<i64> = [n, k * groups].into_iter().chain((0..rank).map(out)).collect();
+            if y.contains(&0) {
+                continue;
+            }
+            if rng.below(10) == 0 {
+                y[2] = (y[2] - 1).max(1);
+            }
+            let products = y.iter().product::<i64>() * c * taps.iter().product::<i64>();
+            if products > cells {
+                continue;
+            }
+            return Convolution {
+                geometry: Geometry {
+                    padding: Dims::new(&padding),
+                    strides: Dims::new(&strides),
+                    dilation: Dims::new(&dilation),
+                    groups,
+                    flip: rng.below(3) == 0,
+                },
+                x: [n, c * groups].into_iter().chain(extents.iter().copied()).collect(),
+                w: [k * groups, c].into_iter().chain(taps.iter().copied()).collect(),
+                y,
+            };
+        }
+    }
+
+    /// Dims of the destination, of `a` and of `b`.
+    pub fn dims(&self, direction: Direction) -> [&[i64]; 3] {
+        match direction {
+            Direction::Forward => [&self.y, &self.x, &self.w],
+            Direction::Data => [&self.x, &self.y, &self.w],
+            Direction::Filter => [&self.w, &self.x, &self.y],
+        }
+    }
+
+    /// Calls `f` with the indices into x, w and y of every product.
+    pub fn products(&self, mut f: impl FnMut(&[i64], &[i64], &[i64])) {
+        let g = &self.geometry;
+        let (rank, c, k) = (self.x.len() - 2, self.w[1], self.w[0] / g.groups);
+        let mut space = self.y.clone();
+        space.extend(&self.w[1..]);
+        let mut x = vec![0; rank + 2];
+        each(&space, |at| {
+            let (y, tap) = at.split_at(rank + 2);
+            (x[0], x[1]) = (y[0], y[1] / k * c + tap[0]);
+            let w: Vec<i64> = [y[1]].iter().chain(tap).copied().collect();
+            let mut inside = true;
+            for d in 0..rank {
+                let r = if g.flip { self.w[d + 2] - 1 - tap[d + 1] } else { tap[d + 1] };
+                x[d + 2] = y[d + 2] * g.strides[d] - g.padding[d] + r * g.dilation[d];
+                inside &= (0..self.x[d + 2]).contains(&x[d + 2]);
+            }
+            if inside {
+                f(&x, &w, y);
+            }
+        });
+    }
+
+    /// Sums of products, and of their magnitudes, by the definition; one per element of the destination in row-major
+    /// order.
+    pub fn expected(&self, direction: Direction, a: &Tensor, b: &Tensor) -> Vec<[f64; 2]> {
+        let dims = self.dims(direction)[0];
+        let place = |index: &[i64]| index.iter().zip(dims).fold(0, |at, (i, d)| at * d + i) as usize;
+        let mut sums = vec![[0.0; 2]; dims.iter().product::<i64>() as usize];
+        self.products(|x, w, y| {
+            let (dst, a, b) = match direction {
+                Direction::Forward => (y, a.get(x), b.get(w)),
+                Direction::Data => (x, a.get(y), b.get(w)),
+                Direction::Filter => (w, a.get(x), b.get(y)),
+            };
+            let sum = &mut sums[place(dst)];
+            *sum = [sum[0] + a * b, sum[1] + (a * b).abs()];
+        });
+        sums
+    }
+
+    /// The steps.
+    pub fn steps(
+        &self,
+        direction: Direction,
+        [dst, a, b]: [&Tensor; 3],
+        accumulate: Accumulate,
+        terms: &Terms<'_>,
+    ) -> Result<Vec<Contract>> {
+        let mut steps = Vec::new();
+        let build = match direction {
+            Direction::Forward => Contract::forward,
+            Direction::Data => Contract::backward_data,
+            Direction::Filter => Contract::backward_filter,
+        };
+        build(dst.side(), a.side(), b.side(), &self.geometry, accumulate, terms, &mut |step| {
+            steps.push(*step);
+            Ok(())
+        })?;
+        Ok(steps)
+    }
+
+    /// Tensors for the destination, `a` and `b` in layouts of any kind, the operands filled with small integers.
+    pub fn tensors(
+        &self,
+        direction: Direction,
+        [dst, a, b]: [Scalar; 3],
+        plain: bool,
+        rng: &mut Rng,
+    ) -> [Tensor; 3] {
+        let dims = self.dims(direction);
+        let mut filled = |at: usize, scalar: Scalar| {
+            let tensor = Tensor::random(dims[at], scalar, plain, rng);
+            let low = if scalar == Scalar::U8 { 0.0 } else { -4.0 };
+            tensor.fill(|| low + rng.below(9) as f64)
+        };
+        let (a, b) = (filled(1, a), filled(2, b));
+        [filled(0, dst), a, b]
+    }
+}
