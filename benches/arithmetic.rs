@@ -6,14 +6,14 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use cudnn::backend::{self, Machine, Operands};
+use cudnn::backend::Machine;
 use cudnn::desc::{Format, OpTensorDescriptor, OpTensorOp, ReduceDescriptor, ReduceOp, TensorDescriptor};
 use cudnn::dtype::DataType;
+use cudnn::exec::{Address, Context};
 use cudnn::mode::Mode;
-use cudnn::ops::add::{self, AddPlan};
-use cudnn::ops::fill::Part;
+use cudnn::ops::add;
 use cudnn::ops::op::Factors;
-use cudnn::ops::{FillPlan, Number, OpPlan, Problem, ReducePlan, Scaling};
+use cudnn::ops::{FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling};
 
 const DIMS: [i64; 4] = [16, 256, 64, 64];
 const BYTES: usize = 64 << 20;
@@ -100,20 +100,14 @@ fn main() {
     for (format, name) in [(Format::Nchw, "nchw"), (Format::Nhwc, "nhwc")] {
         let full = tensor(format, &DIMS);
         let channels = tensor(format, &[1, DIMS[1], 1, 1]);
-        let machine = Machine::host();
         for dims in [DIMS, [16, 64, 112, 112], [16, 1024, 28, 28]] {
             let [_, count, h, w] = dims;
             let (full, channels) = (tensor(format, &dims), tensor(format, &[1, count, 1, 1]));
             let bytes = 4 * dims.iter().product::<i64>() as usize;
             row(&format!("add bias {count}x{h}x{w} {name}"), 2 * bytes, &mut || {
                 let scaling = Scaling { alpha: 1.0, beta: 1.0 };
-                let Ok(AddPlan::Add(plan)) = add::plan(&channels, &full, scaling, Mode::Extended) else {
-                    unreachable!("alpha is 1")
-                };
-                let operands = Operands { dst: c.at(0), src: bias.as_ptr().cast() };
-                // SAFETY: the buffers are at least as long as the tensors.
-                plan.for_each(&mut |problem: Problem<'_>| unsafe { backend::run(problem, operands) })
-                    .expect("runs");
+                let plan = add::plan(&channels, &full, scaling, Mode::Extended).expect("valid");
+                run(plan.as_plan(), &[c.at(0).into(), bias.as_ptr().into()]);
             });
         }
         for op in [OpTensorOp::Add, OpTensorOp::Mul] {
@@ -121,18 +115,16 @@ fn main() {
                 let rule = OpTensorDescriptor { op, ..OpTensorDescriptor::default() };
                 let factors = Factors { alpha: [1.0, 1.0], beta: 0.0 };
                 let plan = OpPlan::new(&rule, [&full; 3], factors, false, Mode::Extended).expect("valid");
-                let at = [c.at(0), a.at(0), b.at(0)];
-                // SAFETY: as above.
-                plan.for_each(&mut |problem| unsafe { backend::run_op(problem, at, machine) }).expect("runs");
+                run(&plan, &[c.at(0).into(), a.at(0).into(), b.at(0).into()]);
             });
         }
         row(&format!("set {name}"), BYTES, &mut || {
             let plan = FillPlan::set(&full, Number::Real(1.5), Mode::Extended).expect("valid");
-            run_fill(&plan, &c);
+            run(&plan, &[c.at(0).into()]);
         });
         row(&format!("scale {name}"), 2 * BYTES, &mut || {
             let plan = FillPlan::scale(&full, Number::Real(0.999), Mode::Extended).expect("valid");
-            run_fill(&plan, &c);
+            run(&plan, &[c.at(0).into()]);
         });
         let one = tensor(format, &[1, 1, 1, 1]);
         for (what, to) in [("full", &one), ("per channel", &channels)] {
@@ -142,12 +134,7 @@ fn main() {
                     let plan =
                         ReducePlan::new(&desc, &full, to, Scaling::MOVE, Mode::Extended).expect("valid");
                     let mut results = vec![0.0_f32; 256];
-                    let result = results.as_mut_ptr().cast();
-                    // SAFETY: as above; no indices are written.
-                    plan.for_each(&mut |problem| unsafe {
-                        backend::run_reduce(problem, result, a.at(0), std::ptr::null_mut(), machine)
-                    })
-                    .expect("runs");
+                    run(&plan, &[results.as_mut_ptr().into(), Address::NULL, a.at(0).into(), Address::NULL]);
                     black_box(&results);
                 });
             }
@@ -155,12 +142,8 @@ fn main() {
     }
 }
 
-fn run_fill(plan: &FillPlan, to: &Pointer) {
-    plan.for_each(&mut |part| match part {
-        // SAFETY: the buffer is as long as the tensor.
-        Part::Set(set) => unsafe { backend::run_set(set, to.at(0), Machine::host()) },
-        // SAFETY: as above.
-        Part::Fill(fill) => unsafe { backend::run_fill(fill, to.at(0), Machine::host()) },
-    })
-    .expect("runs");
+/// Runs a plan on the CPU core. The buffers are at least as long as the tensors.
+fn run(plan: &dyn Plan, at: &[Address]) {
+    // SAFETY: see above; nobody else uses them.
+    unsafe { Context::cpu().run(plan, at) }.expect("runs");
 }

@@ -14,11 +14,10 @@ mod problems;
 use std::time::Instant;
 
 use cudnn::backend::cpu::threads;
-use cudnn::backend::cuda::Names;
 use cudnn::backend::{Candidate, Machine};
-use cudnn::exec::{Buffers, Context};
+use cudnn::exec::Context;
 use cudnn::layout::nests;
-use cudnn::ops::Problem;
+use cudnn::ops::{Plan, Step};
 use problems::Row;
 
 /// Buffers that together exceed any last-level cache we know of, in bytes.
@@ -123,7 +122,7 @@ fn sized(row: &Row, size: &str) -> Option<Row> {
 fn measure(row: &Row, size: &str, options: &Options) -> f64 {
     let tensors = row.tensors();
     let plan = tensors.plan();
-    let [x_span, y_span] = plan.byte_spans();
+    let [y_span, x_span] = [0, 1].map(|k| plan.operands()[k].span);
     let len = |(low, high): (i64, i64)| (high - low) as usize;
     // Both buffers hold the copy too: as many bytes each way as the transform moves in all, halved.
     let moved = row.moved_bytes();
@@ -131,13 +130,12 @@ fn measure(row: &Row, size: &str, options: &Options) -> f64 {
     let mut x = Buffer::new(len(x_span).max(copied), options.offset);
     let mut y = Buffer::new(len(y_span).max(copied), options.offset);
     let context = Context::cpu();
-    let buffers = Buffers {
-        src: x.ptr().wrapping_offset(-x_span.0 as isize),
-        dst: y.ptr().wrapping_offset(-y_span.0 as isize),
-        names: Names { src: "x", dst: "y" },
-    };
+    let at = [
+        y.ptr().wrapping_offset(-y_span.0 as isize).into(),
+        x.ptr().wrapping_offset(-x_span.0 as isize).into(),
+    ];
     // SAFETY: both buffers hold their spans, and nothing else uses them.
-    let ours = || unsafe { context.transform(&plan, buffers) }.expect("it runs");
+    let ours = || unsafe { context.run(&plan, &at) }.expect("it runs");
     let (from, to) = (x.ptr(), y.ptr());
     let copy = || parallel_copy(to, from, copied);
     // Enough turns for a millisecond, so that the clock does not count.
@@ -199,9 +197,10 @@ fn dump(row: &Row) {
     });
     let outcome = tensors.plan().for_each(&mut |problem| {
         let candidate = match problem {
-            Problem::Transform(transform) => Candidate::for_transform(transform).name,
-            Problem::Fill(_) => "fill",
-            Problem::Padded(_) => "padded",
+            Step::Transform(transform) => Candidate::for_transform(transform).name,
+            Step::Fill(_) => "fill",
+            Step::Padded(_) => "padded",
+            other => unreachable!("no part of a transform: {other}"),
         };
         println!("  {candidate:18} {problem}");
         Ok(())

@@ -8,7 +8,7 @@ use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::op::{Factors, Function};
-use cudnn::ops::{Compute, Indices, NanRule, Pointwise, Reduce, ReducePlan, Reduction, Scaling, Set};
+use cudnn::ops::{Compute, Indices, NanRule, Plan, Pointwise, Reduce, ReducePlan, Reduction, Scaling, Set};
 
 #[path = "common/random.rs"]
 mod random;
@@ -249,7 +249,7 @@ fn random_reduction(case: usize, rng: &mut Rng) -> (Vec<Reduce>, [i64; 2], usize
         Ok(())
     })
     .unwrap();
-    let [c_span, a_span] = plan.byte_spans();
+    let [c_span, a_span] = [0, 2].map(|k| plan.operands()[k].span);
     let size = data_type.size() as i64;
     for problem in &mut problems {
         problem.outputs.offsets[0] -= c_span.0 / size;

@@ -1,17 +1,16 @@
 //! Tensor arithmetic and transforms against sums, indices and bits that the original has left on a GPU.
 
-use cudnn::backend::{Machine, Operands, run, run_op, run_reduce, run_set};
 use cudnn::desc::{
     Choice, Format, NanPropagation, OpTensorDescriptor, OpTensorOp, ReduceDescriptor, ReduceIndices,
     ReduceOp, TensorDescriptor,
 };
 use cudnn::dtype::DataType;
 use cudnn::error::Class;
+use cudnn::exec::{Address, Context};
 use cudnn::mode::Mode;
-use cudnn::ops::add::{self, AddPlan};
-use cudnn::ops::fill::Part;
+use cudnn::ops::add;
 use cudnn::ops::op::Factors;
-use cudnn::ops::{FillPlan, Number, OpPlan, ReducePlan, Scaling, TransformPlan};
+use cudnn::ops::{FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling, TransformPlan};
 
 /// `amplitude * sin(0.7 * i + 0.3) + 0.1 * (i % 5) - 0.2` in float, `i` counted from `first`.
 fn waves(count: usize, amplitude: f32, first: usize) -> Vec<f32> {
@@ -47,6 +46,12 @@ fn packed(dims: &[i64]) -> TensorDescriptor {
     tensor(DataType::Float, Format::Nchw, dims)
 }
 
+/// Runs a plan on the CPU core. The arrays are as long as the tensors.
+fn run(plan: &dyn Plan, at: &[Address]) {
+    // SAFETY: see above; nobody else uses them.
+    unsafe { Context::cpu().run(plan, at) }.expect("runs");
+}
+
 #[test]
 fn reductions_are_those_of_the_original() {
     let (mut sums, mut indices) = (0, 0);
@@ -65,12 +70,7 @@ fn reductions_are_those_of_the_original() {
         let plan = ReducePlan::new(&desc, &packed(&[2, 3, 4, 5]), &packed(&dims), scaling, Mode::Strict)
             .expect("the original reduces it");
         let (a, mut c, mut found) = (waves(120, 2.0, 0), waves(outputs, 1.0, 2), vec![0_u32; outputs]);
-        plan.for_each(&mut |problem| {
-            let (to, from) = (c.as_mut_ptr().cast(), a.as_ptr().cast());
-            // SAFETY: the arrays are as long as the tensors.
-            unsafe { run_reduce(problem, to, from, found.as_mut_ptr().cast(), Machine::host()) }
-        })
-        .expect("runs");
+        run(&plan, &[c.as_mut_ptr().into(), found.as_mut_ptr().into(), a.as_ptr().into(), Address::NULL]);
         if wants_indices {
             let listed: Vec<String> = found.iter().map(u32::to_string).collect();
             assert_eq!(format!("{}: {}", 4 * outputs, listed.join(" ")), want, "{case}");
@@ -107,13 +107,8 @@ fn operations_on_nhwc_with_a_packed_operand_are_those_of_the_original() {
         if op == OpTensorOp::Sqrt {
             first = (0..120).map(|i| 0.1 + 0.05 * i as f32).collect();
         }
-        let (mut second, mut output) = (waves(40, 1.0, 3), waves(120, 0.5, 7));
-        plan.for_each(&mut |problem| {
-            let at = [output.as_mut_ptr(), first.as_mut_ptr(), second.as_mut_ptr()].map(<*mut f32>::cast);
-            // SAFETY: the arrays are as long as the tensors.
-            unsafe { run_op(problem, at, Machine::host()) }
-        })
-        .expect("runs");
+        let (second, mut output) = (waves(40, 1.0, 3), waves(120, 0.5, 7));
+        run(&plan, &[output.as_mut_ptr().into(), first.as_ptr().into(), second.as_ptr().into()]);
         assert_sums(case, &output, want);
         cases += 1;
     }
@@ -130,9 +125,7 @@ fn a_transform_to_double_in_nhwc_is_that_of_the_original() {
     let plan = TransformPlan::new(&x, &y, scaling, Mode::Strict).expect("the original transforms it");
     let input = waves(120, 1.0, 0);
     let mut output: Vec<f64> = waves(120, 0.5, 3).into_iter().map(f64::from).collect();
-    let operands = Operands { dst: output.as_mut_ptr().cast(), src: input.as_ptr().cast() };
-    // SAFETY: the arrays are as long as the tensors.
-    plan.for_each(&mut |problem| unsafe { run(problem, operands) }).expect("runs");
+    run(&plan, &[output.as_mut_ptr().into(), input.as_ptr().into()]);
     assert_sums(case, &output, sums);
     for (got, want) in output.iter().zip(first_four.split(' ')) {
         let want: f64 = want.parse().expect("a number");
@@ -145,13 +138,9 @@ fn a_bias_on_nhwc_is_that_of_the_original() {
     let (case, want) = lines("add bias to nhwc").next().expect("recorded");
     let (a, c) = (packed(&[1, 3, 1, 1]), tensor(DataType::Float, Format::Nhwc, &[2, 3, 4, 5]));
     let scaling = Scaling { alpha: 1.5, beta: 0.25 };
-    let Ok(AddPlan::Add(plan)) = add::plan(&a, &c, scaling, Mode::Strict) else {
-        panic!("the original adds it")
-    };
+    let plan = add::plan(&a, &c, scaling, Mode::Strict).expect("the original adds it");
     let (bias, mut output) = (waves(3, 1.0, 0), waves(120, 0.5, 7));
-    let operands = Operands { dst: output.as_mut_ptr().cast(), src: bias.as_ptr().cast() };
-    // SAFETY: the arrays are as long as the tensors.
-    plan.for_each(&mut |problem| unsafe { run(problem, operands) }).expect("runs");
+    run(plan.as_plan(), &[output.as_mut_ptr().into(), bias.as_ptr().into()]);
     assert_sums(case, &output, want);
 }
 
@@ -161,11 +150,6 @@ fn a_half_set_to_one_and_a_half_has_the_bits_of_the_original() {
     let y = tensor(DataType::Half, Format::Nchw, &[1, 2, 3, 4]);
     let plan = FillPlan::set(&y, Number::Real(1.5), Mode::Strict).expect("the original sets it");
     let mut bits = vec![0_u16; 24];
-    plan.for_each(&mut |part| match part {
-        // SAFETY: the array is as long as the tensor.
-        Part::Set(set) => unsafe { run_set(set, bits.as_mut_ptr().cast(), Machine::host()) },
-        Part::Fill(_) => panic!("nothing is padded"),
-    })
-    .expect("runs");
+    run(&plan, &[bits.as_mut_ptr().into()]);
     assert!(bits.iter().all(|bits| format!("{bits:x}") == want), "{bits:x?}");
 }

@@ -2,7 +2,7 @@
 
 use cudnn::desc::{Format, TensorDescriptor};
 use cudnn::dtype::DataType;
-use cudnn::exec::{Buffers, Context, Names};
+use cudnn::exec::Context;
 use cudnn::mode::Mode;
 use cudnn::ops::{Scaling, TransformPlan};
 
@@ -15,13 +15,9 @@ fn transform<S, D: Copy>(x: &TensorDescriptor, src: &[S], y: &TensorDescriptor, 
     assert_eq!(size_of_val(src), x.size_in_bytes());
     assert_eq!(size_of_val(dst), y.size_in_bytes());
     let plan = TransformPlan::new(x, y, Scaling::MOVE, Mode::Extended).unwrap();
-    let buffers = Buffers {
-        src: src.as_ptr().cast(),
-        dst: dst.as_mut_ptr().cast(),
-        names: Names { src: "x", dst: "y" },
-    };
+    let at = [dst.as_mut_ptr().into(), src.as_ptr().into()];
     // SAFETY: both slices span exactly what their descriptors describe.
-    unsafe { Context::cpu().transform(&plan, buffers) }.unwrap();
+    unsafe { Context::cpu().run(&plan, &at) }.unwrap();
 }
 
 /// Offset of an element in packed NHWC.

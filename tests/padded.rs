@@ -6,7 +6,7 @@ use cudnn::desc::{Format, TensorDescriptor, TransformDescriptor};
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, LoopNest};
 use cudnn::mode::Mode;
-use cudnn::ops::{Padded, Problem, Scaling, TransformPlan};
+use cudnn::ops::{Padded, Scaling, Step, TransformPlan};
 
 #[path = "common/random.rs"]
 mod random;
@@ -96,7 +96,7 @@ fn check(padded: &Padded, sizes: [usize; 2], shift: usize, rng: &mut Rng) -> usi
     let mut want = fresh();
     let operands = Operands { dst: want.ptr(), src: src.ptr() };
     // SAFETY: both buffers hold every offset of the problem.
-    unsafe { reference::run(Problem::Padded(padded), operands) }.expect("the reference takes all");
+    unsafe { reference::run(Step::Padded(padded), &operands.addresses()) }.expect("the reference takes all");
     if padded.dst == padded.src && padded.alpha == 1.0 {
         assert!(by_hand(padded, &mut src, fresh()) == want.bytes(), "the reference: {padded}");
     }
@@ -215,15 +215,18 @@ fn large_results_are_the_same_for_any_threads_and_alignment() {
 fn written(plan: &TransformPlan, scalars: usize) -> (Vec<u8>, usize) {
     let (mut times, mut padded) = (vec![0; scalars], 0);
     let outcome = plan.for_each(&mut |problem| {
-        padded += usize::from(matches!(problem, Problem::Padded(_)));
-        problem.for_each_part(&mut |part| {
-            match part {
-                Problem::Transform(part) => part.nest.for_each(|[dst, _]| times[dst as usize] += 1),
-                Problem::Fill(part) => part.nest.for_each(|[dst]| times[dst as usize] += 1),
-                Problem::Padded(_) => panic!("a part of a part"),
+        padded += usize::from(matches!(problem, Step::Padded(_)));
+        let mut count = |offset: i64| times[offset as usize] += 1;
+        match problem {
+            Step::Transform(part) => part.nest.for_each(|[dst, _]| count(dst)),
+            Step::Fill(part) => part.nest.for_each(|[dst]| count(dst)),
+            Step::Padded(part) => {
+                part.transform().nest.for_each(|[dst, _]| count(dst));
+                part.fill().nest.for_each(|[dst]| count(dst));
             }
-            Ok(())
-        })
+            other => panic!("no part of a transform: {other}"),
+        }
+        Ok(())
     });
     outcome.expect("nothing fails");
     (times, padded)

@@ -5,17 +5,15 @@ use std::process::Command;
 
 use cudnn::backend::cuda::params::{Divisor, Index};
 use cudnn::backend::cuda::plan::{self, Launch, Pointers};
-use cudnn::backend::cuda::reduce::Places;
-use cudnn::backend::cuda::{fill, pointwise, reduce};
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{
     OpTensorDescriptor, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor, TransformDescriptor,
 };
 use cudnn::dtype::DataType;
-use cudnn::error::Result;
+use cudnn::exec::Address;
 use cudnn::mode::Mode;
 use cudnn::ops::op::Factors;
-use cudnn::ops::{FillPlan, Number, OpPlan, ReducePlan, Scaling, TransformPlan};
+use cudnn::ops::{FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling, TransformPlan};
 
 /// Generates the PTX and the table of resources again, with the pinned compiler and assembler, and compares.
 #[test]
@@ -60,7 +58,17 @@ fn packed(data_type: DataType, format: Format, dims: &[i64]) -> TensorDescriptor
 const ALIGNED: Pointers = Pointers { dst: 0x1_0000, src: 0x2_0000 };
 const SCALED: Scaling = Scaling { alpha: 2.0, beta: 0.0 };
 
-fn launches(plan: &TransformPlan, at: Pointers) -> Vec<Launch> {
+/// An address of the device.
+fn place(address: usize) -> Address {
+    std::ptr::without_provenance_mut::<u8>(address).into()
+}
+
+fn launches(plan: &dyn Plan, at: Pointers) -> Vec<Launch> {
+    collected(plan, &[place(at.dst as usize), place(at.src as usize)])
+}
+
+/// Everything that a plan launches.
+fn collected(plan: &dyn Plan, at: &[Address]) -> Vec<Launch> {
     let mut found = Vec::new();
     plan::launches(plan, at, &mut |launch| {
         found.push(*launch);
@@ -171,17 +179,6 @@ fn expected() -> Vec<(String, Launch)> {
     list
 }
 
-/// Everything that one plan launches.
-fn collected(launches: impl FnOnce(&mut dyn FnMut(&Launch) -> Result<()>) -> Result<()>) -> Vec<Launch> {
-    let mut found = Vec::new();
-    launches(&mut |launch| {
-        found.push(*launch);
-        Ok(())
-    })
-    .unwrap();
-    found
-}
-
 /// As [`expected`], for calls that compute.
 fn arithmetic() -> Vec<(String, Launch)> {
     let mut list = Vec::new();
@@ -190,9 +187,9 @@ fn arithmetic() -> Vec<(String, Launch)> {
         list.extend(launches.into_iter().map(|launch| (launch.kernel.to_owned(), launch)));
     };
     let float = DataType::Float;
-    let set = |y: &TensorDescriptor, at: u64| {
+    let set = |y: &TensorDescriptor, at: usize| {
         let plan = FillPlan::set(y, Number::Real(1.0), Mode::Extended).unwrap();
-        collected(|emit| fill::launches(&plan, at, emit))
+        collected(&plan, &[place(at)])
     };
     push(&["set_run"], set(&packed(float, Format::Nhwc, &[2, 3, 5, 7]), 0x1004));
     for (width, kernels) in [
@@ -210,7 +207,7 @@ fn arithmetic() -> Vec<(String, Launch)> {
         let rule = OpTensorDescriptor { compute_type, ..OpTensorDescriptor::default() };
         let factors = Factors { alpha: [1.0, 1.0], beta: 0.0 };
         let plan = OpPlan::new(&rule, [c, c, c], factors, false, Mode::Extended).unwrap();
-        collected(|emit| pointwise::launches(&plan, [0x1000, 0x2000, 0x3000], emit))
+        collected(&plan, &[0x1000, 0x2000, 0x3000].map(place))
     };
     for (data_type, kernel) in
         [(float, "op_run_f32"), (DataType::Half, "op_run_f16"), (DataType::Bfloat16, "op_run_bf16")]
@@ -222,12 +219,8 @@ fn arithmetic() -> Vec<(String, Launch)> {
         // A bias of every channel.
         let bias = packed(data_type, Format::Nchw, &[1, 8, 1, 1]);
         let scaling = Scaling { alpha: 1.0, beta: 1.0 };
-        let cudnn::ops::add::AddPlan::Add(plan) =
-            cudnn::ops::add::plan(&bias, &c, scaling, Mode::Extended).unwrap()
-        else {
-            panic!("alpha is not 0");
-        };
-        push(&[kernel], launches(&plan, ALIGNED));
+        let plan = cudnn::ops::add::plan(&bias, &c, scaling, Mode::Extended).unwrap();
+        push(&[kernel], launches(plan.as_plan(), ALIGNED));
     }
     for (row, single, double) in [(9, "op_f32_i32", "op_f64_i32"), (1 << 34, "op_f32_i64", "op_f64_i64")] {
         push(&[single], op(&strided(float, &[5, 7], &[row, 1]), float));
@@ -281,14 +274,12 @@ fn arithmetic() -> Vec<(String, Launch)> {
             let a = strided(data_type, &[70, 1 << 20], &strides);
             let c = strided(data_type, &[70, 1], &[1, 1]);
             let plan = ReducePlan::new(&rule, &a, &c, Scaling::MOVE, Mode::Extended).unwrap();
-            let at = Places { c: 0x1000, a: 0x10_0000, indices: 0x2001, workspace: (0, 0) };
-            push(&[kernel], collected(|emit| reduce::launches(&plan, at, emit)));
+            let at = [0x1000, 0x2001, 0x10_0000, 0x8000_0001].map(place);
+            push(&[kernel], collected(&plan, &at));
             // With room for parts, they are joined by a second kernel.
             let size = reduce_workspace(&rule, &a, &c);
-            let at = Places { workspace: (0x8000_0001, size), ..at };
-            push(&[kernel, chunks], collected(|emit| reduce::launches(&plan, at, emit)));
-            let at = Places { workspace: (0x8000_0001, size - 1), ..at };
-            push(&[kernel], collected(|emit| reduce::launches(&plan, at, emit)));
+            push(&[kernel, chunks], collected(&plan.with_workspace(size), &at));
+            push(&[kernel], collected(&plan.with_workspace(size - 1), &at));
         }
     }
     list

@@ -1,27 +1,37 @@
-//! The cores: an ordered list of ways to run a [`Problem`], the obvious loop last.
+//! The cores, which run [`Step`]s: the reference loops, the CPU core and the CUDA core.
 //!
-//! Adding a fast path is one file under `cpu/` and one line in [`CANDIDATES`].
+//! A transform goes to the first of an ordered list of ways that accepts it, the obvious loop last: adding a fast path
+//! is one file under `cpu/` and one line in [`CANDIDATES`].
 
 use self::cpu::shape::Shape;
 use crate::error::{Error, Result};
-use crate::ops::{Fill, Padded, Pointwise, Problem, Reduce, Set, Transform};
+use crate::ops::{Fill, Padded, Pointwise, Reduce, Set, Step, Transform};
 
+mod address;
 pub mod cpu;
 pub mod cuda;
 mod function;
 pub mod reference;
 
+pub use address::Address;
 pub use cpu::{Isa, Machine};
 
-/// Where the data of a problem lies. Both pointers are aligned to their scalar type and no further.
+/// Where the data of a transform lies. Both pointers are aligned to their scalar type and no further.
 ///
 /// They are plain addresses: the data may be uninitialised (`beta == 0`) and may be one and the same for both.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands {
     /// The destination, read as well when `beta != 0`.
     pub dst: *mut u8,
-    /// The source; ignored by a [`Fill`].
+    /// The source.
     pub src: *const u8,
+}
+
+impl Operands {
+    /// The operands of a step.
+    pub fn addresses(self) -> [Address; 2] {
+        [self.dst.into(), self.src.into()]
+    }
 }
 
 // SAFETY: two addresses without meaning of their own. Who reads or writes through them, and that no two threads
@@ -95,25 +105,35 @@ impl Candidate {
     }
 }
 
-/// Runs one problem to completion on all of the [`Machine`]. Results do not depend on the machine.
+/// Runs one step to completion on the CPU, on operands at these addresses, destination first. Results do not depend on
+/// the machine. If `ordered`, destination offsets may repeat, and the order of the loops is kept.
 ///
 /// # Errors
-/// [`Error::Execution`] if a task of the core panicked.
+/// [`Error::Execution`] if a task of the core panicked; host allocation, before anything is written.
 ///
 /// # Safety
-/// For every offset pair of the nest, `dst + offset` must be writable (and readable if `beta != 0`) and
-/// `src + offset` readable for one scalar; both pointers are aligned to their scalar. The destination offsets
-/// are distinct. The two sets of bytes do not overlap, unless each cell of the destination is its own source:
-/// same pointer, same strides, same scalar size.
-pub unsafe fn run(problem: Problem<'_>, operands: Operands) -> Result<()> {
-    let machine = Machine::host();
-    match problem {
-        // SAFETY: handed on.
-        Problem::Transform(transform) => unsafe { run_transform(transform, operands, machine) },
-        // SAFETY: handed on.
-        Problem::Fill(fill) => unsafe { run_fill(fill, operands.dst, machine) },
-        // SAFETY: handed on.
-        Problem::Padded(padded) => unsafe { run_padded(padded, operands, machine) },
+/// Every offset of the step's loops must be writable around the operands that it writes (and readable if it blends,
+/// `beta != 0`), and readable around those that it reads, for one scalar; all addresses are aligned to their scalar. The
+/// destination offsets are distinct, unless `ordered`. What is read does not overlap what is written, unless each cell
+/// of the destination is computed from that in its own place: same address, same strides, same scalar size.
+pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machine) -> Result<()> {
+    if ordered {
+        // SAFETY: handed on; the reference loops keep the order.
+        return unsafe { reference::run(step, at) };
+    }
+    let pointer = |k: usize| at[k].pointer();
+    let operands = || Operands { dst: pointer(0), src: pointer(1) };
+    // SAFETY: handed on, in every arm.
+    unsafe {
+        match step {
+            Step::Transform(transform) => run_transform(transform, operands(), machine),
+            Step::Padded(padded) => run_padded(padded, operands(), machine),
+            Step::Mapped(plan) => plan.for_each(&mut |part| run(part, at, false, machine)),
+            Step::Fill(fill) => run_fill(fill, pointer(0), machine),
+            Step::Set(set) => run_set(set, pointer(0), machine),
+            Step::Map(map) => run_op(map, [pointer(0), pointer(1), pointer(2)], machine),
+            Step::Reduce(reduce) => run_reduce(reduce, pointer(0), pointer(2), pointer(1), machine),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The obvious loop: every problem, one element at a time. The yardstick of all tests and the last resort.
+//! The obvious loops: every step, one element at a time. The yardstick of all tests and the last resort.
 
 mod contract;
 mod op;
@@ -10,27 +10,36 @@ pub use reduce::reduce;
 pub(super) use reduce::store_index;
 
 use super::cpu::shape::Shape;
-use super::{Machine, Operands};
+use super::{Address, Machine, Operands};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::error::Result;
-use crate::ops::{Fill, Problem, Scaling, Set, Transform};
+use crate::ops::{Fill, Scaling, Set, Step, Transform};
 
-/// Runs `problem` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
+/// Runs `step` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
 ///
 /// # Errors
-/// None; as the other ways to run a problem.
+/// None; as the other ways to run a step.
 ///
 /// # Safety
 /// As for [`super::run`], but destination offsets may repeat.
-pub unsafe fn run(problem: Problem<'_>, operands: Operands) -> Result<()> {
-    match problem {
-        // SAFETY: handed on.
-        Problem::Transform(transform) => unsafe { self::transform(transform, operands) },
-        // SAFETY: handed on.
-        Problem::Fill(fill) => unsafe { self::fill(fill, operands.dst) },
-        // SAFETY: handed on.
-        Problem::Padded(_) => return problem.for_each_part(&mut |part| unsafe { run(part, operands) }),
+pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
+    let pointer = |k: usize| at[k].pointer();
+    let operands = || Operands { dst: pointer(0), src: pointer(1) };
+    // SAFETY: handed on, in every arm.
+    unsafe {
+        match step {
+            Step::Transform(transform) => self::transform(transform, operands()),
+            Step::Padded(padded) => {
+                transform(&padded.transform(), operands());
+                fill(&padded.fill(), pointer(0));
+            }
+            Step::Mapped(plan) => return plan.for_each(&mut |part| run(part, at)),
+            Step::Fill(fill) => self::fill(fill, pointer(0)),
+            Step::Set(set) => self::set(set, pointer(0)),
+            Step::Map(map) => op(map, [pointer(0), pointer(1), pointer(2)]),
+            Step::Reduce(problem) => reduce(problem, pointer(0), pointer(2), pointer(1)),
+        }
     }
     Ok(())
 }

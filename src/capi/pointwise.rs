@@ -8,9 +8,8 @@ use super::{arg, context, op_descriptor, tensor, transform};
 use crate::desc::TensorDescriptor;
 use crate::dtype::{DataType, Scalar};
 use crate::error::Result;
-use crate::exec::{Buffers, Names, OpBuffers};
 use crate::mode::Mode;
-use crate::ops::add::{self, AddPlan};
+use crate::ops::add;
 use crate::ops::{FillPlan, Number, OpPlan, op::Factors};
 
 /// `C = alpha * A + beta * C`, where each dimension of A is that of C or 1.
@@ -55,20 +54,13 @@ pub unsafe extern "C" fn cudnnAddTensor(
             let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
             data(A, &a, "A")?;
             data(C, &c, "C")?;
-            match add::plan(&a, &c, scaling, Mode::current())? {
-                AddPlan::Add(plan) => {
-                    note.set(format_args!("cudnnAddTensor: {plan}"));
-                    let names = Names { src: "A", dst: "C" };
-                    // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
-                    // are the plan's.
-                    unsafe { context.transform(&plan, Buffers { src: A.cast(), dst: C.cast(), names }) }
-                }
-                AddPlan::Scale(plan) => {
-                    note.set(format_args!("cudnnAddTensor: {plan}"));
-                    // SAFETY: as above.
-                    unsafe { context.fill(&plan, C.cast(), "C") }
-                }
-            }
+            let plan = add::plan(&a, &c, scaling, Mode::current())?;
+            let plan = plan.as_plan();
+            note.set(format_args!("cudnnAddTensor: {plan}"));
+            let at = [C.into(), A.into()];
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(plan, &at[..plan.operands().len()]) }
         })
     })
 }
@@ -136,10 +128,9 @@ pub unsafe extern "C" fn cudnnOpTensor(
             let b_is_c = B.addr() == C.addr();
             let plan = OpPlan::new(&rule, [&a, &b, &c], factors, b_is_c, Mode::current())?;
             note.set(format_args!("cudnnOpTensor: {plan}"));
-            let buffers = OpBuffers { c: C.cast(), operands: [A.cast(), B.cast()] };
             // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
             // plan's.
-            unsafe { context.op(&plan, buffers) }
+            unsafe { context.run(&plan, &[C.into(), A.into(), B.into()]) }
         })
     })
 }
@@ -175,7 +166,7 @@ pub unsafe extern "C" fn cudnnSetTensor(
             let plan = FillPlan::set(&tensor, value, Mode::current())?;
             note.set(format_args!("cudnnSetTensor: {plan}"));
             // SAFETY: the pointer is aligned, and the caller vouches for the span of the descriptor, which is the plan's.
-            unsafe { context.fill(&plan, y.cast(), "y") }
+            unsafe { context.run(&plan, &[y.into()]) }
         })
     })
 }
@@ -209,7 +200,7 @@ pub unsafe extern "C" fn cudnnScaleTensor(
             let plan = FillPlan::scale(&tensor, factor, Mode::current())?;
             note.set(format_args!("cudnnScaleTensor: {plan}"));
             // SAFETY: as in cudnnSetTensor.
-            unsafe { context.fill(&plan, y.cast(), "y") }
+            unsafe { context.run(&plan, &[y.into()]) }
         })
     })
 }

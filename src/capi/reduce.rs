@@ -8,7 +8,6 @@ use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, 
 use super::{context, reduce_descriptor, tensor, transform};
 use crate::desc::{ReduceDescriptor, TensorDescriptor};
 use crate::error::{Error, Result};
-use crate::exec::ReduceBuffers;
 use crate::mode::Mode;
 use crate::ops::ReducePlan;
 use crate::ops::reduce::{indices_size, workspace_size};
@@ -173,11 +172,10 @@ pub unsafe extern "C" fn cudnnReduceTensor(
                 arg::required(indices, "indices")?;
             }
             note.set(format_args!("cudnnReduceTensor: {plan}"));
-            let workspace = (workspace.addr(), if workspace.is_null() { 0 } else { workspaceSizeInBytes });
-            let buffers = ReduceBuffers { a: A.cast(), c: C.cast(), indices: indices.cast(), workspace };
+            let plan = plan.with_workspace(if workspace.is_null() { 0 } else { workspaceSizeInBytes });
             // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
             // the plan's; the indices are large enough.
-            unsafe { context.reduce(&plan, buffers) }
+            unsafe { context.run(&plan, &[C.into(), indices.into(), A.into(), workspace.into()]) }
         })
     })
 }

@@ -16,7 +16,7 @@ use crate::desc::transform::MAX_FOLDS;
 use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
-use crate::exec::{Buffers, Context, Names};
+use crate::exec::Context;
 use crate::layout::MAX_RANK;
 use crate::mode::Mode;
 use crate::ops::{Scaling, TransformPlan};
@@ -231,12 +231,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
             note.set(format_args!("cudnnTransformTensor: {plan}"));
             // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
             // are the plan's.
-            unsafe {
-                context.transform(
-                    &plan,
-                    Buffers { src: x.cast(), dst: y.cast(), names: Names { src: "x", dst: "y" } },
-                )
-            }
+            unsafe { context.run(&plan, &[y.into(), x.into()]) }
         })
     })
 }
@@ -340,9 +335,8 @@ unsafe fn transform_with_map(
     arg::data(destData, dst.data_type().scalar().size(), "destData")?;
     let plan = TransformPlan::with_map(transform, src, dst, scaling, Mode::current())?;
     note.set(format_args!("transform with padding and folding: {plan}"));
-    let names = Names { src: "srcData", dst: "destData" };
     // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the plan's.
-    unsafe { context.transform(&plan, Buffers { src: srcData.cast(), dst: destData.cast(), names }) }
+    unsafe { context.run(&plan, &[destData.into(), srcData.into()]) }
 }
 
 /// Reads alpha and beta: `double` if the destination is DOUBLE, else `float`.

@@ -1,11 +1,10 @@
 //! Choosing a core when a handle is created, and running plans on it.
 
 use super::staging::{self, Staged};
-use crate::backend::cuda::plan::Pointers;
-use crate::backend::cuda::{Cuda, Driver, Names, Unavailable};
-use crate::backend::{self, Operands};
+use crate::backend::cuda::{Cuda, Driver, Unavailable};
+use crate::backend::{self, Address};
 use crate::error::{Error, Result};
-use crate::ops::TransformPlan;
+use crate::ops::{Plan, Role};
 
 /// The core that a handle is bound to for its life.
 #[derive(Debug)]
@@ -25,17 +24,6 @@ pub struct Context {
     core: Core,
     /// The caller's stream as an address; the CPU core keeps it for `cudnnGetStream` only.
     stream: usize,
-}
-
-/// Data pointers of one call. Offsets of the plan may reach below them (negative strides).
-#[derive(Clone, Copy, Debug)]
-pub struct Buffers {
-    /// The source, read only.
-    pub src: *const u8,
-    /// The destination.
-    pub dst: *mut u8,
-    /// What the C call names them.
-    pub names: Names,
 }
 
 impl Context {
@@ -106,71 +94,82 @@ impl Context {
     }
 
     /// The CUDA core, unless this is the CPU core.
-    pub(super) fn cuda(&self) -> Option<&Cuda> {
+    fn cuda(&self) -> Option<&Cuda> {
         match &self.core {
             Core::Cpu { .. } => None,
             Core::Cuda(cuda) => Some(cuda),
         }
     }
 
-    /// Runs a plan: `dst = alpha * transform(src) + beta * dst`, as if all of the source were read first. The CUDA
-    /// core queues it on the stream and returns.
+    /// Runs a plan on operands at these addresses, one for each of [`Plan::operands`], as if everything were read before
+    /// anything is written. The CUDA core queues it on the stream and returns.
     ///
     /// # Errors
-    /// On the CPU core: host allocation if source and destination overlap in a way that needs a copy of the source
-    /// and there is no memory for it (nothing is written then); execution if a worker died. On the CUDA core: not
-    /// supported for such an overlap; driver errors; bad parameter if `CUDNN_SHIM_CHECK` finds memory that does
-    /// not serve.
+    /// Bad parameter for an operand that does not fit the address space around its pointer, and for two that are both
+    /// written and overlap. On the CPU core: host allocation if an operand that is read overlaps one that is written
+    /// in a way that needs a copy, and there is no memory for it (nothing is written then); execution if a worker
+    /// died. On the CUDA core: not supported for such an overlap; driver errors; bad parameter if
+    /// `CUDNN_SHIM_CHECK` finds memory that does not serve.
     ///
     /// # Safety
-    /// Every byte of the plan's spans around `buffers.src` is readable, and every destination element writable,
-    /// and readable if beta is not 0, by the core's device. Both pointers are aligned to their scalar type. Nobody
-    /// else writes either until the work is done. The stream is alive.
-    pub unsafe fn transform(&self, plan: &TransformPlan, buffers: Buffers) -> Result<()> {
-        match &self.core {
-            // SAFETY: handed on.
-            Core::Cpu { .. } => unsafe { transform_on_cpu(plan, buffers) },
-            Core::Cuda(cuda) => {
-                if needs_copy_of_source(plan, buffers)? {
-                    return Err(staging::refusal(buffers.names.src, buffers.names.dst));
+    /// Every byte of the span of each operand is readable, and every element that is written writable, by the core's
+    /// device. Every address is aligned to its operand's scalar type. Nobody else writes any of them, or reads what is
+    /// written, until the work is done. The stream is alive.
+    pub unsafe fn run(&self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
+        let operands = plan.operands();
+        if at.len() != operands.len() || at.len() > MAX_OPERANDS {
+            return Err(Error::Internal(
+                format!("{} addresses for {} operands", at.len(), operands.len()).into(),
+            ));
+        }
+        let mut places = [Address::NULL; MAX_OPERANDS];
+        places[..at.len()].copy_from_slice(at);
+        // Copies are alive until the plan has run.
+        let mut copies = Vec::new();
+        for (written, destination) in
+            operands.iter().enumerate().filter(|(_, operand)| operand.role.is_written())
+        {
+            staging::addresses(at[written], destination.span)?;
+            for (other, operand) in operands.iter().enumerate() {
+                let is_pair = other != written && operand.role != Role::Scratch && operand.is_touched();
+                // Of two that are written, each pair is judged once.
+                if !is_pair || (operand.role.is_written() && other < written) {
+                    continue;
                 }
-                let at = Pointers { dst: buffers.dst.addr() as u64, src: buffers.src.addr() as u64 };
-                // SAFETY: handed on; the overlap was judged just above.
-                unsafe { cuda.transform(plan, at, buffers.names, self.stream) }
+                let in_place = at[other] == at[written] && plan.works_in_place(other, written);
+                if in_place || !staging::overlap(plan, [written, other], at)? {
+                    continue;
+                }
+                if operand.role.is_written() {
+                    return Err(staging::both_written(operand.name, destination.name));
+                }
+                if self.cuda().is_some() {
+                    return Err(staging::refusal(operand.name, destination.name));
+                }
+                if places[other] == at[other] {
+                    // SAFETY: the span is readable by the caller's promise.
+                    let copy = unsafe { Staged::copy(at[other], operand.span) }?;
+                    places[other] = copy.base();
+                    copies.push(copy);
+                }
             }
         }
-    }
-}
-
-/// # Safety
-/// As [`Context::transform`].
-unsafe fn transform_on_cpu(plan: &TransformPlan, mut buffers: Buffers) -> Result<()> {
-    // Lives until the plan has run.
-    let staged;
-    if needs_copy_of_source(plan, buffers)? {
-        // SAFETY: the span is readable by the caller's promise.
-        staged = unsafe { Staged::copy(buffers.src, plan.byte_spans()[0]) }?;
-        buffers.src = staged.base();
-    }
-    let operands = Operands { dst: buffers.dst, src: buffers.src };
-    let ordered = plan.is_ordered();
-    plan.for_each(&mut |problem| {
-        if ordered {
-            // SAFETY: the offsets lie inside the plan's spans, and the reference loop keeps their order.
-            return unsafe { backend::reference::run(problem, operands) };
+        match &self.core {
+            Core::Cpu { .. } => {
+                let ordered = plan.is_ordered();
+                plan.steps(&mut |step, slots| {
+                    let mut operands = [Address::NULL; MAX_OPERANDS];
+                    operands.iter_mut().zip(slots).for_each(|(operand, &slot)| *operand = places[slot]);
+                    // SAFETY: the step's offsets lie inside the plan's spans, and operands that are read do not overlap
+                    // those that are written unless the plan works in place.
+                    unsafe { backend::run(step, &operands[..slots.len()], ordered, backend::Machine::host()) }
+                })
+            }
+            // SAFETY: handed on; overlaps were judged just above.
+            Core::Cuda(cuda) => unsafe { cuda.run(plan, at, self.stream) },
         }
-        // SAFETY: the offsets lie inside the plan's spans, they are distinct, and the operands do not overlap
-        // unless the plan works in place.
-        unsafe { backend::run(problem, operands) }
-    })
+    }
 }
 
-/// Whether source and destination share memory in such a way that writes reach elements that are still to be read.
-///
-/// # Errors
-/// As [`staging::addresses`].
-fn needs_copy_of_source(plan: &TransformPlan, buffers: Buffers) -> Result<bool> {
-    let [src, dst] = plan.byte_spans();
-    let in_place = buffers.src.addr() == buffers.dst.addr() && plan.works_in_place();
-    Ok(staging::overlap((buffers.src, src), (buffers.dst, dst))? && !in_place)
-}
+/// The most data pointers that a call has.
+const MAX_OPERANDS: usize = 24;

@@ -7,6 +7,7 @@
 //!  format.rs     NCHW, NHWC, ...: names, packed strides, recognition
 //!  blocked.rs    NC/xHWx: an axis in groups; two Layouts -> loops over both (`nests`, `segments`)
 //!  span.rs       how much memory a Layout reaches
+//!  overlap.rs    whether two tensors of one buffer share an element
 //!  packed.rs     fully, partially, spatially packed; overlapping
 //!  nest.rs       LoopNest: loops over N operands, what kernels see
 //!  canonical.rs  LoopNest -> its canonical form, and its class
@@ -21,6 +22,7 @@ pub mod canonical;
 pub mod dims;
 pub mod format;
 pub mod nest;
+pub mod overlap;
 pub mod packed;
 mod span;
 

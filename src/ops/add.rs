@@ -1,7 +1,7 @@
 //! AddTensor: a transform whose source is broadcast.
 
 use super::agree::{self, Named};
-use super::{FillPlan, Scaling, TransformPlan};
+use super::{FillPlan, Plan, Scaling, TransformPlan};
 use crate::desc::TensorDescriptor;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
@@ -14,6 +14,16 @@ pub enum AddPlan<'a> {
     Add(TransformPlan<'a>),
     /// `alpha == 0`: A is not read.
     Scale(FillPlan),
+}
+
+impl AddPlan<'_> {
+    /// The plan to run: operands C and A, or C alone.
+    pub fn as_plan(&self) -> &dyn Plan {
+        match self {
+            AddPlan::Add(plan) => plan,
+            AddPlan::Scale(plan) => plan,
+        }
+    }
 }
 
 /// Plans `cudnnAddTensor`: A has the dims of C or 1, each by itself. Channels are counted one by one, also those of
@@ -53,7 +63,7 @@ pub fn plan<'a>(
     let dst = agree::destination(large)?;
     let src = agree::broadcast(small, large, &dst.dims)?;
     if scaling.alpha == 0.0 {
-        return Ok(AddPlan::Scale(FillPlan::of(dst, c, super::fill::Value::Times(scaling.beta))?));
+        return Ok(AddPlan::Scale(FillPlan::of(dst, c, "C", super::fill::Value::Times(scaling.beta))?));
     }
     Ok(AddPlan::Add(TransformPlan::of_layouts(src, dst, a, large, scaling)?))
 }

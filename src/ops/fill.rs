@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::agree::{self, Named};
-use super::{ByteSpan, Fill, Number};
+use super::plan::{self, Operand, Plan, Role, Step, StepSink};
+use super::{Fill, Number};
 use crate::desc::TensorDescriptor;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
@@ -31,22 +32,12 @@ pub struct Set {
     pub cell: u64,
 }
 
-/// One part of a [`FillPlan`]; as [`Problem`](super::Problem), it refers to it.
-#[derive(Clone, Copy)]
-pub enum Part<'a> {
-    /// Store one value.
-    Set(&'a Set),
-    /// Scale, or write zeros.
-    Fill(&'a Fill),
-}
-
 /// `y = value` or `y = factor * y`, checked and ready to run on any core. Padding of a blocked layout becomes zero.
 #[derive(Clone, Copy, Debug)]
 pub struct FillPlan {
     dst: Layout,
-    scalar: Scalar,
+    operand: Operand,
     value: Value,
-    span: ByteSpan,
     ordered: bool,
 }
 
@@ -71,7 +62,7 @@ impl FillPlan {
             Number::Real(x) => Element::to_bits(<D as Element>::from_f64(x)),
             Number::Integer(x) => Element::to_bits(<D as Element>::from_i64(x)),
         });
-        FillPlan::of(agree::destination(named)?, y, Value::Cell(cell))
+        FillPlan::of(agree::destination(named)?, y, "y", Value::Cell(cell))
     }
 
     /// Plans `cudnnScaleTensor`; products are computed as every scaling is, in `double` for INT32 and INT64.
@@ -88,32 +79,33 @@ impl FillPlan {
             Number::Real(x) => x,
             Number::Integer(x) => x as f64,
         };
-        FillPlan::of(layout, y, Value::Times(factor))
+        FillPlan::of(layout, y, "y", Value::Times(factor))
     }
 
-    /// A plan for the layout of a destination that was checked.
-    pub(super) fn of(dst: &Layout, y: &TensorDescriptor, value: Value) -> Result<Self> {
+    /// A plan for the layout of a destination that was checked; `name` is that of its C parameter.
+    pub(super) fn of(dst: &Layout, y: &TensorDescriptor, name: &'static str, value: Value) -> Result<Self> {
         let span = agree::byte_span(dst, y.data_type())?;
-        let ordered = agree::repeats(y, dst);
-        Ok(FillPlan { dst: *dst, scalar: y.data_type().scalar(), value, span, ordered })
+        let role = match value {
+            Value::Cell(_) => Role::Write,
+            Value::Times(factor) => Role::blended(factor),
+        };
+        let operand = Operand { name, role, scalar: y.data_type().scalar(), span };
+        Ok(FillPlan { dst: *dst, operand, value, ordered: agree::repeats(y, dst) })
+    }
+}
+
+impl Plan for FillPlan {
+    fn operands(&self) -> &[Operand] {
+        std::slice::from_ref(&self.operand)
     }
 
-    /// The bytes that the tensor reaches.
-    pub fn byte_span(&self) -> ByteSpan {
-        self.span
-    }
-
-    /// Whether addresses repeat, so that scaling must keep the order of the loops.
-    pub fn is_ordered(&self) -> bool {
+    fn is_ordered(&self) -> bool {
         self.ordered && matches!(self.value, Value::Times(_))
     }
 
-    /// Hands every part to `sink`.
-    ///
-    /// # Errors
-    /// The first of `sink`, which ends the plan.
-    pub fn for_each(&self, sink: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<()> {
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         let mut outcome = Ok(());
+        let scalar = self.operand.scalar;
         crate::layout::nests([&self.dst], &mut |mut nest| {
             if outcome.is_err() {
                 return;
@@ -122,12 +114,12 @@ impl FillPlan {
                 nest.canonicalise();
             }
             outcome = match self.value {
-                Value::Cell(cell) => sink(Part::Set(&Set { nest, dst: self.scalar, cell })),
-                Value::Times(beta) => sink(Part::Fill(&Fill { nest, dst: self.scalar, beta })),
+                Value::Cell(cell) => sink(Step::Set(&Set { nest, dst: scalar, cell }), &[0]),
+                Value::Times(beta) => sink(Step::Fill(&Fill { nest, dst: scalar, beta }), &[0]),
             };
         });
         outcome?;
-        zero_tail(&self.dst, self.scalar, self.ordered).map_or(Ok(()), |fill| sink(Part::Fill(&fill)))
+        zero_tail(&self.dst, scalar, self.ordered).map_or(Ok(()), |fill| sink(Step::Fill(&fill), &[0]))
     }
 }
 
@@ -140,19 +132,16 @@ pub(super) fn zero_tail(dst: &Layout, scalar: Scalar, ordered: bool) -> Option<F
     Some(Fill { nest, dst: scalar, beta: 0.0 })
 }
 
-/// One line per part, as the log shows it.
+/// One line per step, as the log shows it.
 impl fmt::Display for FillPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::list(f, |each| self.for_each(&mut |part| each(&part)))
+        plan::list(self, f)
     }
 }
 
-/// Type, value or factor, and loops in one line.
-impl fmt::Display for Part<'_> {
+/// Type, value and loops in one line.
+impl fmt::Display for Set {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Part::Set(Set { nest, dst, cell }) => write!(f, "set {} to bits {cell:#x} {nest}", dst.name()),
-            Part::Fill(fill) => super::Problem::Fill(fill).fmt(f),
-        }
+        write!(f, "set {} to bits {:#x} {}", self.dst.name(), self.cell, self.nest)
     }
 }

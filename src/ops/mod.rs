@@ -1,4 +1,4 @@
-//! The meaning of one call: checks across descriptors, then a plan of [`Problem`]s for a core to run.
+//! The meaning of one call: checks across descriptors, then a [`Plan`] of [`Step`]s for a core to run.
 #![forbid(unsafe_code)]
 
 pub mod add;
@@ -8,6 +8,7 @@ pub mod contract;
 pub mod fill;
 pub mod op;
 mod padded;
+pub mod plan;
 pub mod reduce;
 pub mod transform;
 
@@ -22,6 +23,7 @@ pub use contract::Contract;
 pub use fill::{FillPlan, Set};
 pub use op::{OpPlan, Pointwise};
 pub use padded::Padded;
+pub use plan::{Operand, Plan, Role, Step, StepSink};
 pub use reduce::{Indices, Reduce, ReducePlan, Reduction};
 pub use transform::TransformPlan;
 
@@ -120,35 +122,7 @@ pub struct Fill {
     pub beta: f64,
 }
 
-/// One task that a core runs in one go. Refers to it, as half a kilobyte is not to be moved about.
-#[derive(Clone, Copy)]
-pub enum Problem<'a> {
-    /// Move, convert and scale.
-    Transform(&'a Transform),
-    /// Write padding.
-    Fill(&'a Fill),
-    /// Both at once, where they share cache lines.
-    Padded(&'a Padded),
-}
-
-impl Problem<'_> {
-    /// Hands on what cores know that have no way to write padding together with its neighbours: the two parts of a
-    /// [`Padded`], any other problem as it is.
-    ///
-    /// # Errors
-    /// The first of `sink`.
-    pub fn for_each_part(self, sink: &mut dyn FnMut(Problem<'_>) -> Result<()>) -> Result<()> {
-        match self {
-            Problem::Padded(padded) => {
-                sink(Problem::Transform(&padded.transform()))?;
-                sink(Problem::Fill(&padded.fill()))
-            }
-            part => sink(part),
-        }
-    }
-}
-
-/// Writes what a plan's `for_each` yields, one after the other, as the log shows a plan.
+/// Writes what a walk yields, one after the other, as the log shows a plan.
 fn list(
     f: &mut fmt::Formatter<'_>,
     for_each: impl FnOnce(&mut dyn FnMut(&dyn fmt::Display) -> Result<()>) -> Result<()>,
@@ -165,18 +139,20 @@ fn list(
 }
 
 /// Types, factors and loops in one line, for the log.
-impl fmt::Display for Problem<'_> {
+impl fmt::Display for Transform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Problem::Transform(Transform { nest, dst, src, scaling }) => {
-                write!(f, "transform {}->{}", src.name(), dst.name())?;
-                if !scaling.is_move() {
-                    write!(f, " alpha={} beta={}", scaling.alpha, scaling.beta)?;
-                }
-                write!(f, " {nest}")
-            }
-            Problem::Fill(Fill { nest, dst, beta }) => write!(f, "fill {} beta={beta} {nest}", dst.name()),
-            Problem::Padded(padded) => padded.fmt(f),
+        let Transform { nest, dst, src, scaling } = self;
+        write!(f, "transform {}->{}", src.name(), dst.name())?;
+        if !scaling.is_move() {
+            write!(f, " alpha={} beta={}", scaling.alpha, scaling.beta)?;
         }
+        write!(f, " {nest}")
+    }
+}
+
+/// Type, factor and loops in one line, for the log.
+impl fmt::Display for Fill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fill {} beta={} {}", self.dst.name(), self.beta, self.nest)
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::agree::{self, Named};
-use super::{ByteSpan, Compute, Fill, NanRule};
+use super::plan::{self, Operand, Plan, Role, Step, StepSink};
+use super::{Compute, NanRule};
 use crate::desc::{OpTensorDescriptor, OpTensorOp, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
@@ -91,8 +92,10 @@ pub struct OpPlan {
     compute: Compute,
     function: Function,
     factors: Factors,
-    spans: [ByteSpan; 3],
+    /// C, A, B as the call names them.
+    operands: [Operand; 3],
     ordered: bool,
+    /// Whether B takes the place of A, which is not read.
     swapped: bool,
 }
 
@@ -179,44 +182,47 @@ impl OpPlan {
             _ => Compute::Single,
         };
         let (src, dst) = (a.tensor.data_type().scalar(), c.tensor.data_type().scalar());
+        if swapped {
+            spans.swap(1, 2);
+        }
+        let operand = |name, role, scalar, span| Operand { name, role, scalar, span };
+        let operands = [
+            operand("C", Role::blended(factors.beta), dst, spans[0]),
+            operand("A", Role::Read, src, spans[1]),
+            operand("B", Role::Read, src, spans[2]),
+        ];
         let ordered = agree::repeats(c.tensor, &layouts[0]);
-        Ok(OpPlan { layouts, src, dst, compute, function, factors, spans, ordered, swapped })
+        Ok(OpPlan { layouts, src, dst, compute, function, factors, operands, ordered, swapped })
     }
 
-    /// What is computed, after operands with factor 0 were dropped.
-    pub fn function(&self) -> Function {
-        self.function
+    /// Which operand of the call stands at each place of a step.
+    fn slots(&self) -> [usize; 3] {
+        if self.swapped { [0, 2, 1] } else { [0, 1, 2] }
+    }
+}
+
+impl Plan for OpPlan {
+    fn operands(&self) -> &[Operand] {
+        &self.operands
     }
 
-    /// Whether the first operand to read is B, because A is not read.
-    pub fn is_swapped(&self) -> bool {
-        self.swapped
-    }
-
-    /// The bytes that C and the operands reach; empty for an operand that is not read.
-    pub fn byte_spans(&self) -> [ByteSpan; 3] {
-        self.spans
-    }
-
-    /// Whether an operand (1 or 2) is found element by element where C has it, so that both may be the same memory.
-    pub fn works_in_place(&self, operand: usize) -> bool {
+    fn works_in_place(&self, read: usize, _: usize) -> bool {
         self.src.size() == self.dst.size()
-            && agree::same_place(&self.layouts[operand], &self.layouts[0])
+            && agree::same_place(&self.layouts[self.slots()[read]], &self.layouts[0])
             && !self.ordered
     }
 
-    /// Whether addresses of C repeat: then elements must be computed in the order of the dimensions, the last one
-    /// turning fastest, or channels if they lie in blocks.
-    pub fn is_ordered(&self) -> bool {
+    fn layout(&self, operand: usize) -> Option<&Layout> {
+        Some(&self.layouts[self.slots()[operand]])
+    }
+
+    fn is_ordered(&self) -> bool {
         self.ordered
     }
 
-    /// Hands every problem to `sink`; [`tail`](Self::tail) is left. Nests are canonical unless the plan
-    /// [is ordered](Self::is_ordered).
-    ///
-    /// # Errors
-    /// The first of `sink`, which ends the plan.
-    pub fn for_each(&self, sink: &mut dyn FnMut(&Pointwise) -> Result<()>) -> Result<()> {
+    /// Nests are canonical unless the plan is ordered, in which case elements are computed in the order of the
+    /// dimensions, the last one turning fastest, or channels if they lie in blocks.
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         let mut outcome = Ok(());
         let [c, a, b] = &self.layouts;
         layout::nests([c, a, b], &mut |mut nest| {
@@ -225,22 +231,20 @@ impl OpPlan {
             }
             let OpPlan { dst, src, compute, function, factors, .. } = *self;
             if outcome.is_ok() {
-                outcome = sink(&Pointwise { nest, dst, src, compute, function, factors });
+                outcome =
+                    sink(Step::Map(&Pointwise { nest, dst, src, compute, function, factors }), &self.slots());
             }
         });
-        outcome
-    }
-
-    /// The padding of a blocked C, to be written as zero.
-    pub fn tail(&self) -> Option<Fill> {
-        super::fill::zero_tail(&self.layouts[0], self.dst, self.ordered)
+        outcome?;
+        let tail = super::fill::zero_tail(c, self.dst, self.ordered);
+        tail.map_or(Ok(()), |tail| sink(Step::Fill(&tail), &[0]))
     }
 }
 
-/// One line per problem, as the log shows it.
+/// One line per step, as the log shows it.
 impl fmt::Display for OpPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::list(f, |each| self.for_each(&mut |problem| each(problem)))
+        plan::list(self, f)
     }
 }
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::agree::{self, Named};
 pub use super::chunks::{Partition, Schedule};
-use super::{ByteSpan, Compute, Fill, NanRule, Scaling};
+use super::plan::{self, Operand, Plan, Role, Step, StepSink};
+use super::{Compute, NanRule, Scaling};
 use crate::desc::{IndexType, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
@@ -160,6 +161,8 @@ pub struct Reduce {
     pub scaling: Scaling,
     /// The type of the indices to write, if any.
     pub indices: Option<Indices>,
+    /// Bytes of workspace that a core may use; with fewer the bits are the same.
+    pub workspace: usize,
 }
 
 impl Reduce {
@@ -191,7 +194,8 @@ pub struct ReducePlan {
     rule: Rule,
     scaling: Scaling,
     types: [Scalar; 2],
-    spans: [ByteSpan; 2],
+    /// C, indices, A, workspace.
+    operands: [Operand; 4],
     ordered: bool,
 }
 
@@ -231,7 +235,23 @@ impl ReducePlan {
             // The original asks for 4 bytes per index whatever their type, so more must not be written.
             rule.indices = Some(Indices::Bits32);
         }
-        let spans = [agree::byte_span(c_layout, c.data_type())?, agree::byte_span(a_layout, a.data_type())?];
+        let types = [c.data_type().scalar(), a.data_type().scalar()];
+        let operands = [
+            Operand {
+                name: "C",
+                role: Role::blended(scaling.beta),
+                scalar: types[0],
+                span: agree::byte_span(c_layout, c.data_type())?,
+            },
+            Operand { role: Role::Write, ..Operand::untouched("indices", Scalar::U8) },
+            Operand {
+                name: "A",
+                role: Role::Read,
+                scalar: types[1],
+                span: agree::byte_span(a_layout, a.data_type())?,
+            },
+            Operand { role: Role::Scratch, ..Operand::untouched("workspace", Scalar::U8) },
+        ];
         let mut plan = ReducePlan {
             a: *a_layout,
             c: *c_layout,
@@ -240,8 +260,8 @@ impl ReducePlan {
             }),
             rule,
             scaling,
-            types: [c.data_type().scalar(), a.data_type().scalar()],
-            spans,
+            types,
+            operands,
             ordered: agree::repeats(c, c_layout),
         };
         let count: i64 = plan.reduced_dims().iter().product();
@@ -256,6 +276,7 @@ impl ReducePlan {
             // The norm of one number is its absolute value, which squares may not be able to hold.
             plan.rule.reduction = Reduction::Norm1;
         }
+        plan.operands[1].span.1 = plan.indices_bytes() as i64;
         Ok(plan)
     }
 
@@ -268,32 +289,19 @@ impl ReducePlan {
         dims
     }
 
-    /// The bytes that C and A reach.
-    pub fn byte_spans(&self) -> [ByteSpan; 2] {
-        self.spans
-    }
-
     /// Bytes that the indices of all outputs take; 0 if none are written.
     pub fn indices_bytes(&self) -> usize {
         self.rule.indices.map_or(0, |indices| self.c.dims.iter().product::<i64>() as usize * indices.size())
     }
 
-    /// Whether each output reduces the one element that lies where it lies itself, so that both may be the same
-    /// memory.
-    pub fn works_in_place(&self) -> bool {
-        self.types[0].size() == self.types[1].size()
-            && !self.reduced.contains(&true)
-            && agree::same_place(&self.a, &self.c)
-            && !self.ordered
+    /// The plan with these bytes at the workspace.
+    pub fn with_workspace(mut self, bytes: usize) -> Self {
+        self.operands[3].span = (0, i64::try_from(bytes).unwrap_or(i64::MAX));
+        self
     }
 
-    /// Whether addresses of C repeat: then outputs must be computed in the order of the dimensions.
-    pub fn is_ordered(&self) -> bool {
-        self.ordered
-    }
-
-    /// Hands every problem to `sink`; [`tail`](Self::tail) is left. Nests are canonical, the one over outputs unless
-    /// the plan [is ordered](Self::is_ordered).
+    /// Hands every problem to `sink`, less the padding of a blocked C. Nests are canonical, the one over outputs unless
+    /// the plan is ordered.
     ///
     /// # Errors
     /// The first of `sink`, which ends the plan.
@@ -329,6 +337,7 @@ impl ReducePlan {
                 reduction: self.rule.reduction,
                 scaling: self.scaling,
                 indices: self.rule.indices,
+                workspace: self.operands[3].span.1 as usize,
             };
             if outcome.is_ok() {
                 outcome = sink(&problem);
@@ -360,17 +369,46 @@ impl ReducePlan {
         }
         Ok(sequence)
     }
+}
 
-    /// The padding of a blocked C, to be written as zero.
-    pub fn tail(&self) -> Option<Fill> {
-        super::fill::zero_tail(&self.c, self.types[0], self.ordered)
+impl Plan for ReducePlan {
+    fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    /// Where each output reduces the one element that lies where it lies itself.
+    fn works_in_place(&self, read: usize, write: usize) -> bool {
+        (read, write) == (2, 0)
+            && self.types[0].size() == self.types[1].size()
+            && !self.reduced.contains(&true)
+            && agree::same_place(&self.a, &self.c)
+            && !self.ordered
+    }
+
+    fn layout(&self, operand: usize) -> Option<&Layout> {
+        match operand {
+            0 => Some(&self.c),
+            2 => Some(&self.a),
+            _ => None,
+        }
+    }
+
+    /// Then outputs must be computed in the order of the dimensions.
+    fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        self.for_each(&mut |problem| sink(Step::Reduce(problem), &[0, 1, 2, 3]))?;
+        let tail = super::fill::zero_tail(&self.c, self.types[0], self.ordered);
+        tail.map_or(Ok(()), |tail| sink(Step::Fill(&tail), &[0]))
     }
 }
 
-/// One line per problem, as the log shows it.
+/// One line per step, as the log shows it.
 impl fmt::Display for ReducePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::list(f, |each| self.for_each(&mut |problem| each(problem)))
+        plan::list(self, f)
     }
 }
 

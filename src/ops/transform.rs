@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::agree::Named;
-use super::{Problem, Scaling, Transform, agree};
+use super::plan::{Operand, Plan, Role, Step, StepSink};
+use super::{Scaling, Transform, agree};
 pub(crate) use crate::desc::tensor::CHANNEL;
 use crate::desc::{Folding, TensorDescriptor, TransformDescriptor};
 use crate::dtype::{DataType, Scalar};
@@ -14,13 +15,14 @@ use crate::error::{Error, Result};
 use crate::layout::{Axis, Dims, Layout, LoopNest};
 use crate::mode::Mode;
 
-/// Receives the problems of a plan, one after the other.
-pub type Sink<'a> = &'a mut dyn FnMut(Problem<'_>) -> Result<()>;
+/// Receives the parts of a plan, one after the other: steps of [`Transform`], [`Fill`](super::Fill) or
+/// [`Padded`](super::Padded).
+pub type Sink<'a> = &'a mut dyn FnMut(Step<'_>) -> Result<()>;
 
 /// `dst = alpha * transform(src) + beta * dst`, checked and ready to run on any core.
 ///
-/// A plan holds no list: it yields its problems one by one. Every element of the destination belongs to exactly one
-/// problem. It borrows the layouts of its descriptors: small calls would notice copies.
+/// A plan holds no list: it yields its parts one by one. Every element of the destination belongs to exactly one
+/// part. It borrows the layouts of its descriptors: small calls would notice copies.
 #[derive(Clone, Debug)]
 pub struct TransformPlan<'a> {
     /// A broadcast source has one of its own.
@@ -31,8 +33,8 @@ pub struct TransformPlan<'a> {
     /// Padding and folding; `None` for a plain transform.
     /// On the heap, for few plans have one and all are handed on.
     map: Option<Box<Map>>,
-    /// Lowest and highest offset of the source and of the destination, in scalars.
-    spans: [(i64, i64); 2],
+    /// Destination and source.
+    operands: [Operand; 2],
     /// Whether destination addresses repeat.
     ordered: bool,
 }
@@ -76,7 +78,15 @@ impl<'a> TransformPlan<'a> {
             check_dims(src, dst, mode)?;
         }
         let (x, y) = (Cow::Borrowed(x?), y?);
-        TransformPlan::checked(x, y, src.span(), src, Named { name: "yDesc", tensor: dst }, scaling)
+        TransformPlan::checked(
+            x,
+            y,
+            src.span(),
+            src,
+            Named { name: "yDesc", tensor: dst },
+            scaling,
+            ["y", "x"],
+        )
     }
 
     /// Plans `cudnnTransformTensorEx`: padding (negative crops) and folding on the way.
@@ -130,7 +140,8 @@ impl<'a> TransformPlan<'a> {
         }
         let map = Some(Box::new(Map::new(transform, &x.dims, unit)));
         let dst = Named { name: "destDesc", tensor: dst };
-        let plan = TransformPlan::checked(Cow::Borrowed(x), y, src.span(), src, dst, scaling)?;
+        let names = ["destData", "srcData"];
+        let plan = TransformPlan::checked(Cow::Borrowed(x), y, src.span(), src, dst, scaling, names)?;
         Ok(TransformPlan { map, ..plan })
     }
 
@@ -149,10 +160,10 @@ impl<'a> TransformPlan<'a> {
         let Some(span) = src.padded_span() else {
             return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
         };
-        TransformPlan::checked(Cow::Owned(src), dst, span, x, y, scaling)
+        TransformPlan::checked(Cow::Owned(src), dst, span, x, y, scaling, ["C", "A"])
     }
 
-    /// A plan without padding and folding.
+    /// A plan without padding and folding; `names` are those of the destination's and of the source's C parameters.
     #[inline(always)]
     fn checked(
         src: Cow<'a, Layout>,
@@ -161,13 +172,22 @@ impl<'a> TransformPlan<'a> {
         x: &TensorDescriptor,
         y: Named<'_>,
         scaling: Scaling,
+        names: [&'static str; 2],
     ) -> Result<Self> {
         agree::check_destination(dst, y.name)?;
         agree::check_count(&dst.dims)?;
         let types = Types { src: x.data_type().scalar(), dst: y.tensor.data_type().scalar() };
         let ordered = agree::repeats(y.tensor, dst);
-        let spans = [src_span, y.tensor.span()];
-        Ok(TransformPlan { src, dst, types, scaling, map: None, spans, ordered })
+        let operand = |name, role, (low, high): (i64, i64), scalar: Scalar| {
+            let size = scalar.size() as i64;
+            // Descriptors keep the span below 2^63 bytes.
+            Operand { name, role, scalar, span: (low * size, (high + 1) * size) }
+        };
+        let operands = [
+            operand(names[0], Role::blended(scaling.beta), y.tensor.span(), types.dst),
+            operand(names[1], Role::Read, src_span, types.src),
+        ];
+        Ok(TransformPlan { src, dst, types, scaling, map: None, operands, ordered })
     }
 
     /// Scalar types of source and destination.
@@ -190,20 +210,42 @@ impl<'a> TransformPlan<'a> {
         self.map.as_deref()
     }
 
-    /// Lowest and highest offset of the source and of the destination, in bytes from their data pointers, the
-    /// upper one exclusive.
-    pub fn byte_spans(&self) -> [(i64, i64); 2] {
-        let bytes = |(low, high): (i64, i64), scalar: Scalar| {
-            let size = scalar.size() as i64;
-            // Descriptors keep the span below 2^63 bytes.
-            (low * size, (high + 1) * size)
-        };
-        [bytes(self.spans[0], self.types.src), bytes(self.spans[1], self.types.dst)]
+    /// Hands every part of the plan to `sink`, in an order that any core must keep. Nests are canonical unless the plan
+    /// [is ordered](Plan::is_ordered).
+    ///
+    /// # Errors
+    /// The first of `sink`, which ends the plan.
+    pub fn for_each(&self, sink: Sink<'_>) -> Result<()> {
+        match self.single() {
+            Some(transform) => sink(Step::Transform(&transform)),
+            None => boxes::emit(self, sink),
+        }
     }
 
-    /// Whether every element of the destination depends only on the source element at its own offset, so that
-    /// both may be the same memory.
-    pub fn works_in_place(&self) -> bool {
+    /// The one part that most plans have: every dimension is a loop.
+    fn single(&self) -> Option<Transform> {
+        let TransformPlan { src, dst, types, scaling, .. } = self;
+        if self.map.is_some() || src.split.is_some() || dst.split.is_some() {
+            return None;
+        }
+        let mut transform =
+            Transform { nest: LoopNest::new(&[], [0, 0]), dst: types.dst, src: types.src, scaling: *scaling };
+        for (k, &extent) in dst.dims.iter().enumerate().filter(|&(_, &extent)| extent != 1) {
+            transform.nest.push(Axis { extent, strides: [dst.strides[k], src.strides[k]] });
+        }
+        if !self.ordered {
+            transform.nest.canonicalise();
+        }
+        Some(transform)
+    }
+}
+
+impl Plan for TransformPlan<'_> {
+    fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    fn works_in_place(&self, _: usize, _: usize) -> bool {
         let same_place = (0..self.src.dims.rank())
             .all(|k| self.src.dims[k] == 1 || self.src.strides[k] == self.dst.strides[k]);
         self.map.is_none()
@@ -213,33 +255,21 @@ impl<'a> TransformPlan<'a> {
             && !self.is_ordered()
     }
 
-    /// Whether destination addresses repeat: then the problems must run in order, each as the loops stand, so
-    /// that the last write in the order of the dimensions wins. Where channels lie in blocks, theirs is the order of
-    /// the problems: one of a part of the channels runs through all other dimensions.
-    pub fn is_ordered(&self) -> bool {
+    fn layout(&self, operand: usize) -> Option<&Layout> {
+        Some(if operand == 0 { self.dst } else { &self.src })
+    }
+
+    /// The last write in the order of the dimensions wins. Where channels lie in blocks, theirs is the order of the
+    /// parts: one of a part of the channels runs through all other dimensions.
+    fn is_ordered(&self) -> bool {
         self.ordered
     }
 
-    /// Hands every problem of the plan to `sink`, in an order that any core must keep. Nests are canonical unless
-    /// the plan [is ordered](Self::is_ordered).
-    ///
-    /// # Errors
-    /// The first of `sink`, which ends the plan.
-    pub fn for_each(&self, sink: Sink<'_>) -> Result<()> {
-        let TransformPlan { src, dst, types, scaling, .. } = self;
-        if self.map.is_some() || src.split.is_some() || dst.split.is_some() {
-            return boxes::emit(self, sink);
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        match self.single() {
+            Some(transform) => sink(Step::Transform(&transform), &[0, 1]),
+            None => sink(Step::Mapped(self), &[0, 1]),
         }
-        // As almost always: one problem, of which every dimension is a loop.
-        let mut transform =
-            Transform { nest: LoopNest::new(&[], [0, 0]), dst: types.dst, src: types.src, scaling: *scaling };
-        for (k, &extent) in dst.dims.iter().enumerate().filter(|&(_, &extent)| extent != 1) {
-            transform.nest.push(Axis { extent, strides: [dst.strides[k], src.strides[k]] });
-        }
-        if !self.ordered {
-            transform.nest.canonicalise();
-        }
-        sink(Problem::Transform(&transform))
     }
 }
 
@@ -383,9 +413,9 @@ fn strict_types(src: &TensorDescriptor, dst: &TensorDescriptor) -> Result<()> {
     }
 }
 
-/// One line per problem, as the log shows it.
+/// One line per part, as the log shows it.
 impl fmt::Display for TransformPlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::list(f, |each| self.for_each(&mut |problem| each(&problem)))
+        super::list(f, |each| self.for_each(&mut |part| each(&part)))
     }
 }

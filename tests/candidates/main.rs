@@ -7,7 +7,7 @@ use cudnn::backend::{CANDIDATES, Candidate, Isa, Machine, Operands, reference, r
 use cudnn::dtype::Scalar;
 use cudnn::dtype::convert::{E4m3, E5m2, Element, convert};
 use cudnn::layout::{Axis, LoopNest};
-use cudnn::ops::{Fill, Problem, Scaling, Transform};
+use cudnn::ops::{Fill, Scaling, Step, Transform};
 use half::{bf16, f16};
 
 mod crowded;
@@ -129,7 +129,8 @@ fn check(
     let mut want = before.clone();
     let operands = Operands { dst: want.ptr(), src: src.ptr() };
     // SAFETY: `guarded` sized both buffers for every offset of the nest.
-    unsafe { reference::run(Problem::Transform(transform), operands) }.expect("the reference takes all");
+    unsafe { reference::run(Step::Transform(transform), &operands.addresses()) }
+        .expect("the reference takes all");
     let picked = Candidate::for_transform(transform).name;
     for candidate in CANDIDATES.iter().filter(|c| c.accepts(transform)) {
         for isa in Isa::available() {
@@ -300,7 +301,8 @@ fn rows_convert_every_short_float_as_the_reference_does() {
                 let mut want = Memory::new(sizes[0] * dst.size());
                 let operands = Operands { dst: want.ptr(), src: x.ptr() };
                 // SAFETY: `guarded` sized both buffers.
-                unsafe { reference::run(Problem::Transform(&transform), operands) }.expect("takes all");
+                unsafe { reference::run(Step::Transform(&transform), &operands.addresses()) }
+                    .expect("takes all");
                 for isa in Isa::available() {
                     let mut got = Memory::new(sizes[0] * dst.size());
                     let operands = Operands { dst: got.ptr(), src: x.ptr() };
@@ -341,7 +343,7 @@ fn floats_round_to_bfloat16_in_lines_with_and_without_odd_ones() {
         let mut want = Memory::new(sizes[0] * 2);
         let operands = Operands { dst: want.ptr(), src: src.ptr() };
         // SAFETY: `guarded` sized both buffers.
-        unsafe { reference::run(Problem::Transform(&transform), operands) }.expect("takes all");
+        unsafe { reference::run(Step::Transform(&transform), &operands.addresses()) }.expect("takes all");
         for isa in Isa::available() {
             let mut got = Memory::new(sizes[0] * 2);
             let operands = Operands { dst: got.ptr(), src: src.ptr() };
@@ -377,8 +379,7 @@ fn in_place_problems_read_each_cell_before_they_write_it() {
                 let mut want = before.clone();
                 let p = want.ptr();
                 // SAFETY: `guarded` sized the buffer, and each cell is its own source.
-                unsafe { reference::run(Problem::Transform(&transform), Operands { dst: p, src: p }) }
-                    .expect("takes all");
+                unsafe { reference::run(Step::Transform(&transform), &[p.into(); 2]) }.expect("takes all");
                 for candidate in CANDIDATES.iter().filter(|c| c.accepts(&transform)) {
                     for isa in Isa::available() {
                         let mut got = before.clone();
@@ -418,7 +419,7 @@ fn fills_equal_the_reference() {
                 let mut want = before.clone();
                 let operands = Operands { dst: want.ptr(), src: std::ptr::null() };
                 // SAFETY: `guarded` sized the buffer.
-                unsafe { reference::run(Problem::Fill(&fill), operands) }.expect("takes all");
+                unsafe { reference::run(Step::Fill(&fill), &operands.addresses()) }.expect("takes all");
                 for isa in Isa::available() {
                     for threads in 1..=3 {
                         let mut got = before.clone();
@@ -446,7 +447,7 @@ fn the_reference_computes_what_is_written_on_paper() {
     };
     let operands = Operands { dst: dst.as_mut_ptr().cast(), src: src.as_ptr().cast() };
     // SAFETY: the offsets are 0..6 on either side.
-    unsafe { reference::run(Problem::Transform(&transform), operands) }.expect("takes all");
+    unsafe { reference::run(Step::Transform(&transform), &operands.addresses()) }.expect("takes all");
     assert_eq!(dst, [5, 2, -96, -990, -9998, -99_992]);
 }
 
@@ -460,16 +461,35 @@ fn moves_keep_nan_payloads_and_empty_problems_touch_nothing() {
         Transform { nest, dst: Scalar::F32, src: Scalar::F32, scaling: Scaling::MOVE }
     };
     // SAFETY: nothing is visited.
-    unsafe { run(Problem::Transform(&transform(&[Axis { extent: 0, strides: [1, 1] }])), operands) }
-        .expect("runs");
+    unsafe {
+        run(
+            Step::Transform(&transform(&[Axis { extent: 0, strides: [1, 1] }])),
+            &operands.addresses(),
+            false,
+            Machine::host(),
+        )
+    }
+    .expect("runs");
     assert_eq!(dst, [0; 4]);
     // SAFETY: four cells on either side.
-    unsafe { run(Problem::Transform(&transform(&[Axis { extent: 4, strides: [1, 1] }])), operands) }
-        .expect("runs");
+    unsafe {
+        run(
+            Step::Transform(&transform(&[Axis { extent: 4, strides: [1, 1] }])),
+            &operands.addresses(),
+            false,
+            Machine::host(),
+        )
+    }
+    .expect("runs");
     assert_eq!(dst, src);
     // SAFETY: one cell on either side.
     unsafe {
-        run(Problem::Transform(&transform(&[])), Operands { src: src[1..].as_ptr().cast(), ..operands })
+        run(
+            Step::Transform(&transform(&[])),
+            &[operands.dst.into(), src[1..].as_ptr().into()],
+            false,
+            Machine::host(),
+        )
     }
     .expect("runs");
     assert_eq!(dst, [src[1], src[1], src[2], src[3]]);

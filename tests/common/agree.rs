@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cudnn::backend::{CANDIDATES, Isa, Machine, Operands, reference, run_fill, run_padded};
-use cudnn::ops::Problem;
+use cudnn::ops::{Plan, Step};
 
 use crate::problems::Row;
 use crate::random::Rng;
@@ -50,7 +50,7 @@ impl Memory {
 pub fn check(row: &Row, setting: Setting, counts: &mut Counts) {
     let tensors = row.tensors();
     let plan = tensors.plan();
-    let [x_span, y_span] = plan.byte_spans();
+    let [y_span, x_span] = [0, 1].map(|k| plan.operands()[k].span);
     let memory = |(low, high): (i64, i64), k: usize| {
         let scalar = [row.src.scalar, row.dst.scalar][k].size();
         Memory::new((high - low) as usize, setting.offsets[k] * scalar, 1 + k as u64)
@@ -61,7 +61,7 @@ pub fn check(row: &Row, setting: Setting, counts: &mut Counts) {
     let outcome = plan.for_each(&mut |problem| {
         let mut want = before.clone();
         // SAFETY: both buffers hold their spans.
-        unsafe { reference::run(problem, at(&mut want)) }?;
+        unsafe { reference::run(problem, &at(&mut want).addresses()) }?;
         for isa in Isa::available() {
             let machine = Machine { isa, threads: setting.threads };
             let mut agrees = |name: &'static str, got: &Memory| {
@@ -69,7 +69,7 @@ pub fn check(row: &Row, setting: Setting, counts: &mut Counts) {
                 *counts.entry(name).or_default() += 1;
             };
             match problem {
-                Problem::Transform(transform) => {
+                Step::Transform(transform) => {
                     for candidate in CANDIDATES.iter().filter(|c| c.accepts(transform)) {
                         let mut got = before.clone();
                         // SAFETY: as above.
@@ -77,18 +77,19 @@ pub fn check(row: &Row, setting: Setting, counts: &mut Counts) {
                         agrees(candidate.name, &got);
                     }
                 }
-                Problem::Fill(fill) => {
+                Step::Fill(fill) => {
                     let mut got = before.clone();
                     // SAFETY: as above.
                     unsafe { run_fill(fill, at(&mut got).dst, machine) }?;
                     agrees("fill", &got);
                 }
-                Problem::Padded(padded) => {
+                Step::Padded(padded) => {
                     let mut got = before.clone();
                     // SAFETY: as above.
                     unsafe { run_padded(padded, at(&mut got), machine) }?;
                     agrees("padded", &got);
                 }
+                other => panic!("no part of a transform: {other}"),
             }
         }
         Ok(())

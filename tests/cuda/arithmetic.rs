@@ -8,9 +8,9 @@ use cudnn::desc::{
 };
 use cudnn::dtype::DataType;
 use cudnn::error::{Error, Result};
-use cudnn::exec::{Buffers, Context, Names, OpBuffers, ReduceBuffers};
+use cudnn::exec::{Address, Context};
 use cudnn::mode::Mode;
-use cudnn::ops::add::{self, AddPlan};
+use cudnn::ops::add;
 use cudnn::ops::op::Factors;
 use cudnn::ops::reduce::workspace_size;
 use cudnn::ops::{FillPlan, Number, OpPlan, ReducePlan, Scaling};
@@ -73,25 +73,18 @@ impl Cores {
     fn add(&mut self, a: Tensor, c: Tensor, alpha: f64, beta: f64) {
         let plan = add::plan(&a.desc, &c.desc, Scaling { alpha, beta }, Mode::Extended).expect("a plan");
         let contents = [self.before(c, beta), self.rng.bytes(a.size())];
-        let text = match &plan {
-            AddPlan::Add(plan) => plan.to_string(),
-            AddPlan::Scale(plan) => plan.to_string(),
-        };
-        self.same(&text, &[c, a], &contents, &|context, at, _| match &plan {
+        let plan = plan.as_plan();
+        self.same(plan, &[c, a], &contents, &|context, at, _| {
+            let at = [at[0].into(), at[1].into()];
             // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.
-            AddPlan::Add(plan) => unsafe {
-                let names = Names { src: "A", dst: "C" };
-                context.transform(plan, Buffers { src: at[1], dst: at[0], names })
-            },
-            // SAFETY: as above.
-            AddPlan::Scale(plan) => unsafe { context.fill(plan, at[0], "C") },
+            unsafe { context.run(plan, &at[..plan.operands().len()]) }
         });
     }
 
     fn fill(&mut self, y: Tensor, plan: &FillPlan) {
         let contents = [self.rng.bytes(y.size())];
         // SAFETY: the buffer holds the tensor's whole span, at a multiple of its scalar.
-        self.same(plan, &[y], &contents, &|context, at, _| unsafe { context.fill(plan, at[0], "y") });
+        self.same(plan, &[y], &contents, &|context, at, _| unsafe { context.run(plan, &[at[0].into()]) });
     }
 
     /// `operands`: those of A and B, `None` for C itself.
@@ -113,10 +106,9 @@ impl Cores {
             self.rng.bytes(b.size()),
         ];
         self.same(&plan, &[c, a, b], &contents, &|context, at, _| {
-            let place = |k: usize| if operands[k].is_some() { at[k + 1] } else { at[0] };
-            let buffers = OpBuffers { c: at[0], operands: [place(0).cast_const(), place(1).cast_const()] };
+            let place = |k: usize| Address::from(if operands[k].is_some() { at[k + 1] } else { at[0] });
             // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.
-            unsafe { context.op(&plan, buffers) }
+            unsafe { context.run(&plan, &[at[0].into(), place(0), place(1)]) }
         });
         true
     }
@@ -131,12 +123,12 @@ impl Cores {
         for room in [0, size] {
             // The workspace may begin anywhere.
             let workspace = Memory::new(&vec![0xFF; room + 5]);
-            let at_device = workspace.pointer().addr() + 5;
+            let at_device = workspace.pointer().wrapping_byte_add(5);
             self.same(&plan, &[c, a, indices], &contents, &|context, at, is_device| {
-                let workspace = if is_device && room > 0 { (at_device, room) } else { (0, 0) };
-                let buffers = ReduceBuffers { a: at[1], c: at[0], indices: at[2], workspace };
+                let at = [at[0].into(), at[2].into(), at[1].into(), at_device.into()];
+                let plan = plan.with_workspace(if is_device { room } else { 0 });
                 // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.
-                unsafe { context.reduce(&plan, buffers) }
+                unsafe { context.run(&plan, &at) }
             });
         }
         true
@@ -269,7 +261,7 @@ fn fills(cores: &mut Cores) {
         let plan = |y: &Tensor| FillPlan::set(&y.desc, Number::Integer(-7), Mode::Extended).expect("a plan");
         cores.solve_far(far, near, &|context, y, is_far| {
             // SAFETY: the buffer holds the tensor's whole span.
-            unsafe { context.fill(&plan(if is_far { &far } else { &near }), y, "y") }
+            unsafe { context.run(&plan(if is_far { &far } else { &near }), &[y.into()]) }
         });
     }
 }
@@ -347,7 +339,7 @@ fn functions(cores: &mut Cores) {
                 let from = if is_far { device.pointer().cast_const().cast() } else { held.address() };
                 let from = from.wrapping_byte_add(near.base());
                 // SAFETY: all buffers hold their tensors' whole spans.
-                unsafe { context.op(&plans[usize::from(is_far)], OpBuffers { c: y, operands: [from, from] }) }
+                unsafe { context.run(&plans[usize::from(is_far)], &[y.into(), from.into(), from.into()]) }
             });
         }
     }
@@ -363,10 +355,9 @@ impl Cores {
         let (middle, got) = (Memory::untouched(far.size()), Memory::new(&before));
         let at = middle.pointer().wrapping_byte_add(far.base());
         call(&self.cuda, at.cast(), true).expect("the CUDA core");
-        let dst = got.pointer().wrapping_byte_add(near.base()).cast();
-        let buffers = Buffers { src: at.cast(), dst, names: Names { src: "x", dst: "y" } };
+        let dst = got.pointer().wrapping_byte_add(near.base()).into();
         // SAFETY: both buffers hold the tensors' whole spans, on the device.
-        unsafe { self.cuda.transform(&plain(&far, &near), buffers) }.expect("the CUDA core");
+        unsafe { self.cuda.run(&plain(&far, &near), &[dst, at.into()]) }.expect("the CUDA core");
         assert!(got.read() == want.bytes(), "few elements, far apart");
         self.solved += 1;
     }
@@ -468,18 +459,19 @@ fn overlaps_are_refused() {
         ] {
             let plan = OpPlan::new(&rule, [&a.desc, &b.desc, &rows.desc], factors, false, Mode::Extended)
                 .expect("a plan");
-            let buffers = OpBuffers { c: at, operands: [at.wrapping_byte_add(shift).cast_const(); 2] };
+            let source = at.wrapping_byte_add(shift).into();
             // SAFETY: all of the spans lie in one allocation of the device.
-            refuse(unsafe { cores.cuda.op(&plan, buffers) }, names);
+            refuse(unsafe { cores.cuda.run(&plan, &[at.into(), source, source]) }, names);
         }
         let sums = strided(DataType::Float, &[5, 1], &[1, 1]);
         let rule = ReduceDescriptor::default();
         let plan =
             ReducePlan::new(&rule, &rows.desc, &sums.desc, Scaling::MOVE, Mode::Extended).expect("a plan");
-        let buffers =
-            ReduceBuffers { a: at.cast_const(), c: at, indices: std::ptr::null_mut(), workspace: (0, 0) };
         // SAFETY: as above.
-        refuse(unsafe { cores.cuda.reduce(&plan, buffers) }, "A and C overlap");
+        refuse(
+            unsafe { cores.cuda.run(&plan, &[at.into(), Address::NULL, at.into(), Address::NULL]) },
+            "A and C overlap",
+        );
     });
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudnn::desc::{Folding, Format, TransformDescriptor};
 use cudnn::dtype::DataType;
-use cudnn::exec::{Buffers, Context, Names};
+use cudnn::exec::{Address, Context};
 use cudnn::mode::Mode;
 use cudnn::ops::{Scaling, TransformPlan};
 
@@ -60,19 +60,18 @@ impl Cores {
         let before = if beta == 0.0 { vec![0xff; y.size()] } else { self.rng.bytes(y.size()) };
         let mut want = Words::new(&before);
         let held = Words::new(&source);
-        let names = Names { src: "x", dst: "y" };
-        let buffers = Buffers {
-            src: held.address().wrapping_byte_add(x.base()),
-            dst: want.address_mut().wrapping_byte_add(y.base()),
-            names,
-        };
+        let at = [
+            want.address_mut().wrapping_byte_add(y.base()).into(),
+            held.address().wrapping_byte_add(x.base()).into(),
+        ];
         // SAFETY: both buffers hold the tensors' whole spans, at multiples of their scalars.
-        unsafe { self.cpu.transform(plan, buffers) }.expect("the CPU core");
+        unsafe { self.cpu.run(plan, &at) }.expect("the CPU core");
         let (device_x, device_y) = (Memory::new(&source), Memory::new(&before));
-        let at = |memory: &Memory, tensor: Tensor| memory.pointer().wrapping_byte_add(tensor.base());
-        let buffers = Buffers { src: at(&device_x, x).cast(), dst: at(&device_y, y).cast(), names };
+        let place = |memory: &Memory, tensor: Tensor| {
+            Address::from(memory.pointer().wrapping_byte_add(tensor.base()))
+        };
         // SAFETY: as above, on the device.
-        unsafe { self.cuda.transform(plan, buffers) }.expect("the CUDA core");
+        unsafe { self.cuda.run(plan, &[place(&device_y, y), place(&device_x, x)]) }.expect("the CUDA core");
         let got = device_y.read();
         if got != want.bytes() {
             let first = got.iter().zip(want.bytes()).position(|(a, b)| a != b).expect("a difference");
@@ -96,19 +95,17 @@ impl Cores {
     ) {
         let source = self.rng.bytes(x.size());
         let (held, mut want) = (Words::new(&source), Words::new(&vec![0xff; y.size()]));
-        let names = Names { src: "x", dst: "y" };
         let src = held.address().wrapping_byte_add(x.base());
         let dst = want.address_mut().wrapping_byte_add(y.base());
         // SAFETY: both buffers hold the tensors' whole spans, at multiples of their scalars.
-        unsafe { self.cpu.transform(direct, Buffers { src, dst, names }) }.expect("the CPU core");
+        unsafe { self.cpu.run(direct, &[dst.into(), src.into()]) }.expect("the CPU core");
         let (device_x, device_y) = (Memory::new(&source), Memory::new(&vec![0xff; y.size()]));
         let middle = Memory::untouched(far.size());
         let at = |memory: &Memory, tensor: Tensor| memory.pointer().wrapping_byte_add(tensor.base());
         let (x, far_at, y_at) = (at(&device_x, x), at(&middle, far), at(&device_y, y));
         for (plan, src, dst) in [(outward, x, far_at), (&plain(&far, &y), far_at, y_at)] {
-            let buffers = Buffers { src: src.cast(), dst: dst.cast(), names };
             // SAFETY: as above, on the device.
-            unsafe { self.cuda.transform(plan, buffers) }.expect("the CUDA core");
+            unsafe { self.cuda.run(plan, &[dst.into(), src.into()]) }.expect("the CUDA core");
         }
         assert!(device_y.read() == want.bytes(), "{outward}");
         self.solved += 1;
@@ -405,18 +402,42 @@ fn in_place() {
             let scaled = Scaling { alpha: scaling.0, beta: scaling.1 };
             let plan =
                 TransformPlan::new(&tensor.desc, &tensor.desc, scaled, Mode::Extended).expect("a plan");
-            let names = Names { src: "x", dst: "y" };
             let mut want = Words::new(&bytes);
             let place = want.address_mut().wrapping_byte_add(tensor.base());
             // SAFETY: the buffer holds the tensor's whole span.
-            unsafe { cores.cpu.transform(&plan, Buffers { src: place, dst: place, names }) }
-                .expect("the CPU core");
+            unsafe { cores.cpu.run(&plan, &[place.into(); 2]) }.expect("the CPU core");
             let memory = Memory::new(&bytes);
             let place: *mut c_void = memory.pointer().wrapping_byte_add(tensor.base());
-            let buffers = Buffers { src: place.cast(), dst: place.cast(), names };
             // SAFETY: as above, on the device.
-            unsafe { cores.cuda.transform(&plan, buffers) }.expect("the CUDA core");
+            unsafe { cores.cuda.run(&plan, &[place.into(); 2]) }.expect("the CUDA core");
             assert!(memory.read() == want.bytes());
         }
+    });
+}
+
+#[test]
+fn disjoint_slices_of_one_buffer() {
+    double::run(&[("CUDNN_SHIM_CHECK", "1")], || {
+        let mut cores = Cores::new();
+        // Channels 0..32 and 32..64 of one tensor: their spans overlap, but they share no element.
+        let whole = format(DataType::Float, Format::Nchw, &[2, 64, 8, 8]);
+        let half = strided(DataType::Float, &[2, 32, 8, 8], &[4096, 64, 8, 1]);
+        let scaling = Scaling { alpha: 2.0, beta: 0.5 };
+        let plan = TransformPlan::new(&half.desc, &half.desc, scaling, Mode::Extended).expect("a plan");
+        let bytes = cores.rng.bytes(whole.size());
+        let mut want = Words::new(&bytes);
+        let at = |base: *mut u8, channel: usize| Address::from(base.wrapping_add(channel * 64 * 4));
+        let base = want.address_mut();
+        // SAFETY: the buffer holds both halves.
+        unsafe { cores.cpu.run(&plan, &[at(base, 32), at(base, 0)]) }.expect("the CPU core");
+        let memory = Memory::new(&bytes);
+        let base = memory.pointer().cast();
+        // SAFETY: as above, on the device.
+        unsafe { cores.cuda.run(&plan, &[at(base, 32), at(base, 0)]) }.expect("the CUDA core");
+        assert!(memory.read() == want.bytes());
+        // One channel further they share some.
+        // SAFETY: as above.
+        let error = unsafe { cores.cuda.run(&plan, &[at(base, 31), at(base, 0)]) }.expect_err("an overlap");
+        assert!(error.to_string().contains("x and y overlap"), "{error}");
     });
 }

@@ -12,12 +12,12 @@ use cudnn::desc::{
     TransformDescriptor,
 };
 use cudnn::dtype::DataType;
-use cudnn::exec::{Buffers, Context, Names, OpBuffers, ReduceBuffers};
+use cudnn::exec::{Address, Context};
 use cudnn::mode::Mode;
-use cudnn::ops::add::{self, AddPlan};
+use cudnn::ops::add;
 use cudnn::ops::op::Factors;
 use cudnn::ops::reduce::workspace_size;
-use cudnn::ops::{FillPlan, Number, OpPlan, ReducePlan, Scaling, TransformPlan};
+use cudnn::ops::{FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling, TransformPlan};
 
 use crate::double::{self, Memory};
 
@@ -103,34 +103,27 @@ impl Bench {
         Bench { cuda, source }
     }
 
-    fn run(&self, plan: &TransformPlan, source: &Memory, dst: &Memory) {
-        let names = Names { src: "x", dst: "y" };
-        let buffers = Buffers { src: source.pointer().cast_const().cast(), dst: dst.pointer().cast(), names };
+    fn run(&self, plan: &dyn Plan, at: &[Address]) {
         // SAFETY: the descriptors span no more than the memory, on the device.
-        unsafe { self.cuda.transform(plan, buffers) }.expect("runs");
+        unsafe { self.cuda.run(plan, at) }.expect("runs");
     }
 
     /// Transforms into memory that is still untouched.
     fn transform(&self, x: &TensorDescriptor, y: &TensorDescriptor, scaling: Scaling) -> Memory {
         let dst = Memory::untouched(y.size_in_bytes());
-        self.run(&TransformPlan::new(x, y, scaling, Mode::Extended).expect("a plan"), &self.source, &dst);
+        let plan = TransformPlan::new(x, y, scaling, Mode::Extended).expect("a plan");
+        self.run(&plan, &[dst.pointer().into(), self.source.pointer().into()]);
         dst
     }
 
     fn fill(&self, plan: &FillPlan, y: &Memory) {
-        // SAFETY: the descriptor spans no more than the memory, on the device.
-        unsafe { self.cuda.fill(plan, y.pointer().cast(), "y") }.expect("runs");
+        self.run(plan, &[y.pointer().into()]);
     }
 
-    fn reduce(&self, plan: &ReducePlan, a: &Memory, c: &Memory, index: Option<&Memory>, workspace: &Memory) {
-        let buffers = ReduceBuffers {
-            a: a.pointer().cast_const().cast(),
-            c: c.pointer().cast(),
-            indices: index.map_or(std::ptr::null_mut(), |index| index.pointer().cast()),
-            workspace: (workspace.pointer().addr(), workspace.size),
-        };
-        // SAFETY: the descriptors span no more than the memory, on the device.
-        unsafe { self.cuda.reduce(plan, buffers) }.expect("runs");
+    fn reduce(&self, plan: ReducePlan, a: &Memory, c: &Memory, index: Option<&Memory>, workspace: &Memory) {
+        let index = index.map_or(Address::NULL, |index| index.pointer().into());
+        let plan = plan.with_workspace(workspace.size);
+        self.run(&plan, &[c.pointer().into(), index, a.pointer().into(), workspace.pointer().into()]);
     }
 }
 
@@ -216,7 +209,7 @@ fn transforms_with_gaps_and_padding() {
         let y = strided(&dims, [CHANNELS * SIDE * row, SIDE * row, row, 1]);
         let plan = TransformPlan::with_map(&map, &x, &y, Scaling::MOVE, Mode::Extended).expect("a plan");
         let dst = Memory::untouched(y.size_in_bytes());
-        bench.run(&plan, &bench.source, &dst);
+        bench.run(&plan, &[dst.pointer().into(), bench.source.pointer().into()]);
         check("padded", &dst, fresh, |i| {
             Some((i % row).checked_sub(1).map_or(0, |at| of_nchw(i / row * SIDE + at)))
         });
@@ -247,7 +240,7 @@ fn runs() {
         let (x, y) = (nchw(), nchw());
         let plan = TransformPlan::new(&x, &y, Scaling::MOVE, Mode::Extended).expect("a plan");
         let dst = Memory::untouched(COUNT);
-        bench.run(&plan, &source, &dst);
+        bench.run(&plan, &[dst.pointer().into(), source.pointer().into()]);
         check("copy", &dst, fresh, |i| Some(held(i)));
         let plan = FillPlan::scale(&nchw(), Number::Integer(2), Mode::Extended).expect("a plan");
         bench.fill(&plan, &source);
@@ -273,20 +266,16 @@ fn sums_and_operations() {
             let channel = |i: usize| if is_planes { i / PIXELS % CHANNELS } else { i % CHANNELS };
             let shown = |i: usize| if is_planes { of_nchw(i) } else { of_nhwc(i) };
             let scaling = Scaling { alpha: 1.0, beta: 1.0 };
-            let Ok(AddPlan::Add(plan)) = add::plan(&bias, &c, scaling, Mode::Extended) else {
-                panic!("a plan")
-            };
+            let plan = add::plan(&bias, &c, scaling, Mode::Extended).expect("a plan");
             let dst = Memory::untouched(COUNT);
-            bench.run(&plan, &bench.source, &dst);
+            bench.run(plan.as_plan(), &[dst.pointer().into(), bench.source.pointer().into()]);
             check(&format!("bias {what}"), &dst, fresh, |i| Some(value(channel(i)).saturating_add(fresh(i))));
             let (rule, factors) = (OpTensorDescriptor::default(), Factors { alpha: [1.0, 2.0], beta: 0.0 });
             let operands = [&far_planes(&DIMS), &bias, &c];
             let plan = OpPlan::new(&rule, operands, factors, false, Mode::Extended).expect("a plan");
             let dst = Memory::untouched(COUNT);
-            let source = bench.source.pointer().cast_const().cast();
-            let buffers = OpBuffers { c: dst.pointer().cast(), operands: [source; 2] };
-            // SAFETY: the descriptors span no more than the memory, on the device.
-            unsafe { bench.cuda.op(&plan, buffers) }.expect("runs");
+            let source = bench.source.pointer().into();
+            bench.run(&plan, &[dst.pointer().into(), source, source]);
             check(&format!("operation {what}"), &dst, fresh, |i| {
                 // 291 at most: it saturates.
                 Some(u8::try_from(u32::from(shown(i)) + 2 * u32::from(value(channel(i)))).unwrap_or(u8::MAX))
@@ -307,7 +296,7 @@ fn check_sums(bench: &Bench, a: &Memory, dims: [i64; 2], axis: usize, held: impl
     let plan = ReducePlan::new(&ReduceDescriptor::default(), &from, &to, Scaling::MOVE, Mode::Extended)
         .expect("a plan");
     let c = Memory::untouched(to.size_in_bytes());
-    bench.reduce(&plan, a, &c, None, &Memory::untouched(1));
+    bench.reduce(plan, a, &c, None, &Memory::untouched(1));
     let (outputs, steps) = (kept[1 - axis] as usize, [dims[1] as usize, 1]);
     let mut written = vec![];
     for (start, bytes) in touched(&c) {
@@ -370,7 +359,7 @@ fn a_reduction_of_everything_with_its_index() {
             a.write_at(largest as usize, &[0xEE]);
             let workspace = Memory::new(&nothing.repeat(size / nothing.len()));
             let (c, index) = (Memory::new(&[0]), Memory::new(&[0; 8]));
-            bench.reduce(&plan, &a, &c, Some(&index), &workspace);
+            bench.reduce(plan, &a, &c, Some(&index), &workspace);
             assert_eq!((c.read(), index.read()), (vec![0xEE], largest.to_ne_bytes().to_vec()));
             a.write_at(largest as usize, &[0]);
         }

@@ -5,7 +5,7 @@ use super::params::{Divisor, Index, Params, Set as Parameters, Turn};
 use super::plan::{Emit, Launch, Pointers, grid, single};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
-use crate::ops::{Fill, FillPlan, Problem, Scaling, Set, Transform, fill::Part};
+use crate::ops::{Fill, Scaling, Set, Step, Transform};
 
 /// Threads of a block.
 const THREADS: u64 = 256;
@@ -13,17 +13,6 @@ const THREADS: u64 = 256;
 const VECTORS: u64 = 4;
 /// Bytes of a vector.
 const VECTOR: u64 = 16;
-
-/// Hands the launches of a plan to `emit`.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub fn launches(plan: &FillPlan, at: u64, emit: Emit<'_>) -> Result<()> {
-    plan.for_each(&mut |part| match part {
-        Part::Set(part) => set(part, at, emit),
-        Part::Fill(part) => fill(part, at, plan.is_ordered(), emit),
-    })
-}
 
 /// `beta * dst` in every cell, in the order of the loops if addresses repeat.
 pub(super) fn fill(fill: &Fill, at: u64, ordered: bool, emit: Emit<'_>) -> Result<()> {
@@ -36,7 +25,7 @@ pub(super) fn fill(fill: &Fill, at: u64, ordered: bool, emit: Emit<'_>) -> Resul
     }
     let at = Pointers { dst: at, src: at };
     if ordered {
-        return general::ordered(Problem::Fill(fill), at, emit);
+        return general::ordered(Step::Fill(fill), at, emit);
     }
     // In place, a transform whose source is its destination.
     let mut both = LoopNest::new(&[], [nest.offsets[0]; 2]);
@@ -48,7 +37,7 @@ pub(super) fn fill(fill: &Fill, at: u64, ordered: bool, emit: Emit<'_>) -> Resul
 }
 
 /// One value in every cell.
-fn set(set: &Set, at: u64, emit: Emit<'_>) -> Result<()> {
+pub(super) fn set(set: &Set, at: u64, emit: Emit<'_>) -> Result<()> {
     if set.nest.is_empty() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use super::plan::{Emit, Launch, Pointers, grid};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout, LoopNest, MAX_RANK};
 use crate::ops::transform::{CHANNEL, Map};
-use crate::ops::{Fill, Problem, Transform, TransformPlan};
+use crate::ops::{Fill, Step, Transform, TransformPlan};
 
 /// Threads of a block of these kernels.
 pub(super) const THREADS: u32 = 256;
@@ -82,14 +82,14 @@ pub(super) fn strided(transform: &Transform, at: Pointers) -> Result<Launch> {
     launch(kernel, params.count, Params::Strided(params))
 }
 
-/// One problem, by one thread, in the order of its loops.
-pub(super) fn ordered(problem: Problem<'_>, at: Pointers, emit: Emit<'_>) -> Result<()> {
-    let params = match problem {
-        Problem::Transform(Transform { nest, dst, src, scaling }) => {
+/// One step of a transform or a fill, by one thread, in the order of its loops.
+pub(super) fn ordered(step: Step<'_>, at: Pointers, emit: Emit<'_>) -> Result<()> {
+    let params = match step {
+        Step::Transform(Transform { nest, dst, src, scaling }) => {
             let bytes = ByteNest::new(nest, [dst.size(), src.size()], at);
             walk(&bytes, Operation::new(*src, *dst, *scaling), Index::I64)
         }
-        Problem::Fill(Fill { nest: filled, dst, beta }) => {
+        Step::Fill(Fill { nest: filled, dst, beta }) => {
             let mut nest = LoopNest::new(&[], [filled.offsets[0], 0]);
             for axis in filled.axes() {
                 nest.push(Axis { extent: axis.extent, strides: [axis.strides[0], 0] });
@@ -97,7 +97,11 @@ pub(super) fn ordered(problem: Problem<'_>, at: Pointers, emit: Emit<'_>) -> Res
             let bytes = ByteNest::new(&nest, [dst.size(), 0], at);
             Strided { fills: 1, ..walk(&bytes, Operation::fill(*dst, *beta), Index::I64) }
         }
-        Problem::Padded(_) => return problem.for_each_part(&mut |part| ordered(part, at, emit)),
+        Step::Padded(padded) => {
+            ordered(Step::Transform(&padded.transform()), at, emit)?;
+            return ordered(Step::Fill(&padded.fill()), at, emit);
+        }
+        _ => return Err(Error::Internal(format!("no step of a transform: {step}").into())),
     };
     let params = Params::Strided(params);
     emit(&Launch { kernel: "ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })

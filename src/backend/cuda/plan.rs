@@ -1,15 +1,16 @@
-//! From a [`TransformPlan`] to kernel launches. Pure: nothing here talks to a driver.
+//! From a [`Plan`] to kernel launches. Pure: nothing here talks to a driver.
 //!
-//! A plan of one problem goes to the first kernel that fits its canonical nest; padding, folding and blocked tails are
+//! A transform of one part goes to the first kernel that fits its canonical nest; padding, folding and blocked tails are
 //! one launch of a kernel that finds every destination element's source; a destination that repeats addresses is
 //! walked by one thread, in order.
 
 use super::bytes::ByteNest;
 use super::params::{Operation, Params};
-use super::{general, linear, pointwise, tiled};
+use super::{fill, general, linear, pointwise, reduce, tiled};
+use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::layout::Class;
-use crate::ops::{Problem, Transform, TransformPlan};
+use crate::ops::{Plan, Step, Transform, TransformPlan};
 
 /// The kernels as PTX, NUL-terminated for the driver: `cargo xtask ptx` generates it from `kernels/`.
 pub static PTX: &str = concat!(include_str!("ptx/transform.ptx"), "\0");
@@ -49,25 +50,52 @@ impl Pointers {
 /// Receives launches, in the order in which the stream must run them.
 pub type Emit<'a> = &'a mut dyn FnMut(&Launch) -> Result<()>;
 
-/// Hands the launches of a plan to `emit`. The memory may be shared only where the plan
-/// [works in place](TransformPlan::works_in_place).
+/// Hands the launches of a plan on operands at these addresses to `emit`. Memory may be shared only where the plan
+/// [works in place](Plan::works_in_place).
 ///
 /// # Errors
 /// The first of `emit`, which ends the plan; [`Error::Unsupported`] for more elements than one grid can hold, which
 /// no device has memory for.
-pub fn launches(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
+pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
+    let ordered = plan.is_ordered();
+    plan.steps(&mut |step, slots| {
+        let place = |k: usize| at[slots[k]].device();
+        let pair = || Pointers { dst: place(0), src: place(1) };
+        match step {
+            Step::Transform(_) | Step::Padded(_) if ordered => general::ordered(step, pair(), emit),
+            Step::Transform(transform) if transform.nest.is_empty() => Ok(()),
+            Step::Transform(transform) => single(transform, pair(), emit),
+            Step::Padded(padded) => {
+                single(&padded.transform(), pair(), emit)?;
+                fill::fill(&padded.fill(), place(0), false, emit)
+            }
+            Step::Mapped(plan) => mapped(plan, pair(), emit),
+            Step::Fill(fill) => fill::fill(fill, place(0), ordered, emit),
+            Step::Set(set) => fill::set(set, place(0), emit),
+            Step::Map(map) => pointwise::launches(map, [place(0), place(1), place(2)], ordered, emit),
+            Step::Reduce(reduce) => {
+                let at =
+                    reduce::Places { dst: place(0), indices: place(1), src: place(2), workspace: place(3) };
+                reduce::launches(reduce, at, ordered, emit)
+            }
+        }
+    })
+}
+
+/// A transform of several parts: one launch, unless one part is all there is or addresses repeat.
+fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
     if plan.is_ordered() {
-        return plan.for_each(&mut |problem| general::ordered(problem, at, emit));
+        return plan.for_each(&mut |part| general::ordered(part, at, emit));
     }
     let mut first = None;
     let mut count = 0_usize;
-    plan.for_each(&mut |problem| {
+    plan.for_each(&mut |part| {
         count += 1;
-        match problem {
-            Problem::Transform(transform) => _ = first.get_or_insert(*transform),
-            Problem::Fill(_) => {}
+        match part {
+            Step::Transform(transform) => _ = first.get_or_insert(*transform),
             // Cells and zeros: more than one nest.
-            Problem::Padded(_) => count += 1,
+            Step::Padded(_) => count += 1,
+            _ => {}
         }
         Ok(())
     })?;

@@ -7,30 +7,28 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
 use crate::ops::op::{Factors, Function};
-use crate::ops::{Compute, NanRule, OpPlan, Pointwise, Transform};
+use crate::ops::{Compute, NanRule, Pointwise, Transform};
 
 /// Threads of a block, each with one vector.
 const THREADS: u64 = 256;
 /// Bytes of a vector.
 const VECTOR: u64 = 16;
 
-/// Hands the launches of a plan to `emit`, less its tail; `at` are the addresses of C and of the operands to read.
+/// Hands the launches of a problem to `emit`; `at` are the addresses of its operands.
 ///
 /// # Errors
 /// As for [`super::plan::launches`].
-pub fn launches(plan: &OpPlan, at: [u64; 3], emit: Emit<'_>) -> Result<()> {
-    plan.for_each(&mut |problem| {
-        if problem.nest.is_empty() {
-            return Ok(());
-        }
-        if plan.is_ordered() {
-            return emit(&ordered(problem, at));
-        }
-        if vectored(problem, at, emit)? {
-            return Ok(());
-        }
-        emit(&strided(problem, at)?)
-    })
+pub(super) fn launches(problem: &Pointwise, at: [u64; 3], ordered: bool, emit: Emit<'_>) -> Result<()> {
+    if problem.nest.is_empty() {
+        return Ok(());
+    }
+    if ordered {
+        return emit(&self::ordered(problem, at));
+    }
+    if vectored(problem, at, emit)? {
+        return Ok(());
+    }
+    emit(&strided(problem, at)?)
 }
 
 /// `alpha * src + beta * dst` of a source that repeats along some loop, if it is one that vectors serve: whether

@@ -4,7 +4,6 @@
 //! to neighbouring outputs, a thread has an output. Few outputs are cut into chunks, which are whole subtrees, if there
 //! is a workspace for what they are joined to. The bits are the same in every case.
 
-use super::fill;
 use super::general::turns;
 use super::params::{Divisor, Index, Operation, Params, Piece, Reduce as Parameters};
 use super::plan::{Emit, Launch, grid};
@@ -13,47 +12,40 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
 use crate::ops::reduce::{Partition, Schedule};
-use crate::ops::{Compute, NanRule, Reduce, ReducePlan, Reduction};
+use crate::ops::{Compute, NanRule, Reduce, Reduction};
 
 /// Threads of a block of `reduce_blocks_*` and `reduce_chunks_*`.
 const THREADS: u32 = 256;
 /// Threads of a block of `reduce_rows_*`, each with an output.
 const ROW_THREADS: u32 = 64;
 
-/// Device addresses of one call.
+/// Device addresses of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub(super) struct Places {
     /// The destination.
-    pub c: u64,
-    /// The source.
-    pub a: u64,
-    /// Where indices go, if the plan writes some.
+    pub dst: u64,
+    /// Where indices go, if the problem writes some.
     pub indices: u64,
-    /// The workspace and its bytes; 0 and 0 for none.
-    pub workspace: (u64, usize),
+    /// The source.
+    pub src: u64,
+    /// The workspace, of any alignment.
+    pub workspace: u64,
 }
 
-/// Hands the launches of a plan to `emit`, its tail included.
+/// Hands the launches of a problem to `emit`.
 ///
 /// # Errors
 /// As for [`super::plan::launches`].
-pub fn launches(plan: &ReducePlan, at: Places, emit: Emit<'_>) -> Result<()> {
-    plan.for_each(&mut |problem| {
-        if problem.outputs.is_empty() {
-            return Ok(());
-        }
-        problem_launches(problem, plan.is_ordered(), at, emit)
-    })?;
-    plan.tail().map_or(Ok(()), |tail| fill::fill(&tail, at.c, plan.is_ordered(), emit))
-}
-
-fn problem_launches(problem: &Reduce, ordered: bool, at: Places, emit: Emit<'_>) -> Result<()> {
+pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'_>) -> Result<()> {
+    if problem.outputs.is_empty() {
+        return Ok(());
+    }
     // In order, one block of threads does one output after the other.
     let schedule = if ordered { Schedule::Blocks } else { problem.schedule() };
     let mut partition = if ordered { problem.whole(schedule) } else { problem.partition(schedule) };
     // Partial results are aligned to 16 bytes.
-    let partials = at.workspace.0.next_multiple_of(16);
-    if partition.chunks > 1 && problem.workspace_bytes(partition) > at.workspace.1 {
+    let partials = at.workspace.next_multiple_of(16);
+    if partition.chunks > 1 && problem.workspace_bytes(partition) > problem.workspace {
         partition = problem.whole(schedule);
     }
     let params = parameters(problem, schedule, partition, at, partials);
@@ -88,7 +80,7 @@ fn parameters(
     at: Places,
     partials: u64,
 ) -> Parameters {
-    let Reduce { outputs, sequence, dst, src, compute, reduction, scaling, indices } = problem;
+    let Reduce { outputs, sequence, dst, src, compute, reduction, scaling, indices, .. } = problem;
     let sizes = [dst.size() as i64, src.size() as i64, 1];
     let mut axes: Vec<Axis<3>> = Vec::with_capacity(outputs.axes().len());
     for axis in outputs.axes() {
@@ -127,8 +119,8 @@ fn parameters(
     let start = |address: u64, k: usize| address.wrapping_add_signed(outputs.offsets[k] * sizes[k]);
     let index_bytes = indices.map_or(0, |indices| indices.size());
     Parameters {
-        dst: start(at.c, 0),
-        src: start(at.a, 1),
+        dst: start(at.dst, 0),
+        src: start(at.src, 1),
         indices: at.indices.wrapping_add_signed(outputs.offsets[2] * index_bytes as i64),
         partials,
         outputs: outputs.len() as u64,

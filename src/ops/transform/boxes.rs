@@ -6,7 +6,7 @@ use crate::desc::Folding;
 use crate::desc::tensor::CHANNEL;
 use crate::error::Result;
 use crate::layout::{self, Axis, Cut, Layout, LoopNest, MAX_RANK};
-use crate::ops::{Fill, Padded, Problem, Transform};
+use crate::ops::{Fill, Padded, Step, Transform};
 
 /// Hands every problem of `plan` to `sink`; ends at its first error.
 pub(super) fn emit(plan: &TransformPlan, sink: Sink<'_>) -> Result<()> {
@@ -51,9 +51,9 @@ impl Emitter<'_, '_> {
         self.plan.dst.dims.rank()
     }
 
-    fn send(&mut self, problem: Problem<'_>) {
+    fn send(&mut self, part: Step<'_>) {
         if self.outcome.is_ok() {
-            self.outcome = (self.sink)(problem);
+            self.outcome = (self.sink)(part);
         }
     }
 
@@ -63,14 +63,14 @@ impl Emitter<'_, '_> {
         }
         let Types { src, dst } = self.plan.types;
         let scaling = self.plan.scaling;
-        self.send(Problem::Transform(&Transform { nest, dst, src, scaling }));
+        self.send(Step::Transform(&Transform { nest, dst, src, scaling }));
     }
 
     fn fill(&mut self, mut nest: LoopNest<1>, beta: f64) {
         if !self.plan.ordered {
             nest.canonicalise();
         }
-        self.send(Problem::Fill(&Fill { nest, dst: self.plan.types.dst, beta }));
+        self.send(Step::Fill(&Fill { nest, dst: self.plan.types.dst, beta }));
     }
 
     /// Every element to the element of the same coordinates, where a layout is blocked.
@@ -234,7 +234,7 @@ impl Emitter<'_, '_> {
             product(plan.dst, &plan.src, &sides[..rank], &mut |nest| self.transform(nest));
         }
         if let Some(last) = last {
-            self.send(Problem::Padded(last));
+            self.send(Step::Padded(last));
         }
     }
 

@@ -1,0 +1,135 @@
+//! The one road from a call to the cores: a [`Plan`] names its operands and yields [`Step`]s, which a core runs one
+//! after the other.
+//!
+//! A new operation is a plan of steps that exist; a new kind of step is a variant here, its reference loop, its CPU
+//! kernel and its CUDA kernel.
+
+use std::fmt;
+
+use super::{ByteSpan, Fill, Padded, Pointwise, Reduce, Set, Transform, TransformPlan};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::layout::Layout;
+
+/// What a call does with an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Only reads it.
+    Read,
+    /// Only writes it.
+    Write,
+    /// Reads and writes it.
+    Update,
+    /// Writes it before reading it, and leaves anything there: a workspace.
+    Scratch,
+}
+
+impl Role {
+    /// The role of a destination that is blended with its old value by this factor.
+    pub fn blended(beta: f64) -> Role {
+        if beta == 0.0 { Role::Write } else { Role::Update }
+    }
+
+    /// Whether the caller sees what the call writes there.
+    pub const fn is_written(self) -> bool {
+        matches!(self, Role::Write | Role::Update)
+    }
+}
+
+/// One data pointer of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// Name of the C parameter.
+    pub name: &'static str,
+    /// What becomes of it.
+    pub role: Role,
+    /// Scalar type of its elements.
+    pub scalar: Scalar,
+    /// The bytes around the pointer that the call may touch; empty if it touches none.
+    pub span: ByteSpan,
+}
+
+impl Operand {
+    /// An operand that is there in the C call, and is not touched.
+    pub const fn untouched(name: &'static str, scalar: Scalar) -> Operand {
+        Operand { name, role: Role::Read, scalar, span: (0, 0) }
+    }
+
+    /// Whether the call touches it.
+    pub const fn is_touched(&self) -> bool {
+        self.span.0 < self.span.1
+    }
+}
+
+/// Receives the steps of a plan, in the order in which a core must run them. The second argument tells for each
+/// operand of the step, destination first, which operand of the plan it is.
+pub type StepSink<'a> = &'a mut dyn FnMut(Step<'_>, &[usize]) -> Result<()>;
+
+/// A call, checked and ready to run on any core. Displayed, it is the list of its steps, as the log shows it.
+pub trait Plan: fmt::Display {
+    /// Every data pointer, destinations first.
+    fn operands(&self) -> &[Operand];
+
+    /// Hands every step to `sink`.
+    ///
+    /// # Errors
+    /// The first of `sink`, which ends the plan.
+    fn steps(&self, sink: StepSink<'_>) -> Result<()>;
+
+    /// Whether each element of operand `write` depends on that element alone of operand `read` which lies where it
+    /// lies itself, so that both may be the same memory.
+    fn works_in_place(&self, read: usize, write: usize) -> bool {
+        let _ = (read, write);
+        false
+    }
+
+    /// Where the elements of an operand lie, if that is known: operands whose spans meet may still share no element.
+    fn layout(&self, operand: usize) -> Option<&Layout> {
+        let _ = operand;
+        None
+    }
+
+    /// Whether addresses of the destination repeat: then every step must keep the order of its loops.
+    fn is_ordered(&self) -> bool {
+        false
+    }
+}
+
+/// What a core runs in one go. A step refers to its problem, as half a kilobyte is not to be moved about.
+#[derive(Clone, Copy)]
+pub enum Step<'a> {
+    /// Move, convert and scale; operands dst, src.
+    Transform(&'a Transform),
+    /// Move cells, and write the zeros that share their cache lines; operands dst, src.
+    Padded(&'a Padded),
+    /// A transform with padding, folding or blocked layouts, of several parts; operands dst, src.
+    Mapped(&'a TransformPlan<'a>),
+    /// Scale, or write zeros; operand dst.
+    Fill(&'a Fill),
+    /// Write one value; operand dst.
+    Set(&'a Set),
+    /// Compute a function element by element; operands dst, a, b.
+    Map(&'a Pointwise),
+    /// Join elements to one; operands dst, indices, src, workspace.
+    Reduce(&'a Reduce),
+}
+
+/// Kind, types, factors and loops in one line.
+impl fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Transform(step) => step.fmt(f),
+            Step::Padded(step) => step.fmt(f),
+            Step::Mapped(step) => step.fmt(f),
+            Step::Fill(step) => step.fmt(f),
+            Step::Set(step) => step.fmt(f),
+            Step::Map(step) => step.fmt(f),
+            Step::Reduce(step) => step.fmt(f),
+        }
+    }
+}
+
+/// Writes the steps of a plan one after the other.
+pub(super) fn list(plan: &dyn Plan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    super::list(f, |each| plan.steps(&mut |step, _| each(&step)))
+}
