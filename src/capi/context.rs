@@ -10,6 +10,7 @@ use super::slab::{Kind, Table};
 use super::types::{
     cudaStream_t, cudnnCallback_t, cudnnErrQueryMode_t, cudnnHandle_t, cudnnRuntimeTag_t, cudnnStatus_t, raw,
 };
+use crate::backend::cpu::float_mode::DefaultMode;
 use crate::error::{Error, Result};
 use crate::exec::Context;
 
@@ -31,18 +32,22 @@ pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Resu
     CONTEXTS.with(handle.addr(), "handle", body)
 }
 
-/// The same for a body with something to tell: listeners hear of it when the handle is free, for they may use it.
+/// Runs `body` on a copy of the context behind `handle`, for calls that compute: as long as they may take, nothing waits
+/// for them, be it a thread that uses the handle or a child that was forked meanwhile. They compute in the default
+/// floating-point mode. Listeners hear what `body` has to tell when it has ended, in the caller's mode.
 ///
 /// # Errors
-/// As [`with`].
+/// As [`check`], and those of `body`.
 #[inline]
 pub(crate) fn with_note<R>(
     handle: cudnnHandle_t,
     body: impl FnOnce(&Context, &mut Note) -> Result<R>,
 ) -> Result<R> {
+    let context = with(handle, |context| Ok(context.clone()))?;
     // Goes last, and is told then.
     let mut note = Note::default();
-    with(handle, |context| body(context, &mut note))
+    let _mode = DefaultMode::new();
+    body(&context, &mut note)
 }
 
 /// Creates a handle.
@@ -71,7 +76,10 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_
     })
 }
 
-/// Destroys a handle; NULL is fine. Waits for calls that other threads are making with it.
+/// Destroys a handle; NULL is fine.
+///
+/// Calls that other threads are making with it go on to their end, with the stream that they began with; this one does not
+/// wait for them. What they need of the handle goes with the last of them.
 ///
 /// Status: BAD_PARAM for a handle that is not alive.
 #[unsafe(no_mangle)]
@@ -87,7 +95,8 @@ pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
 /// Chooses the stream that later calls with this handle work on.
 ///
 /// It has to belong to the handle's context and to live as long as calls use it; NULL is the legacy default stream.
-/// The CPU core keeps it and does not use it.
+/// The CPU core keeps it and does not use it. Calls that other threads are making with the handle end on the stream that
+/// they began with; this one does not wait for them.
 ///
 /// Status: BAD_PARAM for a handle that is not alive.
 #[unsafe(no_mangle)]

@@ -123,8 +123,8 @@ pub(crate) fn information(text: fmt::Arguments<'_>) {
     }
 }
 
-/// What is worth knowing of a call, to be told when this goes: listeners may call with the same handle, so that it must
-/// outlive whatever locks the handle.
+/// What is worth knowing of a call, to be told when this goes: listeners are the caller's code, so that it must outlive
+/// whatever belongs to the call alone.
 #[derive(Default)]
 pub(crate) struct Note(Option<String>);
 

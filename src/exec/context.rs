@@ -1,5 +1,7 @@
 //! Choosing a core when a handle is created, and running plans on it.
 
+use std::sync::Arc;
+
 use super::staging::{self, Staged};
 use crate::backend::cuda::{Cuda, Driver, Unavailable};
 use crate::backend::{self, Address};
@@ -7,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::ops::{Plan, Role};
 
 /// The core that a handle is bound to for its life.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Core {
     /// Embedded, on host pointers; calls finish before they return.
     Cpu {
@@ -15,11 +17,11 @@ enum Core {
         instead_of_cuda: Option<&'static Unavailable>,
     },
     /// On device pointers; calls queue their work on the handle's stream.
-    Cuda(Cuda),
+    Cuda(Arc<Cuda>),
 }
 
-/// What a `cudnnHandle_t` stands for.
-#[derive(Debug)]
+/// What a `cudnnHandle_t` stands for. A clone works on the same core, with the stream of then.
+#[derive(Clone, Debug)]
 pub struct Context {
     core: Core,
     /// The caller's stream as an address; the CPU core keeps it for `cudnnGetStream` only.
@@ -37,7 +39,7 @@ impl Context {
         let cuda = |driver| {
             // Whatever the driver says, what it means for the caller is that there is no handle.
             Cuda::create(driver)
-                .map(Core::Cuda)
+                .map(|cuda| Core::Cuda(Arc::new(cuda)))
                 .map_err(|error| Error::NotInitialized(error.to_string().into()))
         };
         let core = match choice.to_str() {

@@ -8,39 +8,82 @@ pub(super) fn processor() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// A worker thread, and the processor that it keeps off.
+/// A set of processors, of at most 1024.
+#[derive(Clone, Copy)]
+pub(super) struct Processors(libc::cpu_set_t);
+
+impl PartialEq for Processors {
+    fn eq(&self, other: &Self) -> bool {
+        // SAFETY: two sets.
+        unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
+    }
+}
+
+impl Processors {
+    /// Those that this thread may run on, unless there are more than a set holds.
+    fn of_this_thread() -> Option<Self> {
+        let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+        // SAFETY: a set, all zero at first.
+        unsafe {
+            let found = libc::sched_getaffinity(0, size_of_val(&set), set.as_mut_ptr()) == 0;
+            found.then(|| Processors(set.assume_init()))
+        }
+    }
+
+    /// The same without one of them, unless that is the last.
+    fn without(mut self, processor: usize) -> Self {
+        // SAFETY: the index lies inside the set.
+        unsafe {
+            if processor < size_of::<libc::cpu_set_t>() * 8
+                && libc::CPU_ISSET(processor, &self.0)
+                && libc::CPU_COUNT(&self.0) > 1
+            {
+                libc::CPU_CLR(processor, &mut self.0);
+            }
+        }
+        self
+    }
+}
+
+/// Where a caller runs.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Place {
+    /// The processor that it runs on.
+    pub processor: Option<usize>,
+    /// Those that it may run on; somebody may change them at any time.
+    pub allowed: Option<Processors>,
+}
+
+impl Place {
+    /// Of this thread, now.
+    pub fn here() -> Self {
+        Place { processor: processor(), allowed: Processors::of_this_thread() }
+    }
+}
+
+/// A worker thread, and for which caller it was placed.
 pub(super) struct Worker {
     id: libc::pid_t,
-    avoids: Option<usize>,
+    placed: Option<Place>,
 }
 
 impl Worker {
     pub fn this_thread() -> Self {
         // SAFETY: no arguments, no effects.
-        Worker { id: unsafe { libc::gettid() }, avoids: None }
+        Worker { id: unsafe { libc::gettid() }, placed: None }
     }
 
-    /// Forbids the thread `processor`, and allows the one again that it kept off before. Moves it at once if it runs
-    /// there. Without effect if there is no other that it may run on, or if the system does not permit it.
-    pub fn keep_off(&mut self, processor: Option<usize>) {
-        if processor == self.avoids {
+    /// Lets the thread run where `caller` may, but for where it does, if there is anything else. Moves it at once if it
+    /// runs elsewhere. Without effect if the system does not permit it.
+    pub fn make_room(&mut self, caller: &Place) {
+        if self.placed.as_ref() == Some(caller) {
             return;
         }
-        let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-        let size = size_of_val(&set);
-        let known = |processor: &usize| *processor < size * 8;
-        let (before, now) = (self.avoids.filter(known), processor.filter(known));
-        // SAFETY: a set of `size` bytes, all zero at first, for a thread of this process; indices lie inside it.
-        unsafe {
-            if libc::sched_getaffinity(self.id, size, set.as_mut_ptr()) != 0 {
-                return;
-            }
-            let set = set.assume_init_mut();
-            before.inspect(|&before| libc::CPU_SET(before, set));
-            now.inspect(|&now| libc::CPU_CLR(now, set));
-            if libc::CPU_COUNT(set) > 0 && libc::sched_setaffinity(self.id, size, set) == 0 {
-                self.avoids = now;
-            }
+        let Place { processor: Some(processor), allowed: Some(allowed) } = *caller else { return };
+        let set = allowed.without(processor);
+        // SAFETY: a set, for a thread of this process.
+        if unsafe { libc::sched_setaffinity(self.id, size_of_val(&set.0), &raw const set.0) } == 0 {
+            self.placed = Some(*caller);
         }
     }
 }
@@ -65,9 +108,9 @@ mod tests {
     fn a_worker_keeps_off_one_processor_at_a_time_but_never_off_its_last() {
         let all = allowed();
         let others = |than: usize| all.iter().copied().filter(|&i| i != than).collect::<Vec<_>>();
-        let mut worker = Worker::this_thread();
+        let (here, mut worker) = (Place::here(), Worker::this_thread());
         for &processor in &all {
-            worker.keep_off(Some(processor));
+            worker.make_room(&Place { processor: Some(processor), ..here });
             if all.len() == 1 {
                 assert_eq!(allowed(), all);
             } else {
@@ -75,7 +118,14 @@ mod tests {
                 assert_ne!(super::processor(), Some(processor));
             }
         }
-        worker.keep_off(None);
+        // A caller that may run on one processor only.
+        let mut only = here.allowed.expect("the set holds them");
+        for &processor in &all[1..] {
+            only = only.without(processor);
+        }
+        worker.make_room(&Place { processor: Some(all[0]), allowed: Some(only) });
+        assert_eq!(allowed(), [all[0]]);
+        worker.make_room(&Place { processor: Some(usize::MAX), ..here });
         assert_eq!(allowed(), all);
     }
 }

@@ -7,14 +7,17 @@
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  block.rs    short rows of bytes       wide.rs    conversions with AVX2 and AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
-//!  stage.rs    room on the stack         affinity.rs  where threads run
-//!  grid.rs     the loops around a kernel                  threads.rs  isa.rs  machine.rs
+//!  stage.rs    small scratch on the stack                 arena.rs   any other scratch, per thread
+//!  affinity.rs where threads run          grid.rs    the loops around a kernel      threads.rs  isa.rs  machine.rs
+//!  float_mode.rs  what arithmetic has in common in every thread
 //! ```
 
 mod affinity;
+pub mod arena;
 mod block;
 pub(super) mod copy;
 pub(super) mod fill;
+pub mod float_mode;
 mod grid;
 pub(super) mod interleave;
 mod isa;

@@ -1,0 +1,210 @@
+//! One call of [`run_with`](super::run_with): its tasks, who may claim them, and when all are done.
+
+use std::ops::{Deref, Range};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::{BUSY, Bounds, Task, lock, watch};
+use crate::backend::cpu::affinity::Place;
+use crate::backend::cpu::arena;
+use crate::error::{Error, Result};
+
+pub(super) struct Job {
+    task: &'static Task<'static>,
+    /// Bytes of scratch of each thread.
+    scratch: usize,
+    homes: Vec<Home>,
+    /// Tasks that have not returned.
+    left: AtomicUsize,
+    panicked: AtomicBool,
+    done: Mutex<bool>,
+    all_done: Condvar,
+    /// Where the caller ran when it began.
+    pub caller: Place,
+}
+
+/// The tasks that a thread begins with.
+struct Home {
+    /// The next one that nobody has claimed, below `end`.
+    next: AtomicUsize,
+    end: usize,
+}
+
+impl Home {
+    fn new(tasks: Range<usize>) -> Self {
+        Home { next: AtomicUsize::new(tasks.start), end: tasks.end }
+    }
+
+    fn claim(&self) -> Option<usize> {
+        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|&task| task < self.end)
+    }
+}
+
+impl Job {
+    /// A job for as many threads as it has homes, if there is memory for it.
+    pub fn new(task: &'static Task<'static>, scratch: usize, tasks: usize, homes: usize) -> Option<Job> {
+        let bounds = Bounds { items: tasks, parts: homes, ranges: 1 };
+        let mut all = Vec::new();
+        all.try_reserve_exact(homes).ok()?;
+        all.extend((0..homes).map(|home| Home::new(bounds.at(home)..bounds.at(home + 1))));
+        Some(Job {
+            task,
+            scratch,
+            homes: all,
+            left: AtomicUsize::new(tasks),
+            panicked: AtomicBool::new(false),
+            done: Mutex::new(tasks == 0),
+            all_done: Condvar::new(),
+            caller: Place::here(),
+        })
+    }
+
+    /// What a worker does: nothing if there is no memory for its scratch, for the others will do its tasks.
+    pub fn help(&self, home: usize) {
+        let _ = arena::with(self.scratch, |scratch| {
+            self.work(scratch, home);
+            Ok(())
+        });
+    }
+
+    /// Claims and runs tasks until none is left to claim; first those of a home, `home` or where counting it on ends.
+    pub fn work(&self, scratch: *mut u8, home: usize) {
+        let outer = BUSY.replace(true);
+        let (before, from) = self.homes.split_at(home % self.homes.len());
+        for home in from.iter().chain(before) {
+            while let Some(task) = home.claim() {
+                self.run(scratch, task);
+            }
+        }
+        BUSY.set(outer);
+    }
+
+    fn run(&self, scratch: *mut u8, task: usize) {
+        if catch_unwind(AssertUnwindSafe(|| (self.task)(scratch, task))).is_err() {
+            self.panicked.store(true, Ordering::Relaxed);
+        }
+        // Release what this task wrote, acquire what the others wrote: the last one speaks for all.
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *lock(&self.done) = true;
+            self.all_done.notify_all();
+        }
+    }
+
+    pub fn wait(&self) {
+        // Acquire what the tasks wrote.
+        if watch(|| self.left.load(Ordering::Acquire) == 0) {
+            return;
+        }
+        let mut done = lock(&self.done);
+        while !*done {
+            done = self.all_done.wait(done).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub fn outcome(&self) -> Result<()> {
+        outcome(self.panicked.load(Ordering::Relaxed))
+    }
+}
+
+/// The outcome of a call some of whose tasks may have panicked.
+pub(super) fn outcome(panicked: bool) -> Result<()> {
+    if panicked {
+        return Err(Error::Execution("a task of the CPU core panicked".into()));
+    }
+    Ok(())
+}
+
+/// A job that several threads hold: an `Arc` that without memory is `None`, not the end of the process.
+pub(super) struct Shared(NonNull<Held>);
+
+struct Held {
+    job: Job,
+    holders: AtomicUsize,
+}
+
+// SAFETY: a job is meant to be used by several threads at once, and the last holder frees it.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    pub fn new(job: Job) -> Option<Self> {
+        let mut one = Vec::new();
+        one.try_reserve_exact(1).ok()?;
+        one.push(Held { job, holders: AtomicUsize::new(1) });
+        Some(Shared(NonNull::from(one.leak()).cast()))
+    }
+
+    pub fn is(&self, other: &Shared) -> bool {
+        self.0 == other.0
+    }
+
+    fn held(&self) -> &Held {
+        // SAFETY: alive as long as it is held.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for Shared {
+    fn clone(&self) -> Self {
+        self.held().holders.fetch_add(1, Ordering::Relaxed);
+        Shared(self.0)
+    }
+}
+
+impl Deref for Shared {
+    type Target = Job;
+
+    fn deref(&self) -> &Job {
+        &self.held().job
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.held().holders.fetch_sub(1, Ordering::Release) == 1 {
+            // What all other holders did comes before it goes.
+            fence(Ordering::Acquire);
+            // SAFETY: leaked by a vector of one in `new`, and this was the last holder.
+            drop(unsafe { Vec::from_raw_parts(self.0.as_ptr(), 1, 1) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_begin_at_home_and_then_help_the_others() {
+        static CLAIMED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+        for (home, order) in
+            [(0, [0, 1, 2, 3, 4, 5, 6]), (1, [2, 3, 4, 5, 6, 0, 1]), (5, [4, 5, 6, 0, 1, 2, 3])]
+        {
+            Job::new(&|_, task| lock(&CLAIMED).push(task), 0, 7, 3).expect("there is memory").help(home);
+            assert_eq!(std::mem::take(&mut *lock(&CLAIMED)), order);
+        }
+    }
+
+    #[test]
+    fn who_has_no_memory_for_scratch_leaves_the_tasks_to_others() {
+        static RUN: AtomicUsize = AtomicUsize::new(0);
+        let task: &'static Task<'static> = &|_, _| _ = RUN.fetch_add(1, Ordering::Relaxed);
+        let job = Job::new(task, isize::MAX as usize, 7, 3).expect("there is memory");
+        job.help(0);
+        assert_eq!(RUN.load(Ordering::Relaxed), 0);
+        job.work(std::ptr::null_mut(), 1);
+        assert_eq!(RUN.load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    fn a_job_lives_as_long_as_someone_holds_it() {
+        let job =
+            Shared::new(Job::new(&|_, _| (), 0, 2, 1).expect("there is memory")).expect("there is memory");
+        let other = job.clone();
+        assert!(other.is(&job));
+        drop(job);
+        other.help(0);
+        assert_eq!(other.outcome(), Ok(()));
+    }
+}
