@@ -1,12 +1,28 @@
-//! Gives the shared library the ELF identity that relinked and existing programs look for.
+//! Gives the shared library the ELF identity that relinked and existing programs look for, and packs the kernels.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+#[path = "build/ptx.rs"]
+mod ptx;
+
+/// The generated PTX, a file for each family of kernels.
+const PTX: &str = "src/backend/cuda/ptx";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
-        return;
+    println!("cargo::rerun-if-changed=build/ptx.rs");
+    println!("cargo::rerun-if-changed={PTX}");
+    pack_kernels();
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        identity();
     }
+}
+
+fn identity() {
     // The feature chooses the version of the interface, and with it whose place the library takes.
-    let version_8 = std::env::var_os("CARGO_FEATURE_CUDNN8").is_some();
+    let version_8 = env::var_os("CARGO_FEATURE_CUDNN8").is_some();
     let soname = if version_8 { "-Wl,-soname,libcudnn.so.8" } else { "-Wl,-soname,libcudnn.so.9" };
     for arg in [
         // rust-lld ignores --default-symver, which is what names the version node after the SONAME.
@@ -21,4 +37,57 @@ fn main() {
     ] {
         println!("cargo::rustc-cdylib-link-arg={arg}");
     }
+}
+
+/// Compresses each family, and writes the tables that `backend/cuda/module.rs` finds a kernel's text with.
+fn pack_kernels() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the folder"));
+    let mut files: Vec<PathBuf> = fs::read_dir(PTX)
+        .expect("the folder of the generated PTX")
+        .map(|entry| entry.expect("an entry of that folder").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "ptx"))
+        .collect();
+    files.sort();
+    let mut families = String::from("static FAMILIES: &[Family] = &[\n");
+    let mut kernels = Vec::new();
+    for (number, file) in files.iter().enumerate() {
+        let name = file.file_stem().and_then(|stem| stem.to_str()).expect("a family's name is ASCII");
+        let text = fs::read_to_string(file).expect("a file of that folder");
+        let family = ptx::split(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let mut packed = family.preamble;
+        let preamble = packed.len();
+        for kernel in family.kernels {
+            let start = packed.len();
+            packed.push_str(kernel.text);
+            let (name, parameter, end) = (kernel.name.to_owned(), kernel.parameter, packed.len());
+            kernels.push((name, parameter, number, start, end));
+        }
+        let bytes = compressed(packed.as_bytes(), &out.join(format!("{name}.deflate")));
+        writeln!(
+            families,
+            "    Family {{ name: {name:?}, preamble: {preamble}, size: {}, \
+             packed: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.deflate\")) }}, // {bytes} bytes",
+            packed.len()
+        )
+        .expect("a string grows");
+    }
+    kernels.sort();
+    for pair in kernels.windows(2) {
+        assert!(pair[0].0 != pair[1].0, "two kernels are called {}", pair[0].0);
+    }
+    let mut table = families + "];\n\nstatic KERNELS: &[Kernel] = &[\n";
+    for (name, parameter, family, start, end) in kernels {
+        writeln!(
+            table,
+            "    Kernel {{ name: {name:?}, parameter: {parameter}, family: {family}, start: {start}, end: {end} }},"
+        )
+        .expect("a string grows");
+    }
+    fs::write(out.join("kernels.rs"), table + "];\n").expect("the output folder takes files");
+}
+
+fn compressed(bytes: &[u8], to: &Path) -> usize {
+    let packed = miniz_oxide::deflate::compress_to_vec(bytes, 9);
+    fs::write(to, &packed).expect("the output folder takes files");
+    packed.len()
 }

@@ -1,45 +1,82 @@
 #!/bin/sh
 # Builds the driver double and its companion into a directory: libcuda.so.1 and libcudart.so.12.
 #   build.sh OUT [SOURCE.cu PTX]
-# The kernels are the library's own unless others are named, and every entry of the PTX has to be among them.
-# Nothing is done if both are newer than all sources. Needs g++ (CXX chooses another).
+# The kernels are the library's own unless others are named: every entry of a PTX has to be in the source of that name.
+# Only what is older than its sources is compiled. Needs g++ (CXX chooses another).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cuda=$here/../../src/backend/cuda
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
-source=${2:-$cuda/kernels/transform.cu}
-ptx=${3:-$cuda/ptx/transform.ptx}
 cxx=${CXX:-g++}
 
 if ! command -v "$cxx" >/dev/null; then
     echo "$cxx is missing, the driver double needs it; install it: apt-get install g++" >&2
     exit 1
 fi
-if [ -f "$out/libcudart.so.12" ] &&
-    [ -z "$(find "$here" "$cuda/kernels" "$source" "$ptx" -type f -newer "$out/libcudart.so.12")" ]; then
-    exit 0
-fi
-
-work=$(mktemp -d "$out/build.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-{
-    echo "#include \"$source\""
-    sed -n 's/^.*\.entry \([A-Za-z0-9_]*\).*$/EMU_REGISTER(\1)/p' "$ptx"
-} >"$work/kernels.cpp"
+# One at a time: tests of several programs may want it at once.
+exec 9>"$out/lock"
+if command -v flock >/dev/null; then flock 9; fi
 
 flags="-std=c++17 -O1 -g1 -fPIC -fno-strict-aliasing -fno-exceptions -fno-rtti -fvisibility=hidden -ffp-contract=off"
 warn="-Wall -Wextra -Wno-unknown-pragmas -Wno-unused-function"
-# The sanitizer's calls are answered by access.cpp. Kernels are left by a jump, not by returning.
-$cxx $flags $warn -fsanitize=thread -I"$here" -include "$here/cuda_emu.h" -c "$work/kernels.cpp" -o "$work/kernels.o" &
-kernels=$!
-for part in state memory access grid driver launch; do
-    $cxx $flags $warn -I"$here" -c "$here/$part.cpp" -o "$work/$part.o"
+
+# is_newer TARGET SOURCE...: whether the target is there and no source is newer.
+is_newer() {
+    [ -f "$1" ] && [ -z "$(find "$@" -type f -newer "$1")" ]
+}
+
+# family NAME SOURCE PTX: the kernels of one source. Each lives in a namespace of its own, so that what two families call
+# the same stays apart, as it is on a device.
+family() {
+    if ! is_newer "$out/$1.o" "$here/cuda_emu.h" "$here/build.sh" "$cuda/kernels"/*.cuh "$2" "$3"; then
+        {
+            echo "namespace {"
+            echo "#include \"$2\""
+            sed -n 's/^.*\.entry \([A-Za-z0-9_]*\).*$/EMU_REGISTER(\1)/p' "$3"
+            echo "}"
+        } >"$out/$1.cpp"
+        # The sanitizer's calls are answered by access.cpp. Kernels are left by a jump, not by returning.
+        $cxx $flags $warn -fsanitize=thread -I"$here" -I"$(dirname "$2")" -include "$here/cuda_emu.h" \
+            -c "$out/$1.cpp" -o "$out/$1.part"
+        mv "$out/$1.part" "$out/$1.o"
+    fi
+    objects="$objects $out/$1.o"
+}
+
+objects=
+if [ $# -gt 1 ]; then
+    family "$(basename "$2" .cu)" "$2" "$3"
+else
+    # Two at a time.
+    (
+        odd=
+        for source in "$cuda"/kernels/*.cu; do
+            name=$(basename "$source" .cu)
+            if [ -z "$odd" ]; then
+                family "$name" "$source" "$cuda/ptx/$name.ptx" &
+                odd=$!
+            else
+                family "$name" "$source" "$cuda/ptx/$name.ptx"
+                wait "$odd"
+                odd=
+            fi
+        done
+        if [ -n "$odd" ]; then wait "$odd"; fi
+    )
+    for source in "$cuda"/kernels/*.cu; do objects="$objects $out/$(basename "$source" .cu).o"; done
+fi
+for part in state memory access grid driver launch cudart; do
+    if ! is_newer "$out/$part.o" "$here"/*.h "$here/build.sh" "$here/$part.cpp"; then
+        $cxx $flags $warn -I"$here" -c "$here/$part.cpp" -o "$out/$part.part"
+        mv "$out/$part.part" "$out/$part.o"
+    fi
+    [ "$part" = cudart ] || objects="$objects $out/$part.o"
 done
-wait $kernels
-$cxx -shared -pthread -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs "$work"/*.o -o "$work/libcuda.so.1"
-$cxx $flags $warn -I"$here" -c "$here/cudart.cpp" -o "$work/cudart.o"
-$cxx -shared -Wl,-soname,libcudart.so.12 -Wl,-z,defs "$work/cudart.o" "$work/libcuda.so.1" -o "$work/libcudart.so.12"
-mv "$work/libcuda.so.1" "$out/libcuda.so.1"
-mv "$work/libcudart.so.12" "$out/libcudart.so.12"
-ln -sf libcudart.so.12 "$out/libcudart.so"
+if ! is_newer "$out/libcudart.so.12" $objects "$out/cudart.o"; then
+    $cxx -shared -pthread -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $objects -o "$out/libcuda.part"
+    mv "$out/libcuda.part" "$out/libcuda.so.1"
+    $cxx -shared -Wl,-soname,libcudart.so.12 -Wl,-z,defs "$out/cudart.o" "$out/libcuda.so.1" -o "$out/libcudart.part"
+    mv "$out/libcudart.part" "$out/libcudart.so.12"
+    ln -sf libcudart.so.12 "$out/libcudart.so"
+fi

@@ -260,11 +260,6 @@ fn ptx_with_other_parameters() {
 }
 
 #[test]
-fn ptx_without_a_kernel() {
-    expect_stale(&ptx(&KERNELS[1..], 16), "lacks the sources' kernel write_behind");
-}
-
-#[test]
 fn ptx_with_a_kernel_too_many() {
     expect_stale(&ptx(&["unheard_of"], 16), "a kernel unheard_of that the sources do not have");
 }

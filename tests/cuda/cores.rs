@@ -375,8 +375,7 @@ fn all(cores: &mut Cores) {
     far_offsets(cores);
     far_coordinates(cores);
     arithmetic::all(cores);
-    let entries = cudnn::backend::cuda::plan::PTX.split(".entry ").skip(1);
-    let kernels = entries.map(|rest| rest.split('(').next().expect("a name").trim());
+    let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     let missed: Vec<&str> = kernels.filter(|name| double::count(name) == 0).collect();
     assert!(missed.is_empty(), "kernels that no problem of the list needs: {missed:?}");
     println!("{} problems, equal on both cores", cores.solved);

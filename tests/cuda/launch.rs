@@ -75,10 +75,29 @@ fn auto_takes_the_cuda_core_where_a_device_answers() {
         for _ in 0..3 {
             assert!(transpose.works(handle));
         }
-        assert_eq!(count("cuModuleLoadDataEx"), 1, "modules are loaded once per context");
+        assert_eq!(count("cuModuleLoadDataEx"), 1, "a kernel is loaded once per context");
         assert_eq!(count("cuLaunchKernel"), 3);
         assert_eq!(current(), before);
         destroy(handle);
+    });
+}
+
+#[test]
+fn threads_that_want_the_same_kernel_load_it_once() {
+    double::run(&[("DRIVER_DOUBLE_SLOW_LOAD", "20")], || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle").expose_provenance();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    double::use_device(0);
+                    let handle = ptr::with_exposed_provenance_mut(handle);
+                    assert!(Transpose::new().works(handle));
+                });
+            }
+        });
+        assert_eq!(count("cuModuleLoadDataEx"), 1);
+        destroy(ptr::with_exposed_provenance_mut(handle));
     });
 }
 
@@ -155,7 +174,7 @@ fn handles_stay_on_their_devices_from_any_thread() {
         for thread in threads {
             thread.join().expect("no thread fails");
         }
-        assert_eq!(count("cuModuleLoadDataEx"), 2, "one module per context");
+        assert_eq!(count("cuModuleLoadDataEx"), 2, "once per context");
         destroy(ptr::with_exposed_provenance_mut(first));
         destroy(ptr::with_exposed_provenance_mut(second));
     });
@@ -173,7 +192,7 @@ fn work_goes_to_the_stream_and_can_be_captured() {
         unsafe {
             assert_eq!(double::cuStreamCreate(&mut stream, 0), 0);
             assert_eq!(api::cudnnSetStream(handle, stream), SUCCESS);
-            // The very first call, which loads the module, happens inside a capture of the strictest mode.
+            // The very first call, which loads its kernel, happens inside a capture of the strictest mode.
             assert_eq!(double::cuStreamBeginCapture_v2(stream, 0), 0);
             let status = transpose.call(handle, x.pointer(), y.pointer());
             assert_eq!(status, SUCCESS, "{}", api::last_error());

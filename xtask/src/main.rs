@@ -13,6 +13,8 @@ mod matrix;
 mod parts;
 mod ptx;
 mod shell;
+#[path = "../../build/ptx.rs"]
+mod split;
 mod tables;
 mod test;
 mod tools;
@@ -52,7 +54,11 @@ const TASKS: &[Task] = &[
         run: install::run,
     },
     Task { name: "matrix", about: "writes MATRIX.md; --check only compares", run: matrix::run },
-    Task { name: "ptx", about: "compiles the CUDA kernels to PTX; --check only compares", run: ptx::run },
+    Task {
+        name: "ptx",
+        about: "compiles the CUDA kernels to PTX, all or each FAMILY that is named; --check only compares",
+        run: ptx::run,
+    },
     Task {
         name: "uninstall",
         about: "removes what install put below --prefix DIR, by its list; --api 8 for version 8",

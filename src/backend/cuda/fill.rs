@@ -1,7 +1,7 @@
-//! Launches of SetTensor and ScaleTensor, and of the zeros of padding (`kernels/set.cuh`).
+//! Launches of SetTensor and ScaleTensor, and of the zeros of padding (`kernels/set.cu`).
 
 use super::general::{self, index_for, launch};
-use super::params::{Divisor, Index, Params, Set as Parameters, Turn};
+use super::params::{Divisor, Index, Params, Turn};
 use super::plan::{Emit, Launch, Pointers, grid, single};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
@@ -13,6 +13,31 @@ const THREADS: u64 = 256;
 const VECTORS: u64 = 4;
 /// Bytes of a vector.
 const VECTOR: u64 = 16;
+
+/// One value in every cell: `set_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Parameters {
+    /// Where the cells start; of a run, its first vector.
+    pub at: u64,
+    /// Number of cells, or of vectors of a run.
+    pub count: u64,
+    /// The cell, repeated to 8 bytes.
+    pub cell: u64,
+    /// Bytes of a run in front of its first vector.
+    pub head: u32,
+    /// Bytes of a run behind its last vector.
+    pub tail: u32,
+    /// Number of loops.
+    pub rank: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+    /// The loops, innermost first.
+    pub turns: [Turn; MAX_AXES],
+}
+
+// The same number stands in the kernels' source.
+const _: () = assert!(size_of::<Parameters>() == 24 + 16 + 40 * MAX_AXES);
 
 /// `beta * dst` in every cell, in the order of the loops if addresses repeat.
 pub(super) fn fill(fill: &Fill, at: u64, ordered: bool, emit: Emit<'_>) -> Result<()> {
@@ -71,14 +96,14 @@ pub(super) fn set(set: &Set, at: u64, emit: Emit<'_>) -> Result<()> {
     }
     let (count, rank) = (nest.len() as u64, nest.axes().len() as u32);
     let params = Parameters { at, count, cell, head: 0, tail: 0, rank, unused: 0, turns };
-    emit(&launch(kernel, count, Params::Set(params))?)
+    emit(&launch(kernel, count, Params::new(&params))?)
 }
 
 /// These many bytes from `at` on: vectors, and the bytes around them.
 fn run(at: u64, bytes: u64, cell: u64) -> Result<Launch> {
     let head = (at.wrapping_neg() % VECTOR).min(bytes);
     let count = (bytes - head) / VECTOR;
-    let params = Params::Set(Parameters {
+    let params = Params::new(&Parameters {
         at: at + head,
         count,
         cell,

@@ -1,10 +1,10 @@
 //! Launches of the kernels that take every problem (`kernels/general.cuh`).
 
 use super::bytes::ByteNest;
-use super::params::{Divisor, Index, Mapped, MappedAxis, MappedTurn, Operation, Params, Strided, Turn};
+use super::params::{Divisor, Index, Operation, Params, Turn};
 use super::plan::{Emit, Launch, Pointers, grid};
 use crate::error::{Error, Result};
-use crate::layout::{Axis, Layout, LoopNest, MAX_RANK};
+use crate::layout::{Axis, Layout, LoopNest, MAX_AXES, MAX_RANK};
 use crate::ops::transform::{CHANNEL, Map};
 use crate::ops::{Fill, Step, Transform, TransformPlan};
 
@@ -12,6 +12,107 @@ use crate::ops::{Fill, Step, Transform, TransformPlan};
 pub(super) const THREADS: u32 = 256;
 /// Elements that a block of these kernels computes.
 const PER_BLOCK: u64 = 1024;
+
+/// Any nest, element by element: strided moves and conversions, and the ordered walk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Strided {
+    /// Where both operands start.
+    pub at: Pointers,
+    /// Number of elements.
+    pub count: u64,
+    /// What to compute; moves by width ignore it.
+    pub operation: Operation,
+    /// Number of loops that count.
+    pub rank: u32,
+    /// 1 if only the destination takes part: it is filled.
+    pub fills: u32,
+    /// The loops, innermost first.
+    pub turns: [Turn; MAX_AXES],
+}
+
+/// One loop of a [`Mapped`] walk over the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct MappedTurn {
+    /// How often it turns.
+    pub extent: Divisor,
+    /// Bytes the destination moves per turn.
+    pub dst: i64,
+    /// The dimension it belongs to.
+    pub axis: u32,
+    /// Coordinates per turn in that dimension: the block for the loop over groups, else 1.
+    pub step: u32,
+}
+
+/// One dimension of a [`Mapped`] transform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct MappedAxis {
+    /// Extent of the destination; coordinates from here on are padding of the last group.
+    pub dst_extent: i64,
+    /// Source coordinates from here on do not exist: the extent, less what is cropped behind.
+    pub src_extent: i64,
+    /// Padding in front; negative crops.
+    pub before: i64,
+    /// Bytes the source moves per group, or per coordinate if the block is 1.
+    pub src: i64,
+    /// Fold factor.
+    pub factor: Divisor,
+    /// Neighbours per group of the source.
+    pub block: Divisor,
+}
+
+impl MappedAxis {
+    const NONE: MappedAxis = MappedAxis {
+        dst_extent: 1,
+        src_extent: 1,
+        before: 0,
+        src: 0,
+        factor: Divisor::ONE,
+        block: Divisor::ONE,
+    };
+}
+
+/// A whole transform with padding, folding or unfilled groups: every element of the destination finds its source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Mapped {
+    /// The data pointers of both operands.
+    pub at: Pointers,
+    /// Number of elements of the destination, padding included.
+    pub count: u64,
+    /// What an element with a source is computed by.
+    pub operation: Operation,
+    /// What an element without a source is computed by.
+    pub fill: Operation,
+    /// Channels per group of a fold.
+    pub group: Divisor,
+    /// Number of dimensions.
+    pub rank: u32,
+    /// Number of loops.
+    pub loops: u32,
+    /// 0 folds (and pads), 1 unfolds.
+    pub unfolds: u32,
+    /// Bytes of one source element.
+    pub src_size: u32,
+    /// The loops, innermost first: one per dimension, one more for a blocked one.
+    pub turns: [MappedTurn; MAX_RANK + 1],
+    /// The dimensions.
+    pub axes: [MappedAxis; MAX_RANK],
+}
+
+impl Mapped {
+    /// All loops turning once.
+    pub const TURNS: [MappedTurn; MAX_RANK + 1] =
+        [MappedTurn { extent: Divisor::ONE, dst: 0, axis: 0, step: 1 }; MAX_RANK + 1];
+    /// All extents 1.
+    pub const AXES: [MappedAxis; MAX_RANK] = [MappedAxis::NONE; MAX_RANK];
+}
+
+// The same number stands in the kernels' source.
+const _: () = assert!(size_of::<Strided>() == 64 + 40 * MAX_AXES);
+const _: () = assert!(size_of::<Mapped>() == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80 * 8);
 
 /// The narrowest index that counts `count` elements and reaches `spans` (bytes, from the start of each operand).
 pub(super) fn index_for(count: u64, spans: &[(i64, i64)]) -> Index {
@@ -67,7 +168,7 @@ pub(super) fn strided_move(bytes: &ByteNest) -> Result<Launch> {
         (_, Index::I64) => "strided_w32_i64",
     };
     let params = walk(bytes, Operation::MOVE, index);
-    launch(kernel, params.count, Params::Strided(params))
+    launch(kernel, params.count, Params::new(&params))
 }
 
 /// One nest of a conversion, element by element.
@@ -79,7 +180,7 @@ pub(super) fn strided(transform: &Transform, at: Pointers) -> Result<Launch> {
         Index::I32 => "convert_strided_i32",
         Index::I64 => "convert_strided_i64",
     };
-    launch(kernel, params.count, Params::Strided(params))
+    launch(kernel, params.count, Params::new(&params))
 }
 
 /// One step of a transform or a fill, by one thread, in the order of its loops.
@@ -103,7 +204,7 @@ pub(super) fn ordered(step: Step<'_>, at: Pointers, emit: Emit<'_>) -> Result<()
         }
         _ => return Err(Error::Internal(format!("no step of a transform: {step}").into())),
     };
-    let params = Params::Strided(params);
+    let params = Params::new(&params);
     emit(&Launch { kernel: "ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })
 }
 
@@ -206,7 +307,7 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
         Index::I32 => "map_i32",
         Index::I64 => "map_i64",
     };
-    launch(kernel, count, Params::Mapped(params))
+    launch(kernel, count, Params::new(&params))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Launches for one run of elements that are neighbours in both operands (`kernels/linear.cuh`).
 
-use super::params::{Linear, Operation, Params};
+use super::params::{Operation, Params};
 use super::plan::{Launch, Pointers, grid};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -14,6 +14,29 @@ const COPY_VECTORS: u64 = 4;
 const GROUPS: u64 = 2;
 /// The alignment of a vector.
 pub(super) const VECTOR: u64 = 16;
+
+/// One run of elements that are neighbours in both operands: `copy_*` and `convert_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Linear {
+    /// Where the vectors of a copy, or the elements of a conversion, start.
+    pub at: Pointers,
+    /// Number of vectors of a copy, of elements of a conversion.
+    pub count: u64,
+    /// What a conversion computes.
+    pub operation: Operation,
+    /// Bytes of a copy in front of its first vector, fewer than one vector.
+    pub head: u32,
+    /// Bytes of a copy behind its last vector, fewer than one vector.
+    pub tail: u32,
+    /// 1 if both operands of a conversion lie on 16 bytes.
+    pub vectored: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+}
+
+// The same number stands in the kernels' source.
+const _: () = assert!(size_of::<Linear>() == 16 + 8 + 32 + 16);
 
 /// Where the run of a contiguous nest starts.
 fn start(transform: &Transform, at: Pointers) -> Pointers {
@@ -50,7 +73,7 @@ pub(super) fn copy(transform: &Transform, at: Pointers) -> Result<Launch> {
 }
 
 fn launch(kernel: &'static str, blocks: u64, params: Linear) -> Result<Launch> {
-    let params = Params::Linear(params);
+    let params = Params::new(&params);
     Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS as u32, 1, 1], shared: 0, params })
 }
 

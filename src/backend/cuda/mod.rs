@@ -1,20 +1,20 @@
 //! The CUDA core: kernels shipped as PTX text, loaded through the driver and queued on the caller's stream.
 //!
 //! ```text
-//!  driver.rs   the driver's entry points, found at run time     module.rs     the kernels in each context
+//!  driver.rs   the driver's entry points, found at run time     module.rs     the kernels; how to add a family
 //!  plan.rs     which kernels run a step, with what grid         residency.rs  CUDNN_SHIM_CHECK
-//!  params.rs   what kernels are given                           bytes.rs      nests in bytes
+//!  params.rs   how parameters get to a kernel                   bytes.rs      nests in bytes
 //!  linear.rs tiled.rs general.rs pointwise.rs fill.rs reduce.rs    the launches of each family of kernels
 //! ```
 //! A call pushes its context, queues kernels and pops; it allocates no device memory and waits for nothing, so it
-//! can be captured into a graph.
+//! can be captured into a graph. The first launch of a kernel in a context loads it, which takes time and may wait.
 
 mod bytes;
 mod driver;
 mod fill;
 mod general;
 mod linear;
-mod module;
+pub mod module;
 pub mod params;
 pub mod plan;
 mod pointwise;
@@ -112,7 +112,7 @@ impl Cuda {
             }
             let id = driver.context_id(context)?;
             plan::launches(plan, at, &mut |launch| {
-                let function = module::function(driver, id, launch.kernel)?;
+                let function = module::function(driver, id, launch)?;
                 let shape = LaunchShape { grid: launch.grid, block: launch.block, shared: launch.shared };
                 // SAFETY: the kernel was looked up in this context, the caller vouches for the stream and the
                 // memory, and the parameters are those that the plan made for this kernel.

@@ -1,47 +1,141 @@
-//! The kernels in each context: loaded by the first call that needs them, once per context.
+//! The kernels: embedded as compressed PTX, and in each context loaded one by one, by the first call that needs each.
+//!
+//! # Adding a family of kernels
+//! 1. `kernels/<family>.cu`: the parameters as a struct (a multiple of 8 bytes, at most 4 KiB, `static_assert` its
+//!    size), and the entry points, `extern "C" __global__ void __launch_bounds__(THREADS) name(const Parameters p)`. What
+//!    families share is in the `.cuh` files; instantiate few kernels, and choose types at run time.
+//! 2. `cargo xtask ptx <family>`: writes `ptx/<family>.ptx` and `ptx/<family>.tsv` (registers and shared memory), both
+//!    to be committed. Nothing lists families: the build embeds every file of that folder.
+//! 3. `<family>.rs` here, and its `mod` line: the same struct, `#[repr(C)]` and `Copy`, the same assertion of its size, and
+//!    a function that emits [`Launch`]es with `Params::new(&parameters)`, by the names of the kernels.
+//! 4. `tests/ptx/<family>.rs`: launches that name every kernel once, for the test that holds parameter sizes against the
+//!    PTX; and a problem for each kernel in `tests/cuda`, which runs the sources on the driver double.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
-use std::sync::{Mutex, PoisonError};
+use std::ffi::CString;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::driver::{Driver, DriverModule, Function};
-use super::plan::PTX;
+use super::driver::{Driver, Function};
+use super::plan::Launch;
 use crate::error::{Error, Result};
 
-/// The module of one context and the kernels that were looked up in it.
-struct Loaded {
-    module: DriverModule,
-    functions: HashMap<&'static str, Function>,
+/// The embedded text of a family: a preamble, and kernels that each follow it in a module of their own.
+struct Family {
+    name: &'static str,
+    /// Bytes of the preamble, which comes first.
+    preamble: usize,
+    /// Bytes of the whole text.
+    size: usize,
+    packed: &'static [u8],
 }
 
-/// Every module of this process, by the id of its context. A context takes its module with it when it is destroyed,
-/// and its id never comes back, so nothing is ever unloaded here: what stays is a few words per context.
-static LOADED: Mutex<Option<HashMap<u64, Loaded>>> = Mutex::new(None);
+/// A kernel of the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The name of its entry point.
+    pub name: &'static str,
+    /// Bytes of its one parameter.
+    pub parameter: usize,
+    /// The number of its family.
+    family: usize,
+    /// Where its text stands in that of the family.
+    start: usize,
+    end: usize,
+}
 
-/// The kernel called `name` in the current context, whose id is `context`. The first call of a context loads the
-/// module into it; a failure is not remembered.
+// `FAMILIES`, and `KERNELS` by name.
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+/// Every kernel, ordered by name.
+pub fn kernels() -> &'static [Kernel] {
+    KERNELS
+}
+
+impl Kernel {
+    /// The name of the file that it comes from.
+    pub fn family(&self) -> &'static str {
+        FAMILIES[self.family].name
+    }
+
+    /// The PTX of a module that holds this kernel alone.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the embedded text is damaged.
+    pub fn text(&self) -> Result<String> {
+        let family = &FAMILIES[self.family];
+        let damaged = || Error::Internal(format!("the embedded text of {} is damaged", family.name).into());
+        let text = miniz_oxide::inflate::decompress_to_vec_with_limit(family.packed, family.size)
+            .map_err(|_| damaged())?;
+        let parts = [text.get(..family.preamble), text.get(self.start..self.end)];
+        let [Some(preamble), Some(kernel)] = parts else { return Err(damaged()) };
+        String::from_utf8([preamble, kernel].concat()).map_err(|_| damaged())
+    }
+}
+
+/// A kernel in one context.
+#[derive(Default)]
+struct Slot {
+    function: OnceLock<Function>,
+    /// Held while the kernel is loaded, so that a second thread waits for it instead of loading it, too.
+    loading: Mutex<()>,
+}
+
+/// The kernels of one context, in the order of [`kernels`].
+type Slots = Arc<[Slot]>;
+
+/// The slots of every context by its id. A context takes its modules with it when it is destroyed, and its id never
+/// comes back, so nothing is ever unloaded here: what stays is a few kilobytes per context.
+static LOADED: Mutex<Option<HashMap<u64, Slots>>> = Mutex::new(None);
+
+fn slots(context: u64) -> Slots {
+    let mut contexts = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let slots = contexts.get_or_insert_default().entry(context);
+    slots.or_insert_with(|| KERNELS.iter().map(|_| Slot::default()).collect()).clone()
+}
+
+/// The kernel of a launch in the current context, whose id is `context`. The first launch of a kernel in a context
+/// loads it, which takes the driver's assembler tens of milliseconds, and may wait for work of that context; it holds up
+/// nobody but those who want the same kernel there. A failure is not remembered.
 ///
 /// # Errors
 /// Driver errors, with what its assembler says.
-pub(super) fn function(driver: &Driver, context: u64, name: &'static str) -> Result<Function> {
-    // One lock for all: calls that load are rare, and every other call holds it for two look-ups.
-    let mut modules = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    let modules = modules.get_or_insert_default();
-    let loaded = match modules.get_mut(&context) {
-        Some(loaded) => loaded,
-        None => {
-            let text = CStr::from_bytes_with_nul(PTX.as_bytes())
-                .map_err(|_| Error::Internal("the embedded kernels hold a zero byte".into()))?;
-            let module = driver.load_module(text)?;
-            modules.entry(context).or_insert(Loaded { module, functions: HashMap::new() })
-        }
-    };
-    if let Some(function) = loaded.functions.get(name) {
+pub(super) fn function(driver: &Driver, context: u64, launch: &Launch) -> Result<Function> {
+    let wrong = |what: &str| Error::Internal(format!("the kernel {} {what}", launch.kernel).into());
+    let number = KERNELS.binary_search_by_key(&launch.kernel, |kernel| kernel.name);
+    let number = number.map_err(|_| wrong("is none of the library's"))?;
+    let kernel = &KERNELS[number];
+    if launch.params.size() != kernel.parameter {
+        return Err(wrong("takes other parameters"));
+    }
+    let slots = slots(context);
+    let slot = &slots[number];
+    if let Some(function) = slot.function.get() {
         return Ok(*function);
     }
-    let symbol = CString::new(name)
-        .map_err(|_| Error::Internal(format!("the kernel name {name:?} holds a zero byte").into()))?;
-    let function = driver.function(loaded.module, &symbol)?;
-    loaded.functions.insert(name, function);
-    Ok(function)
+    let _loading = slot.loading.lock().unwrap_or_else(PoisonError::into_inner);
+    // Another thread may have been faster.
+    if let Some(function) = slot.function.get() {
+        return Ok(*function);
+    }
+    let text = CString::new(kernel.text()?).map_err(|_| wrong("holds a zero byte"))?;
+    let symbol = CString::new(kernel.name).map_err(|_| wrong("holds a zero byte"))?;
+    let module = driver.load_module(&text)?;
+    let function = driver.function(module, &symbol)?;
+    Ok(*slot.function.get_or_init(|| function))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_is_a_module_of_its_own() {
+        for kernel in kernels() {
+            let text = kernel.text().unwrap();
+            assert!(text.starts_with(".version 8.0\n.target sm_"), "{}: {:.40}", kernel.name, text);
+            assert_eq!(text.matches(".entry").count(), 1, "{}", kernel.name);
+            assert!(text.contains(&format!(".visible .entry {}(", kernel.name)), "{}", kernel.name);
+            assert!(text.ends_with("\n}\n"), "{}", kernel.name);
+        }
+    }
 }

@@ -1,13 +1,13 @@
-//! What kernels are given: one struct each, passed by value. `kernels/params.cuh` declares the same structs, and both
-//! sides assert their sizes.
+//! How parameters get to a kernel, and what the parameter structs of several families are made of. Each family declares
+//! its own struct beside its launches and in its kernels' source; both sides assert the size.
 
 use std::ffi::c_void;
-use std::mem::size_of;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ptr;
 
-use super::plan::Pointers;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Class, Element, computes_in_f64, with_element};
-use crate::layout::{MAX_AXES, MAX_RANK};
 use crate::ops::Scaling;
 
 /// Division by a number that is known before the launch, as a multiplication and a shift.
@@ -124,7 +124,7 @@ fn class(scalar: Scalar) -> Class {
     with_element!(scalar, T => T::CLASS)
 }
 
-/// One loop of a [`Strided`] walk.
+/// One loop over two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Turn {
@@ -139,156 +139,6 @@ pub struct Turn {
 impl Turn {
     /// A loop that turns once.
     pub const ONCE: Turn = Turn { extent: Divisor::ONE, dst: 0, src: 0 };
-}
-
-/// Any nest, element by element: strided moves and conversions, and the ordered walk.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub struct Strided {
-    /// Where both operands start.
-    pub at: Pointers,
-    /// Number of elements.
-    pub count: u64,
-    /// What to compute; moves by width ignore it.
-    pub operation: Operation,
-    /// Number of loops that count.
-    pub rank: u32,
-    /// 1 if only the destination takes part: it is filled.
-    pub fills: u32,
-    /// The loops, innermost first.
-    pub turns: [Turn; MAX_AXES],
-}
-
-/// One run of elements that are neighbours in both operands: `copy_*` and `convert_*`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub struct Linear {
-    /// Where the vectors of a copy, or the elements of a conversion, start.
-    pub at: Pointers,
-    /// Number of vectors of a copy, of elements of a conversion.
-    pub count: u64,
-    /// What a conversion computes.
-    pub operation: Operation,
-    /// Bytes of a copy in front of its first vector, fewer than one vector.
-    pub head: u32,
-    /// Bytes of a copy behind its last vector, fewer than one vector.
-    pub tail: u32,
-    /// 1 if both operands of a conversion lie on 16 bytes.
-    pub vectored: u32,
-    /// Keeps the size a multiple of 8 on both sides.
-    pub unused: u32,
-}
-
-/// Two axes that trade places, `a` contiguous in the destination and `b` in the source: `transpose_*`, `interleave_*`
-/// and `separate_*`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub struct Tiled {
-    /// Where both operands start.
-    pub at: Pointers,
-    /// What a conversion computes; moves by width ignore it.
-    pub operation: Operation,
-    /// Elements along `a`.
-    pub extent_a: u64,
-    /// Elements along `b`.
-    pub extent_b: u64,
-    /// Bytes the destination moves per step of `b`.
-    pub dst_b: i64,
-    /// Bytes the source moves per step of `a`.
-    pub src_a: i64,
-    /// Tiles along `a`, for 32-bit indices.
-    pub tiles_a: Divisor,
-    /// Tiles along `b`, for 32-bit indices.
-    pub tiles_b: Divisor,
-    /// log2 of the squares of a tile that lie side by side along `b`.
-    pub squares_b: u32,
-    /// 1 if every row of the destination starts on 16 bytes.
-    pub vector_dst: u32,
-    /// 1 if every row of the source starts on 16 bytes.
-    pub vector_src: u32,
-    /// Number of loops of the batch.
-    pub rank: u32,
-    /// The loops of the batch, innermost first, for 32-bit indices.
-    pub turns: [Turn; MAX_AXES - 2],
-}
-
-/// One loop of a [`Mapped`] walk over the destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct MappedTurn {
-    /// How often it turns.
-    pub extent: Divisor,
-    /// Bytes the destination moves per turn.
-    pub dst: i64,
-    /// The dimension it belongs to.
-    pub axis: u32,
-    /// Coordinates per turn in that dimension: the block for the loop over groups, else 1.
-    pub step: u32,
-}
-
-/// One dimension of a [`Mapped`] transform.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct MappedAxis {
-    /// Extent of the destination; coordinates from here on are padding of the last group.
-    pub dst_extent: i64,
-    /// Source coordinates from here on do not exist: the extent, less what is cropped behind.
-    pub src_extent: i64,
-    /// Padding in front; negative crops.
-    pub before: i64,
-    /// Bytes the source moves per group, or per coordinate if the block is 1.
-    pub src: i64,
-    /// Fold factor.
-    pub factor: Divisor,
-    /// Neighbours per group of the source.
-    pub block: Divisor,
-}
-
-impl MappedAxis {
-    const NONE: MappedAxis = MappedAxis {
-        dst_extent: 1,
-        src_extent: 1,
-        before: 0,
-        src: 0,
-        factor: Divisor::ONE,
-        block: Divisor::ONE,
-    };
-}
-
-/// A whole transform with padding, folding or unfilled groups: every element of the destination finds its source.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub struct Mapped {
-    /// The data pointers of both operands.
-    pub at: Pointers,
-    /// Number of elements of the destination, padding included.
-    pub count: u64,
-    /// What an element with a source is computed by.
-    pub operation: Operation,
-    /// What an element without a source is computed by.
-    pub fill: Operation,
-    /// Channels per group of a fold.
-    pub group: Divisor,
-    /// Number of dimensions.
-    pub rank: u32,
-    /// Number of loops.
-    pub loops: u32,
-    /// 0 folds (and pads), 1 unfolds.
-    pub unfolds: u32,
-    /// Bytes of one source element.
-    pub src_size: u32,
-    /// The loops, innermost first: one per dimension, one more for a blocked one.
-    pub turns: [MappedTurn; MAX_RANK + 1],
-    /// The dimensions.
-    pub axes: [MappedAxis; MAX_RANK],
-}
-
-impl Mapped {
-    /// All loops turning once.
-    pub const TURNS: [MappedTurn; MAX_RANK + 1] =
-        [MappedTurn { extent: Divisor::ONE, dst: 0, axis: 0, step: 1 }; MAX_RANK + 1];
-    /// All extents 1.
-    pub const AXES: [MappedAxis; MAX_RANK] = [MappedAxis::NONE; MAX_RANK];
 }
 
 /// One loop over three operands, the first of which is the destination.
@@ -306,173 +156,51 @@ impl OperandTurn {
     pub const ONCE: OperandTurn = OperandTurn { extent: Divisor::ONE, step: [0; 3] };
 }
 
-/// A function of two operands, element by element: `op_*`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub struct Pointwise {
-    /// Where C, A and B start.
-    pub at: [u64; 3],
-    /// Number of elements, or of vectors of them.
-    pub count: u64,
-    /// Factors of A and B.
-    pub alpha: [f64; 2],
-    /// Factor of the old C.
-    pub beta: f64,
-    /// Scalar type of C.
-    pub dst: u32,
-    /// Scalar type of A and B.
-    pub src: u32,
-    /// The function's number in `kernels/params.cuh`.
-    pub function: u32,
-    /// How many of A and B are read.
-    pub arity: u32,
-    /// 1 if C is read.
-    pub blends: u32,
-    /// Number of loops.
-    pub rank: u32,
-    /// Bit k: operand k has one element along the innermost loop of vectors.
-    pub splats: u32,
-    /// 1 if `op_ordered` computes in binary64.
-    pub wide: u32,
-    /// The loops, innermost first.
-    pub turns: [OperandTurn; MAX_AXES],
-}
+/// The most bytes that a kernel's parameters can have.
+pub const MAX_PARAMETER: usize = 4096;
 
-/// One value in every cell: `set_*`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub struct Set {
-    /// Where the cells start; of a run, its first vector.
-    pub at: u64,
-    /// Number of cells, or of vectors of a run.
-    pub count: u64,
-    /// The cell, repeated to 8 bytes.
-    pub cell: u64,
-    /// Bytes of a run in front of its first vector.
-    pub head: u32,
-    /// Bytes of a run behind its last vector.
-    pub tail: u32,
-    /// Number of loops.
-    pub rank: u32,
-    /// Keeps the size a multiple of 8 on both sides.
-    pub unused: u32,
-    /// The loops, innermost first.
-    pub turns: [Turn; MAX_AXES],
-}
-
-/// A part of the elements that each output reduces.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub struct Piece {
-    /// Bytes from the start of the output's sequence to the first element.
-    pub src: i64,
-    /// Index of the first element.
-    pub index: i64,
-    /// Number of elements.
-    pub count: u64,
-    /// Number of loops.
-    pub rank: u32,
-    /// Keeps the size a multiple of 8 on both sides.
-    pub unused: u32,
-    /// The loops, innermost first, with the index in the place of a destination.
-    pub turns: [Turn; MAX_AXES],
-}
-
-/// Many elements joined to one, for each output: `reduce_*`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub struct Reduce {
-    /// Where the outputs start.
-    pub dst: u64,
-    /// Where the elements start.
-    pub src: u64,
-    /// Where the indices start.
-    pub indices: u64,
-    /// Room for what each chunk of each output is joined to, unless every output is one chunk.
-    pub partials: u64,
-    /// Number of outputs.
-    pub outputs: u64,
-    /// Elements of each output.
-    pub length: u64,
-    /// Chunks of each output.
-    pub chunks: Divisor,
-    /// From the computation type to the destination.
-    pub operation: Operation,
-    /// Scalar type of the source.
-    pub scalar: u32,
-    /// The number of the reduction in `kernels/params.cuh`.
-    pub fold: u32,
-    /// What is done with the joined number.
-    pub finish: u32,
-    /// Bytes of an index.
-    pub index_bytes: u32,
-    /// log2 of the blocks of the tree that are one chunk.
-    pub level: u32,
-    /// Number of loops over outputs.
-    pub rank: u32,
-    /// The loops over outputs, innermost first: destination, source, place among the indices.
-    pub outer: [OperandTurn; MAX_AXES],
-    /// What each output reduces.
-    pub pieces: [Piece; 2],
-}
-
-/// The parameter struct of one launch. It lives on the stack for the length of a launch: boxing would cost more than
-/// the spare bytes.
-#[allow(clippy::large_enum_variant)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Params {
-    /// For `strided_*`, `convert_strided_*` and `ordered`.
-    Strided(Strided),
-    /// For `map_*`.
-    Mapped(Mapped),
-    /// For `copy_*` and `convert_*`.
-    Linear(Linear),
-    /// For `transpose_*`, `interleave_*` and `separate_*`.
-    Tiled(Tiled),
-    /// For `op_*`.
-    Pointwise(Pointwise),
-    /// For `set_*`.
-    Set(Set),
-    /// For `reduce_*`.
-    Reduce(Reduce),
+/// The one parameter of a kernel, by value: any `#[repr(C)]` struct that the kernel's source declares, too.
+///
+/// It lives on the stack for the length of a launch: boxing would cost more than the spare bytes.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+pub struct Params {
+    bytes: [MaybeUninit<u8>; MAX_PARAMETER],
+    size: usize,
 }
 
 impl Params {
+    /// A copy of `params`.
+    pub fn new<P: Copy>(params: &P) -> Params {
+        const {
+            assert!(size_of::<P>() <= MAX_PARAMETER, "a kernel takes no more than 4 KiB");
+            assert!(size_of::<P>().is_multiple_of(8), "both sides are to agree on the size without padding");
+            assert!(align_of::<P>() <= align_of::<Params>());
+        }
+        let mut bytes = [MaybeUninit::uninit(); MAX_PARAMETER];
+        // SAFETY: a `Copy` value of that many bytes, to a place of its own that holds them.
+        unsafe { ptr::copy_nonoverlapping(ptr::from_ref(params).cast(), bytes.as_mut_ptr(), size_of::<P>()) };
+        Params { bytes, size: size_of::<P>() }
+    }
+
     /// Address of the struct; it lives as long as `self`.
     pub fn as_ptr(&self) -> *const c_void {
-        match self {
-            Params::Strided(params) => (&raw const *params).cast(),
-            Params::Mapped(params) => (&raw const *params).cast(),
-            Params::Linear(params) => (&raw const *params).cast(),
-            Params::Tiled(params) => (&raw const *params).cast(),
-            Params::Pointwise(params) => (&raw const *params).cast(),
-            Params::Set(params) => (&raw const *params).cast(),
-            Params::Reduce(params) => (&raw const *params).cast(),
-        }
+        self.bytes.as_ptr().cast()
     }
 
     /// Its size in bytes, which the kernel's only parameter has in the PTX, too.
     pub fn size(&self) -> usize {
-        match self {
-            Params::Strided(_) => size_of::<Strided>(),
-            Params::Mapped(_) => size_of::<Mapped>(),
-            Params::Linear(_) => size_of::<Linear>(),
-            Params::Tiled(_) => size_of::<Tiled>(),
-            Params::Pointwise(_) => size_of::<Pointwise>(),
-            Params::Set(_) => size_of::<Set>(),
-            Params::Reduce(_) => size_of::<Reduce>(),
-        }
+        self.size
+    }
+}
+
+impl fmt::Debug for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.size)
     }
 }
 
 // The same numbers stand in `kernels/params.cuh`.
 const _: () = assert!(size_of::<Divisor>() == 24);
 const _: () = assert!(size_of::<Operation>() == 32);
-const _: () = assert!(size_of::<Strided>() == 64 + 40 * MAX_AXES);
-const _: () = assert!(size_of::<Mapped>() == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80 * 8);
-const _: () = assert!(size_of::<Linear>() == 16 + 8 + 32 + 16);
-const _: () = assert!(size_of::<Tiled>() == 16 + 32 + 32 + 48 + 16 + 40 * (MAX_AXES - 2));
-const _: () = assert!(size_of::<Pointwise>() == 24 + 8 + 24 + 32 + 48 * MAX_AXES);
-const _: () = assert!(size_of::<Set>() == 24 + 16 + 40 * MAX_AXES);
-const _: () =
-    assert!(size_of::<Reduce>() == 32 + 16 + 24 + 32 + 24 + 48 * MAX_AXES + 2 * (32 + 40 * MAX_AXES));
+const _: () = assert!(size_of::<OperandTurn>() == 48);

@@ -12,13 +12,10 @@ use crate::error::{Error, Result};
 use crate::layout::Class;
 use crate::ops::{Plan, Step, Transform, TransformPlan};
 
-/// The kernels as PTX, NUL-terminated for the driver: `cargo xtask ptx` generates it from `kernels/`.
-pub static PTX: &str = concat!(include_str!("ptx/transform.ptx"), "\0");
-
 /// One kernel launch.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Launch {
-    /// The kernel's name in [`PTX`].
+    /// The kernel's name, one of [`kernels`](super::module::kernels).
     pub kernel: &'static str,
     /// Blocks; only x exceeds 65535 and is below 2^31.
     pub grid: [u32; 3],

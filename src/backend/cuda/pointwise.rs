@@ -1,11 +1,11 @@
 //! Launches of OpTensor, and of AddTensor with a broadcast source (`kernels/pointwise.cuh`).
 
 use super::general::{index_for, launch};
-use super::params::{Divisor, Index, OperandTurn, Params, Pointwise as Parameters};
+use super::params::{Divisor, Index, OperandTurn, Params};
 use super::plan::{Emit, Launch, Pointers, grid};
 use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::layout::{Axis, LoopNest};
+use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::op::{Factors, Function};
 use crate::ops::{Compute, NanRule, Pointwise, Transform};
 
@@ -13,6 +13,41 @@ use crate::ops::{Compute, NanRule, Pointwise, Transform};
 const THREADS: u64 = 256;
 /// Bytes of a vector.
 const VECTOR: u64 = 16;
+
+/// A function of two operands, element by element: `op_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Parameters {
+    /// Where C, A and B start.
+    pub at: [u64; 3],
+    /// Number of elements, or of vectors of them.
+    pub count: u64,
+    /// Factors of A and B.
+    pub alpha: [f64; 2],
+    /// Factor of the old C.
+    pub beta: f64,
+    /// Scalar type of C.
+    pub dst: u32,
+    /// Scalar type of A and B.
+    pub src: u32,
+    /// The function's number in `kernels/function.cuh`.
+    pub function: u32,
+    /// How many of A and B are read.
+    pub arity: u32,
+    /// 1 if C is read.
+    pub blends: u32,
+    /// Number of loops.
+    pub rank: u32,
+    /// Bit k: operand k has one element along the innermost loop of vectors.
+    pub splats: u32,
+    /// 1 if `op_ordered` computes in binary64.
+    pub wide: u32,
+    /// The loops, innermost first.
+    pub turns: [OperandTurn; MAX_AXES],
+}
+
+// The same number stands in the kernels' source.
+const _: () = assert!(size_of::<Parameters>() == 24 + 8 + 24 + 32 + 48 * MAX_AXES);
 
 /// Hands the launches of a problem to `emit`; `at` are the addresses of its operands.
 ///
@@ -53,7 +88,7 @@ pub(super) fn blend(transform: &Transform, at: Pointers, emit: Emit<'_>) -> Resu
     vectored(&problem, [at.dst, at.src, 0], emit)
 }
 
-/// The number of a function in `kernels/params.cuh`.
+/// The number of a function in `kernels/function.cuh`.
 fn number(function: Function) -> u32 {
     match function {
         Function::Add => 0,
@@ -121,13 +156,13 @@ fn strided(problem: &Pointwise, at: [u64; 3]) -> Result<Launch> {
         (Compute::Double, Index::I64) => "op_f64_i64",
     };
     let params = parameters(problem, &nest, at, index);
-    launch(kernel, params.count, Params::Pointwise(params))
+    launch(kernel, params.count, Params::new(&params))
 }
 
 /// Any problem, by one thread, in the order of its loops.
 fn ordered(problem: &Pointwise, at: [u64; 3]) -> Launch {
     let (nest, at) = bytes(problem, at);
-    let params = Params::Pointwise(parameters(problem, &nest, at, Index::I64));
+    let params = Params::new(&parameters(problem, &nest, at, Index::I64));
     Launch { kernel: "op_ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params }
 }
 
@@ -172,7 +207,7 @@ fn vectored(problem: &Pointwise, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
         return Ok(false);
     }
     let params = Parameters { splats, ..parameters(problem, &vectors, start, Index::I32) };
-    let params = Params::Pointwise(params);
+    let params = Params::new(&params);
     let grid = grid(count.div_ceil(THREADS))?;
     emit(&Launch { kernel, grid, block: [THREADS as u32, 1, 1], shared: 0, params })?;
     let rest = inner.extent % lanes;

@@ -1,16 +1,16 @@
-//! Launches of ReduceTensor (`kernels/reduce.cuh`).
+//! Launches of ReduceTensor (`kernels/reduce.cu`).
 //!
 //! Where neighbours in memory belong to one output, a block of threads has the blocks of its tree; where they belong
 //! to neighbouring outputs, a thread has an output. Few outputs are cut into chunks, which are whole subtrees, if there
 //! is a workspace for what they are joined to. The bits are the same in every case.
 
 use super::general::turns;
-use super::params::{Divisor, Index, Operation, Params, Piece, Reduce as Parameters};
+use super::params::{Divisor, Index, OperandTurn, Operation, Params, Turn};
 use super::plan::{Emit, Launch, grid};
 use super::pointwise::operand_turns;
 use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::layout::{Axis, LoopNest};
+use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::reduce::{Partition, Schedule};
 use crate::ops::{Compute, NanRule, Reduce, Reduction};
 
@@ -18,6 +18,66 @@ use crate::ops::{Compute, NanRule, Reduce, Reduction};
 const THREADS: u32 = 256;
 /// Threads of a block of `reduce_rows_*`, each with an output.
 const ROW_THREADS: u32 = 64;
+
+/// A part of the elements that each output reduces.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Piece {
+    /// Bytes from the start of the output's sequence to the first element.
+    pub src: i64,
+    /// Index of the first element.
+    pub index: i64,
+    /// Number of elements.
+    pub count: u64,
+    /// Number of loops.
+    pub rank: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+    /// The loops, innermost first, with the index in the place of a destination.
+    pub turns: [Turn; MAX_AXES],
+}
+
+/// Many elements joined to one, for each output: `reduce_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Parameters {
+    /// Where the outputs start.
+    pub dst: u64,
+    /// Where the elements start.
+    pub src: u64,
+    /// Where the indices start.
+    pub indices: u64,
+    /// Room for what each chunk of each output is joined to, unless every output is one chunk.
+    pub partials: u64,
+    /// Number of outputs.
+    pub outputs: u64,
+    /// Elements of each output.
+    pub length: u64,
+    /// Chunks of each output.
+    pub chunks: Divisor,
+    /// From the computation type to the destination.
+    pub operation: Operation,
+    /// Scalar type of the source.
+    pub scalar: u32,
+    /// The number of the reduction in `kernels/function.cuh`.
+    pub fold: u32,
+    /// What is done with the joined number.
+    pub finish: u32,
+    /// Bytes of an index.
+    pub index_bytes: u32,
+    /// log2 of the blocks of the tree that are one chunk.
+    pub level: u32,
+    /// Number of loops over outputs.
+    pub rank: u32,
+    /// The loops over outputs, innermost first: destination, source, place among the indices.
+    pub outer: [OperandTurn; MAX_AXES],
+    /// What each output reduces.
+    pub pieces: [Piece; 2],
+}
+
+// The same number stands in the kernels' source.
+const _: () =
+    assert!(size_of::<Parameters>() == 32 + 16 + 24 + 32 + 24 + 48 * MAX_AXES + 2 * (32 + 40 * MAX_AXES));
 
 /// Device addresses of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +112,7 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
     let family = Family::of(problem);
     let outputs = problem.outputs.len() as u64;
     let launch = |kernel, blocks, threads| -> Result<Launch> {
-        Ok(Launch { kernel, grid: blocks, block: [threads, 1, 1], shared: 0, params: Params::Reduce(params) })
+        Ok(Launch { kernel, grid: blocks, block: [threads, 1, 1], shared: 0, params: Params::new(&params) })
     };
     let [blocks, rows, chunks] = family.kernels();
     emit(&match schedule {
@@ -138,7 +198,7 @@ fn parameters(
     }
 }
 
-/// The number of a reduction in `kernels/params.cuh`.
+/// The number of a reduction in `kernels/function.cuh`.
 fn fold(reduction: Reduction) -> u32 {
     match reduction {
         Reduction::Add | Reduction::Avg => 0,
@@ -155,7 +215,7 @@ fn fold(reduction: Reduction) -> u32 {
     }
 }
 
-/// The number of what is done last in `kernels/params.cuh`.
+/// The number of what is done last in `kernels/function.cuh`.
 fn finish(reduction: Reduction) -> u32 {
     match reduction {
         Reduction::Avg => 1,

@@ -1,12 +1,12 @@
-//! Launches for two axes that trade places (`kernels/tiled.cuh`, `kernels/channels.cuh`).
+//! Launches for two axes that trade places (`kernels/tiled.cuh`, `kernels/channels.cu`).
 
 use super::bytes::ByteNest;
 use super::general::turns;
 use super::linear::{COMMON_PAIRS, VECTOR};
-use super::params::{Divisor, Index, Operation, Params, Tiled};
+use super::params::{Divisor, Index, Operation, Params, Turn};
 use super::plan::{Launch, Pointers};
 use crate::error::Result;
-use crate::layout::{Axis, LoopNest};
+use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::Transform;
 
 /// Threads of a block.
@@ -19,6 +19,42 @@ const CONVERT_SIDE: u64 = 32;
 const FEW: std::ops::RangeInclusive<i64> = 2..=8;
 /// Bytes that both axes must have for a tile to be worth its barrier.
 const WORTH: u64 = 16;
+
+/// Two axes that trade places, `a` contiguous in the destination and `b` in the source: `transpose_*`, `interleave_*`
+/// and `separate_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Tiled {
+    /// Where both operands start.
+    pub at: Pointers,
+    /// What a conversion computes; moves by width ignore it.
+    pub operation: Operation,
+    /// Elements along `a`.
+    pub extent_a: u64,
+    /// Elements along `b`.
+    pub extent_b: u64,
+    /// Bytes the destination moves per step of `b`.
+    pub dst_b: i64,
+    /// Bytes the source moves per step of `a`.
+    pub src_a: i64,
+    /// Tiles along `a`, for 32-bit indices.
+    pub tiles_a: Divisor,
+    /// Tiles along `b`, for 32-bit indices.
+    pub tiles_b: Divisor,
+    /// log2 of the squares of a tile that lie side by side along `b`.
+    pub squares_b: u32,
+    /// 1 if every row of the destination starts on 16 bytes.
+    pub vector_dst: u32,
+    /// 1 if every row of the source starts on 16 bytes.
+    pub vector_src: u32,
+    /// Number of loops of the batch.
+    pub rank: u32,
+    /// The loops of the batch, innermost first, for 32-bit indices.
+    pub turns: [Turn; MAX_AXES - 2],
+}
+
+// The same number stands in the kernels' source.
+const _: () = assert!(size_of::<Tiled>() == 16 + 32 + 32 + 48 + 16 + 40 * (MAX_AXES - 2));
 
 /// A nest taken apart: the axis contiguous in the destination, the one contiguous in the source, and the rest.
 struct Parts {
@@ -69,7 +105,7 @@ fn launch(
         turns: turns(batch, Index::I32),
     };
     fill_in(&mut params);
-    let params = Params::Tiled(params);
+    let params = Params::new(&params);
     Some(Launch { kernel, grid: [blocks, 1, 1], block: [THREADS as u32, 1, 1], shared: 0, params })
 }
 

@@ -3,6 +3,38 @@
 
 #include "element.cuh"
 
+// What OpTensor computes of two numbers; the order of `function` in `pointwise.rs`.
+enum Function : u32 {
+    ADD,
+    MUL,
+    MIN_NUMBER,
+    MIN_OR_NAN,
+    MAX_NUMBER,
+    MAX_OR_NAN,
+    SQRT,
+    NOT,
+    FIRST,
+    NOTHING,
+};
+
+// How ReduceTensor joins numbers; the order of `fold` in `reduce.rs`.
+enum Fold : u32 {
+    SUM,
+    ABS_SUM,
+    SQUARE_SUM,
+    PRODUCT,
+    PRODUCT_NO_ZEROS,
+    LEAST_NUMBER,
+    LEAST_OR_NAN,
+    GREATEST_NUMBER,
+    GREATEST_OR_NAN,
+    ABS_GREATEST_NUMBER,
+    ABS_GREATEST_OR_NAN,
+};
+
+// What becomes of the joined number.
+enum Finish : u32 { AS_IT_IS, MEAN, ROOT };
+
 template <typename T>
 struct Real;
 template <>

@@ -3,6 +3,48 @@
 
 #include "element.cuh"
 
+struct Strided {
+    Pointers at;
+    u64 count;
+    Operation operation;
+    u32 rank;
+    u32 fills;
+    Turn turns[20];  // innermost first
+};
+
+struct MappedTurn {
+    Divisor extent;
+    i64 dst;
+    u32 axis;
+    u32 step;
+};
+
+struct MappedAxis {
+    i64 dst_extent;
+    i64 src_extent;
+    i64 before;
+    i64 src;
+    Divisor factor;
+    Divisor block;
+};
+
+struct Mapped {
+    Pointers at;
+    u64 count;
+    Operation operation;
+    Operation fill;
+    Divisor group;
+    u32 rank;
+    u32 loops;
+    u32 unfolds;
+    u32 src_size;
+    MappedTurn turns[9];  // innermost first
+    MappedAxis axes[8];
+};
+
+static_assert(sizeof(Strided) == 64 + 40 * 20, "general.rs has another Strided");
+static_assert(sizeof(Mapped) == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80 * 8, "general.rs has another Mapped");
+
 // Elements per thread. A block computes 1024; `general.rs` counts blocks by the same number.
 enum { PER_THREAD = 4 };
 
@@ -168,32 +210,3 @@ __device__ __forceinline__ void map(const Mapped &p) {
         }
     }
 }
-
-#define STRIDED(BYTES)                                                                              \
-    extern "C" __global__ void __launch_bounds__(THREADS) strided_w##BYTES##_i32(const Strided p) { \
-        strided_move<i32, u32, BYTES>(p);                                                           \
-    }                                                                                               \
-    extern "C" __global__ void __launch_bounds__(THREADS) strided_w##BYTES##_i64(const Strided p) { \
-        strided_move<i64, u64, BYTES>(p);                                                           \
-    }
-STRIDED(1)
-STRIDED(2)
-STRIDED(4)
-STRIDED(8)
-STRIDED(16)
-STRIDED(32)
-#undef STRIDED
-
-extern "C" __global__ void __launch_bounds__(THREADS) convert_strided_i32(const Strided p) {
-    strided_convert<i32, u32>(p);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) convert_strided_i64(const Strided p) {
-    strided_convert<i64, u64>(p);
-}
-
-extern "C" __global__ void __launch_bounds__(32) ordered(const Strided p) { walk_in_order(p); }
-
-extern "C" __global__ void __launch_bounds__(THREADS) map_i32(const Mapped p) { map<i32, u32>(p); }
-
-extern "C" __global__ void __launch_bounds__(THREADS) map_i64(const Mapped p) { map<i64, u64>(p); }

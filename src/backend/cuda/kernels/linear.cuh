@@ -3,6 +3,19 @@
 
 #include "element.cuh"
 
+// One run of elements that are neighbours in both operands.
+struct Linear {
+    Pointers at;
+    u64 count;  // vectors of a copy, elements of a conversion
+    Operation operation;
+    u32 head;      // bytes of a copy in front of its first vector
+    u32 tail;      // bytes of a copy behind its last vector
+    u32 vectored;  // whether both operands of a conversion lie on 16 bytes
+    u32 unused;
+};
+
+static_assert(sizeof(Linear) == 16 + 8 + 32 + 16, "linear.rs has another Linear");
+
 // Vectors per thread of a copy, all loaded before the first is stored.
 enum { COPY_VECTORS = 4 };
 
@@ -80,15 +93,6 @@ __device__ __forceinline__ void convert_run(const Linear &p) {
     }
 }
 
-#define COPY(BYTES) \
-    extern "C" __global__ void __launch_bounds__(THREADS) copy_w##BYTES(const Linear p) { copy<BYTES>(p); }
-COPY(1)
-COPY(2)
-COPY(4)
-COPY(8)
-COPY(16)
-#undef COPY
-
 // The pairs with kernels of their own; `linear.rs` and `tiled.rs` list them too. All travel through binary32.
 #define COMMON_PAIRS(PAIR)      \
     PAIR(f32_f32, F32, F32)     \
@@ -104,8 +108,3 @@ COPY(16)
     PAIR(bf16_bf16, BF16, BF16) \
     PAIR(s8_f32, I8, F32)       \
     PAIR(u8_f32, U8, F32)
-
-#define CONVERT(NAME, SRC, DST) \
-    extern "C" __global__ void __launch_bounds__(THREADS) convert_##NAME(const Linear p) { convert_run<SRC, DST>(p); }
-COMMON_PAIRS(CONVERT)
-#undef CONVERT

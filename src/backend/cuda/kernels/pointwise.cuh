@@ -5,6 +5,24 @@
 #include "general.cuh"
 #include "linear.cuh"
 
+struct Pointwise {
+    char *at[3];  // C, A, B
+    u64 count;    // elements, or vectors of them
+    f64 alpha[2];
+    f64 beta;
+    u32 dst;       // Scalar
+    u32 src;       // Scalar
+    u32 function;  // Function
+    u32 arity;     // how many of A and B are read
+    u32 blends;    // whether C is read
+    u32 rank;
+    u32 splats;  // bit k: operand k has one element along the innermost loop
+    u32 wide;    // whether `op_ordered` computes in binary64
+    OperandTurn turns[20];  // innermost first
+};
+
+static_assert(sizeof(Pointwise) == 24 + 8 + 24 + 32 + 48 * 20, "pointwise.rs has another Pointwise");
+
 // The offsets of all three operands, in bytes.
 struct OperandOffsets {
     i64 of[3];
@@ -119,17 +137,3 @@ __device__ __forceinline__ void op_run(const Pointwise &p) {
     default: return op_vectors<SCALAR, 1>(p, [](f32 x, f32) { return x; });  // FIRST
     }
 }
-
-#define OP(NAME, T, INDEX) \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME(const Pointwise p) { op<T, INDEX>(p); }
-OP(op_f32_i32, f32, u32)
-OP(op_f32_i64, f32, u64)
-OP(op_f64_i32, f64, u32)
-OP(op_f64_i64, f64, u64)
-#undef OP
-
-extern "C" __global__ void __launch_bounds__(32) op_ordered(const Pointwise p) { op_in_order(p); }
-
-extern "C" __global__ void __launch_bounds__(THREADS) op_run_f32(const Pointwise p) { op_run<F32>(p); }
-extern "C" __global__ void __launch_bounds__(THREADS) op_run_f16(const Pointwise p) { op_run<F16>(p); }
-extern "C" __global__ void __launch_bounds__(THREADS) op_run_bf16(const Pointwise p) { op_run<BF16>(p); }

@@ -3,6 +3,25 @@
 
 #include "linear.cuh"
 
+// Two axes that trade places: `a` is contiguous in the destination, `b` in the source.
+struct Tiled {
+    Pointers at;
+    Operation operation;
+    u64 extent_a;
+    u64 extent_b;
+    i64 dst_b;  // bytes the destination moves per step of b
+    i64 src_a;  // bytes the source moves per step of a
+    Divisor tiles_a;
+    Divisor tiles_b;
+    u32 squares_b;   // log2 of the squares of a tile that lie side by side along b; the others lie along a
+    u32 vector_dst;  // whether every row of the destination starts on 16 bytes
+    u32 vector_src;  // whether every row of the source starts on 16 bytes
+    u32 rank;
+    Turn turns[18];  // of the batch, innermost first
+};
+
+static_assert(sizeof(Tiled) == 16 + 32 + 32 + 48 + 16 + 40 * 18, "tiled.rs has another Tiled");
+
 // Where a block works: the first a and b of its tile, and the data pointers of its batch.
 struct Place {
     u64 a, b;
@@ -284,61 +303,3 @@ __device__ __forceinline__ void transpose(const Tiled &p) {
         store_elements<WIDTH>(p, place, out, bytes);
     }
 }
-
-#define TRANSPOSE(WIDTH) \
-    extern "C" __global__ void __launch_bounds__(THREADS) transpose_w##WIDTH(const Tiled p) { transpose<WIDTH>(p); }
-TRANSPOSE(1)
-TRANSPOSE(2)
-TRANSPOSE(4)
-TRANSPOSE(8)
-TRANSPOSE(16)
-TRANSPOSE(32)
-#undef TRANSPOSE
-
-// A tile of 32 by 32 elements, held as wide values: `Held` is u32 for binary32 and u64 for everything.
-enum { CONVERT_SIDE = 32 };
-
-template <typename Held>
-__device__ __forceinline__ void transpose_convert(const Tiled &p, const Operation &operation) {
-    // One spare column: neighbours along a lie in different banks.
-    __shared__ Held tile[CONVERT_SIDE][CONVERT_SIDE + 1];
-    const u32 from = size_of(operation.src), to = size_of(operation.dst);
-    const Place place = place_of(p, CONVERT_SIDE, CONVERT_SIDE);
-    const u32 lane = threadIdx.x % CONVERT_SIDE, first = threadIdx.x / CONVERT_SIDE;
-    const u32 step = THREADS / CONVERT_SIDE;
-#pragma unroll 1
-    for (u32 row = first; row < CONVERT_SIDE; row += step) {
-        const u64 a = place.a + row, b = place.b + lane;
-        if (a < p.extent_a && b < p.extent_b) {
-            tile[row][lane] = Held(read_element(operation, place.src + i64(a) * p.src_a + i64(b) * from));
-        }
-    }
-    __syncthreads();
-#pragma unroll 1
-    for (u32 row = first; row < CONVERT_SIDE; row += step) {
-        const u64 a = place.a + lane, b = place.b + row;
-        if (a < p.extent_a && b < p.extent_b) {
-            write_element(operation, place.dst + i64(b) * p.dst_b + i64(a) * to, tile[lane][row]);
-        }
-    }
-}
-
-template <u32 SRC, u32 DST>
-__device__ __forceinline__ void transpose_pair(const Tiled &p) {
-    Operation operation = p.operation;
-    operation.src = SRC;
-    operation.dst = DST;
-    operation.path = VIA_F32;
-    transpose_convert<u32>(p, operation);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) transpose_convert_any(const Tiled p) {
-    transpose_convert<u64>(p, p.operation);
-}
-
-#define CONVERT(NAME, SRC, DST)                                                                     \
-    extern "C" __global__ void __launch_bounds__(THREADS) transpose_convert_##NAME(const Tiled p) { \
-        transpose_pair<SRC, DST>(p);                                                                \
-    }
-COMMON_PAIRS(CONVERT)
-#undef CONVERT

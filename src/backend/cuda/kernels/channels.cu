@@ -1,6 +1,4 @@
 // Few channels: planes to interleaved pixels and back. C planes of the same extent, 16 bytes a thread on both sides.
-#pragma once
-
 #include "tiled.cuh"
 
 // A thread holds 16 bytes of each plane, which is as many pixels; interleaved, they are CHANNELS vectors in a row.

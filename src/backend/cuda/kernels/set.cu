@@ -1,9 +1,21 @@
 // SetTensor and the zeros of padding: one value in every cell.
-#pragma once
-
 #include "element.cuh"
 #include "general.cuh"
 #include "linear.cuh"
+
+// One value in every cell.
+struct Set {
+    char *at;
+    u64 count;  // cells, or vectors of a run
+    u64 cell;   // repeated to 8 bytes
+    u32 head;   // bytes of a run in front of its first vector
+    u32 tail;   // bytes of a run behind its last vector
+    u32 rank;
+    u32 unused;
+    Turn turns[20];  // innermost first
+};
+
+static_assert(sizeof(Set) == 24 + 16 + 40 * 20, "fill.rs has another Set");
 
 // A run of cells: whole vectors, and the bytes around them. Vectors lie at multiples of the cell, as the run does.
 __device__ __forceinline__ void set_run_of(const Set &p) {

@@ -2,11 +2,40 @@
 // then blocks in pairs. Whoever joins what, the shape of the tree is the same, and so are the bits.
 //
 // Missing elements and blocks are the identity, which changes nothing, so that every tree is a full one.
-#pragma once
-
 #include "function.cuh"
 #include "linear.cuh"
 #include "pointwise.cuh"
+
+// A part of what an output reduces. The turns move the index in the place of a destination.
+struct Piece {
+    i64 src;    // bytes from the start of the output's sequence
+    i64 index;  // of its first element
+    u64 count;
+    u32 rank;
+    u32 unused;
+    Turn turns[20];  // innermost first
+};
+
+struct Reduce {
+    char *dst;
+    const char *src;
+    char *indices;
+    char *partials;  // one number (and index) for each chunk of each output; not used with one chunk
+    u64 outputs;
+    u64 length;           // elements of an output
+    Divisor chunks;       // chunks of an output
+    Operation operation;  // from the computation type to the destination
+    u32 scalar;           // of the source
+    u32 fold;             // Fold
+    u32 finish;           // Finish
+    u32 index_bytes;
+    u32 level;  // log2 of the blocks of the tree that are a chunk
+    u32 rank;
+    OperandTurn outer[20];  // over outputs, innermost first: destination, source, place among the indices
+    Piece pieces[2];
+};
+
+static_assert(sizeof(Reduce) == 32 + 16 + 24 + 32 + 24 + 48 * 20 + 2 * (32 + 40 * 20), "reduce.rs has another Reduce");
 
 enum { BLOCK = 1024, LANES = 32 };
 
