@@ -5,7 +5,8 @@
 
 use self::cpu::shape::Shape;
 use crate::error::{Error, Result};
-use crate::ops::{Fill, Padded, Pointwise, Reduce, Set, Step, Transform};
+use crate::ops::contract::MAX_OPERANDS;
+use crate::ops::{Contract, Fill, Padded, Pointwise, Reduce, Set, Step, Transform};
 
 mod address;
 pub mod cpu;
@@ -133,6 +134,11 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
             Step::Set(set) => run_set(set, pointer(0), machine),
             Step::Map(map) => run_op(map, [pointer(0), pointer(1), pointer(2)], machine),
             Step::Reduce(reduce) => run_reduce(reduce, pointer(0), pointer(2), pointer(1), machine),
+            Step::Contract(step) => {
+                let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS];
+                pointers.iter_mut().zip(at).for_each(|(pointer, at)| *pointer = at.pointer());
+                run_contract(step, &pointers[..at.len()], machine)
+            }
         }
     }
 }
@@ -201,6 +207,22 @@ pub unsafe fn run_set(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
     }
     // SAFETY: handed on.
     unsafe { cpu::set::run(set, dst, machine) }
+}
+
+/// Runs `step` on `machine`, its operands in the order of [`Contract::slots`]. Results do not depend on the number of
+/// threads.
+///
+/// # Errors
+/// [`Error::Unsupported`] for sums in integers of operands that are not bytes, [`Error::HostAllocation`]; both before
+/// anything is written. [`Error::Execution`] if a task of the core panicked.
+///
+/// # Safety
+/// Every element of the destination must be writable (and readable if `beta != 0`), every element of the other operands
+/// that the step reads readable; all pointers are aligned to their scalar. The destination offsets are distinct. What is
+/// read does not overlap the destination, but for z, if each of its elements is the one that it is added to.
+pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<()> {
+    // SAFETY: handed on.
+    unsafe { cpu::contract::run(step, at, machine) }
 }
 
 /// Runs `problem` on `machine`; operand 0 is the destination.

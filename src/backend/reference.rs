@@ -39,6 +39,9 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Set(set) => self::set(set, pointer(0)),
             Step::Map(map) => op(map, [pointer(0), pointer(1), pointer(2)]),
             Step::Reduce(problem) => reduce(problem, pointer(0), pointer(2), pointer(1)),
+            Step::Contract(step) => {
+                contract(step, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>())
+            }
         }
     }
     Ok(())

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use super::contract::Contract;
 use super::{ByteSpan, Fill, Padded, Pointwise, Reduce, Set, Transform, TransformPlan};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -112,6 +113,8 @@ pub enum Step<'a> {
     Map(&'a Pointwise),
     /// Join elements to one; operands dst, indices, src, workspace.
     Reduce(&'a Reduce),
+    /// Sum products; operands as [`Contract`] lists them.
+    Contract(&'a Contract),
 }
 
 /// Kind, types, factors and loops in one line.
@@ -125,6 +128,7 @@ impl fmt::Display for Step<'_> {
             Step::Set(step) => step.fmt(f),
             Step::Map(step) => step.fmt(f),
             Step::Reduce(step) => step.fmt(f),
+            Step::Contract(step) => step.fmt(f),
         }
     }
 }

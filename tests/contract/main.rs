@@ -1,6 +1,7 @@
 //! Contractions: what the constructors build, by the plain formulas of a convolution and of a matrix product.
 
 mod convolution;
+mod cpu;
 #[path = "../common/random.rs"]
 mod random;
 mod steps;

@@ -9,12 +9,14 @@
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
 //!  stage.rs    small scratch on the stack                 arena.rs   any other scratch, per thread
 //!  affinity.rs where threads run          grid.rs    the loops around a kernel      threads.rs  isa.rs  machine.rs
+//!  contract.rs    convolutions and matrix products
 //!  float_mode.rs  what arithmetic has in common in every thread
 //! ```
 
 mod affinity;
 pub mod arena;
 mod block;
+pub(super) mod contract;
 pub(super) mod copy;
 pub(super) mod fill;
 pub mod float_mode;

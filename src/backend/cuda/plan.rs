@@ -75,6 +75,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
                     reduce::Places { dst: place(0), indices: place(1), src: place(2), workspace: place(3) };
                 reduce::launches(reduce, at, ordered, emit)
             }
+            Step::Contract(_) => Err(Error::unsupported("the CUDA core has no kernels for contractions yet")),
         }
     })
 }

@@ -7,7 +7,8 @@ impl Contract {
     /// The form that cores expect. The destination's elements are the same, and so are the terms of every sum, though
     /// not their order.
     ///
-    /// - Bounds that always hold are gone.
+    /// - Bounds that always hold are gone where one of the loops turns once; a window without padding keeps its bounds,
+    ///   as they say that neighbouring outputs read the same elements.
     /// - Loops of extent 1 that no bound names are gone.
     /// - Batch loops that leave `b` in place are M loops, those that leave `a` in place N loops.
     /// - Batch, M and N loops come in order of falling destination stride, K loops in order of falling stride of `b`,
@@ -73,7 +74,7 @@ impl Contract {
         result
     }
 
-    /// Whether no index leaves the bound.
+    /// Whether no index leaves the bound, and it ties no two loops.
     fn always_holds(&self, bound: &Bound) -> bool {
         let axes = self.nest.axes();
         let (mut low, mut high) = (bound.start, bound.start);
@@ -82,6 +83,7 @@ impl Contract {
             low += reach.min(0);
             high += reach.max(0);
         }
-        low >= 0 && high < bound.extent
+        let single = bound.axes.iter().any(|&axis| axes[usize::from(axis)].extent == 1);
+        single && low >= 0 && high < bound.extent
     }
 }

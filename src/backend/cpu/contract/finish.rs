@@ -1,0 +1,160 @@
+//! From sums to the destination: factors, further terms, activation, conversion.
+
+use crate::backend::function::{Real, with_real};
+use crate::dtype::Scalar;
+use crate::dtype::convert::{Element, convert, with_element};
+use crate::ops::NanRule;
+use crate::ops::contract::{Activation, Contract};
+
+/// Neighbouring lanes of a tile whose elements are evenly spaced in dst, z and bias.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) lane: u32,
+    pub(super) len: u32,
+    /// Offsets of dst, a, b, z and bias of the first element, less those of the row.
+    pub(super) at: [i64; 5],
+    /// How far neighbours are apart.
+    pub(super) by: [i64; 5],
+}
+
+/// What the epilogue reads and writes.
+#[derive(Clone, Copy)]
+pub(super) struct Outputs<'a> {
+    pub(super) step: &'a Contract,
+    pub(super) dst: *mut u8,
+    pub(super) z: *const u8,
+    pub(super) bias: *const u8,
+}
+
+// SAFETY: addresses without meaning of their own; tasks write disjoint elements.
+unsafe impl Sync for Outputs<'_> {}
+
+impl Outputs<'_> {
+    /// Whether sums may be built in the destination itself.
+    pub(super) fn takes_sums(&self, sum: Scalar) -> bool {
+        self.step.dst == sum && self.step.epilogue.scaling.beta == 0.0 && self.step.epilogue.z.is_none()
+    }
+
+    /// Whether finished sums are the result.
+    pub(super) fn is_plain(&self) -> bool {
+        let epilogue = &self.step.epilogue;
+        epilogue.scaling.is_move()
+            && epilogue.z.is_none()
+            && epilogue.bias.is_none()
+            && epilogue.activation == Activation::Identity
+    }
+}
+
+/// Longest run that is finished at once.
+const ROOM: usize = 64;
+
+/// Finishes the sums of one run of one row.
+///
+/// # Safety
+/// `sums` has the run's sums; every element of dst is writable, readable if `beta` is not 0; those of z and bias are
+/// readable; all aligned.
+#[inline(always)]
+pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
+    // SAFETY: handed on.
+    with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
+}
+
+/// # Safety
+/// As for [`finish`].
+#[inline(always)]
+unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
+    let epilogue = &outputs.step.epilogue;
+    let mut begin = 0;
+    while begin < run.len as usize {
+        let len = (run.len as usize - begin).min(ROOM);
+        let place = |k: usize| row[k] + run.at[k] + begin as i64 * run.by[k];
+        let mut r = [R::ZERO; ROOM];
+        let r = &mut r[..len];
+        // SAFETY: the caller's promise; operands are read where the epilogue has them.
+        unsafe {
+            let alpha = R::from_f64(epilogue.scaling.alpha);
+            for (i, r) in r.iter_mut().enumerate() {
+                *r = alpha * convert::<A, R>(sums.add(begin + i).read());
+            }
+            if epilogue.scaling.beta != 0.0 {
+                let beta = R::from_f64(epilogue.scaling.beta);
+                add::<R>(r, outputs.step.dst, outputs.dst, place(0), run.by[0], Some(beta));
+            }
+            if let Some((scalar, alpha2)) = epilogue.z
+                && alpha2 != 0.0
+            {
+                add::<R>(r, scalar, outputs.z, place(3), run.by[3], Some(R::from_f64(alpha2)));
+            }
+            if let Some(scalar) = epilogue.bias {
+                add::<R>(r, scalar, outputs.bias, place(4), run.by[4], None);
+            }
+            activate(epilogue.activation, r);
+            store::<R>(r, outputs.step.dst, outputs.dst, place(0), run.by[0]);
+        }
+        begin += len;
+    }
+}
+
+/// `r += factor * operand`
+///
+/// # Safety
+/// The elements are readable and aligned.
+#[inline(always)]
+unsafe fn add<R: Real>(r: &mut [R], scalar: Scalar, data: *const u8, at: i64, by: i64, factor: Option<R>) {
+    with_element!(scalar, E => {
+        let from = data.cast::<E>().wrapping_offset(at as isize);
+        for (i, r) in r.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            let x: R = convert(unsafe { from.offset(i as isize * by as isize).read() });
+            *r = *r + factor.map_or(x, |factor| factor * x);
+        }
+    })
+}
+
+/// # Safety
+/// The elements are writable and aligned.
+#[inline(always)]
+unsafe fn store<R: Real>(r: &[R], scalar: Scalar, data: *mut u8, at: i64, by: i64) {
+    with_element!(scalar, E => {
+        let to = data.cast::<E>().wrapping_offset(at as isize);
+        if by == 1 {
+            // SAFETY: the caller's promise.
+            r.iter().enumerate().for_each(|(i, &r)| unsafe { to.add(i).write(convert(r)) });
+        } else {
+            for (i, &r) in r.iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe { to.offset(i as isize * by as isize).write(convert(r)) };
+            }
+        }
+    })
+}
+
+#[inline(always)]
+fn activate<R: Real>(activation: Activation, r: &mut [R]) {
+    let clip = |x: R, rule: NanRule| {
+        let low = if rule == NanRule::Propagate && x.is_nan() { x } else { R::ZERO };
+        if x > R::ZERO { x } else { low }
+    };
+    match activation {
+        Activation::Identity => {}
+        Activation::Relu(rule) => r.iter_mut().for_each(|x| *x = clip(*x, rule)),
+        Activation::ClippedRelu(ceiling, rule) => {
+            let ceiling = R::from_f64(ceiling);
+            r.iter_mut().for_each(|x| {
+                let y = clip(*x, rule);
+                *x = if y > ceiling { ceiling } else { y };
+            });
+        }
+        other => r.iter_mut().for_each(|x| *x = R::from_f64(smooth(other, x.to_f64()))),
+    }
+}
+
+fn smooth(activation: Activation, x: f64) -> f64 {
+    match activation {
+        Activation::Elu(alpha) if x <= 0.0 => alpha * x.exp_m1(),
+        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Activation::Tanh => x.tanh(),
+        Activation::Swish(beta) => x / (1.0 + (-beta * x).exp()),
+        _ => x,
+    }
+}

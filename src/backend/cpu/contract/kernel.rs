@@ -1,0 +1,148 @@
+//! The kernel: a tile of sums in registers, a few rows by a few vectors.
+
+use super::simd::{MR, Simd};
+
+/// Where the rows of one segment of the sum begin.
+pub(super) type Rows<S> = [*const <S as Simd>::Cell; MR];
+
+/// What one call of a kernel reads: `segments` of `len` cells of the sum each. Row m of segment s has its cells at
+/// `rows[s][m] + i * step`; the vectors of cell number i, counted through all segments, are at `v + offsets[i]`.
+pub(super) struct Panel<S: Simd> {
+    pub(super) rows: *const Rows<S>,
+    pub(super) segments: usize,
+    pub(super) len: usize,
+    pub(super) step: usize,
+    pub(super) offsets: *const i32,
+    pub(super) v: *const S::Cell,
+}
+
+/// A kernel for some number of rows and vectors: `c[m][..] = sum`, or `+= sum` if `add`.
+pub(super) type Kernel<S> = unsafe fn(&Panel<S>, &[*mut <S as Simd>::Sum; MR], bool);
+
+/// The loop of every kernel. Tests come last: with the test in front compilers keep a second copy of the sums.
+///
+/// # Safety
+/// The instructions of `S`; all that the panel names is readable, as many cells as `N` vectors have lanes at every
+/// offset; the rows of `c` are writable for as many sums, and readable if `add`; at least one cell.
+#[inline(always)]
+unsafe fn tile<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>, c: &[*mut S::Sum; MR], add: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [[S::zero(); N]; M];
+        let mut m = 0;
+        while m < M {
+            // The sums are needed when the loop is done; most are in a cache further away.
+            S::prefetch(c[m]);
+            S::prefetch(c[m].wrapping_add(N * S::L - 1));
+            m += 1;
+        }
+        let (mut rows, mut offsets) = (panel.rows, panel.offsets);
+        let (last, v, step) = (rows.add(panel.segments), panel.v, panel.step);
+        loop {
+            let at = *rows;
+            let (mut along, mut left) = (0, panel.len);
+            loop {
+                let from = v.offset(*offsets as isize);
+                offsets = offsets.add(1);
+                let mut x = [S::zero(); N];
+                let mut n = 0;
+                while n < N {
+                    x[n] = S::load(from.add(n * S::L));
+                    n += 1;
+                }
+                let mut m = 0;
+                while m < M {
+                    let row = S::splat(at[m].add(along));
+                    let mut n = 0;
+                    while n < N {
+                        sums[m][n] = S::fma(row, x[n], sums[m][n]);
+                        n += 1;
+                    }
+                    m += 1;
+                }
+                along += step;
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
+            }
+            rows = rows.add(1);
+            if rows == last {
+                break;
+            }
+        }
+        let mut m = 0;
+        while m < M {
+            let mut n = 0;
+            while n < N {
+                let to = c[m].add(n * S::L);
+                let sum = if add { S::add(S::load_sum(to), sums[m][n]) } else { sums[m][n] };
+                S::store(to, sum);
+                n += 1;
+            }
+            m += 1;
+        }
+    }
+}
+
+unsafe fn portable<S: Simd, const M: usize, const N: usize>(
+    panel: &Panel<S>,
+    c: &[*mut S::Sum; MR],
+    add: bool,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { tile::<S, M, N>(panel, c, add) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn avx2<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>, c: &[*mut S::Sum; MR], add: bool) {
+    // SAFETY: the caller's promise.
+    unsafe { tile::<S, M, N>(panel, c, add) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512<S: Simd, const M: usize, const N: usize>(
+    panel: &Panel<S>,
+    c: &[*mut S::Sum; MR],
+    add: bool,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { tile::<S, M, N>(panel, c, add) }
+}
+
+/// The kernels of one level and type, by rows and by half or whole width.
+pub(super) struct Kernels<S: Simd>([[Kernel<S>; 2]; MR]);
+
+macro_rules! kernels {
+    ($name:ident, $level:ident, $half:literal, $whole:literal) => {
+        pub(super) const fn $name<S: Simd>() -> Kernels<S> {
+            Kernels([
+                [$level::<S, 1, $half>, $level::<S, 1, $whole>],
+                [$level::<S, 2, $half>, $level::<S, 2, $whole>],
+                [$level::<S, 3, $half>, $level::<S, 3, $whole>],
+                [$level::<S, 4, $half>, $level::<S, 4, $whole>],
+                [$level::<S, 5, $half>, $level::<S, 5, $whole>],
+                [$level::<S, 6, $half>, $level::<S, 6, $whole>],
+            ])
+        }
+    };
+}
+
+kernels!(portable_kernels, portable, 1, 2);
+#[cfg(target_arch = "x86_64")]
+kernels!(avx2_kernels, avx2, 1, 2);
+#[cfg(target_arch = "x86_64")]
+kernels!(avx512_kernels, avx512, 2, 4);
+
+impl<S: Simd> Kernels<S> {
+    /// Lanes of a whole tile.
+    pub(super) const NR: usize = S::L * S::NV;
+
+    /// The kernel for so many rows and at least so many lanes, and its lanes. Pre: within the tile.
+    #[inline(always)]
+    pub(super) fn of(&self, rows: usize, lanes: usize) -> Kernel<S> {
+        self.0[rows - 1][usize::from(lanes > Self::NR / 2)]
+    }
+}

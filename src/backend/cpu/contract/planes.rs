@@ -1,0 +1,325 @@
+//! A windowed operand as planes: copied once per block of outputs, with its padding, so that every tap of every channel
+//! is the same plane read from another place.
+//!
+//! Lanes run along the destination's fastest dimension. Of a window with stride s, outputs p and p + 1 read positions s
+//! apart; the copy puts positions of one remainder modulo s (a phase) side by side, so that these are neighbours. A tile
+//! then takes its vectors from `plane of channel and phase + shift of the tap + place of the outputs`: nothing is
+//! packed per tap.
+
+use super::pack::{Part, Source, row};
+use super::points::{Point, Turn, Walk};
+use super::simd::Simd;
+use crate::dtype::convert::{Element, with_element};
+use crate::ops::contract::{Contract, Role};
+
+/// One dimension of the planes.
+#[derive(Clone, Debug)]
+pub(super) struct Dim {
+    /// The loop over outputs.
+    pub(super) outputs: Turn,
+    /// The bound it belongs to.
+    bound: Option<usize>,
+    /// The loop over taps; one tap if there is none.
+    taps: Turn,
+    /// Positions between neighbouring outputs.
+    stride: i64,
+    /// Where output 0 meets tap 0, the number of positions, and how far the operand moves per position.
+    start: i64,
+    extent: i64,
+    unit: i64,
+    /// The first and the last whole stride that a tap adds, and the phases that taps meet.
+    first: i64,
+    last: i64,
+    phases: Vec<i64>,
+}
+
+impl Dim {
+    /// The shift and the phase (as an index) of a tap.
+    fn tap(&self, tap: usize) -> (usize, usize) {
+        let at = self.start + tap as i64 * self.step();
+        let phase = at.rem_euclid(self.stride);
+        let index = self.phases.iter().position(|&p| p == phase).unwrap_or(0);
+        ((at.div_euclid(self.stride) - self.first) as usize, index)
+    }
+
+    /// The loop over taps.
+    pub(super) fn taps(&self) -> &Turn {
+        &self.taps
+    }
+
+    fn step(&self) -> i64 {
+        self.bound.map_or(0, |d| self.taps.by.pos[d])
+    }
+
+    /// Cells along the dimension for so many outputs.
+    fn cells(&self, outputs: usize) -> usize {
+        outputs + (self.last - self.first) as usize
+    }
+
+    /// The position of cell `cell` of a phase, of a block whose outputs start at `begin`.
+    fn position(&self, begin: usize, cell: usize, phase: usize) -> i64 {
+        self.stride * (begin as i64 + cell as i64 + self.first) + self.phases[phase]
+    }
+}
+
+/// How a step is computed from planes.
+#[derive(Clone, Debug)]
+pub(super) struct Planes {
+    /// The slower and the faster dimension.
+    pub(super) dims: [Dim; 2],
+    /// The other loops of the rows of outputs.
+    pub(super) outer: Walk,
+    /// The loops of the sum that are not taps of the dims: one plane each.
+    pub(super) channels: Walk,
+}
+
+/// A dimension that turns once.
+fn none() -> Turn {
+    Turn { extent: 1, by: Point::default() }
+}
+
+impl Planes {
+    /// Planes for the M loops of a canonical step, if that does not waste lanes.
+    pub(super) fn of(step: &Contract, lanes: usize) -> Option<Planes> {
+        let rows: Vec<usize> = step.loops(Role::M).map(|(index, _)| index).collect();
+        let mut used = Vec::new();
+        let mut dim = |index: Option<usize>| -> Option<Dim> {
+            let outputs = index.map_or(none(), |index| Turn::of(step, index));
+            let bound = index.and_then(|i| step.bounds().iter().position(|b| b.axes[0] == i as u8));
+            let Some(d) = bound else {
+                if step.bounds().iter().any(|b| index.is_some_and(|i| b.axes[1] == i as u8)) {
+                    return None;
+                }
+                let unit = outputs.by.at[1];
+                let (start, extent, stride) = (0, i64::MAX, 1);
+                let phases = vec![0];
+                return Some(Dim {
+                    outputs,
+                    bound,
+                    taps: none(),
+                    stride,
+                    start,
+                    extent,
+                    unit,
+                    first: 0,
+                    last: 0,
+                    phases,
+                });
+            };
+            let bound = step.bounds()[d];
+            let tap = usize::from(bound.axes[1]);
+            if step.roles()[tap] != Role::K || bound.steps[0] <= 0 {
+                return None;
+            }
+            used.push(tap);
+            let (taps, stride) = (Turn::of(step, tap), bound.steps[0]);
+            let at = |t: usize| bound.start + t as i64 * bound.steps[1];
+            let shifts = || (0..taps.extent).map(|t| at(t).div_euclid(stride));
+            let mut phases: Vec<i64> = (0..taps.extent).map(|t| at(t).rem_euclid(stride)).collect();
+            phases.sort_unstable();
+            phases.dedup();
+            Some(Dim {
+                unit: outputs.by.at[1] / stride,
+                outputs,
+                bound: Some(d),
+                first: shifts().min()?,
+                last: shifts().max()?,
+                taps,
+                stride,
+                start: bound.start,
+                extent: bound.extent,
+                phases,
+            })
+        };
+        let mut left = rows;
+        let dims = {
+            let fast = dim(left.pop())?;
+            let slow = match left.pop() {
+                Some(index) => match dim(Some(index)) {
+                    Some(slow) => slow,
+                    None => {
+                        left.push(index);
+                        dim(None)?
+                    }
+                },
+                None => dim(None)?,
+            };
+            [slow, fast]
+        };
+        let channels: Vec<Turn> = step
+            .loops(Role::K)
+            .filter(|(index, _)| !used.contains(index))
+            .map(|(index, _)| Turn::of(step, index))
+            .collect();
+        let planes = Planes {
+            outer: Walk { turns: left.into_iter().map(|index| Turn::of(step, index)).collect() },
+            channels: Walk { turns: channels },
+            dims,
+        };
+        let [slow, fast] = &planes.dims;
+        // Lanes between the rows of a window are wasted. Of the batch nothing may depend on it: the order of sums does.
+        let rows = if slow.bound.is_some() { slow.outputs.extent } else { 1 };
+        let pitch = fast.cells(fast.outputs.extent);
+        let whole = (rows * fast.outputs.extent).div_ceil(lanes) * 2;
+        let tiles = (rows * pitch).div_ceil(lanes);
+        (tiles <= whole && planes.taps() <= 512 && pitch < 1 << 24).then_some(planes)
+    }
+
+    /// Taps per channel.
+    pub(super) fn taps(&self) -> usize {
+        self.dims[0].taps.extent * self.dims[1].taps.extent
+    }
+
+    /// The points of the sum for the channels `begin..end` in the order of kernels, `per` channels to a cell. Where a cell
+    /// has no channel left the last one stands: its plane is 0.
+    pub(super) fn sum(&self, begin: usize, end: usize, per: usize, points: &mut Vec<Point>) {
+        points.clear();
+        let [slow, fast] = &self.dims;
+        for cell in (begin..end).step_by(per) {
+            for t0 in 0..slow.taps.extent {
+                for t1 in 0..fast.taps.extent {
+                    for channel in cell..cell + per {
+                        let mut point = self.channels.point(channel.min(end - 1));
+                        point.add(&slow.taps.by, t0 as i64);
+                        point.add(&fast.taps.by, t1 as i64);
+                        points.push(point);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The block of outputs of `rows` by `columns`, as cells: pitch of a row, of a plane, planes per channel.
+    pub(super) fn block(&self, rows: usize, columns: usize, line: usize) -> Block {
+        let [slow, fast] = &self.dims;
+        let pitch = fast.cells(columns);
+        // An odd number of cache lines, so that the planes of many channels do not meet in the same sets.
+        let plane = (slow.cells(rows) * pitch).next_multiple_of(line);
+        let plane = if plane / line % 2 == 0 { plane + line } else { plane };
+        Block { rows, columns, pitch, plane, phases: slow.phases.len() * fast.phases.len() }
+    }
+}
+
+/// The planes of a block of outputs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) pitch: usize,
+    pub(super) plane: usize,
+    pub(super) phases: usize,
+}
+
+impl Block {
+    /// Cells of so many channels.
+    pub(super) fn cells(&self, channels: usize) -> usize {
+        channels * self.phases * self.plane
+    }
+
+    /// Where the vectors of every cell of the sum are, for so many cells of channels.
+    pub(super) fn offsets(&self, planes: &Planes, channels: usize, offsets: &mut Vec<i32>) {
+        offsets.clear();
+        let [slow, fast] = &planes.dims;
+        for channel in 0..channels {
+            for t0 in 0..slow.taps.extent {
+                let (down, phase0) = slow.tap(t0);
+                for t1 in 0..fast.taps.extent {
+                    let (along, phase1) = fast.tap(t1);
+                    let plane = channel * self.phases + phase0 * fast.phases.len() + phase1;
+                    offsets.push((plane * self.plane + down * self.pitch + along) as i32);
+                }
+            }
+        }
+    }
+
+    /// Copies the channels `begin..end` for the outputs from row `row` and column `column` on.
+    ///
+    /// # Safety
+    /// Every element inside the bounds is readable and aligned; `to` has room for the [`cells`](Block::cells).
+    #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
+    pub(super) unsafe fn copy<S: Simd<Part: Part>>(
+        &self,
+        planes: &Planes,
+        source: Source<'_>,
+        outer: &Point,
+        [row, column]: [usize; 2],
+        begin: usize,
+        end: usize,
+        to: *mut S::Part,
+    ) {
+        // SAFETY: handed on.
+        with_element!(source.scalar, E => unsafe {
+            self.copy_of::<S, E>(planes, source, outer, [row, column], begin, end, to)
+        })
+    }
+
+    /// # Safety
+    /// As for [`copy`](Block::copy).
+    #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
+    unsafe fn copy_of<S: Simd<Part: Part>, E: Element>(
+        &self,
+        planes: &Planes,
+        source: Source<'_>,
+        outer: &Point,
+        [first_row, first_column]: [usize; 2],
+        begin: usize,
+        end: usize,
+        to: *mut S::Part,
+    ) {
+        let [slow, fast] = &planes.dims;
+        let per = S::PER;
+        let data = source.data.cast::<E>();
+        // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
+        unsafe {
+            if (end - begin) % per != 0 {
+                // The last cell of the sum has no second channel.
+                let last = self.cells((end - begin) / per) * per;
+                to.add(last).write_bytes(0, self.cells(1) * per);
+            }
+            for channel in begin..end {
+                let mut point = planes.channels.point(channel);
+                point.add(outer, 1);
+                let number = channel - begin;
+                let to = to.add(self.cells(number / per) * per + number % per);
+                let inside = source.bounds.iter().enumerate().all(|(d, bound)| {
+                    [slow.bound, fast.bound].contains(&Some(d))
+                        || ((bound.start + point.pos[d]) as u64) < bound.extent as u64
+                });
+                let base = point.at[1] - slow.start * slow.unit - fast.start * fast.unit;
+                for (p0, p1) in
+                    (0..slow.phases.len()).flat_map(|p0| (0..fast.phases.len()).map(move |p1| (p0, p1)))
+                {
+                    let to = to.add((p0 * fast.phases.len() + p1) * self.plane * per);
+                    let x1 = fast.position(first_column, 0, p1);
+                    let cells = self.pitch as i64;
+                    let low = (-x1 + fast.stride - 1).div_euclid(fast.stride).clamp(0, cells);
+                    let high = if fast.bound.is_none() {
+                        cells
+                    } else {
+                        (fast.extent - x1 + fast.stride - 1).div_euclid(fast.stride).clamp(low, cells)
+                    };
+                    let low = if fast.bound.is_none() { 0 } else { low };
+                    for u in 0..slow.cells(self.rows) {
+                        let to = to.add(u * self.pitch * per);
+                        let x0 = slow.position(first_row, u, p0);
+                        let in_row = slow.bound.is_none() || (x0 as u64) < slow.extent as u64;
+                        if !inside || !in_row || low == high {
+                            (0..self.pitch).for_each(|i| to.add(i * per).write(S::Part::default()));
+                            continue;
+                        }
+                        let from = base + x0 * slow.unit + (x1 + low * fast.stride) * fast.unit;
+                        (0..low as usize).for_each(|i| to.add(i * per).write(S::Part::default()));
+                        let step = (fast.stride * fast.unit) as isize;
+                        row::<S, E>(
+                            data.offset(from as isize),
+                            step,
+                            (high - low) as usize,
+                            to.add(low as usize * per),
+                        );
+                        (high as usize..self.pitch).for_each(|i| to.add(i * per).write(S::Part::default()));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The few vector operations that contractions need, per level and type.
+
+/// Vectors of one type at one level.
+///
+/// Packing writes parts, kernels read cells: a cell is one part, or two neighbours of the sum where one instruction
+/// multiplies pairs.
+///
+/// # Safety
+/// Every function needs the instructions of its level; pointers are good for what they name.
+pub(super) trait Simd: Copy + 'static {
+    /// What packing writes.
+    type Part: Copy + PartialEq + Default + Send + Sync + 'static;
+    /// What kernels read: [`PER`](Simd::PER) parts.
+    type Cell: Copy + 'static;
+    /// What products are summed in.
+    type Sum: Copy + Default + 'static;
+    /// A vector.
+    type V: Copy;
+    /// Lanes of a vector.
+    const L: usize;
+    /// Vectors that a tile is wide.
+    const NV: usize;
+    /// Parts per cell.
+    const PER: usize;
+    /// A cell whose products are 0.
+    const ZERO: Self::Cell;
+
+    unsafe fn zero() -> Self::V;
+    unsafe fn splat(at: *const Self::Cell) -> Self::V;
+    unsafe fn load(at: *const Self::Cell) -> Self::V;
+    unsafe fn load_sum(at: *const Self::Sum) -> Self::V;
+    unsafe fn store(at: *mut Self::Sum, v: Self::V);
+    /// `a * b + c`
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+
+    /// Asks for a cache line that is about to be written.
+    #[inline(always)]
+    fn prefetch(at: *const Self::Sum) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: part of the base instruction set; an address that cannot be read is ignored.
+        unsafe {
+            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+}
+
+/// Rows of a tile.
+pub(super) const MR: usize = 6;
+
+/// The most lanes of a tile.
+pub(super) const MAX_NR: usize = 64;
+
+/// Whatever the compiler may assume: four lanes, in arrays that it keeps in registers.
+macro_rules! portable {
+    ($name:ident, $T:ty, $L:literal) => {
+        #[derive(Clone, Copy)]
+        pub(super) struct $name;
+        impl Simd for $name {
+            type Part = $T;
+            type Cell = $T;
+            type Sum = $T;
+            type V = [$T; $L];
+            const L: usize = $L;
+            const NV: usize = 2;
+            const PER: usize = 1;
+            const ZERO: $T = 0.0;
+            #[inline(always)]
+            unsafe fn zero() -> Self::V {
+                [0.0; $L]
+            }
+            #[inline(always)]
+            unsafe fn splat(at: *const $T) -> Self::V {
+                // SAFETY: the caller's promise.
+                [unsafe { at.read() }; $L]
+            }
+            #[inline(always)]
+            unsafe fn load(at: *const $T) -> Self::V {
+                // SAFETY: the caller's promise.
+                unsafe { at.cast::<Self::V>().read_unaligned() }
+            }
+            #[inline(always)]
+            unsafe fn load_sum(at: *const $T) -> Self::V {
+                // SAFETY: the caller's promise.
+                unsafe { at.cast::<Self::V>().read_unaligned() }
+            }
+            #[inline(always)]
+            unsafe fn store(at: *mut $T, v: Self::V) {
+                // SAFETY: the caller's promise.
+                unsafe { at.cast::<Self::V>().write_unaligned(v) }
+            }
+            #[inline(always)]
+            unsafe fn fma(a: Self::V, b: Self::V, mut c: Self::V) -> Self::V {
+                let mut i = 0;
+                while i < $L {
+                    c[i] += a[i] * b[i];
+                    i += 1;
+                }
+                c
+            }
+            #[inline(always)]
+            unsafe fn add(a: Self::V, mut b: Self::V) -> Self::V {
+                let mut i = 0;
+                while i < $L {
+                    b[i] += a[i];
+                    i += 1;
+                }
+                b
+            }
+        }
+    };
+}
+
+portable!(PortableSingle, f32, 4);
+portable!(PortableDouble, f64, 2);
+
+/// Pairs of 16-bit integers, four at a time.
+#[derive(Clone, Copy)]
+pub(super) struct PortableInt;
+
+impl Simd for PortableInt {
+    type Part = i16;
+    type Cell = i32;
+    type Sum = i32;
+    type V = [i32; 4];
+    const L: usize = 4;
+    const NV: usize = 2;
+    const PER: usize = 2;
+    const ZERO: i32 = 0;
+    #[inline(always)]
+    unsafe fn zero() -> Self::V {
+        [0; 4]
+    }
+    #[inline(always)]
+    unsafe fn splat(at: *const i32) -> Self::V {
+        // SAFETY: the caller's promise.
+        [unsafe { at.read_unaligned() }; 4]
+    }
+    #[inline(always)]
+    unsafe fn load(at: *const i32) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { at.cast::<Self::V>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn load_sum(at: *const i32) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { at.cast::<Self::V>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(at: *mut i32, v: Self::V) {
+        // SAFETY: the caller's promise.
+        unsafe { at.cast::<Self::V>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, mut c: Self::V) -> Self::V {
+        let mut i = 0;
+        while i < 4 {
+            let low = i32::from(a[i] as i16) * i32::from(b[i] as i16);
+            let high = (a[i] >> 16) * (b[i] >> 16);
+            c[i] = c[i].wrapping_add(low).wrapping_add(high);
+            i += 1;
+        }
+        c
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, mut b: Self::V) -> Self::V {
+        let mut i = 0;
+        while i < 4 {
+            b[i] = b[i].wrapping_add(a[i]);
+            i += 1;
+        }
+        b
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Simd;
+    use core::arch::x86_64::*;
+
+    macro_rules! float {
+        ($name:ident, $T:ty, $V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident,
+         $fma:ident, $add:ident) => {
+            #[derive(Clone, Copy)]
+            pub(in super::super) struct $name;
+            impl Simd for $name {
+                type Part = $T;
+                type Cell = $T;
+                type Sum = $T;
+                type V = $V;
+                const L: usize = $L;
+                const NV: usize = $NV;
+                const PER: usize = 1;
+                const ZERO: $T = 0.0;
+                #[inline(always)]
+                unsafe fn zero() -> $V {
+                    // SAFETY: the caller has the instructions.
+                    unsafe { $zero() }
+                }
+                #[inline(always)]
+                unsafe fn splat(at: *const $T) -> $V {
+                    // SAFETY: the caller has the instructions, and promises the pointer.
+                    unsafe { $splat(at.read()) }
+                }
+                #[inline(always)]
+                unsafe fn load(at: *const $T) -> $V {
+                    // SAFETY: as above.
+                    unsafe { $load(at) }
+                }
+                #[inline(always)]
+                unsafe fn load_sum(at: *const $T) -> $V {
+                    // SAFETY: as above.
+                    unsafe { $load(at) }
+                }
+                #[inline(always)]
+                unsafe fn store(at: *mut $T, v: $V) {
+                    // SAFETY: as above.
+                    unsafe { $store(at, v) }
+                }
+                #[inline(always)]
+                unsafe fn fma(a: $V, b: $V, c: $V) -> $V {
+                    // SAFETY: the caller has the instructions.
+                    unsafe { $fma(a, b, c) }
+                }
+                #[inline(always)]
+                unsafe fn add(a: $V, b: $V) -> $V {
+                    // SAFETY: the caller has the instructions.
+                    unsafe { $add(a, b) }
+                }
+            }
+        };
+    }
+
+    float!(
+        Avx2Single,
+        f32,
+        __m256,
+        8,
+        2,
+        _mm256_setzero_ps,
+        _mm256_set1_ps,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_fmadd_ps,
+        _mm256_add_ps
+    );
+    float!(
+        Avx2Double,
+        f64,
+        __m256d,
+        4,
+        2,
+        _mm256_setzero_pd,
+        _mm256_set1_pd,
+        _mm256_loadu_pd,
+        _mm256_storeu_pd,
+        _mm256_fmadd_pd,
+        _mm256_add_pd
+    );
+    float!(
+        Avx512Single,
+        f32,
+        __m512,
+        16,
+        4,
+        _mm512_setzero_ps,
+        _mm512_set1_ps,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_fmadd_ps,
+        _mm512_add_ps
+    );
+    float!(
+        Avx512Double,
+        f64,
+        __m512d,
+        8,
+        4,
+        _mm512_setzero_pd,
+        _mm512_set1_pd,
+        _mm512_loadu_pd,
+        _mm512_storeu_pd,
+        _mm512_fmadd_pd,
+        _mm512_add_pd
+    );
+
+    /// Products of pairs: exact for every pair of bytes, and their sum fits 32 bits.
+    macro_rules! int {
+        ($name:ident, $V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident,
+         $madd:ident, $add:ident) => {
+            #[derive(Clone, Copy)]
+            pub(in super::super) struct $name;
+            impl Simd for $name {
+                type Part = i16;
+                type Cell = i32;
+                type Sum = i32;
+                type V = $V;
+                const L: usize = $L;
+                const NV: usize = $NV;
+                const PER: usize = 2;
+                const ZERO: i32 = 0;
+                #[inline(always)]
+                unsafe fn zero() -> $V {
+                    // SAFETY: the caller has the instructions.
+                    unsafe { $zero() }
+                }
+                #[inline(always)]
+                unsafe fn splat(at: *const i32) -> $V {
+                    // SAFETY: the caller has the instructions, and promises the pointer.
+                    unsafe { $splat(at.read_unaligned()) }
+                }
+                #[inline(always)]
+                unsafe fn load(at: *const i32) -> $V {
+                    // SAFETY: as above.
+                    unsafe { $load(at.cast()) }
+                }
+                #[inline(always)]
+                unsafe fn load_sum(at: *const i32) -> $V {
+                    // SAFETY: as above.
+                    unsafe { $load(at.cast()) }
+                }
+                #[inline(always)]
+                unsafe fn store(at: *mut i32, v: $V) {
+                    // SAFETY: as above.
+                    unsafe { $store(at.cast(), v) }
+                }
+                #[inline(always)]
+                unsafe fn fma(a: $V, b: $V, c: $V) -> $V {
+                    // SAFETY: the caller has the instructions.
+                    unsafe { $add(c, $madd(a, b)) }
+                }
+                #[inline(always)]
+                unsafe fn add(a: $V, b: $V) -> $V {
+                    // SAFETY: the caller has the instructions.
+                    unsafe { $add(a, b) }
+                }
+            }
+        };
+    }
+
+    int!(
+        Avx2Int,
+        __m256i,
+        8,
+        2,
+        _mm256_setzero_si256,
+        _mm256_set1_epi32,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_madd_epi16,
+        _mm256_add_epi32
+    );
+    int!(
+        Avx512Int,
+        __m512i,
+        16,
+        4,
+        _mm512_setzero_si512,
+        _mm512_set1_epi32,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_madd_epi16,
+        _mm512_add_epi32
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::*;

@@ -1,0 +1,233 @@
+//! The CPU core against the definition: small integers, whose sums are exact, in every direction, layout and type, at
+//! every level, for several numbers of threads.
+
+use cudnn::backend::{Isa, Machine, reference, run_contract};
+use cudnn::dtype::Scalar;
+use cudnn::layout::{Dims, Layout};
+use cudnn::ops::contract::{Accumulate, Activation, Terms};
+use cudnn::ops::{Contract, NanRule, Scaling};
+
+use crate::convolution::{Convolution, DIRECTIONS, Direction};
+use crate::random::Rng;
+use crate::tensor::{Tensor, each};
+
+fn machines() -> impl Iterator<Item = Machine> {
+    Isa::available().flat_map(|isa| [1, 2, 5].map(move |threads| Machine { isa, threads }))
+}
+
+fn lines(steps: &[Contract]) -> String {
+    steps.iter().map(Contract::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Types of dst, a and b, and what they are summed in.
+const TYPES: &[([Scalar; 3], Accumulate)] = &[
+    ([Scalar::F32; 3], Accumulate::Single),
+    ([Scalar::F32; 3], Accumulate::Single),
+    ([Scalar::F64; 3], Accumulate::Double),
+    ([Scalar::F16; 3], Accumulate::Single),
+    ([Scalar::Bf16; 3], Accumulate::Single),
+    ([Scalar::I8; 3], Accumulate::Int32),
+    ([Scalar::I32, Scalar::I8, Scalar::I8], Accumulate::Int32),
+    ([Scalar::F32, Scalar::U8, Scalar::I8], Accumulate::Int32),
+    ([Scalar::F32, Scalar::F16, Scalar::F32], Accumulate::Single),
+];
+
+fn convolutions(seed: u64, cases: usize, cells: i64, plain: bool) {
+    let mut rng = Rng(seed);
+    for case in 0..cases {
+        let direction = DIRECTIONS[case % 3];
+        let (types, accumulate) = rng.pick(TYPES);
+        let conv = Convolution::random(cells, &mut rng);
+        let [dst, a, b] = conv.tensors(direction, types, plain, &mut rng);
+        let beta = rng.pick(&[0.0, 0.0, 2.0]);
+        // Without beta the destination must not be read.
+        let dst = if beta == 0.0 { Tensor::new(dst.layout, dst.scalar) } else { dst };
+        let terms = Terms::scaled(Scaling { alpha: rng.pick(&[1.0, 1.0, -2.0]), beta });
+        let Ok(steps) = conv.steps(direction, [&dst, &a, &b], accumulate, &terms) else { continue };
+        let sums = conv.expected(direction, &a, &b);
+        let (mut want, mut next) = (dst.clone(), sums.iter());
+        each(&dst.layout.dims, |index| {
+            let scaled = terms.scaling.alpha * next.next().unwrap()[0];
+            want.set(index, if beta == 0.0 { scaled } else { scaled + beta * dst.get(index) });
+        });
+        let (mut a, mut b) = (a, b);
+        for machine in machines() {
+            let mut got = dst.clone();
+            for step in &steps {
+                // SAFETY: the memory of the tensors holds all their elements.
+                unsafe { run_contract(step, &[got.base(), a.base(), b.base()], machine) }.unwrap();
+            }
+            if !got.same_bytes(&want) {
+                let mut shown = 0;
+                each(&dst.layout.dims, |index| {
+                    if got.get(index) != want.get(index) && shown < 5 {
+                        println!("{index:?}: {} instead of {}", got.get(index), want.get(index));
+                        shown += 1;
+                    }
+                });
+                panic!("case {case}, {direction:?} on {machine:?}\n{}", lines(&steps));
+            }
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_any_layout_agree_with_the_definition() {
+    convolutions(11, 1500, 40_000, false);
+}
+
+#[test]
+fn convolutions_of_common_layouts_agree_with_the_definition() {
+    convolutions(12, 900, 400_000, true);
+}
+
+#[test]
+fn matrix_products_agree_with_the_reference() {
+    let mut rng = Rng(13);
+    for case in 0..600 {
+        let (types, accumulate) = rng.pick(TYPES);
+        let most = if case % 20 == 0 { [2, 300, 300, 900] } else { [3, 40, 40, 60] };
+        let [g, m, n, k] = most.map(|most| 1 + rng.below(most) as i64);
+        let mut matrix = |rows: i64, columns: i64, scalar: Scalar, repeats: bool| {
+            let dims = [if repeats && rng.below(3) == 0 { 1 } else { g }, rows, columns];
+            let order = rng.pick(&[[0, 1, 2], [0, 2, 1], [1, 2, 0]]);
+            let outer = [dims[0], dims[1] + rng.below(2) as i64, dims[2] + rng.below(2) as i64];
+            let strides = cudnn::layout::format::packed_strides(&outer, &order).unwrap();
+            let layout = Layout { dims: Dims::new(&dims), strides, split: None };
+            let low = if scalar == Scalar::U8 { 0.0 } else { -1.0 };
+            Tensor::new(layout, scalar).fill(|| low + rng.below(3) as f64)
+        };
+        let c = matrix(m, n, types[0], false);
+        let (mut a, mut b) = (matrix(m, k, types[1], true), matrix(k, n, types[2], true));
+        let mut z = matrix(m, n, types[0], true);
+        let mut bias = matrix(rng_one(case, m), n, types[0], true);
+        let activation = [
+            Activation::Identity,
+            Activation::Relu(NanRule::Ignore),
+            Activation::ClippedRelu(6.0, NanRule::Propagate),
+        ][case % 3];
+        let scaling = Scaling { alpha: 1.0, beta: [0.0, 1.0][case % 2] };
+        let with = |on: bool, tensor: &Tensor| on.then_some((tensor.layout, tensor.scalar));
+        let (zs, bs) = (with(case % 4 > 1, &z), with(case % 5 > 2, &bias));
+        let side = |t: &(Layout, Scalar)| (t.0, t.1);
+        let (zl, bl) = (zs.as_ref().map(side), bs.as_ref().map(side));
+        let terms = Terms {
+            scaling,
+            z: zl
+                .as_ref()
+                .map(|(layout, scalar)| (cudnn::ops::contract::Side { layout, scalar: *scalar }, 2.0)),
+            bias: bl.as_ref().map(|(layout, scalar)| cudnn::ops::contract::Side { layout, scalar: *scalar }),
+            activation,
+        };
+        let step = Contract::matmul(c.side(), a.side(), b.side(), accumulate, &terms).unwrap();
+        let mut at = vec![a.base(), b.base()];
+        if step.z_slot().is_some() {
+            at.push(z.base());
+        }
+        if step.bias_slot().is_some() {
+            at.push(bias.base());
+        }
+        let with_dst = |dst: *mut u8| [vec![dst], at.clone()].concat();
+        let mut want = c.clone();
+        // SAFETY: the memory of the tensors holds all their elements.
+        unsafe { reference::contract(&step, &with_dst(want.base())) };
+        for machine in machines() {
+            let mut got = c.clone();
+            // SAFETY: as above.
+            unsafe { run_contract(&step, &with_dst(got.base()), machine) }.unwrap();
+            assert!(got.same_bytes(&want), "case {case} on {machine:?}: {step}");
+        }
+    }
+}
+
+/// The rows of a bias: one, or as many as the product has.
+fn rng_one(case: usize, m: i64) -> i64 {
+    if case % 2 == 0 { 1 } else { m }
+}
+
+#[test]
+fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
+    let mut rng = Rng(14);
+    let unit = f64::from(f32::EPSILON) / 2.0;
+    for case in 0..200 {
+        let direction = DIRECTIONS[case % 3];
+        let conv = Convolution::random(600_000, &mut rng);
+        let plain = case % 4 > 0;
+        let [dst, a, b] = conv.tensors(direction, [Scalar::F32; 3], plain, &mut rng);
+        let mut real = |t: Tensor| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0);
+        let (mut a, mut b) = (real(a), real(b));
+        let terms = Terms::scaled(Scaling::MOVE);
+        let Ok(steps) = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms) else { continue };
+        let sums = conv.expected(direction, &a, &b);
+        let products = steps.iter().map(|s| s.extent(cudnn::ops::contract::Role::K)).max().unwrap() as f64;
+        for isa in Isa::available() {
+            let mut first: Option<Tensor> = None;
+            for threads in [1, 2, 3, 8, 8] {
+                let mut got = dst.clone();
+                for step in &steps {
+                    let at = [got.base(), a.base(), b.base()];
+                    // SAFETY: the memory of the tensors holds all their elements.
+                    unsafe { run_contract(step, &at, Machine { isa, threads }) }.unwrap();
+                }
+                let mut next = sums.iter();
+                each(&dst.layout.dims, |index| {
+                    let [sum, magnitude] = next.next().unwrap();
+                    let bound = 2.0 * products.max(1.0) * unit * magnitude;
+                    assert!((got.get(index) - sum).abs() <= bound, "case {case}: {}", lines(&steps));
+                });
+                let same = first.as_ref().is_none_or(|first| first.same_bytes(&got));
+                assert!(same, "case {case}, {threads} threads on {isa:?}: {}", lines(&steps));
+                first.get_or_insert(got);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_image_has_the_same_bits_in_any_batch() {
+    let mut rng = Rng(15);
+    for case in 0..60 {
+        let mut conv = Convolution::random(150_000, &mut rng);
+        (conv.x[0], conv.y[0]) = (3, 3);
+        let [dst, a, b] = conv.tensors(Direction::Forward, [Scalar::F32; 3], true, &mut rng);
+        let mut real = |t: Tensor| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0);
+        let (mut a, mut b) = (real(a), real(b));
+        let terms = Terms::scaled(Scaling::MOVE);
+        let all = conv.steps(Direction::Forward, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+        let machine = Machine { isa: Isa::best(), threads: 2 };
+        let (mut together, mut alone) = (dst.clone(), dst.clone());
+        // SAFETY: the memory of the tensors holds all their elements.
+        unsafe { run_contract(&all[0], &[together.base(), a.base(), b.base()], machine) }.unwrap();
+        (conv.x[0], conv.y[0]) = (1, 1);
+        let one = |t: &Tensor| {
+            let mut layout = t.layout;
+            layout.dims[0] = 1;
+            layout
+        };
+        let (x, y) = (one(&a), one(&dst));
+        let side = |layout| cudnn::ops::contract::Side { layout, scalar: Scalar::F32 };
+        let mut step = None;
+        let mut keep = |s: &Contract| {
+            step = Some(*s);
+            Ok(())
+        };
+        let w = b.layout;
+        Contract::forward(
+            side(&y),
+            side(&x),
+            side(&w),
+            &conv.geometry,
+            Accumulate::Single,
+            &terms,
+            &mut keep,
+        )
+        .unwrap();
+        for image in 0..3 {
+            let moved = |p: *mut u8, t: &Layout| p.wrapping_offset(image * t.strides[0] as isize * 4);
+            let at = [moved(alone.base(), &dst.layout), moved(a.base(), &a.layout), b.base()];
+            // SAFETY: as above.
+            unsafe { run_contract(&step.unwrap(), &at, machine) }.unwrap();
+        }
+        assert!(alone.same_bytes(&together), "case {case}: {}", all[0]);
+    }
+}
