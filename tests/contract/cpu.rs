@@ -142,7 +142,7 @@ fn matrix_products_agree_with_the_reference() {
 
 /// The rows of a bias: one, or as many as the product has.
 fn rng_one(case: usize, m: i64) -> i64 {
-    if case % 2 == 0 { 1 } else { m }
+    if case.is_multiple_of(2) { 1 } else { m }
 }
 
 #[test]

@@ -83,7 +83,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
     let starts = &starts[..lanes.len()];
     // SAFETY: the caller's promises hold for every access below.
     unsafe {
-        if lanes.len() < width || sum.len() % per != 0 {
+        if lanes.len() < width || !sum.len().is_multiple_of(per) {
             to.write_bytes(0, sum.len().div_ceil(per) * width * per);
         }
         if !source.bounds.is_empty() {

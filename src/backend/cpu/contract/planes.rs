@@ -195,7 +195,7 @@ impl Planes {
         let pitch = fast.cells(columns);
         // An odd number of cache lines, so that the planes of many channels do not meet in the same sets.
         let plane = (slow.cells(rows) * pitch).next_multiple_of(line);
-        let plane = if plane / line % 2 == 0 { plane + line } else { plane };
+        let plane = if (plane / line).is_multiple_of(2) { plane + line } else { plane };
         Block { rows, columns, pitch, plane, phases: slow.phases.len() * fast.phases.len() }
     }
 }
@@ -271,7 +271,7 @@ impl Block {
         let data = source.data.cast::<E>();
         // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
         unsafe {
-            if (end - begin) % per != 0 {
+            if !(end - begin).is_multiple_of(per) {
                 // The last cell of the sum has no second channel.
                 let last = self.cells((end - begin) / per) * per;
                 to.add(last).write_bytes(0, self.cells(1) * per);
