@@ -122,20 +122,27 @@ pub struct Fill {
     pub beta: f64,
 }
 
-/// Writes what a walk yields, one after the other, as the log shows a plan.
+/// Parts of a plan that are listed: an unfold has one per position in its blocks, of which there may be millions.
+const LISTED: usize = 8;
+
+/// Writes what a walk yields, one after the other, as the log shows a plan: the first [`LISTED`], and how many more.
 fn list(
     f: &mut fmt::Formatter<'_>,
     for_each: impl FnOnce(&mut dyn FnMut(&dyn fmt::Display) -> Result<()>) -> Result<()>,
 ) -> fmt::Result {
     let mut result = Ok(());
-    let mut separator = "";
+    let mut count = 0_usize;
     // A plan that fails half-way is listed as far as it goes; running it reports the error.
     let _ = for_each(&mut |item| {
-        result = result.and_then(|()| write!(f, "{separator}{item}"));
-        separator = "; ";
+        let separator = if count == 0 { "" } else { "; " };
+        if result.is_ok() && count < LISTED {
+            result = write!(f, "{separator}{item}");
+        }
+        count += 1;
         Ok(())
     });
-    result
+    result?;
+    if count > LISTED { write!(f, "; and {} more", count - LISTED) } else { Ok(()) }
 }
 
 /// Types, factors and loops in one line, for the log.

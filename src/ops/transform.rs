@@ -312,7 +312,7 @@ impl Map {
         map
     }
 
-    /// How many groups of channels there are: the product of all fold factors.
+    /// How many groups of channels a fold has: the product of all fold factors, which its destination's channels hold.
     fn groups(&self) -> i64 {
         self.factors.iter().product()
     }
@@ -325,6 +325,14 @@ impl Map {
             q /= self.factors[axis];
         }
         position
+    }
+
+    /// The first channel of the group at a position, saturated: the groups of an unfold may be more than 64 bits count,
+    /// but what lies beyond the source's channels is one as good as the other.
+    fn first_channel(&self, position: &Dims) -> i64 {
+        let group = (0..self.factors.rank())
+            .fold(0_i64, |q, axis| q.saturating_mul(self.factors[axis]).saturating_add(position[axis]));
+        group.saturating_mul(self.group)
     }
 }
 

@@ -246,7 +246,14 @@ fn named_channels(factors: &[i64], group: i64, channels: i64) -> Option<i64> {
     positions.checked_mul(group)?.checked_add(channels)
 }
 
-/// A whole plan, padding included, in one launch. Pre: no dim is 0.
+/// Whether the kernel can count the groups of channels of a transform.
+pub(super) fn counts_groups(plan: &TransformPlan) -> bool {
+    let channels = plan.layouts().0.dims[CHANNEL];
+    let counted = |map: &Map| !map.unfolds() || named_channels(&map.factors, map.group, channels).is_some();
+    plan.map().is_none_or(counted)
+}
+
+/// A whole plan, padding included, in one launch. Pre: no dim is 0, and the kernel [counts its groups](counts_groups).
 pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
     let (src, dst) = plan.layouts();
     let (from, to) = plan.scalars();

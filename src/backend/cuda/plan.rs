@@ -80,14 +80,16 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
     })
 }
 
-/// A transform of several parts: one launch, unless one part is all there is or addresses repeat.
+/// A transform of several parts: one launch, unless one part is all there is, or addresses repeat, or an unfold has more
+/// groups of channels than the kernel can count.
 fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
     if plan.is_ordered() {
         return plan.for_each(&mut |part| general::ordered(part, at, emit));
     }
     let mut first = None;
     let mut count = 0_usize;
-    plan.for_each(&mut |part| {
+    // An error ends the walk: beyond one part their number does not matter, and it may be millions.
+    let _ = plan.for_each(&mut |part| {
         count += 1;
         match part {
             Step::Transform(transform) => _ = first.get_or_insert(*transform),
@@ -95,12 +97,18 @@ fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
             Step::Padded(_) => count += 1,
             _ => {}
         }
-        Ok(())
-    })?;
+        if count > 1 { Err(Error::Internal("there is more than one part".into())) } else { Ok(()) }
+    });
     match (count, first) {
         (0, _) => Ok(()),
         (1, Some(transform)) if transform.nest.is_empty() => Ok(()),
         (1, Some(transform)) => single(&transform, at, emit),
+        _ if !general::counts_groups(plan) => plan.for_each(&mut |part| match part {
+            Step::Transform(transform) if transform.nest.is_empty() => Ok(()),
+            Step::Transform(transform) => single(transform, at, emit),
+            Step::Fill(part) => fill::fill(part, at.dst, false, emit),
+            other => Err(Error::Internal(format!("no part of an unfold: {other}").into())),
+        }),
         _ => emit(&general::mapped(plan, at)?),
     }
 }

@@ -1,11 +1,13 @@
 //! From a transform plan to its problems: the destination is cut into boxes of evenly spaced coordinates, each of
 //! which is one affine problem.
 
+use std::ops::Range;
+
 use super::{Map, Sink, TransformPlan, Types};
 use crate::desc::Folding;
 use crate::desc::tensor::CHANNEL;
 use crate::error::Result;
-use crate::layout::{self, Axis, Cut, Layout, LoopNest, MAX_RANK};
+use crate::layout::{self, Axis, Cut, Dims, Layout, LoopNest, MAX_RANK};
 use crate::ops::{Fill, Padded, Step, Transform};
 
 /// Hands every problem of `plan` to `sink`; ends at its first error.
@@ -98,6 +100,9 @@ impl Emitter<'_, '_> {
         match map.direction {
             Folding::Fold => {
                 for q in 0..map.groups() {
+                    if self.outcome.is_err() {
+                        break;
+                    }
                     let region = self.fold_region(map, q);
                     let valid = self.fold_box(map, q);
                     let last = self.last_group(&valid, region[CHANNEL].dst.start + region[CHANNEL].count);
@@ -108,11 +113,10 @@ impl Emitter<'_, '_> {
                 }
             }
             Folding::Unfold => {
-                self.fill_around(&self.all(), &self.unfold_image(map));
-                for q in 0..map.groups() {
-                    let (valid, missing) = self.unfold_boxes(map, q);
-                    self.transform_box(&valid, None);
-                    self.fill_box(&missing, self.plan.scaling.beta);
+                let image = self.unfold_image(map);
+                self.fill_around(&self.all(), &image);
+                if !is_empty(&image[..self.rank()]) {
+                    self.unfold(map, &image, 0, Dims::filled(self.rank(), 0));
                 }
             }
         }
@@ -172,10 +176,26 @@ impl Emitter<'_, '_> {
         sides
     }
 
-    /// The elements that group `q` of an unfold fills, and those that it leaves without a source because the
+    /// The groups of an unfold at every position that meets its image, in row-major order; `position` is complete below
+    /// `axis`. They are as many as the image has elements at most, whatever the factors.
+    fn unfold(&mut self, map: &Map, image: &Sides, axis: usize, mut position: Dims) {
+        if axis == self.rank() {
+            let (valid, missing) = self.unfold_boxes(map, &position);
+            self.transform_box(&valid, None);
+            return self.fill_box(&missing, self.plan.scaling.beta);
+        }
+        for position_here in positions(map.factors[axis], &image[axis], map.before[axis]).into_iter().flatten() {
+            if self.outcome.is_err() {
+                return;
+            }
+            position[axis] = position_here;
+            self.unfold(map, image, axis + 1, position);
+        }
+    }
+
+    /// The elements that the group at `position` of an unfold fills, and those that it leaves without a source because the
     /// channels do not divide evenly.
-    fn unfold_boxes(&self, map: &Map, q: i64) -> (Sides, Sides) {
-        let position = map.position(q);
+    fn unfold_boxes(&self, map: &Map, position: &Dims) -> (Sides, Sides) {
         let mut valid = Sides::default();
         for axis in (0..self.rank()).filter(|&axis| axis != CHANNEL) {
             let (factor, shift) = (map.factors[axis], map.before[axis] + position[axis]);
@@ -189,14 +209,15 @@ impl Emitter<'_, '_> {
                 src: Steps { start: low, step: 1 },
             };
         }
-        let (first, shift) = (q * map.group, map.before[CHANNEL]);
+        let (first, shift) = (map.first_channel(position), map.before[CHANNEL]);
         let present = (self.plan.src.dims[CHANNEL] - first).clamp(0, map.group);
         let channels = |low: i64, high: i64| {
             let (low, high) = (low.max(-shift), high.min(self.plan.dst.dims[CHANNEL] - shift));
             Side {
                 count: high - low,
                 dst: Steps { start: low + shift, step: 1 },
-                src: Steps { start: first + low, step: 1 },
+                // Of no meaning where no channel is present.
+                src: Steps { start: first.saturating_add(low), step: 1 },
             }
         };
         let mut missing = valid;
@@ -291,6 +312,17 @@ impl Emitter<'_, '_> {
             self.fill(fill, beta);
         });
     }
+}
+
+/// The positions in a block of `factor` that some coordinate of the image has, in ascending order. Pre: the image is not
+/// empty, and its coordinate `before` has position 0.
+fn positions(factor: i64, image: &Side, before: i64) -> [Range<i64>; 2] {
+    if image.count >= factor {
+        return [0..factor, 0..0];
+    }
+    let first = (image.dst.start - before).rem_euclid(factor);
+    let end = first + image.count;
+    if end <= factor { [first..end, 0..0] } else { [0..end - factor, first..factor] }
 }
 
 fn is_empty(sides: &[Side]) -> bool {
