@@ -30,7 +30,8 @@ struct Unfold {
 
 impl Unfold {
     fn descriptor(&self) -> TransformDescriptor {
-        let mut transform = TransformDescriptor { direction: Folding::Unfold, ..TransformDescriptor::default() };
+        let mut transform =
+            TransformDescriptor { direction: Folding::Unfold, ..TransformDescriptor::default() };
         for (axis, side) in self.sides.iter().enumerate() {
             (transform.pad_before[axis], transform.pad_after[axis]) = (side.before, side.after);
             if axis >= 2 {
@@ -42,7 +43,9 @@ impl Unfold {
 
     /// Channels of a group: as many as every position gets.
     fn group(&self) -> i64 {
-        self.sides[2..].iter().fold(self.dims[1], |c, side| (c + i64::from(side.factor) - 1) / i64::from(side.factor))
+        self.sides[2..]
+            .iter()
+            .fold(self.dims[1], |c, side| (c + i64::from(side.factor) - 1) / i64::from(side.factor))
     }
 
     fn yields(&self) -> Vec<i64> {
@@ -122,7 +125,8 @@ fn one_element_of_a_huge_unfold() {
     let most = i32::MAX;
     let crops = [(1 - most, 0), (0, 1 - most), (-7, 8 - most)];
     for (before, after) in crops {
-        Unfold { dims: vec![1, 1, 1], sides: vec![NONE, NONE, Side { before, after, factor: most as u32 }] }.check();
+        Unfold { dims: vec![1, 1, 1], sides: vec![NONE, NONE, Side { before, after, factor: most as u32 }] }
+            .check();
     }
     // Their product leaves 64 bits, and wraps to nothing.
     let factor = 1 << 22;

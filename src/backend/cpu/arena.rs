@@ -18,6 +18,9 @@ const KEPT_BYTES: usize = 8 << 20;
 /// What a thread keeps at least once it has asked for anything: most calls need less, so that it grows once.
 const FIRST_BYTES: usize = 128 << 10;
 
+/// What every first loan brings along for loans inside it: kernels that begin to write cannot fail any more.
+pub const NESTED_BYTES: usize = 32 << 10;
+
 thread_local! {
     static ARENA: Arena = const {
         Arena { block: Cell::new(Block::NONE), used: Cell::new(0), most: Cell::new(0) }
@@ -26,6 +29,7 @@ thread_local! {
 
 /// Calls `work` with `bytes` bytes of scratch that start on a cache line and belong to this thread until it returns.
 /// What they hold is left open; builds with debug assertions fill them with 0xff, a NaN of every type that has some.
+/// Inside `work`, loans of up to [`NESTED_BYTES`] together do not fail.
 ///
 /// # Errors
 /// [`Error::HostAllocation`] if there is no memory, and `work` was not called then; else what `work` returns.
@@ -102,7 +106,7 @@ struct Arena {
     block: Cell<Block>,
     /// Bytes at the front of the block that are lent.
     used: Cell<usize>,
-    /// What nested calls asked for together: the block grows to it when nothing is lent.
+    /// What nested loans would have needed to fit: the block grows to it when nothing is lent.
     most: Cell<usize>,
 }
 
@@ -125,16 +129,20 @@ impl Arena {
     /// `size` bytes, a multiple of a line.
     fn take(&self, size: usize) -> Result<Loan<'_>> {
         let used = self.used.get();
-        // Counts loans with a block of their own as well, so that the next time there is room for all.
-        let end = used.saturating_add(size);
-        if end > self.block.get().size {
-            if used > 0 || size > KEPT_BYTES {
-                self.most.set(self.most.get().max(end).min(KEPT_BYTES));
-                let own = Single::new(size)?;
-                self.used.set(if size > KEPT_BYTES { used } else { end });
-                return Ok(Loan { at: own.0.at, arena: self, used, _own: Some(own) });
+        if used == 0 {
+            // Of a loan that has a block of its own, only what comes inside it is taken from here.
+            let kept = if size > KEPT_BYTES { LINE } else { size };
+            if kept + NESTED_BYTES > self.block.get().size {
+                self.grow(kept + NESTED_BYTES)?;
             }
-            self.grow(size)?;
+        }
+        let end = used.saturating_add(size);
+        if end > self.block.get().size || used == 0 && size > KEPT_BYTES {
+            self.most.set(self.most.get().max(end).min(KEPT_BYTES));
+            let own = Single::new(size)?;
+            // At least a line of the block is in use, or a loan inside this one would be the first.
+            self.used.set(used.max(LINE));
+            return Ok(Loan { at: own.0.at, arena: self, used, _own: Some(own) });
         }
         self.used.set(end);
         // SAFETY: `end` bytes lie in the block.
@@ -146,6 +154,7 @@ impl Arena {
     #[cold]
     fn grow(&self, size: usize) -> Result<()> {
         let wished = size.max(self.most.get()).max(FIRST_BYTES).next_power_of_two().min(KEPT_BYTES);
+        let wished = wished.max(size);
         let old = self.block.replace(Block::NONE);
         // SAFETY: nothing of it is lent.
         unsafe { old.free() };
@@ -173,7 +182,7 @@ mod tests {
     #[test]
     fn scratch_starts_on_a_line_and_stays_where_it_was() {
         assert_eq!(place(1) % LINE, 0);
-        assert_eq!(place(1), place(FIRST_BYTES));
+        assert_eq!(place(1), place(FIRST_BYTES - NESTED_BYTES));
         assert_eq!(place(0) % LINE, 0);
         assert_eq!(place(KEPT_BYTES), place(3));
     }
@@ -196,6 +205,22 @@ mod tests {
                 });
                 assert_eq!(sum, Ok(true), "{outer} and {inner}");
             }
+        }
+    }
+
+    #[test]
+    fn loans_inside_the_first_have_room() {
+        for outer in [1, FIRST_BYTES, KEPT_BYTES, KEPT_BYTES + 1] {
+            let outcome = with(outer, |_| {
+                let block = ARENA.with(|arena| arena.block.get().at);
+                with(NESTED_BYTES - LINE, |_| with(1, |_| Ok(())))?;
+                // Whatever is allocated meanwhile.
+                with(9 << 20, |_| {
+                    with(NESTED_BYTES, |at| Ok(assert!(at.addr() - block.addr().get() < 9 << 20)))
+                })?;
+                Ok(assert_eq!(block, ARENA.with(|arena| arena.block.get().at)))
+            });
+            assert_eq!(outcome, Ok(()));
         }
     }
 

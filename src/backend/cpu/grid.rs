@@ -99,27 +99,27 @@ impl<const K: usize> Grid<K> {
         operands: Operands,
         kernel: impl Fn(Tile<K>) + Sync,
     ) -> Result<()> {
-        self.run_with(machine, bytes, operands, || (), |(), tile| kernel(tile))
+        self.run_with(machine, bytes, 0, operands, |_, tile| kernel(tile))
     }
 
-    /// The same, with something for the kernel to keep from tile to tile, such as a buffer: tiles that may run at the same
-    /// time never share one.
+    /// The same with `scratch` bytes for the kernel, as in [`threads::run_with`]: it keeps them from tile to tile, and tiles
+    /// that may run at the same time never share them.
     ///
     /// # Errors
-    /// As for [`threads::run`].
-    pub fn run_with<S>(
+    /// As for [`threads::run_with`].
+    pub fn run_with(
         &self,
         machine: Machine,
         bytes: usize,
+        scratch: usize,
         operands: Operands,
-        new: impl Fn() -> S + Sync,
-        kernel: impl Fn(&mut S, Tile<K>) + Sync,
+        kernel: impl Fn(*mut u8, Tile<K>) + Sync,
     ) -> Result<()> {
         let bases = [operands.dst, operands.src.cast_mut()];
-        self.divide(machine, bytes, bases, new, |kept, [dst, src], [next_dst, next], cuts| {
+        self.divide(machine, bytes, scratch, bases, |scratch, [dst, src], [next_dst, next], cuts| {
             let (extents, before) = (cuts.map(|cut| cut.turns), cuts.map(|cut| cut.before));
             let after = cuts.map(|cut| cut.after);
-            kernel(kept, Tile { dst, src, next, next_dst, extents, before, after });
+            kernel(scratch, Tile { dst, src, next, next_dst, extents, before, after });
         })
     }
 }
@@ -174,29 +174,47 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         bases: [*mut u8; N],
         kernel: impl Fn([*mut u8; N], [*mut u8; N], [usize; K]) + Sync,
     ) -> Result<()> {
-        let kernel = |(): &mut (), here, next, cuts: [Cut; K]| kernel(here, next, cuts.map(|cut| cut.turns));
-        self.divide(machine, bytes, bases, || (), kernel)
+        self.for_each_with(machine, bytes, 0, bases, |_, here, next, turns| kernel(here, next, turns))
     }
 
-    fn divide<S>(
+    /// The same with `scratch` bytes for the kernel, as in [`Grid::run_with`].
+    ///
+    /// # Errors
+    /// As for [`threads::run_with`].
+    pub fn for_each_with(
         &self,
         machine: Machine,
         bytes: usize,
+        scratch: usize,
         bases: [*mut u8; N],
-        new: impl Fn() -> S + Sync,
-        kernel: impl Fn(&mut S, [*mut u8; N], [*mut u8; N], [Cut; K]) + Sync,
+        kernel: impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [usize; K]) + Sync,
+    ) -> Result<()> {
+        self.divide(machine, bytes, scratch, bases, |scratch, here, next, cuts| {
+            kernel(scratch, here, next, cuts.map(|cut| cut.turns));
+        })
+    }
+
+    fn divide(
+        &self,
+        machine: Machine,
+        bytes: usize,
+        scratch: usize,
+        bases: [*mut u8; N],
+        kernel: impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [Cut; K]) + Sync,
     ) -> Result<()> {
         let threads = threads_for(machine, bytes);
         let bases = Bases(bases);
-        threads::in_ranges(threads, self.tiles, |tiles| self.walk(tiles, &bases, new(), &kernel))
+        threads::in_ranges(threads, self.tiles, scratch, |scratch, tiles| {
+            self.walk(tiles, &bases, scratch, &kernel);
+        })
     }
 
-    fn walk<S>(
+    fn walk(
         &self,
         tiles: Range<usize>,
         bases: &Bases<N>,
-        mut kept: S,
-        kernel: &impl Fn(&mut S, [*mut u8; N], [*mut u8; N], [Cut; K]),
+        scratch: *mut u8,
+        kernel: &impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [Cut; K]),
     ) {
         if tiles.is_empty() {
             return;
@@ -236,7 +254,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
                     index[i] = 0;
                 }
             }
-            kernel(&mut kept, here, places(&at), cuts);
+            kernel(scratch, here, places(&at), cuts);
         }
         // What kernels streamed comes before the signal that the task is done.
         stream::fence();

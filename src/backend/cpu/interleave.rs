@@ -105,11 +105,9 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         let share = later.lines().div_ceil(stream::parts(n * channels * shape.dst_cell));
         (later, share)
     };
-    grid.run(machine, shape.bytes(), operands, |tile| {
+    grid.run_with(machine, shape.bytes(), BUFFER_BYTES, operands, |buffer, tile| {
         let n = tile.extents[1];
         let buffer_plane = (n * cell) as isize;
-        let mut buffer = Stage::<BUFFER_BYTES>::new();
-        let buffer = buffer.ptr();
         let (dst, src) = (tile.dst, tile.src);
         let in_dst = |c: usize| dst.wrapping_offset(c as isize * dst_plane);
         let in_src = |c: usize| src.wrapping_offset(c as isize * src_plane);

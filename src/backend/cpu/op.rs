@@ -1,7 +1,5 @@
 //! OpTensor: runs of cells of three operands, brought to the computation type where they are not of it.
 
-use std::mem::MaybeUninit;
-
 use super::row::{self, Row};
 use super::stage::Stage;
 use super::stream::{self, Distance, LINE, STREAMING_BYTES, Stream};
@@ -61,7 +59,7 @@ impl Access {
 }
 
 /// Room for a chunk of any scalar.
-type Buffer = [MaybeUninit<u64>; CHUNK];
+const BUFFER_BYTES: usize = CHUNK * size_of::<u64>();
 
 /// Runs `problem` on `machine`.
 ///
@@ -116,10 +114,9 @@ unsafe fn run_with<T: Real>(
     let streams = direct && !reads_old && !in_place && bytes >= STREAMING_BYTES;
     let stream = stream::streams(machine.isa).map(|s| s.copy).filter(|_| streams);
     let factors = factors::<T>(problem.factors);
-    grid.for_each(machine, bytes, at, |[to, x, y], _, [n]| {
-        let mut buffers: [Buffer; 4] = [[MaybeUninit::uninit(); CHUNK]; 4];
-        let [raw, out, left, right] = buffers.each_mut().map(|buffer| buffer.as_mut_ptr().cast::<u8>());
-        let mut old: Buffer = [MaybeUninit::uninit(); CHUNK];
+    let scratch = if direct { 0 } else { 5 * BUFFER_BYTES };
+    grid.for_each_with(machine, bytes, scratch, at, |scratch, [to, x, y], _, [n]| {
+        let [raw, out, left, right, before] = std::array::from_fn(|k| scratch.wrapping_add(k * BUFFER_BYTES));
         // SAFETY: the tile's cells belong to the nest; where a buffer is used, n <= CHUNK cells fit it, and it is aligned
         // for every scalar. All of a chunk is read before any of it is written, but for kernels on direct operands,
         // which read each cell before they write it.
@@ -127,7 +124,7 @@ unsafe fn run_with<T: Real>(
             let x = if arity < 1 { x.cast() } else { fetch::<T>(a, x, n, left, raw) };
             let y = if arity < 2 { y.cast() } else { fetch::<T>(b, y, n, right, raw) };
             let old = match reads_old {
-                true => fetch::<T>(c, to, n, old.as_mut_ptr().cast(), raw),
+                true => fetch::<T>(c, to, n, before, raw),
                 false => to.cast(),
             };
             if c.is_direct() {

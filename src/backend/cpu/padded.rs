@@ -4,7 +4,6 @@
 //! Some blocks at a time are put together in a buffer. It is zeroed once per tile, for its zeros never change.
 
 use super::row::{self, Row};
-use super::stage::Stage;
 use super::stream::{self, STREAMING_BYTES};
 use super::tile::{self, Even, Few, Matrix, Next, Order, Spread, Store, Transpose};
 use super::{Machine, grid::Grid, strided};
@@ -18,6 +17,9 @@ const BUFFER_BYTES: usize = 8 << 10;
 
 /// Blocks that are put together at a time, at most.
 const MAX_BLOCKS: usize = 512;
+
+/// The buffer, and the [`Scratch`] behind it.
+const SCRATCH_BYTES: usize = 2 * BUFFER_BYTES + MAX_BLOCKS * 8;
 
 /// Bytes per tile at most, so that one long run of blocks can be divided among threads.
 const TILE_BYTES: usize = 64 << 10;
@@ -52,15 +54,14 @@ pub(in crate::backend) unsafe fn run(padded: &Padded, operands: Operands, machin
     let stream = stream::streams(machine.isa).map(|s| s.copy).filter(|_| bytes >= STREAMING_BYTES);
     let held = (BUFFER_BYTES / block).min(MAX_BLOCKS);
     let bases = [operands.dst, operands.src.cast_mut()];
-    grid.for_each(machine, bytes, bases, |[dst, src], _, [n]| {
+    grid.for_each_with(machine, bytes, SCRATCH_BYTES, bases, |buffer, [dst, src], _, [n]| {
         // Straight to the destination where blocks come whole out of registers; they are streamed to whole lines only.
         let spread = kernel.spread.and_then(|[cached, streamed]| match stream {
             None => Some(cached),
             Some(_) => (stream::to_line(dst) == 0).then_some(streamed),
         });
-        let mut buffer = Stage::<BUFFER_BYTES>::new();
-        let mut stage = Stage::<BUFFER_BYTES>::new();
-        let (buffer, stage) = (buffer.ptr(), stage.ptr());
+        let (stage, gathered) = (buffer.wrapping_add(BUFFER_BYTES), buffer.wrapping_add(2 * BUFFER_BYTES));
+        let scratch = Scratch { stage, gathered };
         let most = if spread.is_some() && kernel.in_rows { n } else { held };
         // SAFETY: what is read and written belongs to the problem; `held` blocks fit either buffer. All of a block is
         // read before it is written, so that in-place problems are right as well.
@@ -72,11 +73,11 @@ pub(in crate::backend) unsafe fn run(padded: &Padded, operands: Operands, machin
                 let now = most.min(n - done);
                 let (to, from) = (dst.add(done * block), src.offset(done as isize * kernel.next_block));
                 if let Some(spread) = spread {
-                    let (rows, pitch) = kernel.rows(stage, from, now);
+                    let (rows, pitch) = kernel.rows(scratch, from, now);
                     spread(kernel.few(to, rows, pitch, now));
                     continue;
                 }
-                kernel.put_together(buffer, stage, from, now);
+                kernel.put_together(buffer, scratch, from, now);
                 match stream {
                     Some(stream) => stream(to, buffer, now * block),
                     None => to.copy_from_nonoverlapping(buffer, now * block),
@@ -84,6 +85,15 @@ pub(in crate::backend) unsafe fn run(padded: &Padded, operands: Operands, machin
             }
         }
     })
+}
+
+/// Where blocks are on their way.
+#[derive(Clone, Copy)]
+struct Scratch {
+    /// [`BUFFER_BYTES`].
+    stage: *mut u8,
+    /// Cells of any type, one of each of [`MAX_BLOCKS`].
+    gathered: *mut u8,
 }
 
 /// From the source to blocks.
@@ -138,18 +148,17 @@ impl Kernel {
     }
 
     /// Where the cells of `n` blocks lie as runs of destination cells, one after another of these many bytes: in the
-    /// source, or gathered and converted on the `stage`.
+    /// source, or gathered and converted on the stage.
     ///
     /// # Safety
     /// The sources are readable from `src` on. Unless they are in rows, the stage has room for the blocks, and they are
     /// [`MAX_BLOCKS`] at most.
-    unsafe fn rows(&self, stage: *mut u8, src: *const u8, n: usize) -> (*const u8, isize) {
+    unsafe fn rows(&self, scratch: Scratch, src: *const u8, n: usize) -> (*const u8, isize) {
         if self.in_rows {
             return (src, self.next_cell);
         }
         let &Kernel { dst_cell, src_cell, next_block, .. } = self;
-        let mut gathered = Stage::<{ MAX_BLOCKS * 8 }>::new();
-        let gathered = gathered.ptr();
+        let Scratch { stage, gathered } = scratch;
         for cell in 0..self.cells {
             // SAFETY: cells of the blocks, and room for them; `gathered` has that of `MAX_BLOCKS` cells of any type.
             unsafe {
@@ -173,7 +182,7 @@ impl Kernel {
     ///
     /// # Safety
     /// As for [`rows`](Self::rows); the buffer has room for the blocks.
-    unsafe fn put_together(&self, dst: *mut u8, stage: *mut u8, src: *const u8, n: usize) {
+    unsafe fn put_together(&self, dst: *mut u8, scratch: Scratch, src: *const u8, n: usize) {
         let &Kernel { dst_cell, src_cell, block, cells, next_block, next_cell, scaling, .. } = self;
         if self.row.is_none() && next_cell == src_cell as isize {
             // Neighbours in both operands: as many at a time as go into a register.
@@ -191,7 +200,7 @@ impl Kernel {
         }
         // SAFETY: handed on; cells of the blocks.
         unsafe {
-            let (src, pitch) = self.rows(stage, src, n);
+            let (src, pitch) = self.rows(scratch, src, n);
             if let Some([spread, _]) = self.spread {
                 spread(self.few(dst, src, pitch, n));
             } else if cells * dst_cell < 16 {

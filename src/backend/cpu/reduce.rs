@@ -5,18 +5,20 @@
 
 mod sequence;
 mod tree;
+mod workspace;
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Mutex;
 
-use self::sequence::{Blocks, Loader, ROW_BYTES, Steps};
-use self::tree::{GROUP, Kernels, Lanes, MOST_BLOCKS, Subtrees};
+use self::sequence::{Loader, ROW_BYTES, Steps};
+use self::tree::{GROUP, Kernels, MOST_BLOCKS};
+use self::workspace::{Slots, Workspace};
 use super::strided::copy_strided;
-use super::{Machine, row, threads};
+use super::{Machine, arena, row, threads};
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
 use crate::backend::reference::store_index;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::layout::MAX_AXES;
 use crate::ops::{NanRule, Reduce, Scaling};
 
 /// Bytes read below which waking threads costs more than it saves.
@@ -80,7 +82,8 @@ struct Task<'a, T: Real, F: Fold> {
     kernels: Kernels<T, F::Lane<T>>,
     store: row::Row,
     /// The loops around the tiles, and the loop that tiles cut: extent and strides in scalars.
-    outer: Vec<(usize, [i64; 3])>,
+    outer: [(usize, [i64; 3]); MAX_AXES],
+    outer_rank: usize,
     along: (usize, [i64; 3]),
     /// Outputs per tile at most.
     width: usize,
@@ -89,41 +92,37 @@ struct Task<'a, T: Real, F: Fold> {
     fold: PhantomData<fn() -> F>,
 }
 
-/// What one thread needs for its tiles.
-struct Workspace<T, L> {
-    blocks: Box<Blocks>,
-    /// Where the rows of a block are.
-    offsets: Vec<isize>,
-    lanes: Lanes<L>,
-    subtrees: Subtrees<L>,
-    /// Subtrees of the same positions, one of each output.
-    joined: Vec<L>,
-    values: Vec<T>,
-    firsts: Vec<i64>,
-}
-
 /// What becomes of one chunk.
-type OnChunk<'a, T, L> = &'a (dyn Fn(usize, &mut Workspace<T, L>) + Sync);
+type OnChunk<'a, T, L> = &'a (dyn Fn(usize, &mut Workspace<'_, T, L>) + Sync);
 
 impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     fn new(problem: &'a Reduce, places: Places, machine: Machine) -> Self {
         let cell = problem.src.size();
         let steps = Steps::new(problem);
-        let mut outer: Vec<_> =
-            problem.outputs.axes().iter().map(|axis| (axis.extent as usize, axis.strides)).collect();
+        let axes = problem.outputs.axes();
+        let mut outer = [(1, [1; 3]); MAX_AXES];
+        for (to, axis) in outer.iter_mut().zip(axes) {
+            *to = (axis.extent as usize, axis.strides);
+        }
+        let mut outer_rank = axes.len();
         // The loop along which the source's neighbours lie closest.
         let reach = |axis: &(usize, [i64; 3])| match axis.1[1] {
             0 => usize::MAX,
             stride => stride.unsigned_abs() as usize * cell,
         };
-        let closest = (0..outer.len()).min_by_key(|&i| reach(&outer[i]));
+        let closest = (0..outer_rank).min_by_key(|&i| reach(&outer[i]));
         let by_rows = closest.is_some_and(|i| reach(&outer[i]) < steps.inner_step());
-        let along = match closest.filter(|_| by_rows).or(outer.len().checked_sub(1)) {
-            Some(i) => outer.remove(i),
+        let along = match closest.filter(|_| by_rows).or(outer_rank.checked_sub(1)) {
+            Some(i) => {
+                outer[i..outer_rank].rotate_left(1);
+                outer_rank -= 1;
+                outer[outer_rank]
+            }
             None => (1, [1; 3]),
         };
         let most = ROW_BYTES / size_of::<T>();
-        let tasks = (machine.threads * TASKS_PER_THREAD).div_ceil(outer.iter().map(|l| l.0).product());
+        let tasks =
+            (machine.threads * TASKS_PER_THREAD).div_ceil(outer[..outer_rank].iter().map(|l| l.0).product());
         // Rows are as long as can be; elements of an output are best divided with it, not among tasks.
         let width = if by_rows { most.min(along.0) } else { along.0.div_ceil(tasks).clamp(1, most) };
         Task {
@@ -139,6 +138,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             store: row::between(T::SCALAR, problem.dst, problem.scaling, machine.isa),
             width,
             outer,
+            outer_rank,
             along,
             by_rows,
             fold: PhantomData,
@@ -148,7 +148,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn run(&self, machine: Machine) -> Result<()> {
-        let tiles = self.outer.iter().map(|l| l.0).product::<usize>() * self.along.0.div_ceil(self.width);
+        let tiles = self.outer().iter().map(|l| l.0).product::<usize>() * self.along.0.div_ceil(self.width);
         let outputs = self.problem.outputs.len() as usize;
         let bytes = outputs.saturating_mul(self.steps.len).saturating_mul(self.loader.cell);
         let threads = if bytes < THREADING_BYTES { 1 } else { machine.threads };
@@ -160,8 +160,9 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             // SAFETY: handed on.
             return unsafe { self.in_chunks(threads, tiles, chunk * Reduce::BLOCK) };
         }
-        threads::in_ranges(threads, tiles, |range| {
-            let mut work = self.workspace();
+        threads::in_ranges(threads, tiles, self.scratch(), |scratch, range| {
+            // SAFETY: scratch of this thread.
+            let mut work = unsafe { self.workspace(scratch) };
             for tile in range {
                 let tile = self.tile(tile);
                 // SAFETY: the tile's outputs and their elements are the caller's promise.
@@ -186,63 +187,83 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             let first = task % chunks * chunk;
             first..(first + chunk).min(self.steps.len)
         };
-        let slots = tiles * chunks;
-        let joined = slots_of::<(Vec<T>, Vec<i64>)>(slots)?;
-        let each_chunk = |f: OnChunk<T, F::Lane<T>>| {
-            threads::run(threads, slots, &|task| {
-                let mut work = self.workspace();
-                f(task, &mut work);
-                let mut slot = lock(&joined[task]);
-                (slot.0, slot.1) = (work.values, work.firsts);
-            })
-        };
-        each_chunk(&|task, work| {
-            // SAFETY: the tile's elements are the caller's promise.
-            unsafe { self.join(self.tile(task / chunks), range(task), work) };
-        })?;
-        let mut finished: Vec<Workspace<T, F::Lane<T>>> = Vec::new();
-        for tile in 0..tiles {
-            let mut work = self.workspace();
-            let mut subtrees = Subtrees::new(F::lane(F::identity::<T>()), self.width);
-            for slot in &joined[tile * chunks..][..chunks] {
-                let row: Vec<_> = lock(slot).0.iter().map(|&value| F::lane(value)).collect();
-                subtrees.push(&row, 1, &self.kernels);
-            }
-            numbers::<T, F>(&mut work.values, subtrees.root(&self.kernels));
-            finished.push(work);
-        }
-        if self.problem.indices.is_some() {
-            let results: Vec<&[T]> = finished.iter().map(|work| &work.values[..]).collect();
+        let count = tiles * chunks;
+        let bytes = Slots::<T>::bytes(count + tiles, self.width);
+        arena::with(bytes, |at| {
+            // SAFETY: room for a slot of each task, and one of each tile behind them.
+            let slots = unsafe { Slots::new(at, count + tiles, self.width) };
+            let each_chunk = |f: OnChunk<T, F::Lane<T>>| {
+                threads::run_with(threads, count, self.scratch(), &|scratch, task| {
+                    // SAFETY: scratch of this thread, and the slot of this task.
+                    unsafe {
+                        let mut work = self.workspace(scratch);
+                        f(task, &mut work);
+                        slots.put(task, work.values, work.firsts);
+                    }
+                })
+            };
             each_chunk(&|task, work| {
-                work.values.copy_from_slice(results[task / chunks]);
                 // SAFETY: the tile's elements are the caller's promise.
-                unsafe { self.find(self.tile(task / chunks), range(task), work) };
+                unsafe { self.join(self.tile(task / chunks), range(task), work) };
             })?;
-        }
-        for (tile, work) in finished.iter_mut().enumerate() {
-            for slot in &joined[tile * chunks..][..chunks] {
-                work.firsts
-                    .iter_mut()
-                    .zip(&lock(slot).1)
-                    .for_each(|(first, &other)| *first = other.min(*first));
+            arena::with(self.scratch(), |scratch| {
+                for tile in 0..tiles {
+                    // SAFETY: scratch of this thread; all tasks have ended, and every slot has been put. There are as
+                    // many results as tiles.
+                    unsafe {
+                        let Workspace { subtrees, joined, values, firsts, .. } = &mut self.workspace(scratch);
+                        for chunk in 0..chunks {
+                            let (row, _) = slots.get(tile * chunks + chunk);
+                            joined.iter_mut().zip(row).for_each(|(lane, &value)| *lane = F::lane(value));
+                            subtrees.push(joined, 1, &self.kernels);
+                        }
+                        numbers::<T, F>(values, subtrees.root(&self.kernels));
+                        slots.put(count + tile, values, firsts);
+                    }
+                }
+                Ok(())
+            })?;
+            if self.problem.indices.is_some() {
+                each_chunk(&|task, work| {
+                    // SAFETY: the results are there; the tile's elements are the caller's promise.
+                    unsafe {
+                        work.values.copy_from_slice(slots.get(count + task / chunks).0);
+                        self.find(self.tile(task / chunks), range(task), work);
+                    }
+                })?;
             }
-            // SAFETY: the tile's outputs are the caller's promise.
-            unsafe { self.finish(self.tile(tile), work) };
-        }
-        Ok(())
+            arena::with(self.scratch(), |scratch| {
+                for tile in 0..tiles {
+                    // SAFETY: as above; the tile's outputs are the caller's promise.
+                    unsafe {
+                        let mut work = self.workspace(scratch);
+                        work.values.copy_from_slice(slots.get(count + tile).0);
+                        for chunk in 0..chunks {
+                            let (_, firsts) = slots.get(tile * chunks + chunk);
+                            let all = work.firsts.iter_mut().zip(firsts);
+                            all.for_each(|(first, &other)| *first = other.min(*first));
+                        }
+                        self.finish(self.tile(tile), &mut work);
+                    }
+                }
+                Ok(())
+            })
+        })
     }
 
-    fn workspace(&self) -> Workspace<T, F::Lane<T>> {
-        let identity = F::lane(F::identity::<T>());
-        Workspace {
-            blocks: Box::new(Blocks::new()),
-            offsets: Vec::with_capacity(Reduce::BLOCK),
-            lanes: Lanes::new(identity, if self.by_rows { self.width } else { 0 }),
-            subtrees: Subtrees::new(identity, self.width),
-            joined: vec![identity; self.width],
-            values: vec![T::ZERO; self.width],
-            firsts: vec![i64::MAX; self.width],
-        }
+    fn outer(&self) -> &[(usize, [i64; 3])] {
+        &self.outer[..self.outer_rank]
+    }
+
+    fn scratch(&self) -> usize {
+        Workspace::<T, F::Lane<T>>::bytes(self.width, self.by_rows)
+    }
+
+    /// # Safety
+    /// There are [`scratch`](Self::scratch) bytes, and nobody else uses them meanwhile.
+    unsafe fn workspace<'s>(&self, scratch: *mut u8) -> Workspace<'s, T, F::Lane<T>> {
+        // SAFETY: handed on.
+        unsafe { Workspace::new(scratch, self.width, self.by_rows, F::lane(F::identity::<T>())) }
     }
 
     fn tile(&self, number: usize) -> Tile {
@@ -254,7 +275,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         };
         add(self.along.1, first);
         let mut rest = number / cuts;
-        for &(extent, strides) in self.outer.iter().rev() {
+        for &(extent, strides) in self.outer().iter().rev() {
             add(strides, rest % extent);
             rest /= extent;
         }
@@ -275,8 +296,9 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T, F::Lane<T>>) {
-        let Workspace { blocks, offsets, lanes, subtrees, joined, values, .. } = work;
+    unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<'_, T, F::Lane<T>>) {
+        let Workspace { blocks, offsets, lanes, subtrees, joined, values, room, .. } = work;
+        let (blocks, room) = (*blocks, *room);
         let start = self.places.src.wrapping_offset(tile.src);
         let block_ranges =
             range.clone().step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(range.end));
@@ -284,8 +306,12 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             let contiguous = self.src_step() == self.loader.cell as isize;
             subtrees.clear();
             for block in block_ranges {
-                offsets.clear();
-                self.steps.each(block, |offset, _| offsets.push(offset));
+                let mut count = 0;
+                self.steps.each(block, |offset, _| {
+                    offsets[count] = offset;
+                    count += 1;
+                });
+                let offsets = &offsets[..count];
                 lanes.clear(offsets.len());
                 for (number, group) in offsets.chunks(GROUP * Reduce::LANES).enumerate() {
                     for (first, lane) in lanes.each_mut().enumerate() {
@@ -344,11 +370,11 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                 } else {
                     None
                 };
-                // SAFETY: elements that the caller promises: a power of two of blocks, or one of any length.
+                // SAFETY: elements that the caller promises: a power of two of blocks, or one of any length; there is room.
                 *joined = unsafe {
                     if let Some((elements, _)) = here {
                         let soon = next.map_or(elements, |(elements, _)| elements);
-                        (self.kernels.blocks)(elements, count, soon)
+                        (self.kernels.blocks)(elements, count, soon, room)
                     } else {
                         let elements = self.loader.block::<T>(&self.steps, starts(j), from..to, blocks);
                         (self.kernels.block)(elements, to - from)
@@ -367,8 +393,9 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn find(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<T, F::Lane<T>>) {
+    unsafe fn find(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<'_, T, F::Lane<T>>) {
         let Workspace { blocks, values, firsts, .. } = work;
+        let blocks = *blocks;
         let start = self.places.src.wrapping_offset(tile.src);
         firsts.fill(i64::MAX);
         if self.by_rows {
@@ -410,8 +437,9 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The tile's outputs are writable, and readable if `beta != 0`; so are its indices, if some are written.
-    unsafe fn finish(&self, tile: Tile, work: &mut Workspace<T, F::Lane<T>>) {
+    unsafe fn finish(&self, tile: Tile, work: &mut Workspace<'_, T, F::Lane<T>>) {
         let Workspace { blocks, values, firsts, .. } = work;
+        let blocks = *blocks;
         let Reduce { reduction, scaling, dst, .. } = *self.problem;
         for value in values.iter_mut() {
             *value = finish(reduction, *value, self.steps.len as i64);
@@ -432,7 +460,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             if step == cell as isize {
                 return (self.store)(to, results, tile.width, scaling);
             }
-            let buffer = blocks.raw_bytes();
+            let buffer = blocks.raw;
             if scaling.beta != 0.0 {
                 copy_strided(cell, buffer, cell as isize, to, step, tile.width);
             }
@@ -445,18 +473,4 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
 /// What lanes hold, as numbers.
 fn numbers<T: Real, F: Fold>(values: &mut [T], lanes: &[F::Lane<T>]) {
     values.iter_mut().zip(lanes).for_each(|(value, &lane)| *value = F::number(lane));
-}
-
-/// As many empty slots, each for one task's result.
-fn slots_of<S: Default>(count: usize) -> Result<Vec<Mutex<S>>> {
-    let mut slots = Vec::new();
-    let bytes = count.saturating_mul(size_of::<Mutex<S>>());
-    slots.try_reserve_exact(count).map_err(|_| Error::HostAllocation { bytes })?;
-    slots.resize_with(count, Mutex::default);
-    Ok(slots)
-}
-
-/// A panic inside a task is an error of the whole run, so what it left behind is never looked at.
-fn lock<S>(slot: &Mutex<S>) -> std::sync::MutexGuard<'_, S> {
-    slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

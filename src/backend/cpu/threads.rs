@@ -63,20 +63,12 @@ thread_local! {
 /// What is called for each task of a job, with the scratch of its thread.
 type Task<'a> = dyn Fn(*mut u8, usize) + Sync + 'a;
 
-/// Calls `work` with ranges that together are `0..items`, on up to `threads` threads of which the caller is one. They
-/// depend on nothing but the two numbers.
-///
-/// # Errors
-/// As for [`run`].
-pub(super) fn in_ranges(threads: usize, items: usize, work: impl Fn(Range<usize>) + Sync) -> Result<()> {
-    in_ranges_with(threads, items, 0, |_, range| work(range))
-}
-
-/// The same with `scratch` bytes for each thread, as in [`run_with`].
+/// Calls `work` with ranges that together are `0..items`, on up to `threads` threads of which the caller is one, each with
+/// `scratch` bytes, as in [`run_with`]. The ranges depend on nothing but the two numbers.
 ///
 /// # Errors
 /// As for [`run_with`].
-pub(super) fn in_ranges_with(
+pub(super) fn in_ranges(
     threads: usize,
     items: usize,
     scratch: usize,
@@ -236,7 +228,7 @@ mod tests {
         for threads in [0, 1, 2, 3, 8] {
             for items in [0, 1, 2, 7, 1000] {
                 let counts: Vec<AtomicUsize> = (0..items).map(|_| AtomicUsize::new(0)).collect();
-                in_ranges(threads, items, |range| {
+                in_ranges(threads, items, 0, |_, range| {
                     range.for_each(|i| _ = counts[i].fetch_add(1, Ordering::Relaxed));
                 })
                 .expect("no range panics");
@@ -292,7 +284,7 @@ mod tests {
         for threads in [1, 3] {
             let outcome = run_with(threads, 10, isize::MAX as usize, &|_, _| panic!("never called"));
             assert!(matches!(outcome, Err(Error::HostAllocation { .. })));
-            let outcome = in_ranges_with(threads, 10, 1 << 60, |_, _| panic!("never called"));
+            let outcome = in_ranges(threads, 10, 1 << 60, |_, _| panic!("never called"));
             assert!(matches!(outcome, Err(Error::HostAllocation { .. })));
         }
     }

@@ -7,15 +7,13 @@ mod crowd;
 mod near;
 mod tiling;
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::Machine;
 use super::grid::{Grid, Tile, threads_for};
 use super::shape::{Loop, Shape};
-use super::stage::Stage;
 use super::stream::{LINE, to_line};
 use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
+use super::{Machine, arena};
 use crate::backend::Operands;
 use crate::error::Result;
 use tiling::{Kernels, MAX_RUN, Path, Run, SHORT, Tiling, is_near, narrower, runs};
@@ -35,40 +33,42 @@ pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
     })
 }
 
-/// Where the cells of a run lie in the other operand, in bytes.
+/// Where the cells of a run lie in the other operand, in bytes; room for [`MAX_RUN`] of them.
 struct Offsets {
-    at: [MaybeUninit<isize>; MAX_RUN],
+    at: *mut isize,
     len: usize,
 }
 
 impl Offsets {
-    /// No cells, in place: 8 KiB are not to be moved about.
-    fn none() -> Self {
-        Offsets { at: [MaybeUninit::uninit(); MAX_RUN], len: 0 }
-    }
+    /// Of all of them.
+    const BYTES: usize = MAX_RUN * size_of::<isize>();
 
     /// The cells of `run`; `stride` tells how far a loop moves the other operand. Pre: the run has at most
     /// [`MAX_RUN`] cells.
-    fn fill(&mut self, run: &Run, shape: &Shape, stride: impl Fn(&Loop) -> isize) {
-        self.at[0].write(0);
-        self.len = 1;
+    ///
+    /// # Safety
+    /// Nobody else uses the room as long as this lives.
+    unsafe fn of(at: *mut isize, run: &Run, shape: &Shape, stride: impl Fn(&Loop) -> isize) -> Self {
+        let mut this = Offsets { at, len: 1 };
+        // SAFETY: room for the first.
+        unsafe { at.write(0) };
         for (k, &i) in run.loops[..run.len].iter().enumerate() {
             let l = &shape.loops()[usize::from(i)];
             let turns = if k + 1 == run.len { run.turns } else { l.extent };
-            let (inner, step) = (self.len, stride(l));
-            for at in inner..turns * inner {
-                // SAFETY: all entries before this one are written.
-                let value = unsafe { self.at[at - inner].assume_init() } + step;
-                self.at[at].write(value);
+            let (inner, step) = (this.len, stride(l));
+            for entry in inner..turns * inner {
+                // SAFETY: all entries before this one are written, and there is room for it.
+                unsafe { at.add(entry).write(at.add(entry - inner).read() + step) };
             }
-            self.len = turns * inner;
+            this.len = turns * inner;
         }
+        debug_assert!(this.len <= MAX_RUN);
+        this
     }
 
     fn get(&self) -> &[isize] {
-        let written = &self.at[..self.len];
-        // SAFETY: the first `len` entries are written.
-        unsafe { &*(std::ptr::from_ref(written) as *const [isize]) }
+        // SAFETY: the first `len` entries are written, and nobody else uses them.
+        unsafe { std::slice::from_raw_parts(self.at, self.len) }
     }
 }
 
@@ -105,12 +105,17 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
             let (dst_rows, src_rows) = (Even(loops[s].dst), Even(loops[d].src));
             return Tiles { shape, operands, machine, tiling, dst_rows, src_rows }.run();
         }
-        let (mut dst_rows, mut src_rows) = (Offsets::none(), Offsets::none());
-        dst_rows.fill(&tiling.src, shape, |l| l.dst);
-        src_rows.fill(&tiling.dst, shape, |l| l.src);
-        let (dst_rows, src_rows) = (dst_rows.get(), src_rows.get());
-        Tiles { shape, operands, machine, tiling, dst_rows, src_rows }.run()
     }
+    arena::with(2 * Offsets::BYTES, |room| {
+        let (first, second) = (room.cast(), room.wrapping_add(Offsets::BYTES).cast());
+        // SAFETY: as above; two parts of the room.
+        unsafe {
+            let dst_rows = Offsets::of(first, &tiling.src, shape, |l| l.dst);
+            let src_rows = Offsets::of(second, &tiling.dst, shape, |l| l.src);
+            let (dst_rows, src_rows) = (dst_rows.get(), src_rows.get());
+            Tiles { shape, operands, machine, tiling, dst_rows, src_rows }.run()
+        }
+    })
 }
 
 /// Whether a nest is a matrix that needs no tiles, nor the time to plan them, or some of them. These lie apart: where the loop
@@ -176,6 +181,18 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         }
     }
 
+    /// What a job asks for if it needs nothing itself: kernels that convert take room inside it.
+    fn scratch_of_kernels(&self) -> usize {
+        if self.shape.is_move() { 0 } else { LINE }
+    }
+
+    /// Rows and columns of a tile at most, and the bytes of as many cells: those that start after it, but share a line with
+    /// it, belong to it as well.
+    fn most(&self) -> [usize; 2] {
+        let Tiling { dst, src, .. } = self.tiling;
+        [dst.cells() + LINE / self.shape.dst_cell, src.cells() + LINE / self.shape.src_cell]
+    }
+
     /// The tiles; those along `last` follow one another.
     fn grid(&self, last: Along) -> Grid<2> {
         let Tiling { dst, src, .. } = self.tiling;
@@ -232,7 +249,8 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     unsafe fn cached(&self) -> Result<()> {
         let transpose = self.direct(Store::Cached);
         let Tiling { dst, src, .. } = self.tiling;
-        self.grid(Along::Dst).run(self.machine, self.shape.bytes(), self.operands, |tile| {
+        let (bytes, scratch) = (self.shape.bytes(), self.scratch_of_kernels());
+        self.grid(Along::Dst).run_with(self.machine, bytes, scratch, self.operands, |_, tile| {
             let (rows, columns) = (tile.extents[1] * dst.whole, tile.extents[0] * src.whole);
             let matrix = Matrix { order: self.tiling.order, ..self.matrix(&tile, rows, columns) };
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
@@ -247,7 +265,8 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     unsafe fn streamed(&self) -> Result<()> {
         let cells = [self.shape.dst_cell, self.shape.src_cell];
         let [stream, write] = [Store::Streamed, Store::Cached].map(|store| self.direct(store));
-        self.grid(Along::Src).run(self.machine, self.shape.bytes(), self.operands, |tile| {
+        let (bytes, scratch) = (self.shape.bytes(), self.scratch_of_kernels());
+        self.grid(Along::Src).run_with(self.machine, bytes, scratch, self.operands, |_, tile| {
             let dst_line = |i: usize| to_line(tile.dst.wrapping_add(i * cells[0])) / cells[0];
             let src_line = |i: usize| to_line(tile.src.wrapping_add(i * cells[1])) / cells[1];
             let [rows, columns] = self.sides(&tile, [&dst_line, &src_line]);
@@ -286,15 +305,17 @@ enum Along {
     Src,
 }
 
-/// A buffer on the heap, for callers may have little stack. It starts on a line.
-#[derive(Default)]
-struct Buffer(Vec<Stage<LINE>>);
+/// A buffer in the scratch of a job.
+#[derive(Clone, Copy)]
+struct Buffer {
+    at: *mut u8,
+    bytes: usize,
+}
 
 impl Buffer {
     /// Room for `bytes`.
-    fn room(&mut self, bytes: usize) -> *mut u8 {
-        // A panic becomes an error of the call; there is no other way out of a kernel.
-        self.0.try_reserve_exact(bytes.div_ceil(LINE)).expect("memory for a tile");
-        self.0.as_mut_ptr().cast()
+    fn room(self, bytes: usize) -> *mut u8 {
+        assert!(bytes <= self.bytes, "{bytes} bytes of a buffer of {}", self.bytes);
+        self.at
     }
 }

@@ -184,7 +184,9 @@ impl Emitter<'_, '_> {
             self.transform_box(&valid, None);
             return self.fill_box(&missing, self.plan.scaling.beta);
         }
-        for position_here in positions(map.factors[axis], &image[axis], map.before[axis]).into_iter().flatten() {
+        for position_here in
+            positions(map.factors[axis], &image[axis], map.before[axis]).into_iter().flatten()
+        {
             if self.outcome.is_err() {
                 return;
             }

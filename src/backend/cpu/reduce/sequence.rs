@@ -6,18 +6,20 @@ use super::tree::GROUP;
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::function::Real;
-use crate::layout::LoopNest;
+use crate::layout::{LoopNest, MAX_AXES};
 use crate::ops::{Reduce, Scaling};
 
 /// A sequence in bytes.
 pub(super) struct Steps {
-    pieces: Vec<Piece>,
+    pieces: [Piece; 2],
     pub len: usize,
 }
 
+#[derive(Clone, Copy)]
 struct Piece {
     /// Extent, step in bytes, step of the index; outermost first, at least one.
-    loops: Vec<(usize, isize, i64)>,
+    loops: [(usize, isize, i64); MAX_AXES],
+    rank: usize,
     /// Offset in bytes and index of the first element.
     start: (isize, i64),
     len: usize,
@@ -37,27 +39,29 @@ impl Steps {
     pub fn new(problem: &Reduce) -> Self {
         let cell = problem.src.size() as isize;
         let piece = |nest: &LoopNest<2>| {
-            let mut loops: Vec<_> = nest
-                .axes()
-                .iter()
-                .map(|a| (a.extent as usize, a.strides[0] as isize * cell, a.strides[1]))
-                .collect();
-            if loops.is_empty() {
-                loops.push((1, cell, 0));
+            let mut loops = [(1, cell, 0); MAX_AXES];
+            for (to, axis) in loops.iter_mut().zip(nest.axes()) {
+                *to = (axis.extent as usize, axis.strides[0] as isize * cell, axis.strides[1]);
             }
             Piece {
                 loops,
+                rank: nest.axes().len().max(1),
                 start: (nest.offsets[0] as isize * cell, nest.offsets[1]),
                 len: nest.len() as usize,
             }
         };
-        let pieces: Vec<Piece> = problem.sequence.pieces().iter().map(piece).collect();
+        // Without elements where there is one piece only.
+        let mut pieces = [Piece { loops: [(1, cell, 0); MAX_AXES], rank: 1, start: (0, 0), len: 0 }; 2];
+        for (to, nest) in pieces.iter_mut().zip(problem.sequence.pieces()) {
+            *to = piece(nest);
+        }
         Steps { len: pieces.iter().map(|p| p.len).sum(), pieces }
     }
 
     /// The smallest step between neighbours, in bytes.
     pub fn inner_step(&self) -> usize {
-        self.pieces[0].loops.last().map_or(0, |l| if l.0 > 1 { l.1.unsigned_abs() } else { usize::MAX })
+        let loops = self.pieces[0].loops();
+        loops.last().map_or(0, |l| if l.0 > 1 { l.1.unsigned_abs() } else { usize::MAX })
     }
 
     /// Calls `f` with the even runs of the positions in `range`, in order, until it returns `false`.
@@ -95,11 +99,16 @@ impl Steps {
 }
 
 impl Piece {
+    fn loops(&self) -> &[(usize, isize, i64)] {
+        &self.loops[..self.rank]
+    }
+
     fn runs(&self, range: Range<usize>, f: &mut impl FnMut(Run) -> bool) -> bool {
-        let mut turns = [0; crate::layout::MAX_AXES];
+        let loops = self.loops();
+        let mut turns = [0; MAX_AXES];
         let (mut offset, mut index) = self.start;
         let mut rest = range.start;
-        for (turn, &(extent, step, index_step)) in turns.iter_mut().zip(&self.loops).rev() {
+        for (turn, &(extent, step, index_step)) in turns.iter_mut().zip(loops).rev() {
             if rest == 0 {
                 break;
             }
@@ -108,8 +117,8 @@ impl Piece {
             offset += *turn as isize * step;
             index += *turn as i64 * index_step;
         }
-        let inner = self.loops.len() - 1;
-        let (extent, step, index_step) = self.loops[inner];
+        let inner = loops.len() - 1;
+        let (extent, step, index_step) = loops[inner];
         let mut left = range.len();
         loop {
             let len = left.min(extent - turns[inner]);
@@ -123,7 +132,7 @@ impl Piece {
             offset -= turns[inner] as isize * step;
             index -= turns[inner] as i64 * index_step;
             turns[inner] = 0;
-            for (turn, &(extent, step, index_step)) in turns[..inner].iter_mut().zip(&self.loops).rev() {
+            for (turn, &(extent, step, index_step)) in turns[..inner].iter_mut().zip(loops).rev() {
                 *turn += 1;
                 offset += step;
                 index += index_step;
@@ -153,19 +162,20 @@ pub(super) const ROW_BYTES: usize = 1024;
 const _: () = assert!(GROUP * ROW_BYTES <= Reduce::BLOCK * size_of::<u64>());
 
 /// Room for a block of any scalar, twice: as they are and converted.
+#[derive(Clone, Copy)]
 pub(super) struct Blocks {
-    raw: [u64; Reduce::BLOCK],
-    wide: [u64; Reduce::BLOCK],
+    /// Room for [`Reduce::BLOCK`] cells of any scalar.
+    pub raw: *mut u8,
+    wide: *mut u8,
 }
 
 impl Blocks {
-    pub fn new() -> Self {
-        Blocks { raw: [0; Reduce::BLOCK], wide: [0; Reduce::BLOCK] }
-    }
+    /// Of both.
+    pub const BYTES: usize = 2 * Reduce::BLOCK * size_of::<u64>();
 
-    /// Room for [`Reduce::BLOCK`] cells of any scalar.
-    pub fn raw_bytes(&mut self) -> *mut u8 {
-        self.raw.as_mut_ptr().cast()
+    /// In so many bytes, aligned for every scalar.
+    pub fn new(room: *mut u8) -> Self {
+        Blocks { raw: room, wide: room.wrapping_add(Self::BYTES / 2) }
     }
 }
 
@@ -198,10 +208,9 @@ impl Loader {
         steps: &Steps,
         start: *const u8,
         range: Range<usize>,
-        blocks: &mut Blocks,
+        Blocks { raw, wide }: Blocks,
     ) -> *const T {
         let count = range.len();
-        let (raw, wide) = (blocks.raw.as_mut_ptr().cast::<u8>(), blocks.wide.as_mut_ptr().cast::<u8>());
         let gathered = if self.is_real { wide } else { raw };
         let mut place = std::ptr::null::<u8>();
         let mut done = 0;
@@ -237,10 +246,9 @@ impl Loader {
         from: *const u8,
         step: isize,
         width: usize,
-        blocks: &mut Blocks,
+        Blocks { raw, wide }: Blocks,
         number: usize,
     ) -> *const T {
-        let (raw, wide) = (blocks.raw.as_mut_ptr().cast::<u8>(), blocks.wide.as_mut_ptr().cast::<u8>());
         let wide = wide.wrapping_add(number * ROW_BYTES);
         let contiguous = step == self.cell as isize;
         // SAFETY: the caller's promise; either buffer has room for the row.

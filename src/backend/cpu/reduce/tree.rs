@@ -1,7 +1,6 @@
 //! The tree of a reduction, compiled: blocks of consecutive elements, and rows of one element of several outputs.
 
 use std::hint::black_box;
-use std::mem::MaybeUninit;
 
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::stream::fetch_run;
@@ -13,6 +12,9 @@ const BLOCK: usize = Reduce::BLOCK;
 
 /// Blocks joined in one call at most: between two calls nothing is read.
 pub(super) const MOST_BLOCKS: usize = 64;
+
+/// Lanes that [`Kernels::blocks`] needs room for.
+pub(super) const ROOM: usize = MOST_BLOCKS * LANES;
 
 /// Blocks between the one that is joined and the one that memory is asked for meanwhile: it takes that long to answer.
 const BLOCKS_AHEAD: usize = 4;
@@ -39,8 +41,8 @@ pub(super) struct Kernels<T, L> {
     /// what is read soon after them, at `next`, any address.
     ///
     /// # Safety
-    /// The elements are readable.
-    pub blocks: unsafe fn(elements: *const T, count: usize, next: *const T) -> L,
+    /// The elements are readable, and there is `room` for the lanes of so many blocks.
+    pub blocks: unsafe fn(elements: *const T, count: usize, next: *const T, room: *mut L) -> L,
     /// `lanes[j] = add(lanes[j], row[j])` for each of the rows in turn. Meanwhile asks for the rows at `soon`, any
     /// addresses.
     ///
@@ -98,9 +100,13 @@ macro_rules! compiled_for {
             /// # Safety
             /// As for [`Kernels::blocks`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn blocks<T: Real, F: Fold>(elements: *const T, count: usize, next: *const T) -> F::Lane<T> {
-                let mut room = MaybeUninit::<[Block<T, F>; MOST_BLOCKS]>::uninit();
-                let first = room.as_mut_ptr().cast::<Block<T, F>>();
+            unsafe fn blocks<T: Real, F: Fold>(
+                elements: *const T,
+                count: usize,
+                next: *const T,
+                room: *mut F::Lane<T>,
+            ) -> F::Lane<T> {
+                let first = room.cast::<Block<T, F>>();
                 // SAFETY: the blocks that the caller promises, for whose lanes there is room.
                 let blocks = unsafe {
                     blocks_lanes::<T, F>(first, elements, count, next);
@@ -324,20 +330,20 @@ unsafe fn join_rows<T: Real, F: Fold>(into: *mut F::Lane<T>, from: *const F::Lan
 }
 
 /// Subtrees waiting for a partner, more than there can be: a subtree of `2^k` blocks at place `k` at most.
-const DEPTH: usize = 56;
+pub(super) const DEPTH: usize = 56;
 
 /// Joins subtrees of equal size as they come, a row of them (one per output) each.
-pub(super) struct Subtrees<L> {
-    rows: Vec<L>,
+pub(super) struct Subtrees<'a, L> {
+    rows: &'a mut [L],
     width: usize,
     waiting: usize,
     count: u64,
 }
 
-impl<L: Copy> Subtrees<L> {
-    /// For so many outputs; `any` is never looked at.
-    pub fn new(any: L, width: usize) -> Self {
-        Subtrees { rows: vec![any; DEPTH * width], width, waiting: 0, count: 0 }
+impl<'a, L: Copy> Subtrees<'a, L> {
+    /// For so many outputs, in [`DEPTH`] rows of as many, whatever they hold.
+    pub fn new(rows: &'a mut [L], width: usize) -> Self {
+        Subtrees { rows, width, waiting: 0, count: 0 }
     }
 
     /// Makes ready for another tree.
@@ -375,16 +381,17 @@ impl<L: Copy> Subtrees<L> {
 }
 
 /// The lanes of a block of rows.
-pub(super) struct Lanes<L> {
-    rows: Vec<L>,
+pub(super) struct Lanes<'a, L> {
+    rows: &'a mut [L],
     width: usize,
     used: usize,
     identity: L,
 }
 
-impl<L: Copy> Lanes<L> {
-    pub fn new(identity: L, width: usize) -> Self {
-        Lanes { rows: vec![identity; LANES * width], width, used: 0, identity }
+impl<'a, L: Copy> Lanes<'a, L> {
+    /// In [`Reduce::LANES`] rows of `width`.
+    pub fn new(rows: &'a mut [L], identity: L, width: usize) -> Self {
+        Lanes { rows, width, used: 0, identity }
     }
 
     /// Makes ready for another block, of `rows` rows: every lane that one is joined to becomes the identity.

@@ -70,9 +70,13 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         let reads_dst = !output.streams() && output::is_beyond(shape);
         let buffered = Buffered { tiles: self, transpose, carry, output, cell, reads_dst };
         let (grid, bytes) = (self.grid(Along::Src), shape.bytes());
-        grid.run_with(machine, bytes, self.operands, Buffer::default, |buffer, tile| {
+        // The largest is that of rows which follow one another: a whole tile.
+        let [rows, columns] = self.most();
+        let pitch = (rows * cell).next_multiple_of(LINE) + LINE;
+        let room = LINE + pitch * columns;
+        grid.run_with(machine, bytes, room, self.operands, |at, tile| {
             // SAFETY: handed on.
-            unsafe { buffered.tile(&tile, buffer) }
+            unsafe { buffered.tile(&tile, Buffer { at, bytes: room }) }
         })
     }
 }
@@ -80,7 +84,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
 impl<R: Rows + Sync> Buffered<'_, R> {
     /// # Safety
     /// The cells of the tile belong to the nest.
-    unsafe fn tile(&self, tile: &Tile<2>, buffer: &mut Buffer) {
+    unsafe fn tile(&self, tile: &Tile<2>, buffer: Buffer) {
         let &Tiles { shape, tiling, .. } = self.tiles;
         let extents = [tile.extents[0] * tiling.dst.whole, tile.extents[1] * tiling.src.whole];
         let joined = extents[1] > 1 && self.follows(extents[0], 1);
@@ -151,7 +155,7 @@ impl<R: Rows + Sync> Buffered<'_, R> {
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
-    unsafe fn together(&self, cells: &Cells, buffer: &mut Buffer) {
+    unsafe fn together(&self, cells: &Cells, buffer: Buffer) {
         let &Buffered { tiles, output, cell, .. } = self;
         let Cells { tile, rows, columns, .. } = cells;
         let (rows, streams) = (*rows, output.only_streams());
@@ -271,7 +275,7 @@ impl<R: Rows + Sync> Buffered<'_, R> {
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
-    unsafe fn piece_by_piece(&self, cells: &Cells, streams: Streams, buffer: &mut Buffer) {
+    unsafe fn piece_by_piece(&self, cells: &Cells, streams: Streams, buffer: Buffer) {
         let &Buffered { tiles, cell, .. } = self;
         let &Cells { rows, ref columns, .. } = cells;
         let line = LINE / narrower(tiles.shape);
@@ -333,7 +337,7 @@ impl<R: Rows + Sync> Buffered<'_, R> {
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
-    unsafe fn row_by_row(&self, cells: &Cells, buffer: &mut Buffer) {
+    unsafe fn row_by_row(&self, cells: &Cells, buffer: Buffer) {
         let &Buffered { tiles, output, cell, .. } = self;
         let shape = tiles.shape;
         let &Cells { rows, ref columns, .. } = cells;

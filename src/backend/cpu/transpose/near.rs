@@ -16,19 +16,24 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     pub(super) unsafe fn near(&self) -> Result<()> {
         let &Tiles { shape, tiling, machine, .. } = self;
         let (grid, bytes) = (self.grid(Along::Dst), shape.bytes());
-        grid.run_with(machine, bytes, self.operands, Buffer::default, |buffer, tile| {
+        // Rows of less than a line may follow one another; others have an odd number of lines, so that they spread over the
+        // cache sets.
+        let pitch = |columns: usize| match columns * shape.dst_cell {
+            bytes if bytes < LINE => bytes,
+            bytes => (bytes.div_ceil(LINE) | 1) * LINE,
+        };
+        let copies = tiling.path != (Path::Crowded { copies: false });
+        let room = if copies { pitch(tiling.src.cells()).max(LINE) * tiling.dst.cells() } else { 0 };
+        grid.run_with(machine, bytes, room, self.operands, |at, tile| {
             let (rows, columns) = (tile.extents[1] * tiling.dst.whole, tile.extents[0] * tiling.src.whole);
             let matrix = self.matrix(&tile, rows, columns);
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
             unsafe {
-                if tiling.path == (Path::Crowded { copies: false }) {
+                if !copies {
                     return self.write(matrix);
                 }
-                let bytes = columns * shape.dst_cell;
-                // Rows of less than a line may follow one another; others have an odd number of lines, so that they spread over the
-                // cache sets.
-                let pitch = if bytes < LINE { bytes } else { (bytes.div_ceil(LINE) | 1) * LINE };
-                let copy = buffer.room(pitch * rows);
+                let pitch = pitch(columns);
+                let copy = Buffer { at, bytes: room }.room(pitch * rows);
                 self.gather(matrix, copy, pitch);
                 self.write(matrix.from(copy, Even(pitch as isize)));
             }

@@ -6,10 +6,15 @@ use std::marker::PhantomData;
 
 use super::super::{Even, Store};
 use super::{Isa, Matrix, Rows, Transpose, halves, lines};
-use crate::backend::cpu::stage::Stage;
+use crate::backend::cpu::arena;
 use crate::backend::cpu::wide::{self, Cells};
 use crate::dtype::Scalar;
 use crate::ops::{Scaling, Transform};
+
+/// Cells that are converted at a time where they have no whole line.
+const FEW_CELLS: usize = 4 << 10;
+
+const _: () = assert!(FEW_CELLS * 4 <= arena::NESTED_BYTES);
 
 /// Where the cells of a line go.
 #[derive(Clone, Copy)]
@@ -126,9 +131,20 @@ macro_rules! through {
         /// As for [`Transpose`].
         #[target_feature(enable = $feature)]
         unsafe fn few<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
-            const CELLS: usize = 4 << 10;
-            let mut room = Stage::<{ CELLS * 4 }>::new();
-            let room = room.ptr();
+            // SAFETY: handed on; there is room.
+            let few = |room| Ok(unsafe { few_through::<S, D, SCALES, DR, SR>(m, room) });
+            // The job has a loan, so that this one inside it does not fail.
+            arena::with(FEW_CELLS * 4, few).expect("room inside the scratch of a job");
+        }
+
+        /// # Safety
+        /// As for [`Transpose`]; `room` has that of [`FEW_CELLS`] cells of four bytes.
+        #[target_feature(enable = $feature)]
+        unsafe fn few_through<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: Rows, SR: Rows>(
+            m: Matrix<DR, SR>,
+            room: *mut u8,
+        ) {
+            const CELLS: usize = FEW_CELLS;
             let side = m.rows.min(m.columns).clamp(1, 64);
             let sides = if m.rows < m.columns { [side, CELLS / side] } else { [CELLS / side, side] };
             let cells = [size_of::<D>(), size_of::<S>()];
