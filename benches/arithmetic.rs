@@ -123,7 +123,7 @@ fn main() {
             run(&plan, &[c.at(0).into()]);
         });
         row(&format!("scale {name}"), 2 * BYTES, &mut || {
-            let plan = FillPlan::scale(&full, Number::Real(0.999), Mode::Extended).expect("valid");
+            let plan = FillPlan::scale(&full, 0.999, Mode::Extended).expect("valid");
             run(&plan, &[c.at(0).into()]);
         });
         let one = tensor(format, &[1, 1, 1, 1]);

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arg::Out;
 use super::guard::{self, entry};
@@ -10,6 +11,7 @@ use super::slab::{Kind, Table};
 use super::types::{
     cudaStream_t, cudnnCallback_t, cudnnErrQueryMode_t, cudnnHandle_t, cudnnRuntimeTag_t, cudnnStatus_t, raw,
 };
+use crate::backend::Machine;
 use crate::backend::cpu::float_mode::DefaultMode;
 use crate::error::{Error, Result};
 use crate::exec::Context;
@@ -69,6 +71,10 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_
         let out = unsafe { Out::new(handle, "handle") }?;
         out.set(std::ptr::null_mut());
         let context = Context::create()?;
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        if !WARNED.swap(true, Ordering::Relaxed) {
+            Machine::complaints().for_each(|text| log::warning(format_args!("cudnnCreate: {text}")));
+        }
         log::information(format_args!("cudnnCreate: core: {}", context.core_name()));
         let address = CONTEXTS.insert(context)?;
         out.set(std::ptr::without_provenance_mut(address));

@@ -111,7 +111,7 @@ pub(crate) fn callback() -> Callback {
 /// Reports one finished call: an error if there was one, and the call itself as information.
 pub(crate) fn call(name: &str, arguments: fmt::Arguments<'_>, status: cudnnStatus_t, error: Option<&Error>) {
     if let Some(error) = error {
-        emit(cudnnSeverity_t::CUDNN_SEV_ERROR, status, format_args!("{name}: {error}"));
+        emit(cudnnSeverity_t::CUDNN_SEV_ERROR, status, format_args!("{name}: {error} -> {status:?}"));
     }
     emit(cudnnSeverity_t::CUDNN_SEV_INFO, status, format_args!("{name}({arguments}) -> {status:?}"));
 }

@@ -83,8 +83,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
 /// through stride 0; NOT_SUPPORTED for NCHW_VECT_C of a type of one channel, for dimensions that are equal in
 /// elements but not in channels, and for one element of several channels beside many of another number. In strict
 /// mode BAD_PARAM for 2 and 3 dimensions, for A with other dims than C, for B = C; NOT_SUPPORTED for 6 to 8
-/// dimensions, NCHW_VECT_C, other types, and factors of 0 that the original refuses (observed on 9.27.0). A failing
-/// call writes nothing.
+/// dimensions, NCHW_VECT_C and other types (observed on 9.27.0). A failing call writes nothing.
 ///
 /// # Safety
 /// The factors are NULL or valid for one read; `A` and `B` are NULL or valid for reads of the whole spans of their
@@ -173,8 +172,7 @@ pub unsafe extern "C" fn cudnnSetTensor(
 
 /// `y = alpha * y`.
 ///
-/// `alpha` points to a host `double` for DOUBLE, to a `float` for the other floating types, and to the tensor's own
-/// type for integers. Products are computed in float, in double for DOUBLE, INT32 and INT64, and rounded once;
+/// `alpha` points to a host `double` for DOUBLE, else to a `float`. Products are computed in float, in double for DOUBLE, INT32 and INT64, and rounded once;
 /// integers saturate. alpha = 0 writes zeros without reading y. Everything else is as for cudnnSetTensor.
 ///
 /// Status: as for cudnnSetTensor, but BAD_PARAM for a descriptor that was never set; in strict mode NOT_SUPPORTED for
@@ -196,7 +194,7 @@ pub unsafe extern "C" fn cudnnScaleTensor(
             let tensor = tensor::get(yDesc, "yDesc")?;
             data(y, &tensor, "y")?;
             // SAFETY: as the caller promises.
-            let factor = unsafe { number(alpha, "alpha", tensor.data_type()) }?;
+            let factor = unsafe { arg::factor(alpha, "alpha", tensor.data_type() == DataType::Double) }?;
             let plan = FillPlan::scale(&tensor, factor, Mode::current())?;
             note.set(format_args!("cudnnScaleTensor: {plan}"));
             // SAFETY: as in cudnnSetTensor.

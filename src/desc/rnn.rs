@@ -130,9 +130,9 @@ impl RnnNetwork {
     /// Refuses what the original does not do.
     ///
     /// # Errors
-    /// Not supported: projections of anything but standard LSTMs or larger than the state; other algorithms than the
-    /// standard one with DOUBLE, computed in HALF or on BFLOAT16, without both biases or the input matrix (observed on
-    /// 9.27.0).
+    /// Not supported: projections of anything but standard LSTMs or larger than the state; persistent algorithms without
+    /// both biases, or on other types than FLOAT, HALF and BFLOAT16 computed in FLOAT, to which the one built at run time
+    /// adds DOUBLE in DOUBLE. Input mode, directions, sizes and math type do not matter (observed on 9.27.0).
     pub fn check_support(&self) -> Result<()> {
         let RnnSizes { hidden, projected, .. } = self.sizes;
         if projected > hidden {
@@ -140,18 +140,18 @@ impl RnnNetwork {
             return Err(Error::unsupported(text));
         }
         let standard = self.algo == RnnAlgo::Standard;
+        let dynamic = self.algo == RnnAlgo::PersistDynamic;
         if projected != hidden && !(standard && self.cell == RnnCell::Lstm) {
             return Err(Error::unsupported(
                 "recurrent projections of anything but LSTMs with the standard algorithm",
             ));
         }
-        let persists = self.types.compute == DataType::Float
-            && self.types.data != DataType::Bfloat16
-            && self.bias == RnnBias::Double
-            && self.input == RnnInput::Linear;
-        if !standard && !persists {
+        let compute = self.types.compute;
+        let persists = compute == DataType::Float || dynamic && compute == DataType::Double;
+        if !(standard || persists && self.bias == RnnBias::Double) {
             return Err(Error::unsupported(
-                "persistent algorithms need FLOAT or HALF computed in FLOAT, two biases and linear input",
+                "persistent algorithms need two biases, and FLOAT, HALF or BFLOAT16 computed in FLOAT (the dynamic one \
+                 takes DOUBLE as well)",
             ));
         }
         Ok(())
@@ -221,5 +221,40 @@ impl RnnClip {
     /// The upper bound.
     pub fn upper(&self) -> f64 {
         self.upper
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn persistent_algorithms_depend_on_biases_and_types_only() {
+        use DataType::{Bfloat16, Double, Float, Half};
+        let algorithms = [RnnAlgo::PersistStatic, RnnAlgo::PersistDynamic, RnnAlgo::PersistStaticSmallHidden];
+        let biases = [RnnBias::None, RnnBias::SingleInput, RnnBias::Double, RnnBias::SingleRecurrent];
+        for (algo, bias) in algorithms.into_iter().flat_map(|algo| biases.map(|bias| (algo, bias))) {
+            for (data, compute) in
+                [(Float, Float), (Half, Float), (Bfloat16, Float), (Half, Half), (Double, Double)]
+            {
+                for input in [RnnInput::Linear, RnnInput::Skip] {
+                    let network = RnnNetwork {
+                        algo,
+                        cell: RnnCell::Gru,
+                        bias,
+                        direction: RnnDirection::Unidirectional,
+                        input,
+                        math_type: MathType::TensorOp,
+                        sizes: RnnSizes { input: 7, hidden: 5, projected: 5, layers: 3 },
+                        types: TypePair { data, compute },
+                        dropout: 0,
+                        flags: 0,
+                    };
+                    let fits = compute == Float || algo == RnnAlgo::PersistDynamic && compute == Double;
+                    let wanted = bias == RnnBias::Double && fits;
+                    assert_eq!(network.check_support().is_ok(), wanted, "{network:?}");
+                }
+            }
+        }
     }
 }

@@ -70,15 +70,11 @@ impl FillPlan {
     /// # Errors
     /// Not supported, in strict mode: integer types but INT8. Bad parameter: the tensor was never set or repeats
     /// an address through stride 0.
-    pub fn scale(y: &TensorDescriptor, factor: Number, mode: Mode) -> Result<Self> {
+    pub fn scale(y: &TensorDescriptor, factor: f64, mode: Mode) -> Result<Self> {
         if mode.is_strict() && y.is_set() && !agree::strict_type(y.data_type()) {
             return Err(Error::unsupported(format!("strict mode does not scale {:?}", y.data_type())));
         }
         let layout = agree::destination(Named { name: "yDesc", tensor: y })?;
-        let factor = match factor {
-            Number::Real(x) => x,
-            Number::Integer(x) => x as f64,
-        };
         FillPlan::of(layout, y, "y", Value::Times(factor))
     }
 

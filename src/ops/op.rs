@@ -107,7 +107,7 @@ impl OpPlan {
     /// In this order. Bad parameter: the types of A and B differ; a pair of types that the original refuses so;
     /// ranks differ; in strict mode fewer than 4 dimensions or a dim of A that is not that of C; a dim that is neither
     /// that of C nor 1; in strict mode B in the place of C. Not supported, in strict mode: more than 5 dimensions,
-    /// NCHW_VECT_C, other types, factors of 0 that leave nothing of the operation. Bad parameter: C repeats an
+    /// NCHW_VECT_C, other types. Bad parameter: C repeats an
     /// address through stride 0. Not supported: dims that are equal in elements but not in channels, or one element of
     /// several channels for many of another number.
     pub fn new(
@@ -158,7 +158,6 @@ impl OpPlan {
             if answer != Answer::Done {
                 return Err(Error::unsupported(types()));
             }
-            strict_factors(rule.op, factors)?;
         }
         let dst = agree::destination(c)?;
         let mut layouts = [*dst, agree::broadcast(a, c, &dst.dims)?, agree::broadcast(b, c, &dst.dims)?];
@@ -268,21 +267,6 @@ fn simplified(rule: &OpTensorDescriptor, factors: Factors) -> (Function, Factors
         OpTensorOp::Not => Function::Not,
     };
     (function, factors)
-}
-
-/// Refuses factors of 0 as the original does (observed on 9.27.0).
-fn strict_factors(operation: OpTensorOp, Factors { alpha, .. }: Factors) -> Result<()> {
-    let zero = alpha.map(|alpha| alpha == 0.0);
-    let refused = match operation {
-        OpTensorOp::Add | OpTensorOp::Min | OpTensorOp::Max => zero == [true, true],
-        OpTensorOp::Mul => zero != [false, false],
-        OpTensorOp::Sqrt => zero[0],
-        OpTensorOp::Not => false,
-    };
-    if refused {
-        return Err(Error::unsupported(format!("strict mode: {operation:?} with factors {alpha:?}")));
-    }
-    Ok(())
 }
 
 /// What the original makes of a combination of types.

@@ -110,6 +110,9 @@ impl<'a> TransformPlan<'a> {
             return Err(Error::mismatch("srcDesc was never set"));
         }
         transform.check_source(src, mode)?;
+        if mode.is_strict() {
+            strict_plain_vectors(transform, src, dst)?;
+        }
         let (x, y) = (src.layout()?, dst.layout()?);
         let lanes = src.data_type().lanes();
         let yielded = |unit: i64| {
@@ -379,6 +382,24 @@ fn check_dims(src: &TensorDescriptor, dst: &TensorDescriptor, mode: Mode) -> Res
 /// Dims with channels counted one by one, also those that share an element.
 fn channel_dims(x: &TensorDescriptor, y: &TensorDescriptor) -> [Dims; 2] {
     [x, y].map(|tensor| tensor.layout().map_or(tensor.dims(), |layout| layout.dims))
+}
+
+/// Refuses plain UINT8x4 and INT8x32 with any other type as the original does, whose dims count such elements (observed on
+/// 9.27.0).
+fn strict_plain_vectors(
+    transform: &TransformDescriptor,
+    src: &TensorDescriptor,
+    dst: &TensorDescriptor,
+) -> Result<()> {
+    let is_plain = |tensor: &TensorDescriptor| {
+        matches!(tensor.data_type(), DataType::Uint8x4 | DataType::Int8x32) && tensor.vector().is_none()
+    };
+    let differs = src.data_type() != dst.data_type() && (is_plain(src) || is_plain(dst));
+    if differs && transform.yields(&src.stored_dims()).as_ref() == Ok(&dst.stored_dims()) {
+        let text = format!("strict mode does not transform {:?} to {:?}", src.data_type(), dst.data_type());
+        return Err(Error::unsupported(text));
+    }
+    Ok(())
 }
 
 /// Refuses the type pairs that the original refuses (observed on 9.27.0).

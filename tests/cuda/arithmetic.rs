@@ -236,16 +236,17 @@ fn fills(cores: &mut Cores) {
                 data_type,
                 DataType::Int8 | DataType::Uint8 | DataType::Int32 | DataType::Int64 | DataType::Boolean
             );
+            let factor = cores.rng.pick(&[0.0, 1.0, -3.0, 7.0]) * 1.37;
             let value = match cores.rng.pick(&[0.0, 1.0, -3.0, 7.0]) {
                 x if is_real => Number::Real(x * 1.37),
                 x => Number::Integer(x as i64),
             };
             cores.fill(y, &FillPlan::set(&y.desc, value, Mode::Extended).expect("a plan"));
-            cores.fill(y, &FillPlan::scale(&y.desc, value, Mode::Extended).expect("a plan"));
+            cores.fill(y, &FillPlan::scale(&y.desc, factor, Mode::Extended).expect("a plan"));
         }
         // Addresses that repeat: scaled in the order of the dimensions.
         let y = strided(data_type, &[4, 4], &[2, 1]);
-        cores.fill(y, &FillPlan::scale(&y.desc, Number::Real(3.0), Mode::Extended).expect("a plan"));
+        cores.fill(y, &FillPlan::scale(&y.desc, 3.0, Mode::Extended).expect("a plan"));
     }
     // Every length and alignment around a vector.
     for data_type in SIZES {

@@ -242,7 +242,7 @@ fn runs() {
         let dst = Memory::untouched(COUNT);
         bench.run(&plan, &[dst.pointer().into(), source.pointer().into()]);
         check("copy", &dst, fresh, |i| Some(held(i)));
-        let plan = FillPlan::scale(&nchw(), Number::Integer(2), Mode::Extended).expect("a plan");
+        let plan = FillPlan::scale(&nchw(), 2.0, Mode::Extended).expect("a plan");
         bench.fill(&plan, &source);
         check("scale", &source, &held, |i| Some(2 * held(i)));
         let set =

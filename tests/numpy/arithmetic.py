@@ -47,7 +47,7 @@ def pointer(value, code_or_double):
 
 
 def own_pointer(value, code):
-    """A host scalar of the type that SetTensor and ScaleTensor read."""
+    """A host scalar of the type that SetTensor reads."""
     kind = value_kind(TYPES[code][1])
     return np.array([value]).astype(np.uint8 if kind is np.bool_ else kind)
 
@@ -261,12 +261,14 @@ class Bench:
         y = self.tensor(rng, tensors, code, dims, False)
         kind = TYPES[code][1]
         integer = kind in INTEGERS or kind is np.bool_
-        if integer:
-            ends = [] if scale or kind is np.bool_ else [np.iinfo(kind).min, np.iinfo(kind).max]
+        if integer and scale:
+            value = float(rng.choice([0, 1, 2, 7, 0.3, 1.5, -0.75, -3]))
+        elif integer:
+            ends = [] if kind is np.bool_ else [np.iinfo(kind).min, np.iinfo(kind).max]
             value = int(rng.choice([0, 1, 2, 7, *ends] + [-3] * (kind not in (np.uint8, np.bool_))))
         else:
             value = float(rng.choice([*FACTORS, -0.0, 1e-8, 1e-40, 65519.0, 65520.0, np.inf, -np.inf, np.nan]))
-        host = own_pointer(value, code)
+        host = np.array([value], np.float64 if kind is np.float64 else np.float32) if scale else own_pointer(value, code)
         self.allocate(rng, y, 0 if not scale or value == 0 else 1)
         old, want = y.read(bits=True), y.raw.copy()
         if scale:
@@ -453,7 +455,7 @@ def slow(bench):
         run("cudnnSetTensor", large, address, c_void_p(np.array([3], np.int8).ctypes.data))
         return expect(lambda c: 3)
     def scale(*_):
-        run("cudnnScaleTensor", large, address, c_void_p(np.array([2], np.int8).ctypes.data))
+        run("cudnnScaleTensor", large, address, c_void_p(np.array([2], np.float32).ctypes.data))
         return expect(lambda c: 6)
     def add(*_):
         run("cudnnAddTensor", one, small, bias_at, one, large, address)

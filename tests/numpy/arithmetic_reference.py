@@ -11,7 +11,7 @@ INDEX_TYPES = [np.uint32, np.uint64, np.uint16, np.uint8]
 
 
 def value_kind(kind):
-    """The type of the host value of SetTensor and ScaleTensor."""
+    """The type of the host value of SetTensor."""
     return kind if kind in INTEGERS or kind in (np.bool_, np.float64) else np.float32
 
 

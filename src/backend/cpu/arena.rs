@@ -216,9 +216,13 @@ mod tests {
                 with(NESTED_BYTES - LINE, |_| with(1, |_| Ok(())))?;
                 // Whatever is allocated meanwhile.
                 with(9 << 20, |_| {
-                    with(NESTED_BYTES, |at| Ok(assert!(at.addr() - block.addr().get() < 9 << 20)))
+                    with(NESTED_BYTES, |at| {
+                        assert!(at.addr() - block.addr().get() < 9 << 20);
+                        Ok(())
+                    })
                 })?;
-                Ok(assert_eq!(block, ARENA.with(|arena| arena.block.get().at)))
+                assert_eq!(block, ARENA.with(|arena| arena.block.get().at));
+                Ok(())
             });
             assert_eq!(outcome, Ok(()));
         }

@@ -25,8 +25,21 @@ impl Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
             let cap = std::env::var("CUDNN_SHIM_ISA").ok();
-            let cap = cap.and_then(|name| LEVELS.into_iter().find(|l| Isa(*l).name() == name.trim()));
+            let cap = cap.and_then(|name| Isa::level(&name));
             Isa(cap.map_or(detect(), |cap| cap.min(detect())))
+        })
+    }
+
+    /// The level that is called so.
+    fn level(name: &str) -> Option<Level> {
+        LEVELS.into_iter().find(|&level| Isa(level).name() == name.trim())
+    }
+
+    /// What a value of `CUDNN_SHIM_ISA` does not say, if it says none of what is expected.
+    pub(super) fn complaint(value: &str) -> Option<String> {
+        Isa::level(value).is_none().then(|| {
+            let names = LEVELS.map(|level| Isa(level).name()).join(", ");
+            format!("no such level of instructions, the choices are {names}")
         })
     }
 

@@ -12,6 +12,19 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// What is wrong with the environment's limits, a line for each that makes no sense. Such a one is as if it were not
+    /// set.
+    pub fn complaints() -> impl Iterator<Item = String> {
+        type Complaint = fn(&str) -> Option<String>;
+        let limits: [(&str, Complaint); 2] =
+            [("CUDNN_SHIM_NUM_THREADS", threads::complaint), ("CUDNN_SHIM_ISA", Isa::complaint)];
+        limits.into_iter().filter_map(|(name, complaint)| {
+            let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+            let text = complaint(value.to_str().unwrap_or("not text"))?;
+            Some(format!("{name}={}: {text}", value.to_string_lossy()))
+        })
+    }
+
     /// All there is, within the limits that the environment sets.
     pub fn host() -> Machine {
         Machine { isa: Isa::best(), threads: threads::limit() }

@@ -47,12 +47,25 @@ const RANGES_PER_THREAD: usize = 4;
 pub fn limit() -> usize {
     static LIMIT: OnceLock<usize> = OnceLock::new();
     *LIMIT.get_or_init(|| {
-        let asked = std::env::var("CUDNN_SHIM_NUM_THREADS").ok().and_then(|s| s.trim().parse().ok());
+        let asked = std::env::var("CUDNN_SHIM_NUM_THREADS").ok().and_then(|value| number(&value));
         asked
-            .filter(|&n: &usize| n > 0)
             .map(|n| n.min(HARD_LIMIT))
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()).min(DEFAULT_LIMIT))
     })
+}
+
+/// A number of threads.
+fn number(value: &str) -> Option<usize> {
+    value.trim().parse().ok().filter(|&n| n > 0)
+}
+
+/// What is wrong with a value of `CUDNN_SHIM_NUM_THREADS`, if anything is.
+pub(super) fn complaint(value: &str) -> Option<String> {
+    match number(value) {
+        None => Some("no number of threads from 1 on; the default is used".to_owned()),
+        Some(n) if n > HARD_LIMIT => Some(format!("more than {HARD_LIMIT} threads; {HARD_LIMIT} are used")),
+        Some(_) => None,
+    }
 }
 
 thread_local! {

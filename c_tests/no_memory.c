@@ -1,0 +1,159 @@
+/* Memory that runs out inside a call: it says so, and has written nothing.
+ *
+ * Every allocation of a call fails once, by an allocator of the program's own. */
+#define _DEFAULT_SOURCE
+#include <errno.h>
+#include <stddef.h>
+
+#include "check.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define IS_SANITIZED 1
+#endif
+#endif
+
+#if defined(__GLIBC__) && !defined(IS_SANITIZED)
+/* Allocations until one fails, below 0: none does. Once one failed, all do until it is set again. */
+static volatile long left = -1;
+static volatile int failed;
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+
+static int fails(void) {
+    if (left < 0) return 0;
+    if (left > 0 && left--) return 0;
+    failed = 1;
+    return 1;
+}
+
+void *malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
+void *calloc(size_t count, size_t size) { return fails() ? NULL : __libc_calloc(count, size); }
+void *realloc(void *old, size_t size) { return fails() ? NULL : __libc_realloc(old, size); }
+void *aligned_alloc(size_t alignment, size_t size) { return fails() ? NULL : __libc_memalign(alignment, size); }
+int posix_memalign(void **memory, size_t alignment, size_t size) {
+    void *found = fails() ? NULL : __libc_memalign(alignment, size);
+    if (found == NULL) return ENOMEM;
+    *memory = found;
+    return 0;
+}
+
+enum { N = 16, C = 64, H = 40, W = 44, COUNT = N * C * H * W };
+
+static cudnnHandle_t handle;
+static cudnnTensorDescriptor_t nchw, nhwc, half, channels, sum;
+static cudnnReduceTensorDescriptor_t add, max;
+static cudnnOpTensorDescriptor_t product;
+static float *x, *y, *want;
+static unsigned *indices;
+
+static cudnnStatus_t call(int which) {
+    float one = 1, zero = 0;
+    switch (which) {
+    case 0: return cudnnTransformTensor(handle, &one, nchw, x, &zero, nhwc, y);
+    case 1: return cudnnTransformTensor(handle, &one, nchw, x, &zero, half, y);
+    case 2: return cudnnTransformTensor(handle, &one, half, x, &zero, nchw, y);
+    case 3: return cudnnReduceTensor(handle, add, NULL, 0, NULL, 0, &one, nchw, x, &zero, channels, y);
+    case 4: return cudnnReduceTensor(handle, add, NULL, 0, NULL, 0, &one, nhwc, x, &zero, channels, y);
+    case 5: return cudnnReduceTensor(handle, max, indices, 4 * C, NULL, 0, &one, nchw, x, &zero, sum, y);
+    case 6: return cudnnOpTensor(handle, product, &one, nchw, x, &one, channels, x, &zero, half, y);
+    default: return CUDNN_STATUS_NOT_SUPPORTED;
+    }
+}
+
+static void exhausted(int which) {
+    long n;
+    int succeeded = 0;
+    /* With memory: what is wanted, and the threads begin. */
+    memset(want, 0xff, COUNT * sizeof *want);
+    memset(y, 0xff, COUNT * sizeof *y);
+    if (call(which) == CUDNN_STATUS_NOT_SUPPORTED) return;
+    memcpy(want, y, COUNT * sizeof *want);
+    for (n = 0; n < 64 && !succeeded; n++) {
+        cudnnStatus_t status;
+        memset(y, 0xff, COUNT * sizeof *y);
+        failed = 0;
+        left = n;
+        status = call(which);
+        left = -1;
+        if (status == CUDNN_STATUS_SUCCESS) {
+            /* It did without, or needed no more. */
+            CHECK(memcmp(y, want, COUNT * sizeof *y) == 0);
+            succeeded = !failed;
+        } else {
+            const unsigned char *bytes = (const unsigned char *)y;
+            size_t i, touched = 0;
+            CHECK(status == CUDNN_STATUS_ALLOC_FAILED);
+            for (i = 0; i < COUNT * sizeof *y; i++) touched += bytes[i] != 0xff;
+            CHECK(touched == 0);
+        }
+    }
+    CHECK(succeeded);
+}
+
+/* In a thread of its own, for the first call of a thread takes the memory that it keeps. */
+static void *first_calls(void *which) {
+    exhausted(*(int *)which);
+    return NULL;
+}
+
+#include <pthread.h>
+
+int main(void) {
+    pthread_t thread;
+    int which, i;
+    setenv("CUDNN_SHIM_NUM_THREADS", "3", 1);
+    x = (float *)malloc(COUNT * sizeof *x);
+    y = (float *)malloc(COUNT * sizeof *y);
+    want = (float *)malloc(COUNT * sizeof *want);
+    indices = (unsigned *)malloc(4 * C);
+    CHECK(x != NULL && y != NULL && want != NULL && indices != NULL);
+    for (i = 0; i < COUNT; i++) x[i] = (float)(i % 251) - 100;
+    OK(cudnnCreate(&handle));
+    OK(cudnnCreateTensorDescriptor(&nchw));
+    OK(cudnnCreateTensorDescriptor(&nhwc));
+    OK(cudnnCreateTensorDescriptor(&half));
+    OK(cudnnCreateTensorDescriptor(&channels));
+    OK(cudnnCreateTensorDescriptor(&sum));
+    OK(cudnnCreateReduceTensorDescriptor(&add));
+    OK(cudnnCreateReduceTensorDescriptor(&max));
+    OK(cudnnCreateOpTensorDescriptor(&product));
+    OK(cudnnSetTensor4dDescriptor(nchw, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, N, C, H, W));
+    OK(cudnnSetTensor4dDescriptor(nhwc, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, N, C, H, W));
+    OK(cudnnSetTensor4dDescriptor(half, CUDNN_TENSOR_NHWC, CUDNN_DATA_HALF, N, C, H, W));
+    OK(cudnnSetTensor4dDescriptor(channels, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, C, 1, 1));
+    OK(cudnnSetTensor4dDescriptor(sum, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 1, 1));
+    OK(cudnnSetReduceTensorDescriptor(add, CUDNN_REDUCE_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN,
+                                      CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_32BIT_INDICES));
+    OK(cudnnSetReduceTensorDescriptor(max, CUDNN_REDUCE_TENSOR_MAX, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN,
+                                      CUDNN_REDUCE_TENSOR_FLATTENED_INDICES, CUDNN_32BIT_INDICES));
+    OK(cudnnSetOpTensorDescriptor(product, CUDNN_OP_TENSOR_MUL, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN));
+    /* The threads begin. */
+    OK(call(0));
+    for (which = 0; which < 7; which++) {
+        CHECK(pthread_create(&thread, NULL, first_calls, &which) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    OK(cudnnDestroyTensorDescriptor(nchw));
+    OK(cudnnDestroyTensorDescriptor(nhwc));
+    OK(cudnnDestroyTensorDescriptor(half));
+    OK(cudnnDestroyTensorDescriptor(channels));
+    OK(cudnnDestroyTensorDescriptor(sum));
+    OK(cudnnDestroyReduceTensorDescriptor(add));
+    OK(cudnnDestroyReduceTensorDescriptor(max));
+    OK(cudnnDestroyOpTensorDescriptor(product));
+    OK(cudnnDestroy(handle));
+    free(x);
+    free(y);
+    free(want);
+    free(indices);
+    return check_result("no_memory");
+}
+#else
+int main(void) { return 0; }
+#endif
