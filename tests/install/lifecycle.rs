@@ -45,6 +45,18 @@ fn destdir_moves_the_tree_and_uninstall_takes_it_away() {
     run_with("uninstall");
     assert_eq!(files(&root), BTreeSet::from(["include/stranger.h".to_owned()]));
     assert!(!root.join("lib").exists(), "an empty folder stays behind");
+    // Nor does the way to the prefix, once nothing is there.
+    fs::remove_dir_all(&root).expect("removable");
+    run_with("install");
+    run_with("uninstall");
+    assert_eq!(fs::read_dir(&destdir).expect("the stage stays").count(), 0, "an empty folder stays behind");
+}
+
+#[test]
+fn no_place_is_taken_unasked() {
+    for name in ["install", "uninstall"] {
+        assert!(refusal(&mut xtask(&[name])).contains("--prefix DIR"));
+    }
 }
 
 #[test]

@@ -20,10 +20,22 @@ const TEMPLATES: [(&str, &str); 5] = [
     ("cmake/CUDNN/cudnn-config-version.cmake", include_str!("../templates/cudnn-config-version.cmake.in")),
 ];
 
+/// What `cargo xtask install --help` tells.
+pub const ARGUMENTS: &str = "--prefix DIR   where to: `lib` and `include` below it
+--api 8|9      the version, 9 if not given; each is a full build of its own, so that 8 beside 9 is a second full build
+--debug        without optimisation, for the maintainers' tests
+DESTDIR=STAGE  in the environment: writes below STAGE what is meant for DIR";
+
+/// What `cargo xtask uninstall --help` tells.
+pub const UNINSTALL_ARGUMENTS: &str = "--prefix DIR   as given to install
+--api 8|9      as given to install
+DESTDIR=STAGE  as given to install";
+
 /// Other spellings of the package that projects ask pkg-config for.
 const PC_NAMES: [&str; 2] = ["CUDNN.pc", "cuDNN.pc"];
 
 /// What the user asks for.
+#[derive(Debug)]
 struct Arguments {
     prefix: PathBuf,
     api: Api,
@@ -32,7 +44,7 @@ struct Arguments {
 
 impl Arguments {
     fn parse(arguments: &[String]) -> Result<Arguments> {
-        let mut parsed = Arguments { prefix: PathBuf::from("/usr/local"), api: Api::Nine, release: true };
+        let (mut prefix, mut api, mut release) = (None, Api::Nine, true);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let (name, value) = match argument.split_once('=') {
@@ -43,13 +55,15 @@ impl Arguments {
                 value.or_else(|| rest.next().map(String::as_str)).with_context(|| format!("{name} of what?"))
             };
             match name {
-                "--prefix" => parsed.prefix = std::path::absolute(value()?)?,
-                "--api" => parsed.api = Api::parse(value()?)?,
-                "--debug" => parsed.release = false,
+                "--prefix" => prefix = Some(std::path::absolute(value()?)?),
+                "--api" => api = Api::parse(value()?)?,
+                "--debug" => release = false,
                 _ => bail!("the arguments are --prefix DIR, --api 8|9 and --debug, not {argument}"),
             }
         }
-        Ok(parsed)
+        // No place is taken unasked.
+        let prefix = prefix.context("which place? --prefix DIR names it, for example --prefix /usr/local")?;
+        Ok(Arguments { prefix, api, release })
     }
 
     /// Where the files are written: below DESTDIR, if packagers set it.
@@ -78,11 +92,29 @@ pub fn run(arguments: &[String]) -> Result<()> {
         .context("not all is installed; `cargo xtask uninstall` with the same arguments removes what is")?;
     println!("version {} is installed in {}; list: {manifest}", api.version(), root.display());
     if destdir().is_none() {
-        // The loader reads the system's folders through a cache, and no others.
-        let lib = root.join("lib");
-        println!("for programs to find it: sudo ldconfig, or LD_LIBRARY_PATH={} elsewhere", lib.display());
+        println!("{}", hint(&root.join("lib"), &loader_folders()));
     }
     Ok(())
+}
+
+/// How programs find a library in this folder, where the loader reads those `known` through a cache, and no others.
+fn hint(lib: &Path, known: &[PathBuf]) -> String {
+    let lib = lib.display();
+    if known.iter().any(|folder| folder.as_os_str() == lib.to_string().as_str()) {
+        return "for programs to find it: sudo ldconfig".to_owned();
+    }
+    format!("for programs to find it: LD_LIBRARY_PATH={lib}, or link them with -Wl,-rpath,{lib}")
+}
+
+/// The folders that the loader knows: its own, and those of its configuration.
+fn loader_folders() -> Vec<PathBuf> {
+    let mut known: Vec<PathBuf> = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].map(PathBuf::from).to_vec();
+    let files = fs::read_dir("/etc/ld.so.conf.d").into_iter().flatten().flatten().map(|entry| entry.path());
+    for file in files.chain([PathBuf::from("/etc/ld.so.conf")]) {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        known.extend(text.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from));
+    }
+    known
 }
 
 /// Fails where the other version is installed: both have a `cudnn.h`, a `libcudnn.so` and more files of one name.
@@ -104,7 +136,18 @@ fn refuse_beside_other(arguments: &Arguments, root: &Path) -> Result<()> {
 /// Removes what the list of an installation names, and the folders that the installation made.
 pub fn uninstall(arguments: &[String]) -> Result<()> {
     let arguments = Arguments::parse(arguments)?;
-    manifest::remove(&arguments.root()?, &manifest::name(arguments.api))
+    let root = arguments.root()?;
+    manifest::remove(&root, &manifest::name(arguments.api))?;
+    if let Some(stage) = destdir() {
+        // The way to the prefix was made for it; what holds anything else stays.
+        let stage = std::path::absolute(stage)?;
+        for folder in root.ancestors().take_while(|folder| *folder != stage && folder.starts_with(&stage)) {
+            if folder.exists() && fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Puts all of the files into the tree.
@@ -161,7 +204,8 @@ fn strip(file: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Api, Arguments};
+    use super::{Api, Arguments, hint};
+    use std::path::{Path, PathBuf};
 
     fn parse(words: &[&str]) -> anyhow::Result<Arguments> {
         Arguments::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
@@ -173,8 +217,22 @@ mod tests {
         assert_eq!(parsed.prefix.to_str(), Some("/opt/x"));
         assert_eq!((parsed.api, parsed.release), (Api::Eight, false));
         assert_eq!(parse(&["--prefix=/opt/x"]).unwrap().api, Api::Nine);
-        for wrong in [&["--prefix"][..], &["--api", "7"], &["/opt/x"]] {
+        for wrong in [&["--prefix"][..], &["--prefix", "/x", "--api", "7"], &["/opt/x"]] {
             assert!(parse(wrong).is_err());
         }
+        for nowhere in [&[][..], &["--api", "8"]] {
+            assert!(parse(nowhere).unwrap_err().to_string().contains("--prefix"));
+        }
+    }
+
+    #[test]
+    fn the_hint_fits_the_prefix() {
+        let known = ["/usr/lib", "/usr/local/lib"].map(PathBuf::from);
+        assert_eq!(hint(Path::new("/usr/local/lib"), &known), "for programs to find it: sudo ldconfig");
+        let elsewhere = hint(Path::new("/opt/nn/lib"), &known);
+        assert!(
+            elsewhere.contains("LD_LIBRARY_PATH=/opt/nn/lib") && !elsewhere.contains("ldconfig"),
+            "{elsewhere}"
+        );
     }
 }

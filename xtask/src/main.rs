@@ -26,6 +26,8 @@ use std::process::ExitCode;
 struct Task {
     name: &'static str,
     about: &'static str,
+    /// What may follow its name, and what that means; empty if nothing may.
+    arguments: &'static str,
     /// Gets the arguments behind the task's name.
     run: fn(&[String]) -> anyhow::Result<()>,
 }
@@ -34,37 +36,59 @@ const TASKS: &[Task] = &[
     Task {
         name: "bench",
         about: "times calls, transforms and arithmetic beside copies, and beside PyTorch, oneDNN and NumPy if installed",
+        arguments: "[NAME]...   only these rows of the transforms",
         run: bench::run,
     },
     Task {
         name: "demo",
         about: "sends a photograph through tensor layouts and back, from plain C",
+        arguments: "",
         run: demo::run,
     },
-    Task { name: "dist", about: "builds the library and lays out target/dist/{lib,include}", run: dist::run },
+    Task {
+        name: "dist",
+        about: "builds the library and lays out target/dist/{lib,include}",
+        arguments: "",
+        run: dist::run,
+    },
     Task {
         name: "fuzz",
         about: "checks random transforms against the reference, for a minute or as many SECONDS as are given",
+        arguments: "[SECONDS]   how long, 60 if not given",
         run: fuzz::run,
     },
-    Task { name: "header", about: "writes include/{,v8/}cudnn.h; --check only compares", run: header::run },
+    Task {
+        name: "header",
+        about: "writes include/{,v8/}cudnn.h; --check only compares",
+        arguments: "[--check]   writes nothing, and fails if the headers are not what the sources make",
+        run: header::run,
+    },
     Task {
         name: "install",
         about: "puts it all below --prefix DIR (and DESTDIR); --api 8 for version 8",
+        arguments: install::ARGUMENTS,
         run: install::run,
     },
-    Task { name: "matrix", about: "writes MATRIX.md; --check only compares", run: matrix::run },
+    Task {
+        name: "matrix",
+        about: "writes MATRIX.md; --check only compares",
+        arguments: "[--check]   writes nothing, and fails if MATRIX.md is not what the sources make",
+        run: matrix::run,
+    },
     Task {
         name: "ptx",
         about: "compiles the CUDA kernels to PTX, all or each FAMILY that is named; --check only compares",
+        arguments: "[FAMILY]...   only these; all if none is named
+--check       writes nothing, and fails if the PTX is not what the sources make",
         run: ptx::run,
     },
     Task {
         name: "uninstall",
         about: "removes what install put below --prefix DIR, by its list; --api 8 for version 8",
+        arguments: install::UNINSTALL_ARGUMENTS,
         run: install::uninstall,
     },
-    Task { name: "test", about: "runs every test there is and sums them up", run: test::run },
+    Task { name: "test", about: "runs every test there is and sums them up", arguments: "", run: test::run },
 ];
 
 fn main() -> ExitCode {
@@ -77,6 +101,10 @@ fn main() -> ExitCode {
         eprint!("{}", usage());
         return ExitCode::from(2);
     };
+    if arguments[1..].iter().any(|argument| matches!(argument.as_str(), "-h" | "--help")) {
+        print!("{}", help(task));
+        return ExitCode::SUCCESS;
+    }
     match (task.run)(&arguments[1..]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -86,8 +114,32 @@ fn main() -> ExitCode {
     }
 }
 
+/// What one task does and takes.
+fn help(task: &Task) -> String {
+    let Task { name, about, arguments, .. } = task;
+    let some = if arguments.is_empty() { "takes no arguments" } else { "arguments:" };
+    let lines: String = arguments.lines().map(|line| format!("  {line}\n")).collect();
+    format!("cargo xtask {name}: {about}\n\n{some}\n{lines}")
+}
+
 fn usage() -> String {
     let width = TASKS.iter().map(|task| task.name.len()).max().unwrap_or(0);
     let rows = TASKS.iter().map(|task| format!("  {:width$}  {}\n", task.name, task.about));
-    format!("usage: cargo xtask <task>\n\n{}", rows.collect::<String>())
+    format!("usage: cargo xtask <task>, or cargo xtask <task> --help\n\n{}", rows.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TASKS, help};
+
+    #[test]
+    fn every_task_says_what_it_takes() {
+        for task in TASKS {
+            let text = help(task);
+            assert!(text.contains(task.name) && text.contains(task.about), "{text}");
+            assert!(text.contains("takes no arguments") || text.lines().count() > 3, "{text}");
+        }
+        let install = TASKS.iter().find(|task| task.name == "install").map(help).unwrap_or_default();
+        assert!(install.contains("--prefix DIR") && install.contains("second full build"), "{install}");
+    }
 }

@@ -4,10 +4,13 @@
 //! arena grows to what calls ask for, up to [`KEPT_BYTES`], and is given back when the thread ends. Larger requests are
 //! allocated for the one call. A job of [`threads`](super::threads) takes the scratch of each of its threads before that
 //! thread claims a task, so that an allocation that fails is an error with nothing written.
+//!
+//! An arena is a thread-specific value of the system with `free` as its destructor: thread-local variables with a destructor
+//! end the process if there is no memory to register it.
 
-use std::alloc::{Layout, alloc, dealloc};
-use std::cell::Cell;
+use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::stream::LINE;
 use crate::error::{Error, Result};
@@ -19,13 +22,7 @@ const KEPT_BYTES: usize = 8 << 20;
 const FIRST_BYTES: usize = 128 << 10;
 
 /// What every first loan brings along for loans inside it: kernels that begin to write cannot fail any more.
-pub const NESTED_BYTES: usize = 32 << 10;
-
-thread_local! {
-    static ARENA: Arena = const {
-        Arena { block: Cell::new(Block::NONE), used: Cell::new(0), most: Cell::new(0) }
-    };
-}
+pub const NESTED_BYTES: usize = 64 << 10;
 
 /// Calls `work` with `bytes` bytes of scratch that start on a cache line and belong to this thread until it returns.
 /// What they hold is left open; builds with debug assertions fill them with 0xff, a NaN of every type that has some.
@@ -38,136 +35,146 @@ pub fn with<R>(bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<
         return work(std::ptr::without_provenance_mut(LINE));
     }
     let size = bytes.checked_next_multiple_of(LINE).ok_or(Error::HostAllocation { bytes })?;
-    let mut work = Some(work);
-    let mut lend = |at: NonNull<u8>| {
-        if cfg!(debug_assertions) {
-            // SAFETY: `size` bytes that nobody else has.
-            unsafe { at.write_bytes(0xff, size) };
-        }
-        // Called once, by one of the two below.
-        work.take()
-            .map_or_else(|| Err(Error::Internal("scratch is lent once".into())), |work| work(at.as_ptr()))
-    };
-    match ARENA.try_with(|arena| arena.take(size).and_then(|loan| lend(loan.at))) {
-        Ok(outcome) => outcome,
-        // The thread is ending and its arena is gone.
-        Err(_) => Single::new(size).and_then(|single| lend(single.0.at)),
+    let loan = take(size)?;
+    if cfg!(debug_assertions) {
+        // SAFETY: `size` bytes that nobody else has.
+        unsafe { loan.at.write_bytes(0xff, size) };
     }
+    work(loan.at.as_ptr())
 }
 
 /// Memory that starts on a line.
-#[derive(Clone, Copy)]
-struct Block {
-    at: NonNull<u8>,
-    size: usize,
-}
+#[derive(Debug)]
+struct Block(NonNull<u8>);
 
 impl Block {
-    const NONE: Block = Block { at: NonNull::dangling(), size: 0 };
-
     /// # Errors
     /// Host allocation.
     fn new(size: usize) -> Result<Block> {
-        let failed = Error::HostAllocation { bytes: size };
-        let Ok(layout) = Layout::from_size_align(size, LINE) else { return Err(failed) };
-        // SAFETY: the size is not 0.
-        let at = NonNull::new(unsafe { alloc(layout) }).ok_or(failed)?;
-        Ok(Block { at, size })
-    }
-
-    /// # Safety
-    /// Nobody uses the block any more.
-    unsafe fn free(self) {
-        if self.size > 0 {
-            // SAFETY: from `new`, with the layout that passed there.
-            unsafe { dealloc(self.at.as_ptr(), Layout::from_size_align_unchecked(self.size, LINE)) };
-        }
+        let mut at = std::ptr::null_mut();
+        // SAFETY: a place for the address, and an alignment that is a power of two.
+        let failed = unsafe { libc::posix_memalign(&raw mut at, LINE, size) } != 0;
+        NonNull::new(at.cast()).filter(|_| !failed).map(Block).ok_or(Error::HostAllocation { bytes: size })
     }
 }
 
-/// A block for one loan.
-struct Single(Block);
-
-impl Single {
-    fn new(size: usize) -> Result<Single> {
-        Block::new(size).map(Single)
-    }
-}
-
-impl Drop for Single {
+impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: the loan ends.
-        unsafe { self.0.free() };
+        // SAFETY: from posix_memalign, and nobody uses it any more.
+        unsafe { libc::free(self.0.as_ptr().cast()) };
     }
 }
 
-/// The scratch of one thread.
+/// The scratch of one thread: this, and from the next line on `size` bytes.
 struct Arena {
-    block: Cell<Block>,
-    /// Bytes at the front of the block that are lent.
-    used: Cell<usize>,
-    /// What nested loans would have needed to fit: the block grows to it when nothing is lent.
-    most: Cell<usize>,
+    size: usize,
+    /// Bytes at the front that are lent.
+    used: usize,
+    /// What nested loans would have needed to fit: the arena grows to it when nothing is lent.
+    most: usize,
 }
+
+const _: () = assert!(size_of::<Arena>() <= LINE);
 
 /// A part of an arena, or a block of its own; taken back when this goes.
-struct Loan<'a> {
+struct Loan {
     at: NonNull<u8>,
-    arena: &'a Arena,
+    /// Alive: it is not replaced as long as anything is lent.
+    arena: NonNull<Arena>,
     /// What was lent before.
     used: usize,
-    _own: Option<Single>,
+    _own: Option<Block>,
 }
 
-impl Drop for Loan<'_> {
+impl Drop for Loan {
     fn drop(&mut self) {
-        self.arena.used.set(self.used);
+        // SAFETY: this thread's arena.
+        unsafe { (*self.arena.as_ptr()).used = self.used };
     }
 }
 
-impl Arena {
-    /// `size` bytes, a multiple of a line.
-    fn take(&self, size: usize) -> Result<Loan<'_>> {
-        let used = self.used.get();
-        if used == 0 {
-            // Of a loan that has a block of its own, only what comes inside it is taken from here.
-            let kept = if size > KEPT_BYTES { LINE } else { size };
-            if kept + NESTED_BYTES > self.block.get().size {
-                self.grow(kept + NESTED_BYTES)?;
-            }
-        }
-        let end = used.saturating_add(size);
-        if end > self.block.get().size || used == 0 && size > KEPT_BYTES {
-            self.most.set(self.most.get().max(end).min(KEPT_BYTES));
-            let own = Single::new(size)?;
-            // At least a line of the block is in use, or a loan inside this one would be the first.
-            self.used.set(used.max(LINE));
-            return Ok(Loan { at: own.0.at, arena: self, used, _own: Some(own) });
-        }
-        self.used.set(end);
-        // SAFETY: `end` bytes lie in the block.
-        let at = unsafe { self.block.get().at.add(used) };
-        Ok(Loan { at, arena: self, used, _own: None })
+/// The key under which every thread has its arena.
+fn key() -> Result<libc::pthread_key_t> {
+    /// The key and 1, or 0.
+    static KEY: AtomicU64 = AtomicU64::new(0);
+    let seen = KEY.load(Ordering::Relaxed);
+    if seen != 0 {
+        return Ok((seen - 1) as libc::pthread_key_t);
     }
-
-    /// Makes room for `size` bytes. Pre: nothing is lent.
-    #[cold]
-    fn grow(&self, size: usize) -> Result<()> {
-        let wished = size.max(self.most.get()).max(FIRST_BYTES).next_power_of_two().min(KEPT_BYTES);
-        let wished = wished.max(size);
-        let old = self.block.replace(Block::NONE);
-        // SAFETY: nothing of it is lent.
-        unsafe { old.free() };
-        self.block.set(Block::new(wished).or_else(|_| Block::new(size))?);
-        Ok(())
+    let mut key = 0;
+    // SAFETY: a place for the key; the destructor gets what was allocated by the system.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(libc::free)) } != 0 {
+        return Err(Error::HostAllocation { bytes: LINE });
+    }
+    match KEY.compare_exchange(0, u64::from(key) + 1, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => Ok(key),
+        Err(other) => {
+            // SAFETY: nobody has seen it.
+            unsafe { libc::pthread_key_delete(key) };
+            Ok((other - 1) as libc::pthread_key_t)
+        }
     }
 }
 
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: the thread ends, outside of any loan.
-        unsafe { self.block.get().free() };
+/// The arena of this thread, if it has one.
+fn arena(key: libc::pthread_key_t) -> Option<NonNull<Arena>> {
+    // SAFETY: the key exists.
+    NonNull::new(unsafe { libc::pthread_getspecific(key) }.cast())
+}
+
+/// `size` bytes, a multiple of a line.
+fn take(size: usize) -> Result<Loan> {
+    let key = key()?;
+    let mut arena = arena(key);
+    // SAFETY: this thread's arena, which nobody else refers to.
+    let (used, room) =
+        arena.map_or((0, 0), |arena| unsafe { ((*arena.as_ptr()).used, (*arena.as_ptr()).size) });
+    if used == 0 {
+        // Of a loan that has a block of its own, only what comes inside it is taken from here.
+        let kept = if size > KEPT_BYTES { LINE } else { size };
+        if kept + NESTED_BYTES > room {
+            arena = Some(grow(key, arena, kept + NESTED_BYTES)?);
+        }
     }
+    let Some(arena) = arena else { return Err(Error::Internal("scratch is lent, but there is none".into())) };
+    // SAFETY: as above.
+    let this = unsafe { &mut *arena.as_ptr() };
+    let end = used.saturating_add(size);
+    if end > this.size || used == 0 && size > KEPT_BYTES {
+        this.most = this.most.max(end).min(KEPT_BYTES);
+        let own = Block::new(size)?;
+        // At least a line of the arena is in use, or a loan inside this one would be the first.
+        this.used = used.max(LINE);
+        return Ok(Loan { at: own.0, arena, used, _own: Some(own) });
+    }
+    this.used = end;
+    // SAFETY: `end` bytes lie behind the first line.
+    let at = unsafe { arena.cast::<u8>().add(LINE + used) };
+    Ok(Loan { at, arena, used, _own: None })
+}
+
+/// An arena of at least `size` bytes in place of `old`, of which nothing is lent.
+#[cold]
+fn grow(key: libc::pthread_key_t, old: Option<NonNull<Arena>>, size: usize) -> Result<NonNull<Arena>> {
+    // SAFETY: this thread's arena.
+    let most = old.map_or(0, |old| unsafe { (*old.as_ptr()).most });
+    let wished = size.max(most).max(FIRST_BYTES).next_power_of_two().min(KEPT_BYTES).max(size);
+    let (block, size) = match Block::new(LINE + wished) {
+        Ok(block) => (block, wished),
+        Err(_) => (Block::new(LINE + size)?, size),
+    };
+    let arena = block.0.cast::<Arena>();
+    // SAFETY: room for it; the value is given back with `free` when the thread ends, or below.
+    unsafe {
+        arena.write(Arena { size, used: 0, most });
+        if libc::pthread_setspecific(key, arena.as_ptr().cast::<c_void>()) != 0 {
+            return Err(Error::HostAllocation { bytes: size });
+        }
+    }
+    std::mem::forget(block);
+    // The old one goes.
+    drop(old.map(|old| Block(old.cast())));
+    Ok(arena)
 }
 
 #[cfg(test)]
@@ -212,7 +219,7 @@ mod tests {
     fn loans_inside_the_first_have_room() {
         for outer in [1, FIRST_BYTES, KEPT_BYTES, KEPT_BYTES + 1] {
             let outcome = with(outer, |_| {
-                let block = ARENA.with(|arena| arena.block.get().at);
+                let block = key().map(arena)?.expect("something is lent");
                 with(NESTED_BYTES - LINE, |_| with(1, |_| Ok(())))?;
                 // Whatever is allocated meanwhile.
                 with(9 << 20, |_| {
@@ -221,7 +228,7 @@ mod tests {
                         Ok(())
                     })
                 })?;
-                assert_eq!(block, ARENA.with(|arena| arena.block.get().at));
+                assert_eq!(key().map(arena), Ok(Some(block)));
                 Ok(())
             });
             assert_eq!(outcome, Ok(()));
@@ -257,5 +264,16 @@ mod tests {
         assert_eq!(place(64), before);
         assert!(with(64, |_| Err::<(), _>(Error::mismatch("as planned"))).is_err());
         assert_eq!(place(64), before);
+    }
+
+    #[test]
+    fn threads_give_their_arenas_back() {
+        for _ in 0..2000 {
+            std::thread::spawn(|| place(KEPT_BYTES)).join().expect("the thread ends");
+        }
+        // 16 GB would not be there; what is used is no more than two of them.
+        let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+        let pages: usize = pages.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number of pages");
+        assert!(pages < 128 << 10, "{pages} pages are in use");
     }
 }

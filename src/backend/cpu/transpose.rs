@@ -18,6 +18,9 @@ use crate::backend::Operands;
 use crate::error::Result;
 use tiling::{Kernels, MAX_RUN, Path, Run, SHORT, Tiling, is_near, narrower, runs};
 
+/// What a job asks for if it needs nothing itself: kernels take their room inside it.
+const SCRATCH_OF_KERNELS: usize = LINE;
+
 /// Pages that the first level of address translation holds, at least.
 const NEAR_PAGES: usize = 64;
 
@@ -181,11 +184,6 @@ impl<R: Rows + Sync> Tiles<'_, R> {
         }
     }
 
-    /// What a job asks for if it needs nothing itself: kernels that convert take room inside it.
-    fn scratch_of_kernels(&self) -> usize {
-        if self.shape.is_move() { 0 } else { LINE }
-    }
-
     /// Rows and columns of a tile at most, and the bytes of as many cells: those that start after it, but share a line with
     /// it, belong to it as well.
     fn most(&self) -> [usize; 2] {
@@ -249,7 +247,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     unsafe fn cached(&self) -> Result<()> {
         let transpose = self.direct(Store::Cached);
         let Tiling { dst, src, .. } = self.tiling;
-        let (bytes, scratch) = (self.shape.bytes(), self.scratch_of_kernels());
+        let (bytes, scratch) = (self.shape.bytes(), SCRATCH_OF_KERNELS);
         self.grid(Along::Dst).run_with(self.machine, bytes, scratch, self.operands, |_, tile| {
             let (rows, columns) = (tile.extents[1] * dst.whole, tile.extents[0] * src.whole);
             let matrix = Matrix { order: self.tiling.order, ..self.matrix(&tile, rows, columns) };
@@ -265,7 +263,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     unsafe fn streamed(&self) -> Result<()> {
         let cells = [self.shape.dst_cell, self.shape.src_cell];
         let [stream, write] = [Store::Streamed, Store::Cached].map(|store| self.direct(store));
-        let (bytes, scratch) = (self.shape.bytes(), self.scratch_of_kernels());
+        let (bytes, scratch) = (self.shape.bytes(), SCRATCH_OF_KERNELS);
         self.grid(Along::Src).run_with(self.machine, bytes, scratch, self.operands, |_, tile| {
             let dst_line = |i: usize| to_line(tile.dst.wrapping_add(i * cells[0])) / cells[0];
             let src_line = |i: usize| to_line(tile.src.wrapping_add(i * cells[1])) / cells[1];

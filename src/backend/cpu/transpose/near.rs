@@ -3,7 +3,7 @@
 //! Where it would not stay in that cache, or where cells are converted, it is copied first, whole lines at a time.
 
 use super::tiling::Path;
-use super::{Along, Buffer, Tiles};
+use super::{Along, Buffer, SCRATCH_OF_KERNELS, Tiles};
 use crate::backend::cpu::block::{self, Block};
 use crate::backend::cpu::row;
 use crate::backend::cpu::stream::LINE;
@@ -23,7 +23,11 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             bytes => (bytes.div_ceil(LINE) | 1) * LINE,
         };
         let copies = tiling.path != (Path::Crowded { copies: false });
-        let room = if copies { pitch(tiling.src.cells()).max(LINE) * tiling.dst.cells() } else { 0 };
+        let room = if copies {
+            pitch(tiling.src.cells()).max(LINE) * tiling.dst.cells()
+        } else {
+            SCRATCH_OF_KERNELS
+        };
         grid.run_with(machine, bytes, room, self.operands, |at, tile| {
             let (rows, columns) = (tile.extents[1] * tiling.dst.whole, tile.extents[0] * tiling.src.whole);
             let matrix = self.matrix(&tile, rows, columns);

@@ -11,6 +11,7 @@ use std::arch::x86_64::*;
 
 use super::through::{Place, Through};
 use super::{Ahead, Matrix, Rows, lines};
+use crate::backend::cpu::arena;
 use crate::backend::cpu::stage::Stage;
 
 /// Rows that are joined, of each lane.
@@ -18,6 +19,8 @@ const JOINED: usize = 8;
 
 /// Room for a group of blocks.
 const GROUP_BYTES: usize = 32 << 10;
+
+const _: () = assert!(GROUP_BYTES <= arena::NESTED_BYTES);
 
 /// Defines the transposes of one width in registers `$V`. Out of columns that are joined, `$columns` makes lines: those of the
 /// first and second column of each lane.
@@ -73,7 +76,21 @@ macro_rules! staged {
                 m: &Matrix<D, S>,
                 lines: [usize; 2],
             ) {
-                let mut room = Stage::<GROUP_BYTES>::new();
+                // SAFETY: handed on; there is room.
+                let groups = |room| Ok(unsafe { in_groups_through(through, m, lines, room) });
+                // The caller has a loan, so that this one inside it does not fail.
+                arena::with(GROUP_BYTES, groups).expect("room inside the scratch of a job");
+            }
+
+            /// # Safety
+            /// As for [`in_groups`]; `room` has [`GROUP_BYTES`].
+            #[target_feature(enable = $feature)]
+            unsafe fn in_groups_through<F: Through<$V>, D: Rows, S: Rows>(
+                through: &mut F,
+                m: &Matrix<D, S>,
+                lines: [usize; 2],
+                room: *mut u8,
+            ) {
                 let mut ahead = Ahead::of(m.next);
                 let down = lines[0].clamp(1, GROUP_BYTES / BYTES);
                 let across = lines[1].clamp(1, GROUP_BYTES / BYTES / down);
@@ -89,7 +106,7 @@ macro_rules! staged {
                     while top < m.rows {
                         let (i, down, bottom) = group_at(top, m.rows, down);
                         // SAFETY: lines of the matrix, for which there is room.
-                        unsafe { group(through, m, [i, j], [down, across], room.ptr(), &mut ahead) };
+                        unsafe { group(through, m, [i, j], [down, across], room, &mut ahead) };
                         top = bottom;
                     }
                     left = right;
