@@ -266,10 +266,22 @@ impl Setting {
                 logged.contains("cudnnCreate") && logged.contains("cudnnGetProperty"),
             ),
         ];
+        let wrong = [("CUDNN_SHIM_NUM_THREADS", "several"), ("CUDNN_SHIM_ISA", "avx3")];
+        let warnings = [("CUDNN_LOGLEVEL_DBG", "2"), ("CUDNN_LOGDEST_DBG", "stderr"), wrong[0], wrong[1]];
+        let warned = printed(&self.run(&binary, Mode::Plain, &warnings));
+        let once = |what: &str| warned.matches(what).count() == 1;
         let to_stderr = self.run(&binary, Mode::Plain, &[level, ("CUDNN_LOGDEST_DBG", "stderr")]);
         let to_stdout = self.run(&binary, Mode::Plain, &[level, ("CUDNN_LOGDEST_DBG", "stdout")]);
         let nowhere = self.run(&binary, Mode::Plain, &[level]);
         let more = [
+            (
+                "limits that make no sense are warned of, once",
+                wrong.iter().all(|(name, value)| once(&format!("{name}={value}: "))),
+            ),
+            (
+                "lines of level 2 carry the status",
+                warned.contains("-> CUDNN_STATUS_BAD_PARAM\n") && !warned.contains(") -> "),
+            ),
             ("stderr gets the log", !to_stderr.stderr.is_empty() && to_stderr.stdout.is_empty()),
             ("stdout gets the log", !to_stdout.stdout.is_empty() && to_stdout.stderr.is_empty()),
             ("without a destination there is no log", printed(&nowhere).is_empty()),

@@ -1,12 +1,12 @@
 //! The tables of `docs/arithmetic-types.md` against what OpTensor and ReduceTensor answer: every combination of types, in
 //! both modes.
 
-use cudnn::desc::{OpTensorDescriptor, ReduceDescriptor, TensorDescriptor};
+use cudnn::desc::{OpTensorDescriptor, ReduceDescriptor, TensorDescriptor, TransformDescriptor};
 use cudnn::dtype::DataType;
 use cudnn::error::Class;
 use cudnn::mode::Mode;
 use cudnn::ops::op::Factors;
-use cudnn::ops::{OpPlan, ReducePlan, Scaling};
+use cudnn::ops::{OpPlan, ReducePlan, Scaling, TransformPlan};
 
 /// Channels of every tensor, in as many elements as that takes. The strict mode compares elements, whatever they hold.
 const CHANNELS: i64 = 32;
@@ -77,4 +77,26 @@ fn the_documented_tables_of_types_are_what_the_library_answers() {
     }
     // Four computation types of one call, three of the other.
     assert_eq!(compared, 2 * 7 * 14 * 14);
+}
+
+#[test]
+fn strict_transforms_with_a_map_do_not_support_plain_vectors_of_other_types() {
+    let strict = |x: DataType, y: DataType, y_batch: i64| {
+        let (src, dst) = (tensor(x, 2, Mode::Strict), tensor(y, y_batch, Mode::Strict));
+        let transform = TransformDescriptor::default();
+        let plan = TransformPlan::with_map(&transform, &src, &dst, Scaling::MOVE, Mode::Strict);
+        plan.map(|_| ()).err().map(|error| error.class())
+    };
+    for vector in [DataType::Uint8x4, DataType::Int8x32] {
+        for other in DataType::ALL.into_iter().take(10).filter(|&other| other != vector) {
+            assert_eq!(strict(vector, other, 2), Some(Class::NotSupported), "{vector:?} to {other:?}");
+            assert_eq!(strict(other, vector, 2), Some(Class::NotSupported), "{other:?} to {vector:?}");
+            assert_eq!(
+                strict(other, vector, 3),
+                Some(Class::BadParam),
+                "{other:?} to {vector:?}, other dims"
+            );
+        }
+    }
+    assert_eq!(strict(DataType::Int8x4, DataType::Float, 2), Some(Class::BadParam));
 }
