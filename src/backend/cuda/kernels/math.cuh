@@ -38,6 +38,14 @@ __device__ __forceinline__ bool operator>(Rounded<T> a, Rounded<T> b) {
     return a.value > b.value;
 }
 template <typename T>
+__device__ __forceinline__ bool operator<=(Rounded<T> a, Rounded<T> b) {
+    return a.value <= b.value;
+}
+template <typename T>
+__device__ __forceinline__ bool operator>=(Rounded<T> a, Rounded<T> b) {
+    return a.value >= b.value;
+}
+template <typename T>
 __device__ __forceinline__ bool operator==(Rounded<T> a, Rounded<T> b) {
     return a.value == b.value;
 }
@@ -137,6 +145,12 @@ struct Math<f64> {
     }
 };
 
+// The zero that leaves every number it is added to as it is.
+template <typename T>
+__device__ __forceinline__ Rounded<T> nothing() {
+    return {-T(0)};
+}
+
 // The number of type T that is written so.
 template <typename T>
 __device__ __forceinline__ Rounded<T> number(f64 x) {
@@ -214,14 +228,14 @@ __device__ __forceinline__ Exponent<T> exponent(Rounded<T> x) {
 }
 
 template <typename T>
-__device__ __forceinline__ Rounded<T> exp_of(Rounded<T> x) {
+__device__ __forceinline__ Rounded<T> exp(Rounded<T> x) {
     typedef Rounded<T> R;
     const Exponent<T> e = exponent(clamped_to(x, R{Math<T>::exp_low()}, R{Math<T>::exp_high()}));
     return scaled(number<T>(1) + e.p, e.shifted);
 }
 
 template <typename T>
-__device__ __forceinline__ Rounded<T> expm1_of(Rounded<T> x) {
+__device__ __forceinline__ Rounded<T> expm1(Rounded<T> x) {
     typedef Rounded<T> R;
     const Exponent<T> e = exponent(clamped_to(x, R{Math<T>::expm1_low()}, R{Math<T>::exp_high()}));
     const R half = power_of_two(e.shifted - number<T>(1));
@@ -230,9 +244,9 @@ __device__ __forceinline__ Rounded<T> expm1_of(Rounded<T> x) {
 }
 
 template <typename T>
-__device__ __forceinline__ Rounded<T> sigmoid_of(Rounded<T> x) {
+__device__ __forceinline__ Rounded<T> sigmoid(Rounded<T> x) {
     typedef Rounded<T> R;
-    const R one = number<T>(1), e = exp_of(-without_sign(x)), total = one + e;
+    const R one = number<T>(1), e = exp(-without_sign(x)), total = one + e;
     const R lost = e - (total - one);
     const R q = (x < number<T>(0) ? e : one) / total;
     const R reciprocal = x < number<T>(0) ? one - q : q;
@@ -240,7 +254,7 @@ __device__ __forceinline__ Rounded<T> sigmoid_of(Rounded<T> x) {
 }
 
 template <typename T>
-__device__ __forceinline__ Rounded<T> tanh_of(Rounded<T> x) {
+__device__ __forceinline__ Rounded<T> tanh(Rounded<T> x) {
     typedef Rounded<T> R;
     const R one = number<T>(1), half = number<T>(0.5), size = without_sign(x);
     const Exponent<T> parts = exponent(clamped_to(-(size + size), R{Math<T>::expm1_low()}, number<T>(0)));
@@ -266,7 +280,7 @@ __device__ __forceinline__ Rounded<T> logarithm(Parts<T> x, Rounded<T> lost) {
 }
 
 template <typename T>
-__device__ __forceinline__ Rounded<T> log_of(Rounded<T> x) {
+__device__ __forceinline__ Rounded<T> log(Rounded<T> x) {
     typedef Rounded<T> R;
     const R infinity = {Math<T>::infinity()};
     const bool is_small = x < R{Math<T>::least_normal()};
@@ -280,7 +294,7 @@ __device__ __forceinline__ Rounded<T> log_of(Rounded<T> x) {
 }
 
 template <typename T>
-__device__ __forceinline__ Rounded<T> log1p_of(Rounded<T> x) {
+__device__ __forceinline__ Rounded<T> log1p(Rounded<T> x) {
     typedef Rounded<T> R;
     const R infinity = {Math<T>::infinity()}, one = number<T>(1), total = one + x;
     const R lost = x < one ? x - (total - one) : one - (total - x);
@@ -292,23 +306,23 @@ __device__ __forceinline__ Rounded<T> log1p_of(Rounded<T> x) {
 }
 
 template <typename T>
-__device__ __forceinline__ Rounded<T> softplus_of(Rounded<T> x) {
+__device__ __forceinline__ Rounded<T> softplus(Rounded<T> x) {
     const Rounded<T> above = x < number<T>(0) ? number<T>(0) : x;
-    return above + log1p_of(exp_of(-without_sign(x)));
+    return above + log1p(exp(-without_sign(x)));
 }
 
 template <typename T>
-__device__ __forceinline__ Rounded<T> erf_of(Rounded<T> x) {
+__device__ __forceinline__ Rounded<T> erf(Rounded<T> x) {
     typedef Rounded<T> R;
     const R one = number<T>(1), size = without_sign(x);
     const R small = x + x * Math<T>::erf(x * x);
     const R beyond = clamped_to(size, one, R{Math<T>::erf_high()}) - one;
-    const R large = signed_as(one - exp_of(-Math<T>::erfc(beyond)), x);
+    const R large = signed_as(one - exp(-Math<T>::erfc(beyond)), x);
     return size < one ? small : large;
 }
 
 // x^y for x >= 0, in binary64.
 template <typename T>
-__device__ __forceinline__ Rounded<T> power_of(Rounded<T> x, Rounded<T> y) {
-    return {T(exp_of(Rounded<f64>{f64(y.value)} * log_of(Rounded<f64>{f64(x.value)})).value)};
+__device__ __forceinline__ Rounded<T> power(Rounded<T> x, Rounded<T> y) {
+    return {T(exp(Rounded<f64>{f64(y.value)} * log(Rounded<f64>{f64(x.value)})).value)};
 }
