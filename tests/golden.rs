@@ -185,7 +185,7 @@ fn gradients_of_activations_are_those_of_the_original() {
         let (mut y, dy, mut dx) = (vec![0.0_f32; 120], waves(120, 1.0, 4), waves(120, 0.5, 8));
         let plan = ActivationPlan::forward(&activation, [&dims, &dims], Scaling::MOVE, false, Mode::Strict);
         run(&plan.expect("the original does it"), &[y.as_mut_ptr().into(), x.as_ptr().into()]);
-        let plan = ActivationPlan::backward(&activation, [&dims; 3], scaling, false, Mode::Strict);
+        let plan = ActivationPlan::backward(&activation, [&dims; 3], None, scaling, false, Mode::Strict);
         let (kept, other) = match saved(activation.mode) {
             Saved::Argument => (&x, &y),
             Saved::Result => (&y, &x),

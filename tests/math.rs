@@ -76,24 +76,16 @@ fn judge(worst: &[(f64, f32)]) {
     }
 }
 
+/// All of binary32 with `MATH_STEP=1 cargo test --release --test math`, which takes an hour of processor time.
 #[test]
-fn a_sample_of_binary32_is_within_the_bound() {
-    judge(&walk(0, STEP));
-}
-
-/// Takes an hour and a half of processor time: `cargo test --release --test math -- --ignored`.
-#[test]
-#[ignore = "every number of binary32"]
-fn all_of_binary32_is_within_the_bound() {
+fn binary32_is_within_the_bound() {
+    let step = std::env::var("MATH_STEP").map_or(STEP, |step| step.parse().expect("a number"));
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
     let worst = std::thread::scope(|scope| {
-        let walks: Vec<_> = (0..threads).map(|k| scope.spawn(move || walk(k, threads))).collect();
+        let walk = |k: u32| scope.spawn(move || walk(k * step, threads * step));
+        let walks: Vec<_> = (0..threads).map(walk).collect();
         walks.into_iter().map(|walk| walk.join().unwrap()).reduce(|mut all, one| {
-            for (all, one) in all.iter_mut().zip(one) {
-                if one.0 > all.0 {
-                    *all = one;
-                }
-            }
+            all.iter_mut().zip(one).filter(|(all, one)| one.0 > all.0).for_each(|(all, one)| *all = one);
             all
         })
     });

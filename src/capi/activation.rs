@@ -262,9 +262,10 @@ pub unsafe extern "C" fn cudnnActivationBackward(
         context::with_note(handle, |context, note| {
             let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
             let (from, unused) = match saved(activation.mode) {
-                Saved::Argument => ((xDesc, "xDesc", x, "x"), y),
-                Saved::Result => ((yDesc, "yDesc", y, "y"), x),
+                Saved::Argument => ((xDesc, "xDesc", x, "x"), (yDesc, y)),
+                Saved::Result => ((yDesc, "yDesc", y, "y"), (xDesc, x)),
             };
+            let other = tensor::get(unused.0, "the other descriptor").ok();
             let kept = tensor::get(from.0, from.1)?;
             let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
             // SAFETY: as the caller promises.
@@ -274,11 +275,13 @@ pub unsafe extern "C" fn cudnnActivationBackward(
             pointwise::data(dx, &to, "dx")?;
             let in_place = dx.addr() == dy.addr();
             let tensors = [&kept, &gradient, &to];
-            let plan = ActivationPlan::backward(&activation, tensors, scaling, in_place, Mode::current())?;
+            let mode = Mode::current();
+            let plan =
+                ActivationPlan::backward(&activation, tensors, other.as_ref(), scaling, in_place, mode)?;
             note.set(format_args!("cudnnActivationBackward: {plan}"));
             // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
             // plan's; the last one is not followed.
-            unsafe { context.run(&plan, &[dx.into(), dy.into(), from.2.into(), unused.into()]) }
+            unsafe { context.run(&plan, &[dx.into(), dy.into(), from.2.into(), unused.1.into()]) }
         })
     })
 }

@@ -107,7 +107,8 @@ impl ActivationPlan {
     }
 
     /// Plans `cudnnActivationBackward`; `saved` is the descriptor of x or of y, whichever the gradient
-    /// [is computed from](saved). `in_place` tells whether dy and dx are one pointer.
+    /// [is computed from](saved), and `other` the other one, if it is a descriptor: strict mode looks at it where it
+    /// folds dimensions. `in_place` tells whether dy and dx are one pointer.
     ///
     /// # Errors
     /// In this order. Bad parameter: ranks differ, in strict mode fewer than 3 dimensions; one pointer with different
@@ -117,6 +118,7 @@ impl ActivationPlan {
     pub fn backward(
         activation: &ActivationDescriptor,
         [saved, dy, dx]: [&TensorDescriptor; 3],
+        other: Option<&TensorDescriptor>,
         scaling: Scaling,
         in_place: bool,
         mode: Mode,
@@ -150,6 +152,10 @@ impl ActivationPlan {
             }
             agree::strict_strides(&[dx])?;
             agree::strict_folding(&[dx, dy, saved])?;
+            if !(4..=5).contains(&dx.tensor.rank()) {
+                let tensor = other.ok_or_else(|| Error::mismatch("strict mode looks at xDesc and yDesc"))?;
+                agree::strict_folding(&[dx, Named { name: "the other descriptor", tensor }])?;
+            }
         }
         let (_, function, parameter) = functions(activation);
         let order = match function {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::case::Step;
-use super::departures::{OK, Promise, Tensor};
+use super::departures::{BAD_PARAM, OK, Promise, Tensor};
 
 const SIGMOID: i64 = 0;
 const TANH: i64 = 2;
@@ -43,13 +43,11 @@ impl Layers {
             }
             "SoftmaxForward" => {
                 let (x, y) = (tensor(4)?, tensor(7)?);
-                let known = choices(step);
-                done("softmax", given(&[0, 3, 5, 6, 8]) && known && alike(x, y) && y.lanes() == 1)
+                softmax(step, given(&[0, 3, 5, 6, 8]), &[y, x])
             }
             "SoftmaxBackward" => {
                 let (y, dy, dx) = (tensor(4)?, tensor(6)?, tensor(9)?);
-                let alike = alike(dy, y) && alike(dx, y) && y.lanes() == 1;
-                done("softmax", given(&[0, 3, 5, 7, 8, 10]) && choices(step) && alike)
+                softmax(step, given(&[0, 3, 5, 7, 8, 10]), &[y, dy, dx])
             }
             _ => None,
         }
@@ -60,6 +58,21 @@ impl Layers {
         if let ("SetActivationDescriptor", Some(mode)) = (step.function.as_str(), step.int(1)) {
             self.modes.insert(step.args[0].clone(), mode);
         }
+    }
+}
+
+/// Done where all is well; else, where the original stops at the first stride of 0 or below, what comes after it in the order
+/// of checks decides.
+fn softmax(step: &Step, given: bool, tensors: &[&Tensor]) -> Option<Promise> {
+    let promise = |status| Some(Promise { departure: "softmax", status });
+    let odd = |tensor: &&Tensor| tensor.expected_strides().iter().any(|&stride| stride <= 0);
+    let fits = tensors.iter().all(|tensor| alike(tensor, tensors[0])) && choices(step);
+    let same_rank = tensors.iter().all(|tensor| tensor.rank == tensors[0].rank);
+    match () {
+        () if !given || !same_rank => None,
+        () if fits => promise(OK).filter(|_| tensors[0].lanes() == 1),
+        () if step.status() != BAD_PARAM && tensors.iter().any(odd) => promise(BAD_PARAM),
+        () => None,
     }
 }
 
