@@ -622,6 +622,24 @@ typedef enum cudnnSeqDataAxis_t {
     CUDNN_SEQDATA_VECT_DIM = 3,
 } cudnnSeqDataAxis_t;
 
+/** How softmax guards against overflow. */
+typedef enum cudnnSoftmaxAlgorithm_t {
+    /** exp(x) / sum(exp(x)) as it stands. */
+    CUDNN_SOFTMAX_FAST = 0,
+    /** The maximum is subtracted first. */
+    CUDNN_SOFTMAX_ACCURATE = 1,
+    /** Logarithm of the softmax. */
+    CUDNN_SOFTMAX_LOG = 2,
+} cudnnSoftmaxAlgorithm_t;
+
+/** Over which elements softmax sums. */
+typedef enum cudnnSoftmaxMode_t {
+    /** Over C, H and W of each N. */
+    CUDNN_SOFTMAX_MODE_INSTANCE = 0,
+    /** Over C of each N, H and W. */
+    CUDNN_SOFTMAX_MODE_CHANNEL = 1,
+} cudnnSoftmaxMode_t;
+
 /** How a spatial transformer samples between grid points. */
 typedef enum cudnnSamplerType_t {
     /** Linear in both directions. */
@@ -1854,24 +1872,6 @@ typedef enum cudnnForwardMode_t {
     CUDNN_FWD_MODE_TRAINING = 1,
 } cudnnForwardMode_t;
 
-/** How softmax guards against overflow. */
-typedef enum cudnnSoftmaxAlgorithm_t {
-    /** exp(x) / sum(exp(x)) as it stands. */
-    CUDNN_SOFTMAX_FAST = 0,
-    /** The maximum is subtracted first. */
-    CUDNN_SOFTMAX_ACCURATE = 1,
-    /** Logarithm of the softmax. */
-    CUDNN_SOFTMAX_LOG = 2,
-} cudnnSoftmaxAlgorithm_t;
-
-/** Over which elements softmax sums. */
-typedef enum cudnnSoftmaxMode_t {
-    /** Over C, H and W of each N. */
-    CUDNN_SOFTMAX_MODE_INSTANCE = 0,
-    /** Over C of each N, H and W. */
-    CUDNN_SOFTMAX_MODE_CHANNEL = 1,
-} cudnnSoftmaxMode_t;
-
 /** Which way a tensor transform folds. */
 typedef enum cudnnFoldingDirection_t {
     /** Move blocks of spatial positions into channels. */
@@ -2391,6 +2391,12 @@ typedef struct cudnnTensorTransformStruct cudnnTensorTransformStruct;
 /** Mode, NaN rule and coefficient of an activation. */
 typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t CUDNN_DEPRECATED;
 
+/** A library context: the core, the stream and the last error of a caller. */
+typedef struct cudnnContext *cudnnHandle_t;
+
+/** Type, dimensions and strides of a tensor. */
+typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
+
 /** An algorithm of any kind of call. */
 typedef struct cudnnAlgorithmStruct *cudnnAlgorithmDescriptor_t;
 
@@ -2422,9 +2428,6 @@ typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t CUDNN_DEPRECATED;
 
 /** Probability and random state of a dropout. */
 typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
-
-/** A library context: the core, the stream and the last error of a caller. */
-typedef struct cudnnContext *cudnnHandle_t;
 
 /** What a log callback learns about the call behind a message. */
 typedef struct cudnnDebugStruct {
@@ -2463,9 +2466,6 @@ typedef void (*cudnnCallback_t)(cudnnSeverity_t sev,
 
 /** Padding, strides, dilation, mode and types of a convolution. */
 typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t CUDNN_DEPRECATED;
-
-/** Type, dimensions and strides of a tensor. */
-typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
 
 /** Type, format and dimensions of a filter. */
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t CUDNN_DEPRECATED;
@@ -2651,6 +2651,32 @@ CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t activationDesc,
                                                     double *swish_beta);
 
+/** `y = alpha * f(x) + beta * y`, element by element. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnActivationForward(cudnnHandle_t handle,
+                                     cudnnActivationDescriptor_t activationDesc,
+                                     const void *alpha,
+                                     cudnnTensorDescriptor_t xDesc,
+                                     const void *x,
+                                     const void *beta,
+                                     cudnnTensorDescriptor_t yDesc,
+                                     void *y);
+
+/** `dx = alpha * f'(x) * dy + beta * dx`, element by element. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
+                                      cudnnActivationDescriptor_t activationDesc,
+                                      const void *alpha,
+                                      cudnnTensorDescriptor_t yDesc,
+                                      const void *y,
+                                      cudnnTensorDescriptor_t dyDesc,
+                                      const void *dy,
+                                      cudnnTensorDescriptor_t xDesc,
+                                      const void *x,
+                                      const void *beta,
+                                      cudnnTensorDescriptor_t dxDesc,
+                                      void *dx);
+
 /** Creates the descriptor of a multi-head attention: zeros. */
 CUDNN_DEPRECATED cudnnStatus_t cudnnCreateAttnDescriptor(cudnnAttnDescriptor_t *attnDesc);
 
@@ -2706,7 +2732,7 @@ cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
 /** Creates a handle. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
 
-/** Destroys a handle; NULL is fine. Waits for calls that other threads are making with it. */
+/** Destroys a handle; NULL is fine. */
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
 
 /** Chooses the stream that later calls with this handle work on. */
@@ -3328,6 +3354,30 @@ cudnnStatus_t cudnnGetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
                                         int *seqLengthArray,
                                         void *paddingFill);
 
+/** `y = alpha * softmax(x) + beta * y`, where softmax is `exp(x - m) / sum of exp(x - m)` with m the largest element of a */
+cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle,
+                                  cudnnSoftmaxAlgorithm_t algo,
+                                  cudnnSoftmaxMode_t mode,
+                                  const void *alpha,
+                                  cudnnTensorDescriptor_t xDesc,
+                                  const void *x,
+                                  const void *beta,
+                                  cudnnTensorDescriptor_t yDesc,
+                                  void *y);
+
+/** `dx = alpha * softmax'(y, dy) + beta * dx`, where y is the result of the forward call. */
+cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t handle,
+                                   cudnnSoftmaxAlgorithm_t algo,
+                                   cudnnSoftmaxMode_t mode,
+                                   const void *alpha,
+                                   cudnnTensorDescriptor_t yDesc,
+                                   const void *y,
+                                   cudnnTensorDescriptor_t dyDesc,
+                                   const void *dy,
+                                   const void *beta,
+                                   cudnnTensorDescriptor_t dxDesc,
+                                   void *dx);
+
 /** Creates a spatial transformer descriptor. */
 cudnnStatus_t cudnnCreateSpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t *stDesc);
 
@@ -3343,32 +3393,6 @@ cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDesc
 
 /** The enumerator's name of a status, `CUDNN_UNKNOWN_STATUS` for every other integer. The text is static. */
 const char *cudnnGetErrorString(cudnnStatus_t status);
-
-/** `y = alpha * f(x) + beta * y`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnActivationForward(cudnnHandle_t handle,
-                                     cudnnActivationDescriptor_t activationDesc,
-                                     const void *alpha,
-                                     cudnnTensorDescriptor_t xDesc,
-                                     const void *x,
-                                     const void *beta,
-                                     cudnnTensorDescriptor_t yDesc,
-                                     void *y);
-
-/** `dx = alpha * f'(x, y) * dy + beta * dx`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle,
-                                      cudnnActivationDescriptor_t activationDesc,
-                                      const void *alpha,
-                                      cudnnTensorDescriptor_t yDesc,
-                                      const void *y,
-                                      cudnnTensorDescriptor_t dyDesc,
-                                      const void *dy,
-                                      cudnnTensorDescriptor_t xDesc,
-                                      const void *x,
-                                      const void *beta,
-                                      cudnnTensorDescriptor_t dxDesc,
-                                      void *dx);
 
 /** Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet. */
 CUDNN_DEPRECATED
@@ -4552,30 +4576,6 @@ cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
                                          void *workSpace,
                                          size_t reserveSpaceSize,
                                          void *reserveSpace);
-
-/** `y = alpha * softmax(x) + beta * y`. Not built yet. */
-cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle,
-                                  cudnnSoftmaxAlgorithm_t algo,
-                                  cudnnSoftmaxMode_t mode,
-                                  const void *alpha,
-                                  cudnnTensorDescriptor_t xDesc,
-                                  const void *x,
-                                  const void *beta,
-                                  cudnnTensorDescriptor_t yDesc,
-                                  void *y);
-
-/** `dx = alpha * softmax'(y, dy) + beta * dx`. Not built yet. */
-cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t handle,
-                                   cudnnSoftmaxAlgorithm_t algo,
-                                   cudnnSoftmaxMode_t mode,
-                                   const void *alpha,
-                                   cudnnTensorDescriptor_t yDesc,
-                                   const void *y,
-                                   cudnnTensorDescriptor_t dyDesc,
-                                   const void *dy,
-                                   const void *beta,
-                                   cudnnTensorDescriptor_t dxDesc,
-                                   void *dx);
 
 /** Sampling grid of an affine map theta. Not built yet. */
 cudnnStatus_t cudnnSpatialTfGridGeneratorForward(cudnnHandle_t handle,

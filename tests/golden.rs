@@ -1,16 +1,17 @@
 //! Tensor arithmetic and transforms against sums, indices and bits that the original has left on a GPU.
 
 use cudnn::desc::{
-    Choice, Format, NanPropagation, OpTensorDescriptor, OpTensorOp, ReduceDescriptor, ReduceIndices,
-    ReduceOp, TensorDescriptor,
+    ActivationDescriptor, ActivationMode, Choice, Format, NanPropagation, OpTensorDescriptor, OpTensorOp,
+    ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor,
 };
 use cudnn::dtype::DataType;
 use cudnn::error::Class;
 use cudnn::exec::{Address, Context};
 use cudnn::mode::Mode;
+use cudnn::ops::activation::{Saved, saved};
 use cudnn::ops::add;
 use cudnn::ops::op::Factors;
-use cudnn::ops::{FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling, TransformPlan};
+use cudnn::ops::{ActivationPlan, FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling, TransformPlan};
 
 /// `amplitude * sin(0.7 * i + 0.3) + 0.1 * (i % 5) - 0.2` in float, `i` counted from `first`.
 fn waves(count: usize, amplitude: f32, first: usize) -> Vec<f32> {
@@ -152,4 +153,47 @@ fn a_half_set_to_one_and_a_half_has_the_bits_of_the_original() {
     let mut bits = vec![0_u16; 24];
     run(&plan, &[bits.as_mut_ptr().into()]);
     assert!(bits.iter().all(|bits| format!("{bits:x}") == want), "{bits:x?}");
+}
+
+/// The activation that a recorded line names, with its number.
+fn activation(words: &[&str]) -> ActivationDescriptor {
+    let mode = match words[2] {
+        "relu" => ActivationMode::Relu,
+        "sigmoid" => ActivationMode::Sigmoid,
+        "tanh" => ActivationMode::Tanh,
+        "clipped" => ActivationMode::ClippedRelu,
+        "elu" => ActivationMode::Elu,
+        "swish" => ActivationMode::Swish,
+        other => panic!("an activation called {other}"),
+    };
+    let number = words.iter().find_map(|word| word.parse().ok()).unwrap_or(1.0);
+    ActivationDescriptor { mode, nan: NanPropagation::Drop, coefficient: number, swish_beta: number }
+}
+
+#[test]
+fn gradients_of_activations_are_those_of_the_original() {
+    let mut cases = 0;
+    for (case, want) in lines("activation backward ") {
+        let words: Vec<&str> = case.split(' ').collect();
+        let activation = activation(&words);
+        let (format, scaling) = match words.last() {
+            Some(&"nhwc") => (Format::Nhwc, Scaling::MOVE),
+            _ => (Format::Nchw, Scaling { alpha: 2.0, beta: 0.5 }),
+        };
+        let dims = tensor(DataType::Float, format, &[2, 3, 4, 5]);
+        let x = waves(120, 1.5, 0);
+        let (mut y, dy, mut dx) = (vec![0.0_f32; 120], waves(120, 1.0, 4), waves(120, 0.5, 8));
+        let plan = ActivationPlan::forward(&activation, [&dims, &dims], Scaling::MOVE, false, Mode::Strict);
+        run(&plan.expect("the original does it"), &[y.as_mut_ptr().into(), x.as_ptr().into()]);
+        let plan = ActivationPlan::backward(&activation, [&dims; 3], None, scaling, false, Mode::Strict);
+        let (kept, other) = match saved(activation.mode) {
+            Saved::Argument => (&x, &y),
+            Saved::Result => (&y, &x),
+        };
+        let at = [dx.as_mut_ptr().into(), dy.as_ptr().into(), kept.as_ptr().into(), other.as_ptr().into()];
+        run(&plan.expect("the original does it"), &at);
+        assert_sums(case, &dx, want);
+        cases += 1;
+    }
+    assert_eq!(cases, 12, "recorded cases");
 }

@@ -2,24 +2,19 @@
 //!
 //! Free of branches, so that a loop over it becomes vector code.
 
-use std::ops::{Add, Div, Mul, Sub};
-
-use crate::dtype::convert::Element;
+use super::formula::*;
+use crate::dtype::math::Math;
 use crate::ops::Reduction;
+use crate::ops::function::{MOST_OPERANDS, Scaled, functions};
+use crate::ops::map::Factors;
 
 /// A floating type to compute in: binary32 or binary64.
-pub(super) trait Real:
-    Element + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
-{
-    const ONE: Self;
-    const INFINITY: Self;
-    const NAN: Self;
+pub(super) trait Real: Math {
     /// What every number intersects with to itself.
     const ALL_BITS: Self;
     /// An integer as wide as the type.
     type Key: Copy + Ord;
     fn root(self) -> Self;
-    fn magnitude(self) -> Self;
     fn negative(self) -> Self;
     /// The number whose bits are set in either.
     fn union(self, other: Self) -> Self;
@@ -48,22 +43,15 @@ macro_rules! real {
     ($T:ty, $Key:ty) => {
         impl Real for $T {
             type Key = $Key;
-            const ONE: Self = 1.0;
-            const INFINITY: Self = <$T>::INFINITY;
-            const NAN: Self = <$T>::from_bits(!0 >> 1);
             const ALL_BITS: Self = <$T>::from_bits(!0);
             #[inline(always)]
             fn canonical(self) -> Self {
                 let magnitude = <$T>::to_bits(self) & (!0 >> 1);
-                if magnitude > <$T>::to_bits(<$T>::INFINITY) { <Self as Real>::NAN } else { self }
+                if magnitude > <$T>::to_bits(<$T>::INFINITY) { <Self as Math>::NAN } else { self }
             }
             #[inline(always)]
             fn root(self) -> Self {
                 self.sqrt()
-            }
-            #[inline(always)]
-            fn magnitude(self) -> Self {
-                self.abs()
             }
             #[inline(always)]
             fn negative(self) -> Self {
@@ -138,70 +126,93 @@ fn of_nans<T: Real, const PROPAGATE: bool>(a: T, b: T, chosen: T) -> T {
     if wants_a { a } else { chosen }
 }
 
-/// A function of two operands as a type, so that each becomes a loop of its own.
-pub(super) trait Map2 {
+/// A function of the table as a type, so that each becomes a loop of its own.
+pub(super) trait Formula {
     /// How many operands are read.
     const ARITY: usize;
-    fn apply<T: Real>(x: T, y: T) -> T;
+    /// What the factors scale.
+    const SCALED: Scaled;
+    fn apply<T: Real>(operands: [T; MOST_OPERANDS], parameter: T) -> T;
 }
 
-macro_rules! functions {
-    ($($name:ident $arity:literal |$x:ident, $y:ident| $body:expr;)*) => {$(
-        pub(super) struct $name;
-        impl Map2 for $name {
-            const ARITY: usize = $arity;
+macro_rules! formulas {
+    ($($(#[$doc:meta])* $name:ident ($($x:ident),*) [$($p:ident),*] $scaled:ident => $formula:expr;)*) => {
+        /// The functions of the table.
+        pub(super) mod formulas {
+            $($(#[$doc])* pub(in crate::backend) struct $name;)*
+        }
+        $(impl Formula for formulas::$name {
+            const ARITY: usize = { let names: &[&str] = &[$(stringify!($x)),*]; names.len() };
+            const SCALED: Scaled = formulas!(@ $scaled);
             #[inline(always)]
-            fn apply<T: Real>($x: T, $y: T) -> T {
-                $body
+            fn apply<T: Real>(operands: [T; MOST_OPERANDS], parameter: T) -> T {
+                let [$($x,)* ..] = operands;
+                let [$($p,)* ..] = [parameter];
+                $formula
+            }
+        })*
+
+        /// What is done with the type of a function.
+        pub(super) trait WithFormula {
+            type Output;
+            fn with<F: Formula>(self) -> Self::Output;
+        }
+
+        /// Hands the type of a function over.
+        pub(super) fn with_function<W: WithFormula>(function: crate::ops::function::Function, then: W) -> W::Output {
+            match function {
+                $(crate::ops::function::Function::$name => then.with::<formulas::$name>(),)*
             }
         }
-    )*};
-}
-
-functions! {
-    Plus 2 |x, y| x + y;
-    Times 2 |x, y| x * y;
-    MinOfNumbers 2 |x, y| minimum::<T, false>(x, y);
-    MinOrNan 2 |x, y| minimum::<T, true>(x, y);
-    MaxOfNumbers 2 |x, y| maximum::<T, false>(x, y);
-    MaxOrNan 2 |x, y| maximum::<T, true>(x, y);
-    Root 1 |x, _y| x.root();
-    Complement 1 |x, _y| T::ONE - x;
-    First 1 |x, _y| x;
-    // The zero that leaves every number it is added to as it is.
-    Nothing 0 |_x, _y| T::ZERO.negative();
-}
-
-/// Runs `$body` with `$F` bound to the type of a [`Function`](crate::ops::op::Function).
-macro_rules! with_function {
-    ($function:expr, $F:ident => $body:expr) => {
-        $crate::backend::function::with_function!(@ $function, $F => $body,
-            Add => Plus, Mul => Times, Min(NanRule::Ignore) => MinOfNumbers, Min(NanRule::Propagate) => MinOrNan,
-            Max(NanRule::Ignore) => MaxOfNumbers, Max(NanRule::Propagate) => MaxOrNan, Sqrt => Root,
-            Not => Complement, First => First, Nothing => Nothing)
     };
-    (@ $function:expr, $F:ident => $body:expr, $($variant:ident $(($rule:path))? => $name:ident),*) => {
-        match $function {
-            $($crate::ops::op::Function::$variant $(($rule))? => {
-                type $F = $crate::backend::function::$name;
-                $body
-            })*
+    (@ operands) => { Scaled::Operands };
+    (@ result) => { Scaled::Result };
+}
+functions!(formulas);
+
+/// The factors and the parameter of a step, as numbers of the computation type.
+#[derive(Clone, Copy)]
+pub(super) struct Constants<T> {
+    pub alpha: [T; 2],
+    pub beta: T,
+    pub parameter: T,
+}
+
+impl<T: Real> Constants<T> {
+    pub fn new(factors: Factors, parameter: f64) -> Self {
+        Constants {
+            alpha: factors.alpha.map(T::from_f64),
+            beta: T::from_f64(factors.beta),
+            parameter: T::from_f64(parameter),
         }
-    };
-}
-pub(super) use with_function;
-
-/// `function(alpha1 * a, alpha2 * b)`, and `+ beta * old` where there is an old value: with every NaN the same.
-#[inline(always)]
-pub(super) fn element<T: Real, F: Map2, const ADD: bool>(a: T, b: T, old: T, [p, q, beta]: [T; 3]) -> T {
-    let r = F::apply(p * a, q * b);
-    if ADD {
-        (r + beta * old).canonical()
-    } else if F::ARITY == 0 {
-        T::ZERO
-    } else {
-        r.canonical()
     }
+}
+
+/// `function(alpha1 * a, alpha2 * b, ...)` or `alpha1 * function(a, b, ...)`: with every NaN the same, as any sum with
+/// it will be.
+#[inline(always)]
+pub(super) fn computed<T: Real, F: Formula>(mut operands: [T; MOST_OPERANDS], with: Constants<T>) -> T {
+    match F::SCALED {
+        Scaled::Operands => {
+            operands[0] = with.alpha[0] * operands[0];
+            operands[1] = with.alpha[1] * operands[1];
+            F::apply(operands, with.parameter)
+        }
+        Scaled::Result => with.alpha[0] * F::apply(operands, with.parameter),
+    }
+    .canonical()
+}
+
+/// What was computed, `+ beta * old`.
+#[inline(always)]
+pub(super) fn blended<T: Real>(computed: T, old: T, beta: T) -> T {
+    (computed + beta * old).canonical()
+}
+
+/// What becomes of a computed number where no old one is added to it.
+#[inline(always)]
+pub(super) fn alone<T: Real, F: Formula>(computed: T) -> T {
+    if F::ARITY == 0 { T::ZERO } else { computed }
 }
 
 /// A reduction as a type: what an element counts as, how two are joined, and what joins without effect.
@@ -330,12 +341,6 @@ pub(super) fn finish<T: Real>(reduction: Reduction, joined: T, count: i64) -> T 
 #[inline(always)]
 pub(super) fn is_selected<T: Real>(mapped: T, result: T) -> bool {
     mapped == result || (mapped.is_nan() && result.is_nan())
-}
-
-/// The factors as numbers of the computation type.
-pub(super) fn factors<T: Real>(factors: crate::ops::op::Factors) -> [T; 3] {
-    let [p, q] = factors.alpha;
-    [p, q, factors.beta].map(T::from_f64)
 }
 
 #[cfg(test)]

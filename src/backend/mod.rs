@@ -6,13 +6,15 @@
 use self::cpu::shape::Shape;
 use crate::error::{Error, Result};
 use crate::ops::contract::MAX_OPERANDS;
-use crate::ops::{Contract, Fill, Padded, Pointwise, Reduce, Set, Step, Transform};
+use crate::ops::{Contract, Fill, Map, Padded, Reduce, Rows, Set, Step, Transform};
 
 mod address;
 pub mod cpu;
 pub mod cuda;
+mod formula;
 mod function;
 pub mod reference;
+mod row_function;
 
 pub use address::Address;
 pub use cpu::{Isa, Machine};
@@ -132,7 +134,9 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
             Step::Mapped(plan) => plan.for_each(&mut |part| run(part, at, false, machine)),
             Step::Fill(fill) => run_fill(fill, pointer(0), machine),
             Step::Set(set) => run_set(set, pointer(0), machine),
-            Step::Map(map) => run_op(map, [pointer(0), pointer(1), pointer(2)], machine),
+            Step::Map(map) => run_map(map, std::array::from_fn(pointer), machine),
+            Step::WideMap(map) => run_map(map, std::array::from_fn(pointer), machine),
+            Step::Rows(rows) => run_rows(rows, std::array::from_fn(pointer), machine),
             Step::Reduce(reduce) => run_reduce(reduce, pointer(0), pointer(2), pointer(1), machine),
             Step::Contract(step) => {
                 let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS];
@@ -225,22 +229,40 @@ pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) ->
     unsafe { cpu::contract::run(step, at, machine) }
 }
 
-/// Runs `problem` on `machine`; operand 0 is the destination.
+/// Runs `rows` on `machine`; operand 0 is the destination.
 ///
 /// # Errors
 /// As for [`run`](fn@run).
 ///
 /// # Safety
-/// For every offset triple of the nest, `at[0] + offset` must be writable (and readable if `beta != 0`), and the
-/// offsets of operands that the function reads readable at `at[1]` and `at[2]`, each for one scalar; all pointers are
-/// aligned to their scalar. The destination offsets are distinct. An operand that is read does not overlap the
-/// destination, unless each cell of the destination is its own operand: same pointer, same strides, same scalar size.
-pub unsafe fn run_op(problem: &Pointwise, at: [*mut u8; 3], machine: Machine) -> Result<()> {
-    if problem.nest.is_empty() {
+/// Every element of every group must be writable around `at[0]` (and readable if `beta != 0`), and readable around the
+/// operands that the function reads; all pointers are aligned to their scalar. The elements of the destination are
+/// distinct. An operand that is read does not overlap the destination, unless each cell of the destination is its own
+/// operand: same pointer, same strides, same scalar size.
+pub unsafe fn run_rows(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Result<()> {
+    if rows.groups.is_empty() || rows.elements.is_empty() {
         return Ok(());
     }
     // SAFETY: handed on.
-    unsafe { cpu::op::run(problem, at, machine) }
+    unsafe { cpu::reduce::rows::run(rows, at, machine) }
+}
+
+/// Runs `map` on `machine`; operand 0 is the destination.
+///
+/// # Errors
+/// As for [`run`](fn@run).
+///
+/// # Safety
+/// For every offset tuple of the nest, `at[0] + offset` must be writable (and readable if `beta != 0`), and the
+/// offsets of operands that the function reads readable around theirs, each for one scalar; all pointers are
+/// aligned to their scalar. The destination offsets are distinct. An operand that is read does not overlap the
+/// destination, unless each cell of the destination is its own operand: same pointer, same strides, same scalar size.
+pub unsafe fn run_map<const N: usize>(map: &Map<N>, at: [*mut u8; N], machine: Machine) -> Result<()> {
+    if map.nest.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: handed on.
+    unsafe { cpu::map::run(map, at, machine) }
 }
 
 /// Runs `problem` on `machine`.

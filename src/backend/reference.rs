@@ -1,13 +1,15 @@
 //! The obvious loops: every step, one element at a time. The yardstick of all tests and the last resort.
 
 mod contract;
-mod op;
+mod map;
 mod reduce;
+mod rows;
 
 pub use contract::{contract, sums};
-pub use op::op;
+pub use map::map;
 pub use reduce::reduce;
 pub(super) use reduce::store_index;
+pub use rows::rows;
 
 use super::cpu::shape::Shape;
 use super::{Address, Machine, Operands};
@@ -37,7 +39,9 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Mapped(plan) => return plan.for_each(&mut |part| run(part, at)),
             Step::Fill(fill) => self::fill(fill, pointer(0)),
             Step::Set(set) => self::set(set, pointer(0)),
-            Step::Map(map) => op(map, [pointer(0), pointer(1), pointer(2)]),
+            Step::Map(map) => self::map(map, std::array::from_fn(pointer)),
+            Step::WideMap(map) => self::map(map, std::array::from_fn(pointer)),
+            Step::Rows(rows) => self::rows(rows, std::array::from_fn(pointer)),
             Step::Reduce(problem) => reduce(problem, pointer(0), pointer(2), pointer(1)),
             Step::Contract(step) => {
                 contract(step, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>())

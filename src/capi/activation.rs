@@ -1,15 +1,20 @@
-//! Activation descriptors: create, set, get, destroy.
+//! Activations: their descriptors, and the two calls.
 
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
 use super::guard::entry;
-use super::lifecycle;
 use super::slab::{Kind, Table};
 use super::types::{
-    cudnnActivationDescriptor_t, cudnnActivationMode_t, cudnnNanPropagation_t, cudnnStatus_t, raw,
+    cudnnActivationDescriptor_t, cudnnActivationMode_t, cudnnHandle_t, cudnnNanPropagation_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t, raw,
 };
+use super::{context, lifecycle, pointwise, tensor, transform};
 use crate::desc::{ActivationDescriptor, Choice};
+use crate::mode::Mode;
+use crate::ops::ActivationPlan;
+use crate::ops::activation::{Saved, saved};
 
 static ACTIVATIONS: Table<ActivationDescriptor> = Table::new(Kind::Activation);
 
@@ -134,5 +139,149 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
         // SAFETY: as the caller promises.
         unsafe { Out::new(swish_beta, "swish_beta") }?.set(desc.swish_beta);
         Ok(())
+    })
+}
+
+/// `y = alpha * f(x) + beta * y`, element by element.
+///
+/// With c the coefficient and b the beta of swish, f is: SIGMOID `1 / (1 + exp(-x))`; RELU `max(x, 0)`; TANH; CLIPPED_RELU
+/// `min(max(x, 0), c)`; ELU `x` above 0, else `c (exp(x) - 1)`; IDENTITY `x`; SWISH `x / (1 + exp(-b x))`. A NaN gives a
+/// NaN, but for the two ReLUs with CUDNN_NOT_PROPAGATE_NAN, of which it is 0.
+///
+/// # Operands
+/// - `alpha`, `beta`: on the host, `double` if y is DOUBLE, else `float`. With beta = 0, y is not read.
+/// - `x`, `y`: tensors of one type and the same dims, of any rank from 2 to 8, any strides and layouts each; on the host
+///   for the CPU core, on the device for the CUDA core; aligned to one element.
+///
+/// Computed in `float`, for DOUBLE, INT32 and INT64 in `double`; exp and tanh are within 2 units in the last place, with the
+/// same bits on both cores. The result is rounded once, to nearest even; integers saturate.
+///
+/// # Status
+/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its alignment; ranks that differ;
+///   x = y with different strides; dims or types that differ; y that repeats an address through stride 0.
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel; on the CUDA core x that overlaps y otherwise than in place.
+/// - In strict mode also BAD_PARAM for 2 dimensions and IDENTITY, and NOT_SUPPORTED for strides of 0 and below, for types
+///   other than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8, and for 3 and 6 to 8 dimensions with gaps or with strides that
+///   differ.
+///
+/// # Aliasing
+/// x may be y with the same strides. Where they overlap otherwise, the result is as if all of x were read first.
+///
+/// # Source
+/// Checks and their order: observed on 9.27.0. Formulas: the vendor's documentation of the modes.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`, `y` for
+/// reads and writes of that of `yDesc`; no other thread writes either meanwhile.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnActivationForward(
+    handle: cudnnHandle_t,
+    activationDesc: cudnnActivationDescriptor_t,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, activationDesc={activationDesc:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
+         beta={beta:p}, yDesc={yDesc:p}, y={y:p}"
+    );
+    entry("cudnnActivationForward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
+            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+            pointwise::data(x, &from, "x")?;
+            pointwise::data(y, &to, "y")?;
+            let in_place = x.addr() == y.addr();
+            let plan =
+                ActivationPlan::forward(&activation, [&from, &to], scaling, in_place, Mode::current())?;
+            note.set(format_args!("cudnnActivationForward: {plan}"));
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(&plan, &[y.into(), x.into()]) }
+        })
+    })
+}
+
+/// `dx = alpha * f'(x) * dy + beta * dx`, element by element.
+///
+/// SIGMOID `y (1 - y)`, TANH `1 - y y` and ELU (1 above 0, else `y + c`) are computed from y; RELU (1 above 0, else 0),
+/// CLIPPED_RELU (1 between 0 and c, else 0) and SWISH `s + b x s (1 - s)`, where s is `1 / (1 + exp(-b x))`, from x;
+/// IDENTITY from neither. Where the gradient of a ReLU is 0, dy does not matter, even if it is a NaN.
+///
+/// # Operands
+/// - `alpha`, `beta`: on the host, `double` if dx is DOUBLE, else `float`. With beta = 0, dx is not read.
+/// - `dy`, `dx`, and `y` or `x`, whichever the function is computed from: tensors of the same dims, of any rank from 2 to
+///   8, any types, strides and layouts each; memory as in cudnnActivationForward. The other one of `y` and `x` and its
+///   descriptor are not looked at and may be NULL.
+///
+/// # Status
+/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its alignment; ranks that differ;
+///   dx = dy with different strides; dx that repeats an address through stride 0.
+/// - NOT_SUPPORTED: dims that differ; NCHW_VECT_C of a type of one channel; on the CUDA core an operand that overlaps dx
+///   otherwise than in place.
+/// - In strict mode also BAD_PARAM for 2 dimensions and IDENTITY, and NOT_SUPPORTED for types that differ or are not
+///   FLOAT, DOUBLE, HALF or BFLOAT16, for strides that differ or are 0 or below, and for 3 and 6 to 8 dimensions with
+///   gaps.
+///
+/// # Aliasing
+/// dx may be dy, x or y with the same strides. Where it overlaps one otherwise, the result is as if all were read first.
+///
+/// # Source
+/// Checks, their order, and what is read: observed on 9.27.0. Formulas: the derivatives.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; the operands are NULL or valid for reads of the whole spans of their
+/// descriptors, `dx` for reads and writes; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnActivationBackward(
+    handle: cudnnHandle_t,
+    activationDesc: cudnnActivationDescriptor_t,
+    alpha: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    dxDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, activationDesc={activationDesc:p}, alpha={alpha:p}, yDesc={yDesc:p}, y={y:p}, \
+         dyDesc={dyDesc:p}, dy={dy:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, dxDesc={dxDesc:p}, dx={dx:p}"
+    );
+    entry("cudnnActivationBackward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
+            let (from, unused) = match saved(activation.mode) {
+                Saved::Argument => ((xDesc, "xDesc", x, "x"), (yDesc, y)),
+                Saved::Result => ((yDesc, "yDesc", y, "y"), (xDesc, x)),
+            };
+            let other = tensor::get(unused.0, "the other descriptor").ok();
+            let kept = tensor::get(from.0, from.1)?;
+            let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+            pointwise::data(from.2, &kept, from.3)?;
+            pointwise::data(dy, &gradient, "dy")?;
+            pointwise::data(dx, &to, "dx")?;
+            let in_place = dx.addr() == dy.addr();
+            let tensors = [&kept, &gradient, &to];
+            let mode = Mode::current();
+            let plan =
+                ActivationPlan::backward(&activation, tensors, other.as_ref(), scaling, in_place, mode)?;
+            note.set(format_args!("cudnnActivationBackward: {plan}"));
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's; the last one is not followed.
+            unsafe { context.run(&plan, &[dx.into(), dy.into(), from.2.into(), unused.1.into()]) }
+        })
     })
 }

@@ -32,6 +32,7 @@ mod removed_rnn;
 mod rnn;
 mod sequence;
 mod slab;
+mod softmax;
 mod spatial_transformer;
 mod status;
 pub mod stub;

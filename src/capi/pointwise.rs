@@ -204,7 +204,7 @@ pub unsafe extern "C" fn cudnnScaleTensor(
 }
 
 /// Refuses NULL and data that is not aligned to the scalars of `tensor`.
-fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: &'static str) -> Result<()> {
+pub(super) fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: &'static str) -> Result<()> {
     arg::data(pointer, tensor.data_type().scalar().size(), argument)
 }
 

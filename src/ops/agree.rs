@@ -197,3 +197,101 @@ pub(super) fn strict_form(tensor: Named<'_>) -> Result<()> {
     }
     Ok(())
 }
+
+/// Refuses tensors of fewer dimensions than the original takes here, and what was never set.
+///
+/// # Errors
+/// Bad parameter.
+pub(super) fn check_layer_rank(tensors: &[Named<'_>], mode: Mode) -> Result<()> {
+    for tensor in tensors {
+        check_rank(*tensor, tensors[0])?;
+    }
+    let least = if mode.is_strict() { 3 } else { 1 };
+    if tensors[0].tensor.rank() < least {
+        return Err(match tensors[0].tensor.rank() {
+            0 => never_set(tensors[0].name),
+            rank => Error::mismatch(format!(
+                "{} has {rank} dimensions, strict mode takes 3 to 8",
+                tensors[0].name
+            )),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses dims or types of `x` that are not those of `y`.
+///
+/// # Errors
+/// Bad parameter.
+pub(super) fn check_alike(x: Named<'_>, y: Named<'_>) -> Result<()> {
+    check_same_dims(x, y)?;
+    if x.tensor.data_type() != y.tensor.data_type() {
+        let (a, b) = (x.tensor.data_type(), y.tensor.data_type());
+        return Err(Error::mismatch(format!(
+            "{} is {a:?} and {} {b:?}: the types must be equal",
+            x.name, y.name
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses dims of `x` that are not those of `y`.
+///
+/// # Errors
+/// Bad parameter.
+pub(super) fn check_same_dims(x: Named<'_>, y: Named<'_>) -> Result<()> {
+    if x.tensor.dims() == y.tensor.dims() {
+        return Ok(());
+    }
+    Err(Error::mismatch(format!(
+        "dims {} of {} are not the {} of {}",
+        x.tensor.dims(),
+        x.name,
+        y.tensor.dims(),
+        y.name
+    )))
+}
+
+/// Refuses strides of 0 and below, which strict mode does not compute with.
+///
+/// # Errors
+/// Not supported.
+pub(super) fn strict_strides(tensors: &[Named<'_>]) -> Result<()> {
+    for Named { name, tensor } in tensors {
+        if let Some(stride) = tensor.strides().iter().find(|stride| **stride <= 0) {
+            return Err(Error::unsupported(format!("strict mode: {name} has a stride of {stride}")));
+        }
+    }
+    Ok(())
+}
+
+/// The layouts of layers that strict mode computes: any of 4 and 5 dimensions; of other ranks only those that fold to
+/// fewer dimensions, which have equal strides, and channels and what follows them without a gap.
+///
+/// # Errors
+/// Not supported.
+pub(super) fn strict_folding(tensors: &[Named<'_>]) -> Result<()> {
+    if tensors.iter().all(|tensor| (4..=5).contains(&tensor.tensor.rank())) {
+        return Ok(());
+    }
+    let first = tensors[0];
+    for Named { name, tensor } in tensors {
+        let mut next = 1;
+        let gap = (1..tensor.rank()).rev().any(|k| {
+            let (dim, stride) = (tensor.dims()[k], tensor.strides()[k]);
+            let here = next;
+            next = stride * dim;
+            if dim == 1 {
+                next = here;
+            }
+            dim != 1 && stride != here
+        });
+        if gap || tensor.strides() != first.tensor.strides() {
+            let rank = tensor.rank();
+            return Err(Error::unsupported(format!(
+                "strict mode: {name} of {rank} dimensions has gaps or strides of its own"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,15 +1,20 @@
 //! The meaning of one call: checks across descriptors, then a [`Plan`] of [`Step`]s for a core to run.
 #![forbid(unsafe_code)]
 
+pub mod activation;
 pub mod add;
 mod agree;
 mod chunks;
 pub mod contract;
 pub mod fill;
+pub mod function;
+pub mod map;
 pub mod op;
 mod padded;
 pub mod plan;
 pub mod reduce;
+pub mod rows;
+pub mod softmax;
 pub mod transform;
 
 use std::fmt;
@@ -19,12 +24,16 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::LoopNest;
 
+pub use activation::ActivationPlan;
 pub use contract::Contract;
 pub use fill::{FillPlan, Set};
-pub use op::{OpPlan, Pointwise};
+pub use map::Map;
+pub use op::OpPlan;
 pub use padded::Padded;
 pub use plan::{Operand, Plan, Role, Step, StepSink};
 pub use reduce::{Indices, Reduce, ReducePlan, Reduction};
+pub use rows::{RowFunction, Rows};
+pub use softmax::SoftmaxPlan;
 pub use transform::TransformPlan;
 
 /// The floating type that an operation is computed in; operands are converted to it, the result once from it.
@@ -37,6 +46,14 @@ pub enum Compute {
 }
 
 impl Compute {
+    /// The type for operands of these types: binary64 if binary32 does not hold all their values.
+    pub fn of(scalars: &[Scalar]) -> Compute {
+        match scalars.iter().any(|scalar| matches!(scalar, Scalar::F64 | Scalar::I32 | Scalar::I64)) {
+            true => Compute::Double,
+            false => Compute::Single,
+        }
+    }
+
     /// The scalar type of intermediate results.
     pub const fn scalar(self) -> Scalar {
         match self {

@@ -3,84 +3,16 @@
 use std::fmt;
 
 use super::agree::{self, Named};
+use super::function::Function;
+pub use super::map::Factors;
+use super::map::Map;
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
 use super::{Compute, NanRule};
 use crate::desc::{OpTensorDescriptor, OpTensorOp, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{self, Layout, LoopNest};
+use crate::layout::{self, Layout};
 use crate::mode::Mode;
-
-/// What a core computes of `x = alpha1 * a` and `y = alpha2 * b`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
-    /// `x + y`
-    Add,
-    /// `x * y`
-    Mul,
-    /// The smaller one; of zeros the negative one.
-    Min(NanRule),
-    /// The larger one; of zeros the positive one.
-    Max(NanRule),
-    /// `sqrt(x)`; b is not read.
-    Sqrt,
-    /// `1 - x`; b is not read.
-    Not,
-    /// `x`; b is not read.
-    First,
-    /// Nothing: neither operand is read.
-    Nothing,
-}
-
-impl Function {
-    /// How many of the two operands are read.
-    pub const fn arity(self) -> usize {
-        match self {
-            Function::Add | Function::Mul | Function::Min(_) | Function::Max(_) => 2,
-            Function::Sqrt | Function::Not | Function::First => 1,
-            Function::Nothing => 0,
-        }
-    }
-}
-
-/// `alpha1`, `alpha2` and `beta`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Factors {
-    /// Factors of A and B.
-    pub alpha: [f64; 2],
-    /// Factor of the old destination, which is not read if this is 0.
-    pub beta: f64,
-}
-
-/// `dst = convert(function(alpha1 * a, alpha2 * b) + beta * dst)` for every offset triple of the nest (operand 0
-/// dst, 1 a, 2 b; operands that are not read have stride 0).
-///
-/// Every operand is converted to the computation type, each operation rounds there once, and the result is
-/// converted by the table of [`dtype::convert`](crate::dtype::convert).
-#[derive(Clone, Copy)]
-pub struct Pointwise {
-    /// Offsets in scalars of each operand's own type; canonical.
-    pub nest: LoopNest<3>,
-    /// Scalar type of the destination.
-    pub dst: Scalar,
-    /// Scalar type of a and b.
-    pub src: Scalar,
-    /// The type of intermediate results.
-    pub compute: Compute,
-    /// What is computed.
-    pub function: Function,
-    /// The three factors; those of operands that are not read do not matter.
-    pub factors: Factors,
-}
-
-/// Types, factors and loops in one line, for the log.
-impl fmt::Display for Pointwise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Pointwise { nest, dst, src, compute, function, factors: Factors { alpha, beta } } = self;
-        let compute = compute.scalar().name();
-        write!(f, "{function:?} {}->{compute}->{} alpha={alpha:?} beta={beta} {nest}", src.name(), dst.name())
-    }
-}
 
 /// `C = op(alpha1 * A, alpha2 * B) + beta * C`, checked and ready to run on any core.
 #[derive(Clone, Copy, Debug)]
@@ -230,8 +162,8 @@ impl Plan for OpPlan {
             }
             let OpPlan { dst, src, compute, function, factors, .. } = *self;
             if outcome.is_ok() {
-                outcome =
-                    sink(Step::Map(&Pointwise { nest, dst, src, compute, function, factors }), &self.slots());
+                let map = Map { nest, scalars: [dst, src, src], compute, function, parameter: 0.0, factors };
+                outcome = sink(Step::Map(&map), &self.slots());
             }
         });
         outcome?;
@@ -261,8 +193,14 @@ fn simplified(rule: &OpTensorDescriptor, factors: Factors) -> (Function, Factors
             [false, false] => Function::Nothing,
         },
         OpTensorOp::Mul => Function::Mul,
-        OpTensorOp::Min => Function::Min(rule.nan.into()),
-        OpTensorOp::Max => Function::Max(rule.nan.into()),
+        OpTensorOp::Min => match rule.nan.into() {
+            NanRule::Ignore => Function::MinNumber,
+            NanRule::Propagate => Function::MinOrNan,
+        },
+        OpTensorOp::Max => match rule.nan.into() {
+            NanRule::Ignore => Function::MaxNumber,
+            NanRule::Propagate => Function::MaxOrNan,
+        },
         OpTensorOp::Sqrt => Function::Sqrt,
         OpTensorOp::Not => Function::Not,
     };

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::contract::Contract;
-use super::{ByteSpan, Fill, Padded, Pointwise, Reduce, Set, Transform, TransformPlan};
+use super::{ByteSpan, Fill, Map, Padded, Reduce, Rows, Set, Transform, TransformPlan};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::Layout;
@@ -110,7 +110,11 @@ pub enum Step<'a> {
     /// Write one value; operand dst.
     Set(&'a Set),
     /// Compute a function element by element; operands dst, a, b.
-    Map(&'a Pointwise),
+    Map(&'a Map),
+    /// The same, of up to five operands; operands dst, and those of the function.
+    WideMap(&'a Map<6>),
+    /// Take statistics of groups, then compute a function of each element; operands dst, x, dy.
+    Rows(&'a Rows),
     /// Join elements to one; operands dst, indices, src, workspace.
     Reduce(&'a Reduce),
     /// Sum products; operands as [`Contract`] lists them.
@@ -127,6 +131,8 @@ impl fmt::Display for Step<'_> {
             Step::Fill(step) => step.fmt(f),
             Step::Set(step) => step.fmt(f),
             Step::Map(step) => step.fmt(f),
+            Step::WideMap(step) => step.fmt(f),
+            Step::Rows(step) => step.fmt(f),
             Step::Reduce(step) => step.fmt(f),
             Step::Contract(step) => step.fmt(f),
         }

@@ -36,11 +36,11 @@ const REDUCTIONS: [ReduceOp; 9] = [
 ];
 
 /// One call on one core: the context, and where the tensors are. The flag tells whether they are on the device.
-type Call<'a> = &'a dyn Fn(&Context, &[*mut u8], bool) -> Result<()>;
+pub type Call<'a> = &'a dyn Fn(&Context, &[*mut u8], bool) -> Result<()>;
 
 impl Cores {
     /// Runs a call on both cores, on tensors with these bytes, and compares all of the memory.
-    fn same(&mut self, what: &dyn Display, tensors: &[Tensor], contents: &[Vec<u8>], call: Call<'_>) {
+    pub fn same(&mut self, what: &dyn Display, tensors: &[Tensor], contents: &[Vec<u8>], call: Call<'_>) {
         let mut host: Vec<Words> = contents.iter().map(|bytes| Words::new(bytes)).collect();
         let at: Vec<*mut u8> = host
             .iter_mut()
@@ -66,7 +66,7 @@ impl Cores {
     }
 
     /// Bytes for a destination: without beta it must not be read, and holds NaNs in every type of floats.
-    fn before(&mut self, tensor: Tensor, beta: f64) -> Vec<u8> {
+    pub fn before(&mut self, tensor: Tensor, beta: f64) -> Vec<u8> {
         if beta == 0.0 { vec![0xff; tensor.size()] } else { self.rng.bytes(tensor.size()) }
     }
 
@@ -134,11 +134,11 @@ impl Cores {
         true
     }
 
-    fn scaling(&mut self) -> Scaling {
+    pub fn scaling(&mut self) -> Scaling {
         Scaling { alpha: self.rng.pick(&FACTORS), beta: self.rng.pick(&FACTORS) }
     }
 
-    fn factors(&mut self) -> Factors {
+    pub fn factors(&mut self) -> Factors {
         Factors {
             alpha: [self.rng.pick(&FACTORS), self.rng.pick(&FACTORS)],
             beta: self.rng.pick(&[0.0, 0.0, 1.0, -0.5]),
@@ -169,7 +169,7 @@ impl Cores {
     }
 
     /// A tensor of these dims: permuted, with gaps, or backwards.
-    fn laid_out(&mut self, data_type: DataType, dims: &[i64], repeats: bool) -> Tensor {
+    pub fn laid_out(&mut self, data_type: DataType, dims: &[i64], repeats: bool) -> Tensor {
         let order = self.rng.order(dims.len());
         let gap = self.rng.pick(&[0, 0, 2]);
         let mut strides = packed(dims, &order, gap, &mut self.rng);
@@ -178,7 +178,7 @@ impl Cores {
         strided(data_type, dims, &strides).shifted(self.rng.below(5))
     }
 
-    fn dims(&mut self, rank: usize, most: i64) -> Vec<i64> {
+    pub fn dims(&mut self, rank: usize, most: i64) -> Vec<i64> {
         let mut dims: Vec<i64> = (0..rank).map(|_| self.rng.pick(&[1, 2, 3, 4, 5, 8, 17, 32])).collect();
         while dims.iter().product::<i64>() > most {
             let axis = self.rng.below(rank);
@@ -349,7 +349,12 @@ fn functions(cores: &mut Cores) {
 impl Cores {
     /// Runs a call on the CUDA core into a tensor too long for this machine's memory, of which only a few pages are
     /// touched, and brings it back as `near`, which the CPU core writes at once.
-    fn solve_far(&mut self, far: Tensor, near: Tensor, call: &dyn Fn(&Context, *mut u8, bool) -> Result<()>) {
+    pub fn solve_far(
+        &mut self,
+        far: Tensor,
+        near: Tensor,
+        call: &dyn Fn(&Context, *mut u8, bool) -> Result<()>,
+    ) {
         let before = vec![0xff; near.size()];
         let mut want = Words::new(&before);
         call(&self.cpu, want.address_mut().wrapping_byte_add(near.base()), false).expect("the CPU core");

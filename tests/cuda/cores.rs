@@ -8,9 +8,9 @@ use cudnn::exec::{Address, Context};
 use cudnn::mode::Mode;
 use cudnn::ops::{Scaling, TransformPlan};
 
-use crate::arithmetic;
 use crate::double::{self, Memory};
 use crate::tensors::{Rng, Tensor, Words, format, packed, strided};
+use crate::{arithmetic, layers};
 
 /// The types of one channel, one for each scalar.
 pub const PLAIN: [DataType; 11] = [
@@ -375,6 +375,7 @@ fn all(cores: &mut Cores) {
     far_offsets(cores);
     far_coordinates(cores);
     arithmetic::all(cores);
+    layers::all(cores);
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     let missed: Vec<&str> = kernels.filter(|name| double::count(name) == 0).collect();
     assert!(missed.is_empty(), "kernels that no problem of the list needs: {missed:?}");

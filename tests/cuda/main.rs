@@ -12,6 +12,7 @@ mod double;
 mod faults;
 mod large;
 mod launch;
+mod layers;
 mod programs;
 #[path = "../common/random.rs"]
 mod random;

@@ -61,8 +61,13 @@ impl Library {
 /// Memory handed to a call: `len` bytes of content, then the guard, on 32-byte boundaries.
 struct Memory {
     blocks: Vec<Block>,
+    /// Blocks before the content.
+    front: usize,
     len: usize,
 }
+
+/// Blocks before the content of a tensor's buffer: negative strides reach there, which the original refuses.
+const FRONT: usize = 8192;
 
 #[repr(C, align(32))]
 #[derive(Clone, Copy)]
@@ -70,7 +75,13 @@ struct Block([u8; 32]);
 
 impl Memory {
     fn filled(len: usize, content: u8) -> Self {
-        let mut memory = Self { blocks: vec![Block([FILL; 32]); (len + GUARD).div_ceil(32)], len };
+        Self::behind(0, len, content)
+    }
+
+    /// The same behind so many blocks.
+    fn behind(front: usize, len: usize, content: u8) -> Self {
+        let mut memory =
+            Self { blocks: vec![Block([FILL; 32]); front + (len + GUARD).div_ceil(32)], front, len };
         memory.bytes_mut()[..len].fill(content);
         memory
     }
@@ -82,17 +93,23 @@ impl Memory {
     }
 
     fn address(&mut self) -> u64 {
-        self.blocks.as_mut_ptr() as u64
+        self.blocks[self.front..].as_mut_ptr() as u64
     }
 
     fn bytes(&self) -> &[u8] {
         // SAFETY: a `Block` is 32 initialised bytes without padding, and the blocks are contiguous.
-        unsafe { std::slice::from_raw_parts(self.blocks.as_ptr().cast(), self.blocks.len() * 32) }
+        unsafe {
+            let blocks = &self.blocks[self.front..];
+            std::slice::from_raw_parts(blocks.as_ptr().cast(), blocks.len() * 32)
+        }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`; any byte is valid in both views, and `self` is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.blocks.as_mut_ptr().cast(), self.blocks.len() * 32) }
+        unsafe {
+            let blocks = &mut self.blocks[self.front..];
+            std::slice::from_raw_parts_mut(blocks.as_mut_ptr().cast(), blocks.len() * 32)
+        }
     }
 
     fn content(&self) -> &[u8] {
@@ -215,7 +232,8 @@ impl Machine {
             arguments.input(&scalar_bytes(&value.parse::<f64>().unwrap_or_else(|_| misfit()).to_ne_bytes()));
         } else if let Some((buffer, len)) = token.split_once(':') {
             let len = len.parse().unwrap_or_else(|_| misfit());
-            let memory = self.buffers.entry(buffer.to_owned()).or_insert_with(|| Memory::filled(len, 0));
+            let memory =
+                self.buffers.entry(buffer.to_owned()).or_insert_with(|| Memory::behind(FRONT, len, 0));
             assert!(memory.len >= len, "{function}: {buffer} grows within a case");
             arguments.words.push(memory.address());
         } else if in_hex {

@@ -3,6 +3,7 @@
 //! Each family of kernels has a file that launches every one of them.
 
 mod arithmetic;
+mod layers;
 mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ use cudnn::ops::{Plan, Scaling};
 
 /// What every family launches, each with the name of the kernel that it must end in.
 fn expected() -> Vec<(String, Launch)> {
-    [moves::launches(), arithmetic::launches()].concat()
+    [moves::launches(), arithmetic::launches(), layers::launches()].concat()
 }
 
 /// Generates the PTX and the tables of resources again, with the pinned compiler and assembler, and compares.

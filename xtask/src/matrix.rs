@@ -22,6 +22,10 @@ const COMPUTING: &[(&str, &str, &str)] = &[
     ("cudnnAddTensor", "CPU, CUDA", "the 14 element types"),
     ("cudnnOpTensor", "CPU, CUDA", "the 14 element types; pairs of A and C in docs/arithmetic-types.md"),
     ("cudnnReduceTensor", "CPU, CUDA", "the 14 element types; pairs of A and C in docs/arithmetic-types.md"),
+    ("cudnnActivationForward", "CPU, CUDA", "the 14 element types"),
+    ("cudnnActivationBackward", "CPU, CUDA", "the 14 element types, each tensor its own"),
+    ("cudnnSoftmaxForward", "CPU, CUDA", "the 11 element types of one channel"),
+    ("cudnnSoftmaxBackward", "CPU, CUDA", "the 11 element types of one channel"),
     ("cudnnSetTensor", "CPU, CUDA", "the 14 element types"),
     ("cudnnScaleTensor", "CPU, CUDA", "the 14 element types"),
 ];

@@ -204,6 +204,8 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         tally = tally + program("differential.py", &control)?;
         tally = tally + program("arithmetic.py", &["--core", core])?;
         tally = tally + program("arithmetic.py", &["--core", core, "--negative-control"])?;
+        tally = tally + program("layers.py", &["--core", core])?;
+        tally = tally + program("layers.py", &["--core", core, "--negative-control"])?;
     }
     // On the CPU core alone: the driver double takes minutes for as many elements; tests/cuda/large.rs samples them.
     tally = tally + program("arithmetic.py", &["--slow"])?;

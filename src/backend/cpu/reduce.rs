@@ -3,6 +3,7 @@
 //! Where neighbours in memory belong to one output, its elements come in blocks; where they belong to neighbouring
 //! outputs, one element of each comes as a row. Chunks are whole subtrees, so that nothing depends on their number.
 
+pub(in crate::backend) mod rows;
 mod sequence;
 mod tree;
 mod workspace;

@@ -12,6 +12,7 @@
 mod bytes;
 mod driver;
 mod fill;
+pub mod formula;
 mod general;
 mod linear;
 pub mod module;
@@ -20,6 +21,7 @@ pub mod plan;
 mod pointwise;
 mod reduce;
 mod residency;
+mod rows;
 mod tiled;
 
 use std::sync::{Mutex, PoisonError};

@@ -6,10 +6,11 @@
 
 use super::bytes::ByteNest;
 use super::params::{Operation, Params};
-use super::{fill, general, linear, pointwise, reduce, tiled};
+use super::{fill, formula, general, linear, pointwise, reduce, tiled};
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::layout::Class;
+use crate::ops::function::Function;
 use crate::ops::{Plan, Step, Transform, TransformPlan};
 
 /// One kernel launch.
@@ -69,7 +70,12 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
             Step::Mapped(plan) => mapped(plan, pair(), emit),
             Step::Fill(fill) => fill::fill(fill, place(0), ordered, emit),
             Step::Set(set) => fill::set(set, place(0), emit),
-            Step::Map(map) => pointwise::launches(map, [place(0), place(1), place(2)], ordered, emit),
+            Step::Map(map) if map.function as u32 > Function::Nothing as u32 => {
+                formula::launches(map, std::array::from_fn(place), ordered, emit)
+            }
+            Step::Map(map) => pointwise::launches(map, std::array::from_fn(place), ordered, emit),
+            Step::Rows(rows) => super::rows::launches(rows, std::array::from_fn(place), ordered, emit),
+            Step::WideMap(map) => formula::launches(map, std::array::from_fn(place), ordered, emit),
             Step::Reduce(reduce) => {
                 let at =
                     reduce::Places { dst: place(0), indices: place(1), src: place(2), workspace: place(3) };

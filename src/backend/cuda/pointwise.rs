@@ -6,8 +6,9 @@ use super::plan::{Emit, Launch, Pointers, grid};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
-use crate::ops::op::{Factors, Function};
-use crate::ops::{Compute, NanRule, Pointwise, Transform};
+use crate::ops::function::Function;
+use crate::ops::map::{Factors, Map};
+use crate::ops::{Compute, Transform};
 
 /// Threads of a block, each with one vector.
 const THREADS: u64 = 256;
@@ -53,7 +54,7 @@ const _: () = assert!(size_of::<Parameters>() == 24 + 8 + 24 + 32 + 48 * MAX_AXE
 ///
 /// # Errors
 /// As for [`super::plan::launches`].
-pub(super) fn launches(problem: &Pointwise, at: [u64; 3], ordered: bool, emit: Emit<'_>) -> Result<()> {
+pub(super) fn launches(problem: &Map, at: [u64; 3], ordered: bool, emit: Emit<'_>) -> Result<()> {
     if problem.nest.is_empty() {
         return Ok(());
     }
@@ -77,36 +78,20 @@ pub(super) fn blend(transform: &Transform, at: Pointers, emit: Emit<'_>) -> Resu
     for axis in nest.axes() {
         operands.push(Axis { extent: axis.extent, strides: [axis.strides[0], axis.strides[1], 0] });
     }
-    let problem = Pointwise {
+    let problem = Map {
         nest: operands,
-        dst: *dst,
-        src: *src,
+        scalars: [*dst, *src, *src],
         compute: Compute::Single,
         function: Function::First,
+        parameter: 0.0,
         factors: Factors { alpha: [scaling.alpha, 0.0], beta: scaling.beta },
     };
     vectored(&problem, [at.dst, at.src, 0], emit)
 }
 
-/// The number of a function in `kernels/function.cuh`.
-fn number(function: Function) -> u32 {
-    match function {
-        Function::Add => 0,
-        Function::Mul => 1,
-        Function::Min(NanRule::Ignore) => 2,
-        Function::Min(NanRule::Propagate) => 3,
-        Function::Max(NanRule::Ignore) => 4,
-        Function::Max(NanRule::Propagate) => 5,
-        Function::Sqrt => 6,
-        Function::Not => 7,
-        Function::First => 8,
-        Function::Nothing => 9,
-    }
-}
-
 /// The same loops over bytes, starting at zero, and where the operands start.
-fn bytes(problem: &Pointwise, at: [u64; 3]) -> (LoopNest<3>, [u64; 3]) {
-    let sizes = [problem.dst, problem.src, problem.src].map(|scalar| scalar.size() as i64);
+fn bytes(problem: &Map, at: [u64; 3]) -> (LoopNest<3>, [u64; 3]) {
+    let sizes = problem.scalars.map(|scalar| scalar.size() as i64);
     let mut nest = LoopNest::new(&[], [0; 3]);
     for axis in problem.nest.axes() {
         nest.push(Axis { extent: axis.extent, strides: std::array::from_fn(|k| axis.strides[k] * sizes[k]) });
@@ -116,8 +101,8 @@ fn bytes(problem: &Pointwise, at: [u64; 3]) -> (LoopNest<3>, [u64; 3]) {
 }
 
 /// What a kernel of this index type is given for these loops over bytes.
-fn parameters(problem: &Pointwise, nest: &LoopNest<3>, at: [u64; 3], index: Index) -> Parameters {
-    let Pointwise { dst, src, compute, function, factors: Factors { alpha, beta }, .. } = *problem;
+fn parameters(problem: &Map, nest: &LoopNest<3>, at: [u64; 3], index: Index) -> Parameters {
+    let Map { scalars: [dst, src, _], compute, function, factors: Factors { alpha, beta }, .. } = *problem;
     Parameters {
         at,
         count: nest.len() as u64,
@@ -125,7 +110,7 @@ fn parameters(problem: &Pointwise, nest: &LoopNest<3>, at: [u64; 3], index: Inde
         beta,
         dst: dst as u32,
         src: src as u32,
-        function: number(function),
+        function: function as u32,
         arity: function.arity() as u32,
         blends: u32::from(beta != 0.0),
         rank: nest.axes().len() as u32,
@@ -145,7 +130,7 @@ pub(super) fn operand_turns<const N: usize>(nest: &LoopNest<3>, index: Index) ->
 }
 
 /// Any problem, element by element.
-fn strided(problem: &Pointwise, at: [u64; 3]) -> Result<Launch> {
+fn strided(problem: &Map, at: [u64; 3]) -> Result<Launch> {
     let (nest, at) = bytes(problem, at);
     let reach = [0, 1, 2].map(|k| nest.span(k).unwrap_or((i64::MIN, i64::MAX)));
     let index = index_for(nest.len() as u64, &reach);
@@ -160,7 +145,7 @@ fn strided(problem: &Pointwise, at: [u64; 3]) -> Result<Launch> {
 }
 
 /// Any problem, by one thread, in the order of its loops.
-fn ordered(problem: &Pointwise, at: [u64; 3]) -> Launch {
+fn ordered(problem: &Map, at: [u64; 3]) -> Launch {
     let (nest, at) = bytes(problem, at);
     let params = Params::new(&parameters(problem, &nest, at, Index::I64));
     Launch { kernel: "op_ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params }
@@ -168,8 +153,8 @@ fn ordered(problem: &Pointwise, at: [u64; 3]) -> Launch {
 
 /// Sixteen bytes at a time along the innermost loop, and what is left of a single loop element by element; whether
 /// the problem is of this kind, and everything was emitted.
-fn vectored(problem: &Pointwise, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
-    let kernel = match problem.dst {
+fn vectored(problem: &Map, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
+    let kernel = match problem.scalars[0] {
         Scalar::F32 => "op_run_f32",
         Scalar::F16 => "op_run_f16",
         Scalar::Bf16 => "op_run_bf16",
@@ -177,14 +162,20 @@ fn vectored(problem: &Pointwise, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
     };
     let served = matches!(
         problem.function,
-        Function::Add | Function::Mul | Function::Min(_) | Function::Max(_) | Function::First
+        Function::Add
+            | Function::Mul
+            | Function::MinNumber
+            | Function::MinOrNan
+            | Function::MaxNumber
+            | Function::MaxOrNan
+            | Function::First
     );
-    if problem.src != problem.dst || problem.compute != Compute::Single || !served {
+    if problem.scalars[1] != problem.scalars[0] || problem.compute != Compute::Single || !served {
         return Ok(false);
     }
     let (nest, start) = bytes(problem, at);
     let Some((inner, outer)) = nest.axes().split_last() else { return Ok(false) };
-    let size = problem.dst.size() as i64;
+    let size = problem.scalars[0].size() as i64;
     let lanes = VECTOR as i64 / size;
     let whole = inner.extent / lanes;
     if whole == 0 || (inner.extent % lanes != 0 && !outer.is_empty()) {

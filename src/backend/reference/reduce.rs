@@ -62,7 +62,7 @@ pub(in crate::backend) unsafe fn store_index(indices: *mut u8, width: Indices, p
 }
 
 /// The tree, element by element: lanes of the present block, and finished subtrees of 1, 2, 4, ... blocks.
-struct Tree<T, F> {
+pub(super) struct Tree<T, F> {
     lanes: [T; Reduce::LANES],
     in_block: usize,
     blocks: u64,
@@ -71,7 +71,7 @@ struct Tree<T, F> {
 }
 
 impl<T: Real, F: Fold> Tree<T, F> {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Tree {
             lanes: [F::identity(); Reduce::LANES],
             in_block: 0,
@@ -81,7 +81,7 @@ impl<T: Real, F: Fold> Tree<T, F> {
         }
     }
 
-    fn add(&mut self, x: T) {
+    pub fn add(&mut self, x: T) {
         let lane = &mut self.lanes[self.in_block % Reduce::LANES];
         *lane = F::join(*lane, x);
         self.in_block += 1;
@@ -109,7 +109,7 @@ impl<T: Real, F: Fold> Tree<T, F> {
         (self.lanes, self.in_block) = ([F::identity(); Reduce::LANES], 0);
     }
 
-    fn joined(mut self) -> T {
+    pub fn joined(mut self) -> T {
         if self.in_block > 0 {
             self.end_block();
         }

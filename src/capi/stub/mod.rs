@@ -12,7 +12,6 @@ use crate::capi::context;
 use crate::capi::guard::entry;
 use crate::capi::types::{cudnnHandle_t, cudnnStatus_t};
 
-mod activation;
 mod attention;
 mod backend;
 mod batch_norm;
@@ -36,7 +35,6 @@ mod removed_rnn_run;
 mod removed_rnn_run_ex;
 mod removed_rnn_search;
 mod rnn;
-mod softmax;
 mod spatial_transformer;
 
 /// Answers a call that is not built yet.

@@ -58,6 +58,22 @@ impl Steps {
         Steps { len: pieces.iter().map(|p| p.len).sum(), pieces }
     }
 
+    /// These loops, outermost first, as extent, step in bytes and step of the index; from `start` on.
+    pub fn of_loops(mut loops: Vec<(usize, isize, i64)>, start: isize, len: usize, cell: usize) -> Self {
+        if loops.is_empty() {
+            loops.push((1, cell as isize, 0));
+        }
+        Steps { pieces: vec![Piece { loops, start: (start, 0), len }], len }
+    }
+
+    /// Calls `f` with offset, step and length of the even runs of the positions in `range`, in order.
+    pub fn strides(&self, range: Range<usize>, mut f: impl FnMut(isize, isize, usize)) {
+        self.runs(range, |run| {
+            f(run.offset, run.step, run.len);
+            true
+        });
+    }
+
     /// The smallest step between neighbours, in bytes.
     pub fn inner_step(&self) -> usize {
         let loops = self.pieces[0].loops();

@@ -2,20 +2,7 @@
 #pragma once
 
 #include "element.cuh"
-
-// What OpTensor computes of two numbers; the order of `function` in `pointwise.rs`.
-enum Function : u32 {
-    ADD,
-    MUL,
-    MIN_NUMBER,
-    MIN_OR_NAN,
-    MAX_NUMBER,
-    MAX_OR_NAN,
-    SQRT,
-    NOT,
-    FIRST,
-    NOTHING,
-};
+#include "functions.cuh"
 
 // How ReduceTensor joins numbers; the order of `fold` in `reduce.rs`.
 enum Fold : u32 {

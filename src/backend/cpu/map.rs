@@ -1,0 +1,310 @@
+//! Functions element by element: runs of cells of the operands, brought to the computation type where they are not of it.
+
+use std::marker::PhantomData;
+
+use super::row::{self, Row};
+use super::stage::Stage;
+use super::stream::{self, Distance, LINE, STREAMING_BYTES, Stream};
+use super::strided::copy_strided;
+use super::{Isa, Machine, grid::Grid};
+use crate::backend::function::{
+    Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
+};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::layout::{Axis, LoopNest, MAX_AXES};
+use crate::ops::function::MOST_OPERANDS;
+use crate::ops::{Map, Scaling};
+
+/// Cells that all buffers of a tile hold, of any scalar.
+const ROOM: usize = 2048;
+
+/// Cells per tile where operands go through buffers, which then stay in the first-level cache: one for each operand,
+/// for what the destination held, and for cells before or after conversion.
+const fn chunk<const N: usize>() -> usize {
+    ROOM / (N + 2) / 64 * 64
+}
+
+/// Cells per tile where none does.
+const LONG_CHUNK: usize = 16 << 10;
+
+/// An innermost loop shorter than this yields to the longest one.
+const SHORT: usize = 8;
+
+/// Computes the function of the first `n` cells of every operand that it reads, adds `beta * old` unless `old` is null,
+/// and writes the cells, past the caches if `stream` is given.
+///
+/// # Safety
+/// `n` cells are readable at each operand that the function reads, at `old` unless it is null, and writable at `out`,
+/// which may be the same cells as any of them. The processor has the instructions that the function was chosen for.
+/// Whoever hands on what was streamed must first call [`stream::fence`].
+type Kernel<T> = unsafe fn(
+    out: *mut T,
+    from: [*const T; MOST_OPERANDS],
+    old: *const T,
+    n: usize,
+    with: Constants<T>,
+    stream: Option<Stream>,
+);
+
+/// How a kernel gets at the cells of one operand.
+#[derive(Clone, Copy)]
+struct Access {
+    step: isize,
+    cell: usize,
+    /// Whether cells are of the computation type.
+    is_real: bool,
+    /// Conversion to the computation type.
+    widen: Row,
+}
+
+impl Access {
+    fn is_run(&self) -> bool {
+        self.step == self.cell as isize
+    }
+
+    /// Whether the cells can be used where they are.
+    fn is_direct(&self) -> bool {
+        self.is_real && self.is_run()
+    }
+}
+
+/// Runs `map` on `machine`.
+///
+/// # Errors
+/// As for [`crate::backend::run`].
+///
+/// # Safety
+/// For every offset tuple of the nest, `at[0] + offset` is writable, and readable if `beta != 0`, and the offsets
+/// of operands that are read are readable around theirs; each for one scalar, and aligned to it. The
+/// destination offsets are distinct. An operand that is read does not overlap the destination, unless each cell of the
+/// destination is its own operand: same pointer, same strides, same scalar size.
+pub(in crate::backend) unsafe fn run<const N: usize>(
+    map: &Map<N>,
+    at: [*mut u8; N],
+    machine: Machine,
+) -> Result<()> {
+    with_real!(map.compute, T => {
+        let kernel = with_function(map.function, KernelFor::<T>(machine.isa, PhantomData));
+        // SAFETY: handed on; the kernel is of the step's function and type.
+        unsafe { run_with::<T, N>(map, at, machine, kernel) }
+    })
+}
+
+/// # Safety
+/// As for [`run`], and the kernel computes what the step asks for.
+unsafe fn run_with<T: Real, const N: usize>(
+    map: &Map<N>,
+    at: [*mut u8; N],
+    machine: Machine,
+    kernel: Kernel<T>,
+) -> Result<()> {
+    let scalars = map.scalars;
+    let axes = loops(&map.nest, scalars);
+    let rank = map.nest.axes().len().max(1);
+    let axes = &axes[..rank];
+    let inner = match axes[rank - 1].0 {
+        extent if extent >= SHORT => rank - 1,
+        _ => (0..rank).max_by_key(|&i| axes[i].0).unwrap_or(rank - 1),
+    };
+    let arity = map.function.arity();
+    let reads_old = map.factors.beta != 0.0;
+    let access: [Access; N] = std::array::from_fn(|k| Access {
+        step: axes[inner].1[k],
+        cell: scalars[k].size(),
+        is_real: scalars[k] == T::SCALAR,
+        widen: row::between(scalars[k], T::SCALAR, Scaling::MOVE, machine.isa),
+    });
+    let to = access[0];
+    let narrow = row::between(T::SCALAR, scalars[0], Scaling::MOVE, machine.isa);
+    let direct = access[..=arity].iter().all(Access::is_direct);
+    let start = std::array::from_fn(|k| map.nest.offsets[k] as isize * scalars[k].size() as isize);
+    let chunks = [(inner, if direct { LONG_CHUNK } else { chunk::<N>() })];
+    let grid = Grid::<1, N>::over(axes.iter().copied(), |_| false, start, chunks);
+    let bytes = map.nest.len() as usize * to.cell;
+    let in_place = at[1..].contains(&at[0]);
+    let streams = direct && !reads_old && !in_place && bytes >= STREAMING_BYTES;
+    let stream = stream::streams(machine.isa).map(|s| s.copy).filter(|_| streams);
+    let with = Constants::new(map.factors, map.parameter);
+    let scratch = if direct { 0 } else { ROOM * size_of::<u64>() };
+    grid.for_each_with(machine, bytes, scratch, at, |room, place, _, [n]| {
+        let mut from = [std::ptr::null(); MOST_OPERANDS];
+        let mut old = std::ptr::null();
+        if direct {
+            from.iter_mut()
+                .zip(&place[1..=arity])
+                .for_each(|(from, place)| *from = place.cast_const().cast());
+            if reads_old {
+                old = place[0].cast_const().cast();
+            }
+            // SAFETY: the tile's cells belong to the nest. Kernels read each cell before they write it.
+            return unsafe { kernel(place[0].cast(), from, old, n, with, stream) };
+        }
+        let buffer = |k: usize| room.wrapping_add(k * chunk::<N>() * size_of::<u64>());
+        let (raw, out) = (buffer(N), buffer(N + 1));
+        // SAFETY: the tile's cells belong to the nest; n <= chunk cells fit a buffer, which is aligned for every scalar, and
+        // the buffers fit the room. All of a chunk is read before any of it is written, but for kernels on direct
+        // operands, which read each cell before they write it.
+        unsafe {
+            for k in 1..=arity {
+                from[k - 1] = fetch::<T>(access[k], place[k], n, buffer(k), raw);
+            }
+            if reads_old {
+                old = fetch::<T>(to, place[0], n, buffer(0), raw);
+            }
+            if to.is_direct() {
+                return kernel(place[0].cast(), from, old, n, with, stream);
+            }
+            kernel(out.cast(), from, old, n, with, None);
+            if to.is_run() {
+                return narrow(place[0], out, n, Scaling::MOVE);
+            }
+            narrow(raw, out, n, Scaling::MOVE);
+            copy_strided(to.cell, place[0], to.step, raw, to.cell as isize, n);
+        }
+    })
+}
+
+/// The loops as extents and steps in bytes, at least one.
+fn loops<const N: usize>(nest: &LoopNest<N>, scalars: [Scalar; N]) -> [(usize, [isize; N]); MAX_AXES] {
+    let bytes = |axis: &Axis<N>| {
+        (axis.extent as usize, std::array::from_fn(|k| axis.strides[k] as isize * scalars[k].size() as isize))
+    };
+    let mut loops = [(1, scalars.map(|s| s.size() as isize)); MAX_AXES];
+    loops.iter_mut().zip(nest.axes()).for_each(|(to, axis)| *to = bytes(axis));
+    loops
+}
+
+/// `n` cells of an operand as numbers of the computation type, side by side: where they are, or in `buffer`.
+///
+/// # Safety
+/// The cells are readable at `from`; either buffer holds `n` cells of any scalar and is aligned for it.
+unsafe fn fetch<T: Real>(
+    access: Access,
+    from: *const u8,
+    n: usize,
+    buffer: *mut u8,
+    raw: *mut u8,
+) -> *const T {
+    let numbers = buffer.cast::<T>();
+    let Access { step, cell, is_real, widen } = access;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if access.is_direct() {
+            return from.cast();
+        }
+        if step == 0 {
+            widen(buffer, from, 1, Scaling::MOVE);
+            let value = numbers.read();
+            (0..n).for_each(|i| numbers.add(i).write(value));
+        } else if access.is_run() {
+            widen(buffer, from, n, Scaling::MOVE);
+        } else if is_real {
+            copy_strided(cell, buffer, cell as isize, from, step, n);
+        } else {
+            copy_strided(cell, raw, cell as isize, from, step, n);
+            widen(buffer, raw, n, Scaling::MOVE);
+        }
+    }
+    numbers
+}
+
+/// The kernel of a function for this instruction set.
+struct KernelFor<T>(Isa, PhantomData<T>);
+
+impl<T: Real> WithFormula for KernelFor<T> {
+    type Output = Kernel<T>;
+
+    fn with<F: Formula>(self) -> Kernel<T> {
+        #[cfg(target_arch = "x86_64")]
+        if self.0.has_avx512() {
+            return avx512::<T, F>;
+        } else if self.0.has_avx2() {
+            return avx2::<T, F>;
+        }
+        cells::<T, F>
+    }
+}
+
+/// The kernel once more, compiled for other instructions.
+#[cfg(target_arch = "x86_64")]
+macro_rules! compiled_for {
+    ($level:ident, $features:literal) => {
+        /// # Safety
+        /// As for [`Kernel`].
+        #[target_feature(enable = $features)]
+        unsafe fn $level<T: Real, F: Formula>(
+            out: *mut T,
+            from: [*const T; MOST_OPERANDS],
+            old: *const T,
+            n: usize,
+            with: Constants<T>,
+            stream: Option<Stream>,
+        ) {
+            // SAFETY: handed on.
+            unsafe { cells::<T, F>(out, from, old, n, with, stream) }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+
+/// Bytes computed before they are written: of cells in place the compiler would have to ask whether they overlap,
+/// of these it knows that they do not.
+const STAGE_BYTES: usize = 512;
+
+/// The loop itself; inlined so that it is compiled for the instruction set of its caller.
+///
+/// # Safety
+/// As for [`Kernel`].
+#[inline(always)]
+unsafe fn cells<T: Real, F: Formula>(
+    out: *mut T,
+    from: [*const T; MOST_OPERANDS],
+    old: *const T,
+    n: usize,
+    with: Constants<T>,
+    stream: Option<Stream>,
+) {
+    let mut stage = Stage::<STAGE_BYTES>::new();
+    let stage = stage.ptr().cast::<T>();
+    let most = STAGE_BYTES / size_of::<T>();
+    // The first piece ends on a line, so that every later one starts on one.
+    let mut piece = most - out.addr() % LINE / size_of::<T>();
+    let mut done = 0;
+    while done < n {
+        piece = piece.min(n - done);
+        for from in &from[..F::ARITY] {
+            Distance::Read.fetch(from.wrapping_add(done).cast(), piece * size_of::<T>());
+        }
+        if !old.is_null() {
+            Distance::Read.fetch(old.wrapping_add(done).cast(), piece * size_of::<T>());
+        }
+        // SAFETY: the piece lies inside the n cells and inside the stage; what is not read is not touched.
+        unsafe {
+            for i in 0..piece {
+                let operands = std::array::from_fn(|k| match k {
+                    _ if k < F::ARITY => from[k].add(done + i).read(),
+                    _ => T::ZERO,
+                });
+                stage.add(i).write(computed::<T, F>(operands, with));
+            }
+            if !old.is_null() {
+                for i in 0..piece {
+                    let sum = blended(stage.add(i).read(), old.add(done + i).read(), with.beta);
+                    stage.add(i).write(sum);
+                }
+            } else if F::ARITY == 0 {
+                (0..piece).for_each(|i| stage.add(i).write(alone::<T, F>(T::ZERO)));
+            }
+            match stream {
+                Some(stream) => stream(out.add(done).cast(), stage.cast(), piece * size_of::<T>()),
+                None => out.add(done).copy_from_nonoverlapping(stage, piece),
+            }
+        }
+        done += piece;
+        piece = most;
+    }
+}

@@ -1,0 +1,484 @@
+//! Groups: statistics of each, then a function of its elements, while they are in the caches.
+//!
+//! Where neighbours in memory belong to one group, its elements come in blocks; where they belong to neighbouring
+//! groups, one element of each comes as a row. The sums are those of the one tree, whatever comes as what.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::sequence::{Blocks, Loader, ROW_BYTES, Steps};
+use super::tree::{Kernels, Lanes, Subtrees};
+use crate::backend::cpu::stream::{self, STREAMING_BYTES, Stream};
+use crate::backend::cpu::strided::copy_strided;
+use crate::backend::cpu::{Isa, Machine, row, threads};
+use crate::backend::function::{Fold, GreatestOrNan, Real, Sum, with_real};
+use crate::backend::row_function::{RowFormula, with_row_function};
+use crate::error::Result;
+use crate::layout::LoopNest;
+use crate::ops::{Reduce, Rows, Scaling};
+
+/// Bytes written below which waking threads costs more than it saves.
+const THREADING_BYTES: usize = 128 << 10;
+
+/// Bytes of terms that are kept until the results are computed from them: part of the second-level cache.
+const KEPT_BYTES: usize = 128 << 10;
+
+/// Runs `rows` on `machine`.
+///
+/// # Errors
+/// As for [`crate::backend::run`].
+///
+/// # Safety
+/// Every element of every group is writable at `at[0]`, and readable if `beta != 0`, and readable at the operands that
+/// the function reads; all are aligned to their scalars. Elements of the destination are distinct. An operand that is
+/// read does not overlap the destination, unless each cell of the destination is its own operand.
+pub(in crate::backend) unsafe fn run(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Result<()> {
+    with_real!(rows.compute, T => with_row_function!(rows.function, F => {
+        let task = Task::<T, F>::new(rows, Places(at), machine);
+        // SAFETY: handed on.
+        unsafe { task.run(machine) }
+    }))
+}
+
+/// Where the operands lie.
+struct Places([*mut u8; 3]);
+
+// SAFETY: addresses without meaning of their own, as [`crate::backend::Operands`].
+unsafe impl Sync for Places {}
+
+struct Task<T: Real, F: RowFormula> {
+    places: Places,
+    /// The elements of a group, of each operand.
+    steps: [Steps; 3],
+    loaders: [Loader; 3],
+    functions: Functions<T>,
+    sums: Kernels<T, <Sum as Fold>::Lane<T>>,
+    peaks: Kernels<T, <GreatestOrNan as Fold>::Lane<T>>,
+    store: row::Row,
+    scaling: Scaling,
+    /// Past the caches, if results are large and of the computation type.
+    stream: Option<Stream>,
+    /// The loops around the tiles, and the loop that tiles cut: extent, and bytes from group to group.
+    outer: Vec<(usize, [isize; 3])>,
+    along: (usize, [isize; 3]),
+    start: [isize; 3],
+    /// Groups per tile at most.
+    width: usize,
+    by_rows: bool,
+    bytes: usize,
+    formula: PhantomData<fn() -> F>,
+}
+
+/// What one thread needs for its tiles.
+struct Workspace<T: Real> {
+    blocks: [Box<Blocks>; 2],
+    /// For results on their way.
+    spare: Box<Blocks>,
+    lanes: Lanes<<Sum as Fold>::Lane<T>>,
+    subtrees: Subtrees<<Sum as Fold>::Lane<T>>,
+    offsets: [Vec<isize>; 3],
+    peaks: Vec<<GreatestOrNan as Fold>::Lane<T>>,
+    peak: Vec<T>,
+    statistic: Vec<T>,
+    terms: Vec<T>,
+    results: Vec<T>,
+}
+
+impl<T: Real, F: RowFormula> Task<T, F> {
+    fn new(rows: &Rows, places: Places, machine: Machine) -> Self {
+        let sizes = rows.scalars.map(|scalar| scalar.size());
+        let in_bytes = |strides: [i64; 3]| std::array::from_fn(|k| strides[k] as isize * sizes[k] as isize);
+        let steps = std::array::from_fn(|k| Steps::over(&rows.elements, k, sizes[k]));
+        let mut outer: Vec<(usize, [isize; 3])> =
+            rows.groups.axes().iter().map(|axis| (axis.extent as usize, in_bytes(axis.strides))).collect();
+        // The loop over groups along which the neighbours of x lie closest.
+        let reach = |axis: &(usize, [isize; 3])| match axis.1[1] {
+            0 => usize::MAX,
+            step => step.unsigned_abs(),
+        };
+        let closest = (0..outer.len()).min_by_key(|&i| reach(&outer[i]));
+        let by_rows = closest.is_some_and(|i| reach(&outer[i]) < steps[1].inner_step());
+        let along = match closest.filter(|_| by_rows).or(outer.len().checked_sub(1)) {
+            Some(i) => outer.remove(i),
+            None => (1, [0; 3]),
+        };
+        let bytes = (rows.groups.len() * rows.elements.len()) as usize * sizes[0];
+        let is_move = rows.scalars[0] == T::SCALAR && rows.scaling.is_move();
+        let streams = is_move && bytes >= STREAMING_BYTES && !places.0[1..].contains(&places.0[0]);
+        Task {
+            places,
+            loaders: rows.scalars.map(|scalar| Loader {
+                cell: scalar.size(),
+                is_real: scalar == T::SCALAR,
+                widen: row::between(scalar, T::SCALAR, Scaling::MOVE, machine.isa),
+            }),
+            functions: Functions::of::<F>(machine.isa, by_rows),
+            sums: Kernels::of::<Sum>(machine.isa),
+            peaks: Kernels::of::<GreatestOrNan>(machine.isa),
+            store: row::between(T::SCALAR, rows.scalars[0], rows.scaling, machine.isa),
+            scaling: rows.scaling,
+            stream: stream::streams(machine.isa).map(|streams| streams.copy).filter(|_| streams),
+            width: if by_rows { along.0.min(ROW_BYTES / size_of::<T>()) } else { 1 },
+            start: in_bytes(rows.groups.offsets),
+            steps,
+            outer,
+            along,
+            by_rows,
+            bytes,
+            formula: PhantomData,
+        }
+    }
+
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn run(&self, machine: Machine) -> Result<()> {
+        let tiles = self.outer.iter().map(|l| l.0).product::<usize>() * self.along.0.div_ceil(self.width);
+        let threads = if self.bytes < THREADING_BYTES { 1 } else { machine.threads };
+        threads::in_ranges(threads, tiles, |range| {
+            let mut work = self.workspace();
+            for tile in range {
+                let (at, width) = self.tile(tile);
+                // SAFETY: the tile's groups are the caller's promise.
+                unsafe {
+                    if self.by_rows {
+                        self.rows(at, width, &mut work);
+                    } else {
+                        self.blocks(at, &mut work);
+                    }
+                }
+            }
+            // What was streamed comes before the signal that the task is done.
+            stream::fence();
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.steps[0].len
+    }
+
+    fn workspace(&self) -> Workspace<T> {
+        let width = self.width;
+        let kept = self.kept();
+        let block = if self.by_rows { width } else { Reduce::BLOCK.min(self.len()) };
+        let any = Sum::lane(Sum::identity::<T>());
+        let lowest = GreatestOrNan::lane(GreatestOrNan::identity::<T>());
+        Workspace {
+            blocks: std::array::from_fn(|_| Box::new(Blocks::new())),
+            spare: Box::new(Blocks::new()),
+            lanes: Lanes::new(any, if self.by_rows { width } else { 0 }),
+            subtrees: Subtrees::new(any, width),
+            offsets: std::array::from_fn(|_| Vec::new()),
+            peaks: vec![lowest; width],
+            peak: vec![T::ZERO; width],
+            statistic: vec![T::ZERO; width],
+            terms: vec![T::ZERO; if kept { width * self.len() } else { block }],
+            results: vec![T::ZERO; block],
+        }
+    }
+
+    /// Whether the terms of a tile are kept.
+    fn kept(&self) -> bool {
+        F::FROM_TERM && self.width.saturating_mul(self.len()).saturating_mul(size_of::<T>()) <= KEPT_BYTES
+    }
+
+    /// Where the first group of a tile is, and how many groups it has.
+    fn tile(&self, number: usize) -> ([*mut u8; 3], usize) {
+        let cuts = self.along.0.div_ceil(self.width);
+        let first = number % cuts * self.width;
+        let mut at = self.start;
+        let mut add = |steps: [isize; 3], turn: usize| (0..3).for_each(|k| at[k] += steps[k] * turn as isize);
+        add(self.along.1, first);
+        let mut rest = number / cuts;
+        for &(extent, steps) in self.outer.iter().rev() {
+            add(steps, rest % extent);
+            rest /= extent;
+        }
+        let places = std::array::from_fn(|k| self.places.0[k].wrapping_offset(at[k]));
+        (places, self.width.min(self.along.0 - first))
+    }
+
+    /// One group, whose elements come in blocks.
+    ///
+    /// # Safety
+    /// Its elements are the caller's promise.
+    unsafe fn blocks(&self, at: [*mut u8; 3], work: &mut Workspace<T>) {
+        let Workspace { blocks, spare, subtrees, terms, results, .. } = work;
+        let len = self.len();
+        let ranges = || (0..len).step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(len));
+        let kept = self.kept();
+        let mut load = |range: Range<usize>| {
+            let mut operands = [std::ptr::null(); 2];
+            for (k, operand) in operands.iter_mut().enumerate().take(F::ARITY) {
+                // SAFETY: a block of elements that the caller promises.
+                *operand = unsafe {
+                    self.loaders[k + 1].block::<T>(
+                        &self.steps[k + 1],
+                        at[k + 1],
+                        range.clone(),
+                        &mut blocks[k],
+                    )
+                };
+            }
+            operands
+        };
+        let mut peak = T::ZERO;
+        if F::HAS_PEAK {
+            let mut highest = GreatestOrNan::lane(GreatestOrNan::identity::<T>());
+            for range in ranges() {
+                let [x, _] = load(range.clone());
+                // SAFETY: as many elements lie there.
+                let block = unsafe { (self.peaks.block)(x, range.len()) };
+                highest = GreatestOrNan::unite::<T>(highest, block);
+            }
+            peak = GreatestOrNan::number::<T>(highest);
+        }
+        subtrees.clear();
+        for range in ranges() {
+            let operands = load(range.clone());
+            let place = if kept { range.start } else { 0 };
+            let terms = terms[place..].as_mut_ptr();
+            // SAFETY: as many elements lie there, and there is room for as many terms.
+            unsafe {
+                (self.functions.terms)(terms, operands, &raw const peak, range.len());
+                let sum = (self.sums.block)(terms, range.len());
+                subtrees.push(&[sum], 1, &self.sums);
+            }
+        }
+        let statistic = F::statistic(Sum::number::<T>(subtrees.root(&self.sums)[0]));
+        for range in ranges() {
+            let (out, count) = (results.as_mut_ptr(), range.len());
+            let mut operands = [std::ptr::null(); 2];
+            let mut term = std::ptr::null();
+            if kept {
+                term = terms[range.start..].as_ptr();
+            } else {
+                operands = load(range.clone());
+                if F::FROM_TERM {
+                    // SAFETY: as above.
+                    unsafe { (self.functions.terms)(terms.as_mut_ptr(), operands, &raw const peak, count) };
+                    term = terms.as_ptr();
+                }
+            }
+            // SAFETY: as above; the results are of this block, whose elements were read.
+            unsafe {
+                let statistics = [&raw const peak, &raw const statistic];
+                (self.functions.results)(out, operands, term, statistics, count);
+                self.steps[0].each_run(range, |offset, step, done, len| {
+                    self.write(at[0].wrapping_offset(offset), step, out.add(done), len, spare);
+                });
+            }
+        }
+    }
+
+    /// Neighbouring groups, whose elements come as rows.
+    ///
+    /// # Safety
+    /// Their elements are the caller's promise.
+    unsafe fn rows(&self, at: [*mut u8; 3], width: usize, work: &mut Workspace<T>) {
+        let Workspace { blocks, spare, lanes, subtrees, offsets, peaks, peak, statistic, terms, results } =
+            work;
+        let len = self.len();
+        for (k, offsets) in offsets.iter_mut().enumerate().take(1 + F::ARITY) {
+            if offsets.is_empty() {
+                self.steps[k].each(0..len, |offset, _| offsets.push(offset));
+            }
+        }
+        let kept = self.kept();
+        let mut load = |row: usize| {
+            let mut operands = [std::ptr::null(); 2];
+            for (k, operand) in operands.iter_mut().enumerate().take(F::ARITY) {
+                let from = at[k + 1].wrapping_offset(offsets[k + 1][row]);
+                let step = self.along.1[k + 1];
+                // SAFETY: a row of elements that the caller promises.
+                *operand = unsafe { self.loaders[k + 1].row::<T>(from, step, width, &mut blocks[k], 0) };
+            }
+            operands
+        };
+        if F::HAS_PEAK {
+            peaks.fill(GreatestOrNan::lane(GreatestOrNan::identity::<T>()));
+            for row in 0..len {
+                let [x, _] = load(row);
+                // SAFETY: a row of that width, and as many lanes.
+                unsafe { (self.peaks.add_rows)(peaks.as_mut_ptr(), &[x], &[x; 4], width) };
+            }
+            peak.iter_mut().zip(&*peaks).for_each(|(peak, &lane)| *peak = GreatestOrNan::number::<T>(lane));
+        }
+        subtrees.clear();
+        for first in (0..len).step_by(Reduce::BLOCK) {
+            let count = Reduce::BLOCK.min(len - first);
+            lanes.clear(count);
+            for row in first..first + count {
+                let operands = load(row);
+                let place = if kept { row * width } else { 0 };
+                let terms = terms[place..].as_mut_ptr();
+                let lane = lanes.each_mut().nth((row - first) % Reduce::LANES).expect("a lane of the block");
+                // SAFETY: a row of that width, as many statistics, terms and lanes.
+                unsafe {
+                    (self.functions.terms)(terms, operands, peak.as_ptr(), width);
+                    let term = terms.cast_const();
+                    (self.sums.add_rows)(lane.as_mut_ptr(), &[term], &[term; 4], width);
+                }
+            }
+            subtrees.push(lanes.joined(&self.sums), 1, &self.sums);
+        }
+        let sums = subtrees.root(&self.sums);
+        statistic.iter_mut().zip(sums).for_each(|(to, &sum)| *to = F::statistic(Sum::number::<T>(sum)));
+        for row in 0..len {
+            let mut operands = [std::ptr::null(); 2];
+            let mut term = std::ptr::null();
+            let to = at[0].wrapping_offset(offsets[0][row]);
+            if kept {
+                term = terms[row * width..].as_ptr();
+            } else {
+                operands = load(row);
+                if F::FROM_TERM {
+                    // SAFETY: as above.
+                    unsafe { (self.functions.terms)(terms.as_mut_ptr(), operands, peak.as_ptr(), width) };
+                    term = terms.as_ptr();
+                }
+            }
+            // SAFETY: as above; the results are of this row, whose elements were read.
+            unsafe {
+                let statistics = [peak.as_ptr(), statistic.as_ptr()];
+                (self.functions.results)(results.as_mut_ptr(), operands, term, statistics, width);
+                self.write(to, self.along.1[0], results.as_ptr(), width, spare);
+            }
+        }
+    }
+
+    /// Writes `count` results to cells `step` bytes apart.
+    ///
+    /// # Safety
+    /// The cells are writable, and readable if beta is not 0.
+    unsafe fn write(&self, to: *mut u8, step: isize, results: *const T, count: usize, blocks: &mut Blocks) {
+        let cell = self.loaders[0].cell;
+        let results = results.cast::<u8>();
+        // SAFETY: the caller's promise; a buffer holds more cells than a block or a row has.
+        unsafe {
+            if step == cell as isize {
+                return match self.stream {
+                    Some(stream) => stream(to, results, count * cell),
+                    None => (self.store)(to, results, count, self.scaling),
+                };
+            }
+            let buffer = blocks.raw_bytes();
+            if self.scaling.beta != 0.0 {
+                copy_strided(cell, buffer, cell as isize, to, step, count);
+            }
+            (self.store)(buffer, results, count, self.scaling);
+            copy_strided(cell, to, step, buffer, cell as isize, count);
+        }
+    }
+}
+
+impl Steps {
+    /// The elements of a nest in one of its operands, whose scalars are `cell` bytes long.
+    fn over(nest: &LoopNest<3>, operand: usize, cell: usize) -> Self {
+        let loops =
+            nest.axes().iter().map(|a| (a.extent as usize, a.strides[operand] as isize * cell as isize, 0));
+        let start = nest.offsets[operand] as isize * cell as isize;
+        Steps::of_loops(loops.collect(), start, nest.len() as usize, cell)
+    }
+
+    /// Calls `f` with the even runs of the positions in `range`: offset and step in bytes, elements before, elements.
+    fn each_run(&self, range: Range<usize>, mut f: impl FnMut(isize, isize, usize, usize)) {
+        let mut done = 0;
+        self.strides(range, |offset, step, len| {
+            f(offset, step, done, len);
+            done += len;
+        });
+    }
+}
+
+/// The loops of one function, for the instruction set of the machine. Statistics are one for all elements, or one each.
+struct Functions<T> {
+    /// `out[i] = term(x[i], dy[i], peak)`.
+    ///
+    /// # Safety
+    /// There are `count` of the operands that are read, as many statistics if each element has its own, else one, and
+    /// room for `count` terms, which overlap nothing.
+    terms: unsafe fn(out: *mut T, operands: [*const T; 2], peak: *const T, count: usize),
+    /// `out[i] = result(x[i], dy[i], term[i], peak, statistic)`.
+    ///
+    /// # Safety
+    /// As for `terms`, and there are as many terms if results are computed from them; else operands.
+    results: unsafe fn(
+        out: *mut T,
+        operands: [*const T; 2],
+        term: *const T,
+        statistics: [*const T; 2],
+        count: usize,
+    ),
+}
+
+impl<T: Real> Functions<T> {
+    fn of<F: RowFormula>(isa: Isa, each: bool) -> Self {
+        if each { Self::with::<F, true>(isa) } else { Self::with::<F, false>(isa) }
+    }
+
+    fn with<F: RowFormula, const EACH: bool>(isa: Isa) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if isa.has_avx512() {
+            return Functions { terms: avx512::terms::<T, F, EACH>, results: avx512::results::<T, F, EACH> };
+        } else if isa.has_avx2() {
+            return Functions { terms: avx2::terms::<T, F, EACH>, results: avx2::results::<T, F, EACH> };
+        }
+        let _ = isa;
+        Functions { terms: portable::terms::<T, F, EACH>, results: portable::results::<T, F, EACH> }
+    }
+}
+
+/// The loops, compiled for some instructions. All functions need a processor that has them.
+macro_rules! compiled_for {
+    ($level:ident $(, $features:literal)?) => {
+        mod $level {
+            use super::*;
+
+            /// # Safety
+            /// As for [`Functions::terms`].
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn terms<T: Real, F: RowFormula, const EACH: bool>(
+                out: *mut T,
+                [x, dy]: [*const T; 2],
+                peak: *const T,
+                count: usize,
+            ) {
+                for i in 0..count {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let dy = if F::ARITY > 1 { dy.add(i).read() } else { T::ZERO };
+                        let peak = peak.add(if EACH { i } else { 0 }).read();
+                        out.add(i).write(F::term(x.add(i).read(), dy, peak));
+                    }
+                }
+            }
+
+            /// # Safety
+            /// As for [`Functions::results`].
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn results<T: Real, F: RowFormula, const EACH: bool>(
+                out: *mut T,
+                [x, dy]: [*const T; 2],
+                term: *const T,
+                [peak, statistic]: [*const T; 2],
+                count: usize,
+            ) {
+                for i in 0..count {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let k = if EACH { i } else { 0 };
+                        let read = |from: *const T, reads: bool| if reads { from.add(i).read() } else { T::ZERO };
+                        let (x, dy) = (read(x, !F::FROM_TERM), read(dy, F::ARITY > 1));
+                        let term = read(term, F::FROM_TERM);
+                        out.add(i).write(F::result(x, dy, term, peak.add(k).read(), statistic.add(k).read()));
+                    }
+                }
+            }
+        }
+    };
+}
+compiled_for!(portable);
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");

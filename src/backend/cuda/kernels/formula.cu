@@ -1,0 +1,152 @@
+// Any function of the table, element by element, or 16 bytes at a time.
+#include "formula.cuh"
+#include "functions.cuh"
+#include "general.cuh"
+
+enum { MOST_OPERANDS = 5 };
+
+// One loop over the destination and the operands.
+struct FormulaTurn {
+    Divisor extent;
+    i64 step[1 + MOST_OPERANDS];
+};
+
+struct Formula {
+    char *at[1 + MOST_OPERANDS];  // the destination, the operands
+    u64 count;                    // elements, or vectors of them
+    f64 alpha[2];
+    f64 beta;
+    f64 parameter;
+    u32 scalars[1 + MOST_OPERANDS];
+    u32 function;
+    u32 arity;
+    u32 on_result;  // whether alpha is a factor of the result
+    u32 blends;     // whether the destination is read
+    u32 rank;
+    u32 wide;  // whether `formula_ordered` computes in binary64
+    u32 splats;  // bit k: operand k has one element along the innermost loop
+    u32 unused;
+    FormulaTurn turns[20];  // innermost first
+};
+
+static_assert(sizeof(Formula) == 48 + 8 + 32 + 24 + 32 + 72 * 20, "formula.rs has another Formula");
+
+struct FormulaOffsets {
+    i64 of[1 + MOST_OPERANDS];
+};
+
+template <typename Index>
+__device__ __forceinline__ FormulaOffsets formula_offsets(Index index, const Formula &p) {
+    FormulaOffsets offsets = {{0, 0, 0, 0, 0, 0}};
+    Index rest = index;
+#pragma unroll 1
+    for (u32 i = 0; i < p.rank; ++i) {
+        const FormulaTurn &turn = p.turns[i];
+        // What is left belongs to the outermost loop.
+        const Index outer = i + 1 < p.rank ? quotient(rest, turn.extent) : Index(0);
+        const i64 here = i64(rest - outer * Index(turn.extent.divisor));
+        rest = outer;
+#pragma unroll
+        for (u32 k = 0; k <= MOST_OPERANDS; ++k) offsets.of[k] += here * turn.step[k];
+    }
+    return offsets;
+}
+
+// function(alpha1 * a, alpha2 * b, ...) or alpha1 * function(a, b, ...), and beta * old
+template <typename T>
+__device__ __forceinline__ T finished(const Formula &p, Rounded<T> (&operands)[MOST_OPERANDS], T old) {
+    const Rounded<T> first = {T(p.alpha[0])}, second = {T(p.alpha[1])};
+    if (!p.on_result) {
+        operands[0] = first * operands[0];
+        operands[1] = second * operands[1];
+    }
+    Rounded<T> r = formula<T>(p.function, operands, Rounded<T>{T(p.parameter)});
+    if (p.on_result) r = first * r;
+    const T blended = sum(r.value, product(T(p.beta), old));
+    return p.blends ? blended : p.arity == 0 ? T(0) : r.value;
+}
+
+template <typename T, typename Index>
+__device__ __forceinline__ void formula_element(const Formula &p, Index index) {
+    const FormulaOffsets offsets = formula_offsets(index, p);
+    Rounded<T> operands[MOST_OPERANDS];
+#pragma unroll
+    for (u32 k = 0; k < MOST_OPERANDS; ++k) {
+        operands[k].value = k < p.arity ? Real<T>::load(p.scalars[k + 1], p.at[k + 1] + offsets.of[k + 1]) : T(0);
+    }
+    char *to = p.at[0] + offsets.of[0];
+    const T old = p.blends ? Real<T>::load(p.scalars[0], to) : T(0);
+    Real<T>::store(p.scalars[0], to, finished(p, operands, old));
+}
+
+template <typename T, typename Index>
+__device__ __forceinline__ void formula_strided(const Formula &p) {
+    const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
+#pragma unroll 1
+    for (u32 i = 0; i < PER_THREAD; ++i) {
+        const Index index = first + i * THREADS;
+        if (index >= Index(p.count)) return;
+        formula_element<T, Index>(p, index);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) formula_f32_i32(const Formula p) { formula_strided<f32, u32>(p); }
+extern "C" __global__ void __launch_bounds__(THREADS) formula_f32_i64(const Formula p) { formula_strided<f32, u64>(p); }
+extern "C" __global__ void __launch_bounds__(THREADS) formula_f64_i64(const Formula p) { formula_strided<f64, u64>(p); }
+
+// One thread walks in the order of the loops: where addresses of the destination repeat, the last write wins.
+extern "C" __global__ void __launch_bounds__(32) formula_ordered(const Formula p) {
+    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+#pragma unroll 1
+    for (u64 index = 0; index < p.count; ++index) {
+        if (p.wide) {
+            formula_element<f64, u64>(p, index);
+        } else {
+            formula_element<f32, u64>(p, index);
+        }
+    }
+}
+
+// The number in a lane of a vector. Written without indices that only a run knows, which would put vectors into memory.
+__device__ __forceinline__ f32 lane_of(const Vector &v, u32 scalar, u32 lane) {
+    const u32 i = scalar == F32 ? lane : lane / 2;
+    const u32 word = i == 0 ? v.word[0] : i == 1 ? v.word[1] : i == 2 ? v.word[2] : v.word[3];
+    if (scalar == F32) return bits_of<f32>(word);
+    const u32 half = lane % 2 ? word >> 16 : word & 0xffff;
+    return scalar == F16 ? from_f16(half) : from_bf16(half);
+}
+
+__device__ __forceinline__ void set_lane(Vector &v, u32 scalar, u32 lane, f32 x) {
+    const u32 i = scalar == F32 ? lane : lane / 2;
+    const u32 bits = scalar == F32 ? canonical(x) : scalar == F16 ? u32(to_f16(x)) : u32(to_bf16(x));
+    const u32 word = scalar != F32 && lane % 2 ? bits << 16 : bits;
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) v.word[k] |= k == i ? word : 0;
+}
+
+// Vectors of 16 bytes of one scalar type of 4 or 2 bytes, along the innermost loop; up to two operands.
+extern "C" __global__ void __launch_bounds__(THREADS) formula_run(const Formula p) {
+    const u32 index = blockIdx.x * THREADS + threadIdx.x;
+    if (index >= u32(p.count)) return;
+    const FormulaOffsets offsets = formula_offsets(index, p);
+    const u32 scalar = p.scalars[0];
+    char *to = p.at[0] + offsets.of[0];
+    const auto vector = [&](u32 k, bool reads) {
+        const char *from = p.at[k] + offsets.of[k];
+        if (!reads) return Vector{{0, 0, 0, 0}};
+        if (!(p.splats >> k & 1)) return at<Vector>(from);
+        const u32 half = scalar == F32 ? 0 : at<u16>(from);
+        const u32 word = scalar == F32 ? at<u32>(from) : half | half << 16;
+        return Vector{{word, word, word, word}};
+    };
+    const Vector old = vector(0, p.blends), a = vector(1, p.arity > 0), b = vector(2, p.arity > 1);
+    Vector result = {{0, 0, 0, 0}};
+    const u32 lanes = scalar == F32 ? 4 : 8;
+#pragma unroll 1
+    for (u32 j = 0; j < lanes; ++j) {
+        const f32 before = p.blends ? lane_of(old, scalar, j) : 0;
+        Rounded<f32> operands[MOST_OPERANDS] = {{lane_of(a, scalar, j)}, {lane_of(b, scalar, j)}, {0}, {0}, {0}};
+        set_lane(result, scalar, j, finished(p, operands, before));
+    }
+    put<Vector>(to, result);
+}

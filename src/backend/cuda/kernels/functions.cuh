@@ -1,0 +1,196 @@
+// The table of `ops/function.rs`, written by `tests/functions.rs`; do not edit.
+#pragma once
+
+#include "math.cuh"
+
+enum Function : u32 {
+    ADD,
+    MUL,
+    MIN_NUMBER,
+    MIN_OR_NAN,
+    MAX_NUMBER,
+    MAX_OR_NAN,
+    SQRT,
+    NOT,
+    FIRST,
+    NOTHING,
+    SIGMOID,
+    SIGMOID_GRADIENT,
+    TANH,
+    TANH_GRADIENT,
+    RELU,
+    RELU_OR_NAN,
+    RELU_GRADIENT,
+    RELU_OR_NAN_GRADIENT,
+    CLIPPED_RELU,
+    CLIPPED_RELU_OR_NAN,
+    CLIPPED_RELU_GRADIENT,
+    CLIPPED_RELU_OR_NAN_GRADIENT,
+    ELU,
+    ELU_GRADIENT,
+    SWISH,
+    SWISH_GRADIENT,
+    SOFTPLUS,
+    ERF,
+    EXP,
+    LOG,
+    NORMALISE,
+};
+
+// The words of the formulas come later, in formula.cuh: they are looked up when this is used.
+template <typename T>
+__device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&operands)[5], Rounded<T> parameter) {
+    switch (function) {
+    case ADD: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return x + y;
+    }
+    case MUL: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return x * y;
+    }
+    case MIN_NUMBER: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return least_number(x, y);
+    }
+    case MIN_OR_NAN: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return least_or_nan(x, y);
+    }
+    case MAX_NUMBER: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return greatest_number(x, y);
+    }
+    case MAX_OR_NAN: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return greatest_or_nan(x, y);
+    }
+    case SQRT: {
+        const Rounded<T> x = operands[0];
+        return root(x);
+    }
+    case NOT: {
+        const Rounded<T> x = operands[0];
+        return one(x) - x;
+    }
+    case FIRST: {
+        const Rounded<T> x = operands[0];
+        return x;
+    }
+    case NOTHING: {
+        return nothing<T>();
+    }
+    case SIGMOID: {
+        const Rounded<T> x = operands[0];
+        return sigmoid(x);
+    }
+    case SIGMOID_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        return dy * (x * (one(x) - x));
+    }
+    case TANH: {
+        const Rounded<T> x = operands[0];
+        return tanh(x);
+    }
+    case TANH_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        return dy * (one(x) - x * x);
+    }
+    case RELU: {
+        const Rounded<T> x = operands[0];
+        return choose(x > zero(x), x, zero(x));
+    }
+    case RELU_OR_NAN: {
+        const Rounded<T> x = operands[0];
+        return choose(x <= zero(x), zero(x), x);
+    }
+    case RELU_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        return choose(x > zero(x), dy, zero(x));
+    }
+    case RELU_OR_NAN_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        return choose(x <= zero(x), zero(x), dy);
+    }
+    case CLIPPED_RELU: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> c = parameter;
+        return below(choose(x > zero(x), x, zero(x)), c);
+    }
+    case CLIPPED_RELU_OR_NAN: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> c = parameter;
+        return below(choose(x <= zero(x), zero(x), x), c);
+    }
+    case CLIPPED_RELU_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        const Rounded<T> c = parameter;
+        return choose((x > zero(x)) & (x < c), dy, zero(x));
+    }
+    case CLIPPED_RELU_OR_NAN_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        const Rounded<T> c = parameter;
+        return choose((x <= zero(x)) | (x >= c), zero(x), dy);
+    }
+    case ELU: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> c = parameter;
+        return choose(x > zero(x), x, c * expm1(x));
+    }
+    case ELU_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        const Rounded<T> c = parameter;
+        return choose(x > zero(x), dy, dy * (x + c));
+    }
+    case SWISH: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> b = parameter;
+        return x * sigmoid(b * x);
+    }
+    case SWISH_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        const Rounded<T> b = parameter;
+        return dy * swish_slope(x, b, sigmoid(b * x));
+    }
+    case SOFTPLUS: {
+        const Rounded<T> x = operands[0];
+        return softplus(x);
+    }
+    case ERF: {
+        const Rounded<T> x = operands[0];
+        return erf(x);
+    }
+    case EXP: {
+        const Rounded<T> x = operands[0];
+        return exp(x);
+    }
+    case LOG: {
+        const Rounded<T> x = operands[0];
+        return log(x);
+    }
+    case NORMALISE: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> mean = operands[1];
+        const Rounded<T> variance = operands[2];
+        const Rounded<T> scale = operands[3];
+        const Rounded<T> bias = operands[4];
+        const Rounded<T> epsilon = parameter;
+        return (x - mean) * (scale / root(variance + epsilon)) + bias;
+    }
+    default: return {T(0)};
+    }
+}

@@ -1,0 +1,48 @@
+//! The obvious loop of a function: one element at a time.
+
+use super::{load, store};
+use crate::backend::function::{
+    Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
+};
+use crate::dtype::convert::Element;
+use crate::ops::function::MOST_OPERANDS;
+use crate::ops::{Map, Scaling};
+
+/// Runs `map` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
+///
+/// # Safety
+/// For every offset tuple of the nest, `at[0] + offset` is writable, and readable if `beta != 0`, and the offsets
+/// of operands that are read are readable around theirs; each for one scalar, and aligned to it.
+pub unsafe fn map<const N: usize>(map: &Map<N>, at: [*mut u8; N]) {
+    with_real!(map.compute, T => {
+        let element = with_function(map.function, ElementOf(std::marker::PhantomData::<T>));
+        let with = Constants::<T>::new(map.factors, map.parameter);
+        map.nest.for_each(|offsets| {
+            let mut operands = [T::ZERO; MOST_OPERANDS];
+            // SAFETY: the caller promises these cells, the destination as readable under the condition it names.
+            unsafe {
+                for k in 1..=map.function.arity() {
+                    operands[k - 1] = load(map.scalars[k], at[k], offsets[k]);
+                }
+                let blends = map.factors.beta != 0.0;
+                let old = blends.then(|| load(map.scalars[0], at[0], offsets[0]));
+                store(map.scalars[0], at[0], offsets[0], element(operands, old, with), Scaling::MOVE);
+            }
+        });
+    });
+}
+
+type Formulated<T> = fn([T; MOST_OPERANDS], Option<T>, Constants<T>) -> T;
+
+struct ElementOf<T>(std::marker::PhantomData<T>);
+
+impl<T: Real> WithFormula for ElementOf<T> {
+    type Output = Formulated<T>;
+
+    fn with<F: Formula>(self) -> Formulated<T> {
+        |operands, old, with| {
+            let computed = computed::<T, F>(operands, with);
+            old.map_or(alone::<T, F>(computed), |old| blended(computed, old, with.beta))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The arithmetic of [`Rows`](crate::ops::Rows) on one element: what the reference and the CPU kernels compute.
+//!
+//! Free of branches, so that a loop over it becomes vector code.
+
+use super::function::Real;
+use crate::dtype::math::{exp, log};
+
+/// A function of elements and statistics as a type, so that each becomes a loop of its own.
+pub(super) trait RowFormula {
+    /// Operands that are read.
+    const ARITY: usize;
+    /// Whether the first statistic is the largest element; else there is none, and it is 0.
+    const HAS_PEAK: bool;
+    /// Whether the result is computed from the term instead of the operands.
+    const FROM_TERM: bool;
+    /// What is summed up.
+    fn term<T: Real>(x: T, dy: T, peak: T) -> T;
+    /// The second statistic, from the sum.
+    fn statistic<T: Real>(sum: T) -> T;
+    /// The result.
+    fn result<T: Real>(x: T, dy: T, term: T, peak: T, statistic: T) -> T;
+}
+
+macro_rules! row_formulas {
+    ($($name:ident $arity:literal peak $peak:literal from_term $from_term:literal
+        |$x:ident, $dy:ident, $m:ident| $term:expr,
+        |$sum:ident| $statistic:expr,
+        |$t:ident, $s:ident| $result:expr;)*) => {$(
+        pub(super) struct $name;
+        impl RowFormula for $name {
+            const ARITY: usize = $arity;
+            const HAS_PEAK: bool = $peak;
+            const FROM_TERM: bool = $from_term;
+            #[inline(always)]
+            fn term<T: Real>($x: T, $dy: T, $m: T) -> T {
+                let _ = ($x, $dy, $m);
+                $term
+            }
+            #[inline(always)]
+            fn statistic<T: Real>($sum: T) -> T {
+                $statistic
+            }
+            #[inline(always)]
+            fn result<T: Real>($x: T, $dy: T, $t: T, $m: T, $s: T) -> T {
+                let _ = ($x, $dy, $t, $m);
+                $result.canonical()
+            }
+        }
+    )*};
+}
+
+row_formulas! {
+    Softmax 1 peak true from_term true
+        |x, dy, m| exp(x - m), |sum| T::ONE / sum, |term, s| term * s;
+    LogSoftmax 1 peak true from_term false
+        |x, dy, m| exp(x - m), |sum| log(sum), |term, s| (x - m) - s;
+    SoftmaxGradient 2 peak false from_term false
+        |x, dy, m| dy * x, |sum| sum, |term, s| x * (dy - s);
+    LogSoftmaxGradient 2 peak false from_term false
+        |x, dy, m| dy, |sum| sum, |term, s| dy - exp(x) * s;
+}
+
+/// Runs `$body` with `$F` bound to the type of a [`RowFunction`](crate::ops::RowFunction).
+macro_rules! with_row_function {
+    ($function:expr, $F:ident => $body:expr) => {
+        $crate::backend::row_function::with_row_function!(@ $function, $F => $body,
+            Softmax, LogSoftmax, SoftmaxGradient, LogSoftmaxGradient)
+    };
+    (@ $function:expr, $F:ident => $body:expr, $($name:ident),*) => {
+        match $function {
+            $($crate::ops::RowFunction::$name => {
+                type $F = $crate::backend::row_function::$name;
+                $body
+            })*
+        }
+    };
+}
+pub(super) use with_row_function;

@@ -1,0 +1,147 @@
+//! Softmax.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+use super::guard::entry;
+use super::types::{
+    cudnnHandle_t, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
+};
+use super::{arg, context, pointwise, tensor, transform};
+use crate::mode::Mode;
+use crate::ops::{SoftmaxPlan, softmax::Choices};
+
+/// `y = alpha * softmax(x) + beta * y`, where softmax is `exp(x - m) / sum of exp(x - m)` with m the largest element of a
+/// group.
+///
+/// A group is all of one N (INSTANCE), or the channels at one place of one N (CHANNEL). FAST and ACCURATE are the same
+/// here: the largest element is subtracted in both, so that nothing overflows. LOG is `(x - m) - log(sum of exp(x - m))`.
+/// A group with a NaN or with plus infinity becomes NaN, and so does one of minus infinities alone; else minus infinity
+/// becomes 0, or minus infinity for LOG.
+///
+/// # Operands
+/// - `alpha`, `beta`: on the host, `double` if y is DOUBLE, else `float`. With beta = 0, y is not read.
+/// - `x`, `y`: tensors of one type and the same dims, of any rank from 2 to 8, any strides each; on the host for the CPU
+///   core, on the device for the CUDA core; aligned to one element.
+///
+/// Computed in `float`, for DOUBLE, INT32 and INT64 in `double`. Sums have one fixed order, whatever the threads or the
+/// core, so results are the same bits always. The result is rounded once, to nearest even; integers saturate.
+///
+/// # Status
+/// In this order.
+/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its alignment; ranks that differ.
+/// - NOT_SUPPORTED in strict mode: strides of 0 and below.
+/// - BAD_PARAM: dims or types that differ; an unknown `algo` or `mode`.
+/// - NOT_SUPPORTED in strict mode: types other than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8; 3 and 6 to 8 dimensions with
+///   gaps or strides that differ. (2 dimensions are BAD_PARAM there.)
+/// - NOT_SUPPORTED: channels in blocks (NCHW_VECT_C, INT8x4 and the like); on the CUDA core x that overlaps y otherwise
+///   than in place.
+/// - BAD_PARAM: y repeats an address through stride 0.
+///
+/// # Aliasing
+/// x may be y with the same strides. Where they overlap otherwise, the result is as if all of x were read first.
+///
+/// # Source
+/// Checks and their order: observed on 9.27.0. Infinities: as PyTorch has them.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`, `y` for
+/// reads and writes of that of `yDesc`; no other thread writes either meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSoftmaxForward(
+    handle: cudnnHandle_t,
+    algo: MaybeUninit<cudnnSoftmaxAlgorithm_t>,
+    mode: MaybeUninit<cudnnSoftmaxMode_t>,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, algo={}, mode={}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, \
+         yDesc={yDesc:p}, y={y:p}",
+        raw(algo),
+        raw(mode)
+    );
+    entry("cudnnSoftmaxForward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+            pointwise::data(x, &from, "x")?;
+            pointwise::data(y, &to, "y")?;
+            let plan = SoftmaxPlan::forward(choices(algo, mode), [&from, &to], scaling, Mode::current())?;
+            note.set(format_args!("cudnnSoftmaxForward: {plan}"));
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(&plan, &[y.into(), x.into()]) }
+        })
+    })
+}
+
+/// `dx = alpha * softmax'(y, dy) + beta * dx`, where y is the result of the forward call.
+///
+/// FAST and ACCURATE: `y (dy - sum of dy y)`; LOG: `dy - exp(y) (sum of dy)`; the sums over each group.
+///
+/// # Operands
+/// - `alpha`, `beta`: on the host, `double` if dx is DOUBLE, else `float`. With beta = 0, dx is not read.
+/// - `y`, `dy`, `dx`: tensors of one type and the same dims, of any rank from 2 to 8, any strides each; memory and
+///   arithmetic as in cudnnSoftmaxForward.
+///
+/// # Status
+/// As for cudnnSoftmaxForward. In strict mode also BAD_PARAM for y and dy of different strides, and NOT_SUPPORTED for
+/// INT8.
+///
+/// # Aliasing
+/// dx may be dy or y with the same strides. Where it overlaps one otherwise, the result is as if all were read first.
+///
+/// # Source
+/// Checks and their order: observed on 9.27.0. Formulas: the derivatives.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; `y` and `dy` are NULL or valid for reads of the whole spans of their
+/// descriptors, `dx` for reads and writes; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnSoftmaxBackward(
+    handle: cudnnHandle_t,
+    algo: MaybeUninit<cudnnSoftmaxAlgorithm_t>,
+    mode: MaybeUninit<cudnnSoftmaxMode_t>,
+    alpha: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    beta: *const c_void,
+    dxDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, algo={}, mode={}, alpha={alpha:p}, yDesc={yDesc:p}, y={y:p}, dyDesc={dyDesc:p}, \
+         dy={dy:p}, beta={beta:p}, dxDesc={dxDesc:p}, dx={dx:p}",
+        raw(algo),
+        raw(mode)
+    );
+    entry("cudnnSoftmaxBackward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let result = tensor::get(yDesc, "yDesc")?;
+            let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+            pointwise::data(y, &result, "y")?;
+            pointwise::data(dy, &gradient, "dy")?;
+            pointwise::data(dx, &to, "dx")?;
+            let tensors = [&result, &gradient, &to];
+            let plan = SoftmaxPlan::backward(choices(algo, mode), tensors, scaling, Mode::current())?;
+            note.set(format_args!("cudnnSoftmaxBackward: {plan}"));
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(&plan, &[dx.into(), y.into(), dy.into()]) }
+        })
+    })
+}
+
+fn choices(algo: MaybeUninit<cudnnSoftmaxAlgorithm_t>, mode: MaybeUninit<cudnnSoftmaxMode_t>) -> Choices {
+    Choices { algorithm: arg::choice(algo, "algo"), mode: arg::choice(mode, "mode") }
+}

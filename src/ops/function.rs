@@ -1,0 +1,150 @@
+//! The one table of functions that are computed element by element.
+//!
+//! A row is a name, the operands, the parameters, what the factors of a step scale (`operands` before the function, or
+//! its `result`), and the formula. From it come the enumeration here, the loops of the CPU core
+//! (`backend/function.rs`) and the device code (`kernels/functions.cuh`, which `tests/functions.rs` writes and
+//! compares). A formula is text that is valid in both languages: `+ - * /`, comparisons, and the functions of
+//! [`dtype::math`](crate::dtype::math) and `backend/formula.rs`, whose twins are in `kernels/formula.cuh`.
+
+/// Calls the macro `$then` with the rows.
+macro_rules! functions {
+    ($then:ident) => {
+        $then! {
+            /// The sum.
+            Add (x, y) [] operands => x + y;
+            /// The product.
+            Mul (x, y) [] operands => x * y;
+            /// The smaller one; of zeros the negative one; a NaN loses against every number.
+            MinNumber (x, y) [] operands => least_number(x, y);
+            /// The smaller one; of zeros the negative one; a NaN wins against every number.
+            MinOrNan (x, y) [] operands => least_or_nan(x, y);
+            /// The larger one; of zeros the positive one; a NaN loses against every number.
+            MaxNumber (x, y) [] operands => greatest_number(x, y);
+            /// The larger one; of zeros the positive one; a NaN wins against every number.
+            MaxOrNan (x, y) [] operands => greatest_or_nan(x, y);
+            /// The square root.
+            Sqrt (x) [] operands => root(x);
+            /// One less the operand.
+            Not (x) [] operands => one(x) - x;
+            /// The operand.
+            First (x) [] operands => x;
+            /// Nothing: the zero that leaves every number it is added to as it is.
+            Nothing () [] operands => nothing();
+            /// `1 / (1 + exp(-x))`
+            Sigmoid (x) [] result => sigmoid(x);
+            /// Its gradient, from the result x.
+            SigmoidGradient (x, dy) [] result => dy * (x * (one(x) - x));
+            /// The hyperbolic tangent.
+            Tanh (x) [] result => tanh(x);
+            /// Its gradient, from the result x.
+            TanhGradient (x, dy) [] result => dy * (one(x) - x * x);
+            /// `max(x, 0)`; a NaN is 0.
+            Relu (x) [] result => choose(x > zero(x), x, zero(x));
+            /// `max(x, 0)`; a NaN stays.
+            ReluOrNan (x) [] result => choose(x <= zero(x), zero(x), x);
+            /// The gradient of either: 0 where x is not above 0.
+            ReluGradient (x, dy) [] result => choose(x > zero(x), dy, zero(x));
+            /// The same, but where x is a NaN.
+            ReluOrNanGradient (x, dy) [] result => choose(x <= zero(x), zero(x), dy);
+            /// `min(max(x, 0), c)`; a NaN is 0.
+            ClippedRelu (x) [c] result => below(choose(x > zero(x), x, zero(x)), c);
+            /// `min(max(x, 0), c)`; a NaN stays.
+            ClippedReluOrNan (x) [c] result => below(choose(x <= zero(x), zero(x), x), c);
+            /// The gradient of either: 0 where x is not between 0 and c.
+            ClippedReluGradient (x, dy) [c] result => choose((x > zero(x)) & (x < c), dy, zero(x));
+            /// The same, but where x is a NaN.
+            ClippedReluOrNanGradient (x, dy) [c] result => choose((x <= zero(x)) | (x >= c), zero(x), dy);
+            /// `x` above 0, else `c (exp(x) - 1)`
+            Elu (x) [c] result => choose(x > zero(x), x, c * expm1(x));
+            /// Its gradient, from the result x.
+            EluGradient (x, dy) [c] result => choose(x > zero(x), dy, dy * (x + c));
+            /// `x / (1 + exp(-b x))`
+            Swish (x) [b] result => x * sigmoid(b * x);
+            /// Its gradient.
+            SwishGradient (x, dy) [b] result => dy * swish_slope(x, b, sigmoid(b * x));
+            /// `log(1 + exp(x))`
+            Softplus (x) [] result => softplus(x);
+            /// The error function.
+            Erf (x) [] result => erf(x);
+            /// `e^x`
+            Exp (x) [] result => exp(x);
+            /// The natural logarithm.
+            Log (x) [] result => log(x);
+            /// `scale (x - mean) / sqrt(variance + epsilon) + bias`
+            Normalise (x, mean, variance, scale, bias) [epsilon] result
+                => (x - mean) * (scale / root(variance + epsilon)) + bias;
+        }
+    };
+}
+pub(crate) use functions;
+
+/// What the factors of a step scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scaled {
+    /// The operands, before the function.
+    Operands,
+    /// Its result, with the first factor.
+    Result,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its function.
+    pub function: Function,
+    /// The names of what the formula is about.
+    pub operands: &'static [&'static str],
+    /// The names of the numbers that a step gives it besides.
+    pub parameters: &'static [&'static str],
+    /// What factors scale.
+    pub scaled: Scaled,
+    /// The formula, as it stands in the sources.
+    pub formula: &'static str,
+}
+
+macro_rules! enumeration {
+    ($($(#[$doc:meta])* $name:ident ($($x:ident),*) [$($p:ident),*] $scaled:ident => $formula:expr;)*) => {
+        /// What is computed of the elements of up to five operands.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Function {
+            $($(#[$doc])* $name,)*
+        }
+
+        /// Every function, in the order of its numbers.
+        pub const TABLE: &[Row] = &[$(Row {
+            function: Function::$name,
+            operands: &[$(stringify!($x)),*],
+            parameters: &[$(stringify!($p)),*],
+            scaled: enumeration!(@ $scaled),
+            formula: stringify!($formula),
+        },)*];
+    };
+    (@ operands) => { Scaled::Operands };
+    (@ result) => { Scaled::Result };
+}
+functions!(enumeration);
+
+impl Function {
+    /// Its row.
+    pub const fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+
+    /// How many operands it reads.
+    pub const fn arity(self) -> usize {
+        self.row().operands.len()
+    }
+}
+
+/// The most operands that a function reads.
+pub const MOST_OPERANDS: usize = 5;
+/// The most parameters that a function has.
+pub const MOST_PARAMETERS: usize = 1;
+
+const _: () = {
+    let mut i = 0;
+    while i < TABLE.len() {
+        assert!(TABLE[i].operands.len() <= MOST_OPERANDS && TABLE[i].parameters.len() <= MOST_PARAMETERS);
+        i += 1;
+    }
+};

@@ -1,0 +1,54 @@
+//! The device code of the table of functions: `kernels/functions.cuh` is written from the table, and compared.
+
+use std::fmt::Write as _;
+
+use cudnn::ops::function::TABLE;
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/backend/cuda/kernels/functions.cuh");
+
+/// `MIN_OR_NAN` of `MinOrNan`.
+fn constant(name: &str) -> String {
+    let mut text = String::new();
+    for (i, letter) in name.char_indices() {
+        if i > 0 && letter.is_uppercase() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_uppercase());
+    }
+    text
+}
+
+fn generated() -> String {
+    let mut text = String::from(
+        "// The table of `ops/function.rs`, written by `tests/functions.rs`; do not edit.\n#pragma once\n\n\
+         #include \"math.cuh\"\n\nenum Function : u32 {\n",
+    );
+    let names: Vec<String> = TABLE.iter().map(|row| constant(&format!("{:?}", row.function))).collect();
+    names.iter().for_each(|name| writeln!(text, "    {name},").unwrap());
+    text += "};\n\n// The words of the formulas come later, in formula.cuh: they are looked up when this is used.\n\
+             template <typename T>\n\
+             __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&operands)[5], \
+             Rounded<T> parameter) {\n    switch (function) {\n";
+    for (row, name) in TABLE.iter().zip(&names) {
+        let formula = row.formula.split_whitespace().collect::<Vec<_>>().join(" ").replace("()", "<T>()");
+        writeln!(text, "    case {name}: {{").unwrap();
+        for (k, operand) in row.operands.iter().enumerate() {
+            writeln!(text, "        const Rounded<T> {operand} = operands[{k}];").unwrap();
+        }
+        for parameter in row.parameters {
+            writeln!(text, "        const Rounded<T> {parameter} = parameter;").unwrap();
+        }
+        writeln!(text, "        return {formula};\n    }}").unwrap();
+    }
+    text + "    default: return {T(0)};\n    }\n}\n"
+}
+
+#[test]
+fn the_device_code_is_that_of_the_table() {
+    let committed = std::fs::read_to_string(PATH).unwrap_or_default();
+    if committed != generated() {
+        let fresh = concat!(env!("CARGO_TARGET_TMPDIR"), "/functions.cuh");
+        std::fs::write(fresh, generated()).expect("the file can be written");
+        panic!("{PATH} is stale; {fresh} is what it should be");
+    }
+}
