@@ -50,9 +50,18 @@ pub enum Error {
     /// Arguments that are fine alone but do not fit each other.
     #[error("{0}")]
     Mismatch(Cow<'static, str>),
+    /// A data pointer off the alignment of its elements.
+    #[error("{0}")]
+    Misaligned(Cow<'static, str>),
     /// Valid, but not done: either the original refuses it under strict mode, or it is not built.
     #[error("{0}")]
     Unsupported(Cow<'static, str>),
+    /// As [`Error::Unsupported`], for the shape of an argument.
+    #[error("{0}")]
+    UnsupportedShape(Cow<'static, str>),
+    /// As [`Error::Unsupported`], for the element type of an argument.
+    #[error("{0}")]
+    UnsupportedType(Cow<'static, str>),
     /// The library or a descriptor is not in the state that the call needs.
     #[error("{0}")]
     NotInitialized(Cow<'static, str>),
@@ -87,8 +96,14 @@ pub enum Error {
 pub enum Class {
     /// An argument is wrong.
     BadParam,
+    /// A pointer is off its alignment, in a call whose original says so.
+    Misaligned,
     /// Meaningful, but not done.
     NotSupported,
+    /// Meaningful, but not done for this shape.
+    NotSupportedShape,
+    /// Meaningful, but not done for this element type.
+    NotSupportedType,
     /// State missing.
     NotInitialized,
     /// Host memory ran out.
@@ -110,7 +125,10 @@ impl Error {
             | Error::Argument { .. }
             | Error::Element { .. }
             | Error::Mismatch(_) => Class::BadParam,
+            Error::Misaligned(_) => Class::Misaligned,
             Error::Unsupported(_) => Class::NotSupported,
+            Error::UnsupportedShape(_) => Class::NotSupportedShape,
+            Error::UnsupportedType(_) => Class::NotSupportedType,
             Error::NotInitialized(_) => Class::NotInitialized,
             Error::HostAllocation { .. } => Class::HostAllocation,
             Error::Execution(_) => Class::Execution,

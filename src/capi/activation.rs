@@ -15,8 +15,29 @@ use crate::desc::{ActivationDescriptor, Choice};
 use crate::mode::Mode;
 use crate::ops::ActivationPlan;
 use crate::ops::activation::{Saved, saved};
+use crate::error::Result;
 
 static ACTIVATIONS: Table<ActivationDescriptor> = Table::new(Kind::Activation);
+
+/// A copy of the descriptor behind a handle.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn get(desc: cudnnActivationDescriptor_t, argument: &'static str) -> Result<ActivationDescriptor> {
+    ACTIVATIONS.get(desc.addr(), argument)
+}
+
+/// Replaces what a descriptor holds.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn put(
+    desc: cudnnActivationDescriptor_t,
+    argument: &'static str,
+    value: ActivationDescriptor,
+) -> Result<()> {
+    ACTIVATIONS.replace(desc.addr(), argument, || Ok(value))
+}
 
 /// Creates an activation descriptor: sigmoid, and 1 as beta of swish.
 ///

@@ -1,13 +1,15 @@
 //! Algorithm descriptors and performances, which version 9 removed: plain data that a program stores and reads back.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
+use super::context;
 use super::guard::entry;
 use super::slab::{Kind, Table};
 use super::types::{
-    Algorithm, cudnnAlgorithm_t, cudnnAlgorithmDescriptor_t, cudnnAlgorithmPerformance_t, cudnnStatus_t, raw,
+    Algorithm, cudnnAlgorithm_t, cudnnAlgorithmDescriptor_t, cudnnAlgorithmPerformance_t, cudnnHandle_t,
+    cudnnStatus_t, raw,
 };
 use crate::error::{Error, Result};
 
@@ -114,6 +116,94 @@ pub extern "C" fn cudnnDestroyAlgorithmDescriptor(algoDesc: cudnnAlgorithmDescri
         }
         ALGORITHMS.remove(algoDesc.addr(), "algoDesc").map(drop)
     })
+}
+
+/// Bytes that an algorithm takes when it is saved: those of its number.
+///
+/// Status: BAD_PARAM for a handle or descriptor that is not alive, or if `algoSpaceSizeInBytes` is NULL.
+///
+/// # Safety
+/// `algoSpaceSizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetAlgorithmSpaceSize(
+    handle: cudnnHandle_t,
+    algoDesc: cudnnAlgorithmDescriptor_t,
+    algoSpaceSizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!("handle={handle:p}, algoDesc={algoDesc:p}");
+    entry("cudnnGetAlgorithmSpaceSize", arguments, || {
+        context::check(handle)?;
+        ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
+        // SAFETY: as the caller promises.
+        unsafe { Out::new(algoSpaceSizeInBytes, "algoSpaceSizeInBytes") }?.set(size_of::<cudnnAlgorithm_t>());
+        Ok(())
+    })
+}
+
+/// Saves an algorithm to host memory.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, if `algoSpace` is NULL, or if it is
+/// smaller than cudnnGetAlgorithmSpaceSize tells. A failing call writes nothing.
+///
+/// # Safety
+/// `algoSpace` is NULL or valid for writes of `algoSpaceSizeInBytes`.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnSaveAlgorithm(
+    handle: cudnnHandle_t,
+    algoDesc: cudnnAlgorithmDescriptor_t,
+    algoSpace: *mut c_void,
+    algoSpaceSizeInBytes: usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!("handle={handle:p}, algoDesc={algoDesc:p}, algoSpace={algoSpace:p}");
+    entry("cudnnSaveAlgorithm", arguments, || {
+        context::check(handle)?;
+        let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
+        arg::required(algoSpace, "algoSpace")?;
+        check_space(algoSpaceSizeInBytes)?;
+        // SAFETY: not NULL and large enough, as was just checked and the caller vouches for.
+        unsafe { algoSpace.cast::<cudnnAlgorithm_t>().write_unaligned(stored) };
+        Ok(())
+    })
+}
+
+/// Restores an algorithm that cudnnSaveAlgorithm has saved.
+///
+/// Status, in this order: BAD_PARAM for a handle that is not alive, if `algoSpace` is NULL or smaller than
+/// cudnnGetAlgorithmSpaceSize tells, or for a descriptor that is not alive.
+///
+/// # Safety
+/// `algoSpace` is NULL or valid for reads of `algoSpaceSizeInBytes`.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnRestoreAlgorithm(
+    handle: cudnnHandle_t,
+    algoSpace: *mut c_void,
+    algoSpaceSizeInBytes: usize,
+    algoDesc: cudnnAlgorithmDescriptor_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!("handle={handle:p}, algoSpace={algoSpace:p}, algoDesc={algoDesc:p}");
+    entry("cudnnRestoreAlgorithm", arguments, || {
+        context::check(handle)?;
+        arg::required(algoSpace, "algoSpace")?;
+        check_space(algoSpaceSizeInBytes)?;
+        // SAFETY: not NULL and large enough; every member of the union is an int of any value.
+        let saved = unsafe { algoSpace.cast::<cudnnAlgorithm_t>().read_unaligned() };
+        ALGORITHMS.with_mut(algoDesc.addr(), "algoDesc", |stored| {
+            *stored = saved;
+            Ok(())
+        })
+    })
+}
+
+/// Refuses memory that does not hold an algorithm.
+fn check_space(size: usize) -> Result<()> {
+    let needed = size_of::<cudnnAlgorithm_t>();
+    if size >= needed {
+        return Ok(());
+    }
+    Err(Error::argument("algoSpaceSizeInBytes", size as i64, format!("{needed} bytes are needed")))
 }
 
 /// Creates `numberToCreate` performances; all of them or none.

@@ -1,4 +1,4 @@
-//! Convolution descriptors: create, set, get, destroy; output dims; lengths of lists of algorithms.
+//! Convolution descriptors: create, set, get, destroy; output dims.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -8,9 +8,9 @@ use super::guard::entry;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnConvolutionDescriptor_t, cudnnConvolutionMode_t, cudnnDataType_t, cudnnFilterDescriptor_t,
-    cudnnHandle_t, cudnnMathType_t, cudnnReorderType_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
+    cudnnMathType_t, cudnnReorderType_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
-use super::{context, data_type, filter, lifecycle, tensor};
+use super::{data_type, filter, lifecycle, tensor};
 use crate::desc::pooling::check_spatial;
 use crate::desc::{Choice, ConvolutionDescriptor, ConvolutionGeometry};
 use crate::error::{Error, Result};
@@ -19,7 +19,30 @@ use crate::layout::Dims;
 static CONVOLUTIONS: Table<ConvolutionDescriptor> = Table::new(Kind::Convolution);
 
 fn get(desc: cudnnConvolutionDescriptor_t) -> Result<ConvolutionDescriptor> {
-    CONVOLUTIONS.get(desc.addr(), "convDesc")
+    find(desc, "convDesc")
+}
+
+/// A copy of the descriptor behind a handle.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn find(
+    desc: cudnnConvolutionDescriptor_t,
+    argument: &'static str,
+) -> Result<ConvolutionDescriptor> {
+    CONVOLUTIONS.get(desc.addr(), argument)
+}
+
+/// Replaces what a descriptor holds.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn put(
+    desc: cudnnConvolutionDescriptor_t,
+    argument: &'static str,
+    value: ConvolutionDescriptor,
+) -> Result<()> {
+    CONVOLUTIONS.replace(desc.addr(), argument, || Ok(value))
 }
 
 /// Changes a part of a descriptor; keeps all of it if `change` fails before its first write.
@@ -443,71 +466,5 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdForwardOutputDim(
         let dims = desc.output_dims(&input, &filter)?.take(count.max(2));
         // SAFETY: not NULL, and the caller vouches for nbDims entries and at least 2.
         unsafe { arg::store_until_error(tensorOuputDimA, dims) }
-    })
-}
-
-/// The most results that a search for forward algorithms gives: 10.
-///
-/// Status: BAD_PARAM for a handle that is not alive or if `count` is NULL.
-///
-/// # Safety
-/// `count` is NULL or valid for one write.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { max_count("cudnnGetConvolutionForwardAlgorithmMaxCount", handle, count, 10) }
-}
-
-/// The most results that a search for data gradient algorithms gives: 8.
-///
-/// Status: BAD_PARAM for a handle that is not alive or if `count` is NULL.
-///
-/// # Safety
-/// `count` is NULL or valid for one write.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { max_count("cudnnGetConvolutionBackwardDataAlgorithmMaxCount", handle, count, 8) }
-}
-
-/// The most results that a search for filter gradient algorithms gives: 9.
-///
-/// Status: BAD_PARAM for a handle that is not alive or if `count` is NULL.
-///
-/// # Safety
-/// `count` is NULL or valid for one write.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { max_count("cudnnGetConvolutionBackwardFilterAlgorithmMaxCount", handle, count, 9) }
-}
-
-/// Stores the length of a list of results, which programs allocate: the numbers of 9.27.0.
-///
-/// # Safety
-/// `count` is NULL or valid for one write.
-unsafe fn max_count(
-    name: &'static str,
-    handle: cudnnHandle_t,
-    count: *mut c_int,
-    number: c_int,
-) -> cudnnStatus_t {
-    entry(name, format_args!("handle={handle:p}, count={count:p}"), || {
-        context::check(handle)?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(count, "count") }?.set(number);
-        Ok(())
     })
 }

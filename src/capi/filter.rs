@@ -25,6 +25,18 @@ pub(crate) fn get(desc: cudnnFilterDescriptor_t, argument: &'static str) -> Resu
     FILTERS.get(desc.addr(), argument)
 }
 
+/// Replaces what a descriptor holds.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn put(
+    desc: cudnnFilterDescriptor_t,
+    argument: &'static str,
+    value: FilterDescriptor,
+) -> Result<()> {
+    FILTERS.replace(desc.addr(), argument, || Ok(value))
+}
+
 fn set(
     desc: cudnnFilterDescriptor_t,
     data_type: MaybeUninit<cudnnDataType_t>,

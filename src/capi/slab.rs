@@ -57,6 +57,12 @@ pub(crate) enum Kind {
     SeqData = 0xD0,
     /// `cudnnAttnDescriptor_t`
     Attention = 0xD1,
+    /// `cudnnFusedOpsConstParamPack_t`
+    FusedConstants = 0xD2,
+    /// `cudnnFusedOpsVariantParamPack_t`
+    FusedVariants = 0xD3,
+    /// `cudnnFusedOpsPlan_t`
+    FusedPlan = 0xD4,
     /// `cudnnAlgorithmDescriptor_t`
     Algorithm = 0xE1,
     /// `cudnnAlgorithmPerformance_t`
@@ -83,6 +89,9 @@ impl Kind {
             Kind::RnnData => "RNN data descriptor",
             Kind::SeqData => "sequence data descriptor",
             Kind::Attention => "attention descriptor",
+            Kind::FusedConstants => "constant parameter pack",
+            Kind::FusedVariants => "variant parameter pack",
+            Kind::FusedPlan => "fused plan",
             Kind::Algorithm => "algorithm descriptor",
             Kind::AlgorithmPerformance => "algorithm performance",
         }

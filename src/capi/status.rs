@@ -10,7 +10,17 @@ use crate::error::{Class, Error};
 pub(crate) fn of(error: &Error) -> cudnnStatus_t {
     match error.class() {
         Class::BadParam => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
+        #[cfg(not(feature = "cudnn8"))]
+        Class::Misaligned => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
+        #[cfg(feature = "cudnn8")]
+        Class::Misaligned => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
         Class::NotSupported => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
+        #[cfg(not(feature = "cudnn8"))]
+        Class::NotSupportedShape => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
+        #[cfg(not(feature = "cudnn8"))]
+        Class::NotSupportedType => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
+        #[cfg(feature = "cudnn8")]
+        Class::NotSupportedShape | Class::NotSupportedType => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
         Class::NotInitialized => cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED,
         #[cfg(not(feature = "cudnn8"))]
         Class::HostAllocation => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,

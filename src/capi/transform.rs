@@ -23,6 +23,29 @@ use crate::ops::{Scaling, TransformPlan};
 
 static TRANSFORMS: Table<TransformDescriptor> = Table::new(Kind::Transform);
 
+/// A copy of the descriptor behind a handle.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn get(
+    desc: cudnnTensorTransformDescriptor_t,
+    argument: &'static str,
+) -> Result<TransformDescriptor> {
+    TRANSFORMS.get(desc.addr(), argument)
+}
+
+/// Replaces what a descriptor holds.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn put(
+    desc: cudnnTensorTransformDescriptor_t,
+    argument: &'static str,
+    value: TransformDescriptor,
+) -> Result<()> {
+    TRANSFORMS.replace(desc.addr(), argument, || Ok(value))
+}
+
 /// Creates a tensor transform descriptor: no padding, no folding, destination NCHW.
 ///
 /// Status: BAD_PARAM if `transformDesc` is NULL.

@@ -8,6 +8,7 @@ pub mod convolution;
 pub mod ctc;
 pub mod dropout;
 pub mod filter;
+pub mod fused;
 pub mod lrn;
 pub mod normalization;
 pub mod op_tensor;

@@ -95,6 +95,11 @@ impl Context {
         self.stream = stream;
     }
 
+    /// Whether data pointers are the host's.
+    pub fn is_cpu(&self) -> bool {
+        self.cuda().is_none()
+    }
+
     /// The CUDA core, unless this is the CPU core.
     fn cuda(&self) -> Option<&Cuda> {
         match &self.core {

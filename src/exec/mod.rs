@@ -1,6 +1,7 @@
 //! The context behind `cudnnHandle_t`: which core runs the work, and on what stream.
 
 mod context;
+mod measure;
 mod staging;
 
 pub use crate::backend::Address;

@@ -217,10 +217,19 @@ impl Machine {
         } else if let Some(count) = token.strip_prefix('@') {
             let (count, role) = match (count, param.scalar) {
                 ("", scalar) => (1, Role::Scalar(scalar)),
+                // What a `void *` points to is named by a letter.
+                ("i", Scalar::Byte) => (1, Role::Scalar(Scalar::I32)),
+                ("l", Scalar::Byte) => (1, Role::Scalar(Scalar::I64)),
+                ("d", Scalar::Byte) => (1, Role::Scalar(Scalar::F64)),
+                ("p", Scalar::Byte) => (1, Role::Scalar(Scalar::Pointer)),
                 (count, Scalar::Byte) => (count.parse().expect("count"), Role::Bytes),
                 (count, scalar) => (count.parse().expect("count"), Role::Array(scalar)),
             };
-            arguments.point_to(Memory::filled(count * param.scalar.size(), FILL), role);
+            let size = match role {
+                Role::Scalar(scalar) | Role::Array(scalar) => scalar.size(),
+                _ => 1,
+            };
+            arguments.point_to(Memory::filled(count * size, FILL), role);
         } else if let Some(elements) = array(token) {
             let mut content: Vec<u8> =
                 elements.iter().flat_map(|&element| (element as i32).to_ne_bytes()).collect();
@@ -230,6 +239,10 @@ impl Machine {
             arguments.input(&scalar_bytes(&value.parse::<f32>().unwrap_or_else(|_| misfit()).to_ne_bytes()));
         } else if let Some(value) = token.strip_prefix("d:") {
             arguments.input(&scalar_bytes(&value.parse::<f64>().unwrap_or_else(|_| misfit()).to_ne_bytes()));
+        } else if let Some(value) = token.strip_prefix("i:") {
+            arguments.input(&scalar_bytes(&value.parse::<i32>().unwrap_or_else(|_| misfit()).to_ne_bytes()));
+        } else if let Some(value) = token.strip_prefix("l:") {
+            arguments.input(&scalar_bytes(&value.parse::<i64>().unwrap_or_else(|_| misfit()).to_ne_bytes()));
         } else if let Some((buffer, len)) = token.split_once(':') {
             let len = len.parse().unwrap_or_else(|_| misfit());
             let memory =
@@ -245,6 +258,9 @@ impl Machine {
             arguments.words.push(address);
         } else if param.scalar == Scalar::Pointer {
             arguments.point_to(Memory::filled(8, FILL), Role::Register(token.to_owned()));
+        } else if param.scalar == Scalar::Byte && self.registers.contains_key(token) {
+            // The descriptor itself, where a call takes anything.
+            arguments.words.push(self.pointer(token));
         } else {
             misfit();
         }
@@ -260,6 +276,13 @@ impl Machine {
                 .get(register)
                 .unwrap_or_else(|| panic!("register {register} is used before it is created")),
         }
+    }
+
+    /// The register or buffer that has this value.
+    fn holder(&self, value: u64) -> Option<String> {
+        let registers = self.registers.iter().map(|(name, &register)| (name, register));
+        let buffers = self.buffers.iter().map(|(name, memory)| (name, memory.blocks.as_ptr() as u64));
+        registers.chain(buffers).find(|&(_, held)| held == value).map(|(name, _)| name.clone())
     }
 
     fn render(&mut self, observed: &mut Vec<String>, position: usize, memory: &Memory, role: &Role) {
@@ -308,11 +331,14 @@ impl Machine {
             Scalar::F64 => format!("{:?}", f64::from_ne_bytes(eight())),
             Scalar::Pointer => match u64::from_ne_bytes(eight()) {
                 0 => "NULL".to_owned(),
-                value => {
-                    let mut holders = self.registers.iter().filter(|&(_, &register)| register == value);
-                    holders.next().map_or_else(|| value.to_string(), |(name, _)| name.clone())
-                }
+                value => self.holder(value).unwrap_or_else(|| value.to_string()),
             },
+            Scalar::Record => {
+                let int = |at: usize| i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+                let time = f32::from_bits(int(8) as u32);
+                let memory = u64::from_ne_bytes(bytes[16..24].try_into().expect("eight bytes"));
+                format!("{}:{}:{time:?}:{memory}:{}:{}", int(0), int(4), int(24), int(28))
+            }
         }
     }
 }

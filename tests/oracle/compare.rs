@@ -1,6 +1,6 @@
 //! Compares what the library answered with what the original answered.
 
-use super::case::Case;
+use super::case::{Case, Step};
 use super::replay::Observation;
 
 /// How much a difference weighs.
@@ -32,7 +32,9 @@ pub fn compare(case: &Case, observation: &Observation) -> Vec<Difference> {
             differences.push(Difference { step, level: Level::Required, observed: None });
             break;
         };
-        if let Some(level) = differs(&recorded.observed, recorded.status(), observed) {
+        if !is_cut_list_alike(recorded, observed)
+            && let Some(level) = differs(&recorded.observed, recorded.status(), observed)
+        {
             differences.push(Difference { step, level, observed: Some(observed.clone()) });
         }
     }
@@ -61,6 +63,9 @@ fn agree(expected: &str, observed: &str) -> bool {
         return true;
     }
     if let (Some(expected), Some(observed)) = (elements(expected), elements(observed)) {
+        if expected.contains(':') {
+            return same_records(expected, observed);
+        }
         return expected.split(',').count() == observed.split(',').count()
             && expected
                 .split(',')
@@ -76,12 +81,48 @@ fn agree(expected: &str, observed: &str) -> bool {
     }
 }
 
+/// Whether two lists hold the same records; their order is the original's taste.
+fn same_records(expected: &str, observed: &str) -> bool {
+    let fields = |record: &str| record.split(':').map(str::to_owned).collect::<Vec<_>>();
+    let mut rest: Vec<_> = observed.split(',').map(fields).collect();
+    expected.split(',').map(fields).all(|expected| {
+        let same = |observed: &Vec<String>| {
+            expected.len() == observed.len() && expected.iter().zip(observed).all(|(e, o)| agree(e, o))
+        };
+        rest.iter().position(same).map(|at| rest.remove(at)).is_some()
+    }) && rest.is_empty()
+}
+
+/// Whether this is a query for fewer records than there are, answered with as many that serve: which ones is heuristics.
+fn is_cut_list_alike(recorded: &Step, observed: &[String]) -> bool {
+    let most = match recorded.function.as_str() {
+        "GetConvolutionForwardAlgorithm_v7" => 10,
+        "GetConvolutionBackwardDataAlgorithm_v7" => 8,
+        "GetConvolutionBackwardFilterAlgorithm_v7" => 9,
+        _ => return false,
+    };
+    let count = |tokens: &[String]| tokens.get(1).and_then(|count| count.parse::<i64>().ok());
+    let serving = |tokens: &[String]| {
+        let records = tokens.get(2).and_then(|list| elements(list)).unwrap_or_default().split(',');
+        records.map(|record| record.split(':').nth(1) == Some("0")).collect::<Vec<_>>()
+    };
+    let written = count(&recorded.observed);
+    written.is_some_and(|written| written < most && recorded.int(5) == Some(written))
+        && recorded.observed[0] == observed[0]
+        && written == count(observed)
+        && serving(&recorded.observed) == serving(observed)
+        && !observed.iter().any(|token| token.starts_with('!'))
+}
+
 fn elements(token: &str) -> Option<&str> {
     token.strip_prefix('[')?.strip_suffix(']')
 }
 
 /// Shows that the comparison can fail: every kind of deviation from a recorded answer is reported, at its level.
 pub fn check_comparison() {
+    assert!(agree("[1:0:-1.0:?:1:0,0:0:-1.0:?:0:0,~]", "[0:0:-1.0:16:0:0,1:0:-1.0:16:1:0,~]"));
+    assert!(!agree("[1:0:-1.0:?:1:0,0:0:-1.0:?:0:0,~]", "[0:0:-1.0:16:0:0,1:3000:-1.0:16:1:0,~]"));
+    assert!(!agree("[1:0:-1.0:?:1:0,~]", "[1:0:-1.0:16:1:0,1:0:-1.0:16:1:0]"));
     let line = "c-1\tCreateTensorDescriptor T0 = 0 set\tGetLRNDescriptor L0 @ @ = 0 1e-05 nan\t\
                 GetTensorNdDescriptor T0 2 @2 = 2000 [1,~]";
     let case = Case::parse(line).expect("well-formed");

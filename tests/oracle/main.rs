@@ -9,6 +9,7 @@ mod case;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;
+mod convolutions;
 mod departures;
 mod filters;
 mod layers;

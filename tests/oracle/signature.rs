@@ -21,6 +21,8 @@ pub enum Scalar {
     Pointer,
     /// `void`: bytes.
     Byte,
+    /// What a search for algorithms reports: algorithm, status, time, memory, determinism, math type, reserved.
+    Record,
 }
 
 impl Scalar {
@@ -30,6 +32,7 @@ impl Scalar {
             Self::Byte => 1,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 | Self::Pointer => 8,
+            Self::Record => 48,
         }
     }
 }
@@ -89,6 +92,7 @@ fn scalar(base: &str) -> Scalar {
         "float" => Scalar::F32,
         "double" => Scalar::F64,
         "void" | "char" => Scalar::Byte,
+        record if record.ends_with("AlgoPerf_t") => Scalar::Record,
         pointer if POINTERS.iter().any(|suffix| pointer.ends_with(suffix)) => Scalar::Pointer,
         enumeration if enumeration.starts_with("cudnn") => Scalar::I32,
         other => panic!("unknown C type {other:?}"),
@@ -112,6 +116,7 @@ pub fn check_parser() {
         ("unsigned long long seed", direct(Scalar::U64, false)),
         ("float dropout", direct(Scalar::F32, false)),
         ("double coef", direct(Scalar::F64, false)),
+        ("cudnnConvolutionFwdAlgoPerf_t *perfResults", indirect(Scalar::Record, false)),
     ] {
         assert_eq!(param(text), expected, "{text}");
     }

@@ -17,7 +17,7 @@ use crate::ops::function::MOST_OPERANDS;
 use crate::ops::{Map, Scaling};
 
 /// Cells that all buffers of a tile hold, of any scalar.
-const ROOM: usize = 2048;
+const ROOM: usize = 5120;
 
 /// Cells per tile where operands go through buffers, which then stay in the first-level cache: one for each operand,
 /// for what the destination held, and for cells before or after conversion.

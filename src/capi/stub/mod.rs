@@ -21,15 +21,12 @@ mod convolution_backward;
 mod convolution_forward;
 mod ctc;
 mod dropout;
-mod fused;
 #[cfg(not(feature = "cudnn8"))]
 mod gnn;
 mod internal;
 mod lrn;
 mod normalization;
 mod pooling;
-mod removed_algorithm;
-mod removed_convolution;
 mod removed_rnn;
 mod removed_rnn_run;
 mod removed_rnn_run_ex;

@@ -1,0 +1,363 @@
+//! Algorithms for a convolution, ranked by measuring them.
+
+use std::ffi::{c_int, c_void};
+use std::fmt;
+
+use super::arg::{self, Out};
+use super::context;
+use super::convolution_problem::{CRecord, Described, check_workspace, store};
+use super::guard::entry;
+use super::types::{
+    cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
+    cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t,
+};
+use crate::error::{Class, Error, Result};
+use crate::mode::Mode;
+use crate::ops::Scaling;
+use crate::ops::convolution::{ConvolutionPlan, Direction, Record};
+
+/// Forward algorithms, ranked by measuring them on memory of the library's own.
+///
+/// The records of cudnnGetConvolutionForwardAlgorithm_v7 with the milliseconds that a call takes. All numbers are
+/// computed alike, so that one measurement, the best of up to three runs, serves all of them and their order is the same
+/// in every run. `time` is -1 where nothing was measured, for want of memory.
+///
+/// Operands
+/// - descriptors of the problem, as for the call that computes
+/// - `returnedAlgoCount`: one int; `perfResults`: `requestedAlgoCount` records
+///
+/// Workspace: none. As much host memory as the three operands take is allocated for the duration of the call.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive, a NULL pointer, a request below 1, a problem that does not fit
+/// - SUCCESS otherwise, also where nothing serves: every record then holds NOT_SUPPORTED, as it does on the CUDA core,
+///   which allocates no memory to measure on
+///
+/// Aliasing: none. Source: observed on 9.27.0.
+///
+/// # Safety
+/// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    wDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t,
+    requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, xDesc={xDesc:p}, wDesc={wDesc:p}, convDesc={convDesc:p}, yDesc={yDesc:p}, requestedAlgoCount={requestedAlgoCount}"
+    );
+    let described = Described {
+        direction: Direction::Forward,
+        convolution: convDesc,
+        x: (xDesc, "xDesc"),
+        w: (wDesc, "wDesc"),
+        y: (yDesc, "yDesc"),
+    };
+    let search = Search {
+        data: None,
+        workspace: (std::ptr::null_mut(), 0),
+        requested: requestedAlgoCount,
+        returned: returnedAlgoCount,
+        results: perfResults,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { measured("cudnnFindConvolutionForwardAlgorithm", arguments, handle, &described, search) }
+}
+
+/// Forward algorithms, ranked by measuring them on the caller's operands.
+///
+/// As cudnnFindConvolutionForwardAlgorithm, on `x` and `w`. `y` is not touched: what is measured goes to memory of the
+/// library's own. An algorithm that needs more workspace than is given is listed with BAD_PARAM.
+///
+/// Operands: as cudnnConvolutionForward; `workSpace` may be NULL.
+///
+/// Status, Source: as cudnnFindConvolutionForwardAlgorithm; the data pointers are NULL: BAD_PARAM.
+///
+/// # Safety
+/// As for cudnnFindConvolutionForwardAlgorithm and for cudnnConvolutionForward.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    wDesc: cudnnFilterDescriptor_t,
+    w: *const c_void,
+    convDesc: cudnnConvolutionDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+    requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
+    workSpace: *mut c_void,
+    workSpaceSizeInBytes: usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, xDesc={xDesc:p}, x={x:p}, wDesc={wDesc:p}, w={w:p}, convDesc={convDesc:p}, yDesc={yDesc:p}, y={y:p}, requestedAlgoCount={requestedAlgoCount}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
+    );
+    let described = Described {
+        direction: Direction::Forward,
+        convolution: convDesc,
+        x: (xDesc, "xDesc"),
+        w: (wDesc, "wDesc"),
+        y: (yDesc, "yDesc"),
+    };
+    let search = Search {
+        data: Some([(y, "y"), (x.cast_mut(), "x"), (w.cast_mut(), "w")]),
+        workspace: (workSpace, workSpaceSizeInBytes),
+        requested: requestedAlgoCount,
+        returned: returnedAlgoCount,
+        results: perfResults,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { measured("cudnnFindConvolutionForwardAlgorithmEx", arguments, handle, &described, search) }
+}
+
+/// Data gradient algorithms, ranked by measuring them on memory of the library's own.
+///
+/// Operands, Workspace, Status, Aliasing, Source: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// # Safety
+/// As for cudnnFindConvolutionForwardAlgorithm.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
+    handle: cudnnHandle_t,
+    wDesc: cudnnFilterDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    dxDesc: cudnnTensorDescriptor_t,
+    requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, wDesc={wDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, dxDesc={dxDesc:p}, requestedAlgoCount={requestedAlgoCount}"
+    );
+    let described = Described {
+        direction: Direction::BackwardData,
+        convolution: convDesc,
+        x: (dxDesc, "dxDesc"),
+        w: (wDesc, "wDesc"),
+        y: (dyDesc, "dyDesc"),
+    };
+    let search = Search {
+        data: None,
+        workspace: (std::ptr::null_mut(), 0),
+        requested: requestedAlgoCount,
+        returned: returnedAlgoCount,
+        results: perfResults,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { measured("cudnnFindConvolutionBackwardDataAlgorithm", arguments, handle, &described, search) }
+}
+
+/// Data gradient algorithms, ranked by measuring them on the caller's operands; `dx` is not touched.
+///
+/// Operands, Workspace, Status, Aliasing, Source: as cudnnFindConvolutionForwardAlgorithmEx.
+///
+/// # Safety
+/// As for cudnnFindConvolutionForwardAlgorithm and for cudnnConvolutionBackwardData.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
+    handle: cudnnHandle_t,
+    wDesc: cudnnFilterDescriptor_t,
+    w: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    convDesc: cudnnConvolutionDescriptor_t,
+    dxDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void,
+    requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
+    workSpace: *mut c_void,
+    workSpaceSizeInBytes: usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, wDesc={wDesc:p}, w={w:p}, dyDesc={dyDesc:p}, dy={dy:p}, convDesc={convDesc:p}, dxDesc={dxDesc:p}, dx={dx:p}, requestedAlgoCount={requestedAlgoCount}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
+    );
+    let described = Described {
+        direction: Direction::BackwardData,
+        convolution: convDesc,
+        x: (dxDesc, "dxDesc"),
+        w: (wDesc, "wDesc"),
+        y: (dyDesc, "dyDesc"),
+    };
+    let search = Search {
+        data: Some([(dx, "dx"), (dy.cast_mut(), "dy"), (w.cast_mut(), "w")]),
+        workspace: (workSpace, workSpaceSizeInBytes),
+        requested: requestedAlgoCount,
+        returned: returnedAlgoCount,
+        results: perfResults,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { measured("cudnnFindConvolutionBackwardDataAlgorithmEx", arguments, handle, &described, search) }
+}
+
+/// Filter gradient algorithms, ranked by measuring them on memory of the library's own.
+///
+/// Operands, Workspace, Status, Aliasing, Source: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// # Safety
+/// As for cudnnFindConvolutionForwardAlgorithm.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    dwDesc: cudnnFilterDescriptor_t,
+    requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, xDesc={xDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, dwDesc={dwDesc:p}, requestedAlgoCount={requestedAlgoCount}"
+    );
+    let described = Described {
+        direction: Direction::BackwardFilter,
+        convolution: convDesc,
+        x: (xDesc, "xDesc"),
+        w: (dwDesc, "dwDesc"),
+        y: (dyDesc, "dyDesc"),
+    };
+    let search = Search {
+        data: None,
+        workspace: (std::ptr::null_mut(), 0),
+        requested: requestedAlgoCount,
+        returned: returnedAlgoCount,
+        results: perfResults,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { measured("cudnnFindConvolutionBackwardFilterAlgorithm", arguments, handle, &described, search) }
+}
+
+/// Filter gradient algorithms, ranked by measuring them on the caller's operands; `dw` is not touched.
+///
+/// Operands, Workspace, Status, Aliasing, Source: as cudnnFindConvolutionForwardAlgorithmEx.
+///
+/// # Safety
+/// As for cudnnFindConvolutionForwardAlgorithm and for cudnnConvolutionBackwardFilter.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    y: *const c_void,
+    convDesc: cudnnConvolutionDescriptor_t,
+    dwDesc: cudnnFilterDescriptor_t,
+    dw: *mut c_void,
+    requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
+    workSpace: *mut c_void,
+    workSpaceSizeInBytes: usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, xDesc={xDesc:p}, x={x:p}, dyDesc={dyDesc:p}, y={y:p}, convDesc={convDesc:p}, dwDesc={dwDesc:p}, dw={dw:p}, requestedAlgoCount={requestedAlgoCount}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
+    );
+    let described = Described {
+        direction: Direction::BackwardFilter,
+        convolution: convDesc,
+        x: (xDesc, "xDesc"),
+        w: (dwDesc, "dwDesc"),
+        y: (dyDesc, "dyDesc"),
+    };
+    let search = Search {
+        data: Some([(dw, "dw"), (x.cast_mut(), "x"), (y.cast_mut(), "y")]),
+        workspace: (workSpace, workSpaceSizeInBytes),
+        requested: requestedAlgoCount,
+        returned: returnedAlgoCount,
+        results: perfResults,
+    };
+    // SAFETY: as the caller promises.
+    unsafe {
+        measured("cudnnFindConvolutionBackwardFilterAlgorithmEx", arguments, handle, &described, search)
+    }
+}
+
+/// What is measured, and where the records go.
+struct Search<R> {
+    /// The caller's operands with their names, the destination first.
+    data: Option<[(*mut c_void, &'static str); 3]>,
+    workspace: (*mut c_void, usize),
+    requested: c_int,
+    returned: *mut c_int,
+    results: *mut R,
+}
+
+/// # Safety
+/// As for the calls above.
+unsafe fn measured<R: CRecord>(
+    name: &'static str,
+    arguments: fmt::Arguments<'_>,
+    handle: cudnnHandle_t,
+    described: &Described,
+    search: Search<R>,
+) -> cudnnStatus_t {
+    entry(name, arguments, || {
+        context::with_note(handle, |context, note| {
+            let alive = described.alive()?;
+            // SAFETY: as the caller promises.
+            let returned = unsafe { Out::new(search.returned, "returnedAlgoCount") }?;
+            arg::required(search.results, "perfResults")?;
+            for (pointer, name) in search.data.iter().flatten() {
+                arg::required(*pointer, name)?;
+            }
+            if search.requested < 1 {
+                let rule = "at least 1";
+                return Err(Error::argument("requestedAlgoCount", search.requested.into(), rule));
+            }
+            let problem = alive.problem()?;
+            let mut records = problem.records(Mode::current());
+            let mut time = -1.0;
+            if records.iter().any(|record| record.workspace.is_ok()) {
+                let plan = ConvolutionPlan::new(&problem, Scaling::MOVE)?;
+                note.set(format_args!("{name}: {plan}"));
+                let at = match search.data {
+                    Some(data) => data.map(|(pointer, _)| Some(pointer.into())),
+                    None => [None; 3],
+                };
+                // SAFETY: the caller vouches for the operands that are read.
+                let outcome = unsafe { context.measure(&plan, &at) };
+                let (workspace, given) = search.workspace;
+                for record in &mut records {
+                    let fits = check_workspace(record.algorithm, workspace, given, plan.workspace());
+                    let fits = if search.data.is_some() { fits } else { Ok(()) };
+                    let serves = fits.and(serves(&outcome));
+                    record.workspace = record.workspace.clone().and_then(|bytes| serves.map(|()| bytes));
+                }
+                records.sort_by_key(|record| record.workspace.is_err());
+                time = outcome.unwrap_or(time);
+            }
+            let of = |record: &_| if is_ok(record) { time } else { -1.0 };
+            // SAFETY: not NULL, and the caller vouches for as many records as are requested.
+            returned.set(unsafe { store(search.results, search.requested, &records, of) });
+            Ok(())
+        })
+    })
+}
+
+fn is_ok(record: &Record) -> bool {
+    record.workspace.is_ok()
+}
+
+/// Whether the call would do it: memory that only the measurement needs is no reason against.
+fn serves(outcome: &Result<f32>) -> Result<()> {
+    match outcome {
+        Err(error) if error.class() != Class::HostAllocation => Err(error.clone()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,230 @@
+//! What the calls on convolutions share: from descriptors to a checked problem, the records of a query, workspaces.
+
+use std::ffi::{c_int, c_void};
+
+use super::arg;
+use super::types::{
+    cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
+    cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t,
+};
+use super::{context, convolution, filter, status, tensor};
+use crate::desc::Choice;
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
+use crate::mode::Mode;
+use crate::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Record};
+use crate::ops::{Operand, Plan, Scaling};
+
+/// The descriptors of a call with their names there.
+pub(super) struct Described {
+    pub direction: Direction,
+    pub convolution: cudnnConvolutionDescriptor_t,
+    pub x: (cudnnTensorDescriptor_t, &'static str),
+    pub w: (cudnnFilterDescriptor_t, &'static str),
+    pub y: (cudnnTensorDescriptor_t, &'static str),
+}
+
+impl Described {
+    /// What the handles stand for, before any check across them.
+    ///
+    /// # Errors
+    /// Bad parameter for a descriptor that is not alive.
+    pub fn alive(&self) -> Result<Alive> {
+        let desc = convolution::find(self.convolution, "convDesc")?;
+        let x = tensor::get(self.x.0, self.x.1)?;
+        let w = filter::get(self.w.0, self.w.1)?;
+        let y = tensor::get(self.y.0, self.y.1)?;
+        Ok(Alive { direction: self.direction, desc, x, w, y })
+    }
+
+    /// The problem.
+    ///
+    /// # Errors
+    /// Bad parameter for a descriptor that is not alive; as [`Convolution::new`].
+    pub fn problem(&self) -> Result<Convolution> {
+        self.alive()?.problem()
+    }
+}
+
+/// Descriptors that are there.
+pub(super) struct Alive {
+    direction: Direction,
+    desc: crate::desc::ConvolutionDescriptor,
+    x: crate::desc::TensorDescriptor,
+    w: crate::desc::FilterDescriptor,
+    y: crate::desc::TensorDescriptor,
+}
+
+impl Alive {
+    /// Refuses other tensors of the call whose rank is not that of the convolution.
+    ///
+    /// # Errors
+    /// Bad parameter.
+    pub fn check_ranks(&self, others: &[(&'static str, &crate::desc::TensorDescriptor)]) -> Result<()> {
+        let wanted = self.desc.geometry.padding().rank() + 2;
+        match others.iter().find(|(_, tensor)| tensor.rank() != wanted) {
+            Some((name, tensor)) => Err(Error::mismatch(format!(
+                "{name} has {} dimensions, the convolution takes {wanted}",
+                tensor.rank()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The problem that they describe.
+    ///
+    /// # Errors
+    /// As [`Convolution::new`].
+    pub fn problem(&self) -> Result<Convolution> {
+        Convolution::new(self.direction, &self.desc, &self.x, &self.w, &self.y, Mode::current())
+    }
+}
+
+/// A result record: the three types of the C interface, which differ in the enumeration of the algorithm only.
+#[repr(C)]
+struct Performance {
+    algorithm: c_int,
+    status: c_int,
+    time: f32,
+    memory: usize,
+    determinism: c_int,
+    math_type: c_int,
+    reserved: [c_int; 3],
+}
+
+/// One of the three C types.
+pub(super) trait CRecord {}
+
+impl CRecord for cudnnConvolutionFwdAlgoPerf_t {}
+impl CRecord for cudnnConvolutionBwdDataAlgoPerf_t {}
+impl CRecord for cudnnConvolutionBwdFilterAlgoPerf_t {}
+
+/// Stores records, the first `requested` of them, and returns how many. `time` gives the milliseconds of one.
+///
+/// # Safety
+/// `results` is valid for `requested` writes, not NULL unless nothing is requested.
+pub(super) unsafe fn store<R: CRecord>(
+    results: *mut R,
+    requested: c_int,
+    records: &[Record],
+    time: impl Fn(&Record) -> f32,
+) -> c_int {
+    const { assert!(size_of::<R>() == size_of::<Performance>() && align_of::<R>() == align_of::<Performance>()) };
+    let count = records.len().min(usize::try_from(requested).unwrap_or(0));
+    let performance = |record: &Record| Performance {
+        algorithm: record.algorithm.number(),
+        status: match &record.workspace {
+            Ok(_) => cudnnStatus_t::CUDNN_STATUS_SUCCESS as c_int,
+            Err(error) => status::of(error) as c_int,
+        },
+        time: time(record),
+        memory: record.workspace.as_ref().copied().unwrap_or(0),
+        determinism: c_int::from(record.algorithm.is_deterministic()),
+        math_type: record.math_type.code(),
+        reserved: [0; 3],
+    };
+    // SAFETY: the caller vouches for this many writes; the types have the same fields.
+    unsafe { arg::store(results.cast::<Performance>(), records[..count].iter().map(performance)) };
+    count as c_int
+}
+
+impl Alive {
+    /// Whether the factors are `double`: where products are summed so.
+    pub fn takes_double(&self) -> bool {
+        self.desc.geometry.compute_type() == DataType::Double
+    }
+}
+
+/// Refuses data that is not aligned to its scalars, with the status that the original has for it here.
+///
+/// # Errors
+/// Misaligned.
+pub(super) fn check_alignment(operand: &Operand, pointer: *const c_void) -> Result<()> {
+    let size = operand.scalar.size();
+    if pointer.addr().is_multiple_of(size) {
+        return Ok(());
+    }
+    let name = operand.name;
+    Err(Error::Misaligned(
+        format!("{name} = {pointer:p}: data must be aligned to its scalars of {size} bytes").into(),
+    ))
+}
+
+/// What a call that computes gives besides its descriptors.
+pub(super) struct Call {
+    /// The algorithm's number.
+    pub algo: c_int,
+    pub workspace: (*mut c_void, usize),
+    /// The pointers with their names, in the order of the plan's operands: the destination first.
+    pub data: [(*mut c_void, &'static str); 3],
+    pub alpha: *const c_void,
+    pub beta: *const c_void,
+}
+
+/// `dst = alpha * sum + beta * dst`, in one direction.
+///
+/// # Errors
+/// As the calls say.
+///
+/// # Safety
+/// The factors are NULL or valid for one read of `double`, if the compute type is that, else of `float`. The data
+/// pointers are NULL or valid for the spans of their descriptors, the workspace for its size.
+pub(super) unsafe fn compute(
+    name: &'static str,
+    handle: cudnnHandle_t,
+    described: &Described,
+    call: &Call,
+) -> Result<()> {
+    context::with_note(handle, |context, note| {
+        let alive = described.alive()?;
+        // SAFETY: as the caller promises.
+        let scaling = unsafe {
+            Scaling {
+                alpha: arg::factor(call.alpha, "alpha", alive.takes_double())?,
+                beta: arg::factor(call.beta, "beta", alive.takes_double())?,
+            }
+        };
+        call.data.iter().try_for_each(|&(pointer, name)| arg::required(pointer, name))?;
+        let problem = alive.problem()?;
+        let algorithm = Algorithm::new(described.direction, call.algo)?;
+        let mode = Mode::current();
+        algorithm.check(&problem, mode)?;
+        let [(dst, dst_name), (a, a_name), (b, _)] = call.data;
+        if mode.is_strict() && described.direction == Direction::Forward && dst == a {
+            return Err(Error::unsupported(format!(
+                "{dst_name} = {a_name}, which strict mode does not compute"
+            )));
+        }
+        let plan = ConvolutionPlan::new(&problem, scaling)?;
+        check_workspace(algorithm, call.workspace.0, call.workspace.1, plan.workspace())?;
+        for (operand, (pointer, _)) in plan.operands().iter().zip(call.data) {
+            check_alignment(operand, pointer)?;
+        }
+        note.set(format_args!("{name}: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &[dst.into(), a.into(), b.into()]) }
+    })
+}
+
+/// Refuses a workspace that an algorithm needs and that is not there.
+///
+/// # Errors
+/// Bad parameter, naming the bytes given and needed.
+pub(super) fn check_workspace(
+    algorithm: Algorithm,
+    workspace: *mut c_void,
+    given: usize,
+    needed: usize,
+) -> Result<()> {
+    if needed == 0 || (given >= needed && !workspace.is_null()) {
+        return Ok(());
+    }
+    let place = if workspace.is_null() { "NULL" } else { "given" };
+    Err(Error::argument(
+        "workSpaceSizeInBytes",
+        i64::try_from(given).unwrap_or(i64::MAX),
+        format!("{algorithm} needs {needed} bytes of workspace; workSpace is {place}"),
+    ))
+}

@@ -1,0 +1,366 @@
+//! Which algorithms there are for a convolution, ranked by rules, and the workspace of each.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use super::arg::{self, Out};
+use super::context;
+use super::convolution_problem::{CRecord, Described, store};
+use super::guard::entry;
+use super::types::{
+    cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
+    cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
+    cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t, raw,
+};
+use crate::error::{Error, Result};
+use crate::mode::Mode;
+use crate::ops::convolution::{Algorithm, Direction};
+
+/// The most results that a search for forward algorithms gives: 10.
+///
+/// Status: BAD_PARAM for a handle that is not alive or if `count` is NULL.
+///
+/// # Safety
+/// `count` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
+    handle: cudnnHandle_t,
+    count: *mut c_int,
+) -> cudnnStatus_t {
+    // SAFETY: as the caller promises.
+    unsafe { max_count("cudnnGetConvolutionForwardAlgorithmMaxCount", handle, count, 10) }
+}
+
+/// The most results that a search for data gradient algorithms gives: 8.
+///
+/// Status: BAD_PARAM for a handle that is not alive or if `count` is NULL.
+///
+/// # Safety
+/// `count` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
+    handle: cudnnHandle_t,
+    count: *mut c_int,
+) -> cudnnStatus_t {
+    // SAFETY: as the caller promises.
+    unsafe { max_count("cudnnGetConvolutionBackwardDataAlgorithmMaxCount", handle, count, 8) }
+}
+
+/// The most results that a search for filter gradient algorithms gives: 9.
+///
+/// Status: BAD_PARAM for a handle that is not alive or if `count` is NULL.
+///
+/// # Safety
+/// `count` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(
+    handle: cudnnHandle_t,
+    count: *mut c_int,
+) -> cudnnStatus_t {
+    // SAFETY: as the caller promises.
+    unsafe { max_count("cudnnGetConvolutionBackwardFilterAlgorithmMaxCount", handle, count, 9) }
+}
+
+/// Stores the length of a list of results, which programs allocate: the numbers of 9.27.0.
+///
+/// # Safety
+/// `count` is NULL or valid for one write.
+unsafe fn max_count(
+    name: &'static str,
+    handle: cudnnHandle_t,
+    count: *mut c_int,
+    number: c_int,
+) -> cudnnStatus_t {
+    entry(name, format_args!("handle={handle:p}, count={count:p}"), || {
+        context::check(handle)?;
+        // SAFETY: as the caller promises.
+        unsafe { Out::new(count, "count") }?.set(number);
+        Ok(())
+    })
+}
+
+/// Forward algorithms, ranked by rules.
+///
+/// One record per algorithm, those that serve first, as many as are there and requested; records behind them stay as
+/// they are. `time` is -1, as nothing is measured, `memory` what the workspace query answers. With math types 1 and 2
+/// two algorithms appear twice, once with math type 0. Outside strict mode every algorithm serves every problem. All
+/// numbers are computed alike here, so that the order is the original's.
+///
+/// Operands
+/// - descriptors of the problem, as for the call that computes
+/// - `returnedAlgoCount`: NULL, or one int
+/// - `perfResults`: `requestedAlgoCount` records
+///
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; a negative request; `perfResults` is NULL and something is
+///   requested; the problem does not fit (as for the call that computes)
+/// - SUCCESS otherwise, also where nothing serves: every record then holds NOT_SUPPORTED
+///
+/// Aliasing: none. Source: observed on 9.27.0.
+///
+/// # Safety
+/// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
+    handle: cudnnHandle_t,
+    srcDesc: cudnnTensorDescriptor_t,
+    filterDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    destDesc: cudnnTensorDescriptor_t,
+    requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, srcDesc={srcDesc:p}, filterDesc={filterDesc:p}, convDesc={convDesc:p}, destDesc={destDesc:p}, requestedAlgoCount={requestedAlgoCount}"
+    );
+    let described = Described {
+        direction: Direction::Forward,
+        convolution: convDesc,
+        x: (srcDesc, "srcDesc"),
+        w: (filterDesc, "filterDesc"),
+        y: (destDesc, "destDesc"),
+    };
+    let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
+    // SAFETY: as the caller promises.
+    unsafe { ranked("cudnnGetConvolutionForwardAlgorithm_v7", arguments, handle, &described, list) }
+}
+
+/// Data gradient algorithms, ranked by rules.
+///
+/// Operands, Workspace, Status, Aliasing, Source: as for cudnnGetConvolutionForwardAlgorithm_v7.
+///
+/// # Safety
+/// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
+    handle: cudnnHandle_t,
+    filterDesc: cudnnFilterDescriptor_t,
+    diffDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    gradDesc: cudnnTensorDescriptor_t,
+    requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, filterDesc={filterDesc:p}, diffDesc={diffDesc:p}, convDesc={convDesc:p}, gradDesc={gradDesc:p}, requestedAlgoCount={requestedAlgoCount}"
+    );
+    let described = Described {
+        direction: Direction::BackwardData,
+        convolution: convDesc,
+        x: (gradDesc, "gradDesc"),
+        w: (filterDesc, "filterDesc"),
+        y: (diffDesc, "diffDesc"),
+    };
+    let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
+    // SAFETY: as the caller promises.
+    unsafe { ranked("cudnnGetConvolutionBackwardDataAlgorithm_v7", arguments, handle, &described, list) }
+}
+
+/// Filter gradient algorithms, ranked by rules.
+///
+/// Operands, Workspace, Status, Aliasing, Source: as for cudnnGetConvolutionForwardAlgorithm_v7.
+///
+/// # Safety
+/// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+    handle: cudnnHandle_t,
+    srcDesc: cudnnTensorDescriptor_t,
+    diffDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    gradDesc: cudnnFilterDescriptor_t,
+    requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, srcDesc={srcDesc:p}, diffDesc={diffDesc:p}, convDesc={convDesc:p}, gradDesc={gradDesc:p}, requestedAlgoCount={requestedAlgoCount}"
+    );
+    let described = Described {
+        direction: Direction::BackwardFilter,
+        convolution: convDesc,
+        x: (srcDesc, "srcDesc"),
+        w: (gradDesc, "gradDesc"),
+        y: (diffDesc, "diffDesc"),
+    };
+    let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
+    // SAFETY: as the caller promises.
+    unsafe { ranked("cudnnGetConvolutionBackwardFilterAlgorithm_v7", arguments, handle, &described, list) }
+}
+
+/// Where a list of records goes.
+struct List<R> {
+    requested: c_int,
+    returned: *mut c_int,
+    results: *mut R,
+}
+
+/// # Safety
+/// As for the calls above.
+unsafe fn ranked<R: CRecord>(
+    name: &'static str,
+    arguments: fmt::Arguments<'_>,
+    handle: cudnnHandle_t,
+    described: &Described,
+    list: List<R>,
+) -> cudnnStatus_t {
+    entry(name, arguments, || {
+        context::check(handle)?;
+        let problem = described.problem()?;
+        if list.requested < 0 {
+            return Err(Error::argument("requestedAlgoCount", list.requested.into(), "not negative"));
+        }
+        if list.requested > 0 {
+            arg::required(list.results, "perfResults")?;
+        }
+        let records = problem.records(Mode::current());
+        // SAFETY: not NULL if anything is written, and the caller vouches for the rest.
+        unsafe {
+            let count = store(list.results, list.requested, &records, |_| -1.0);
+            arg::set_optional(list.returned, count);
+        }
+        Ok(())
+    })
+}
+
+/// Bytes of workspace of a convolution.
+///
+/// At least 16, as a driver-level allocation of 0 bytes fails; the same for every algorithm and math type. Where the
+/// answer is 16 the call takes NULL and 0 as well.
+///
+/// Operands
+/// - descriptors of the problem, as for the call that computes
+/// - `sizeInBytes`: one size
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; `sizeInBytes` is NULL; the problem does not fit
+/// - NOT_SUPPORTED: the algorithm is none, or does not compute the problem (as for the call that computes)
+///
+/// A failing call writes nothing. Source: observed on 9.27.0.
+///
+/// # Safety
+/// `sizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    wDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>,
+    sizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, xDesc={xDesc:p}, wDesc={wDesc:p}, convDesc={convDesc:p}, yDesc={yDesc:p}, algo={}",
+        raw(algo)
+    );
+    let described = Described {
+        direction: Direction::Forward,
+        convolution: convDesc,
+        x: (xDesc, "xDesc"),
+        w: (wDesc, "wDesc"),
+        y: (yDesc, "yDesc"),
+    };
+    entry("cudnnGetConvolutionForwardWorkspaceSize", arguments, || {
+        // SAFETY: as the caller promises.
+        unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
+    })
+}
+
+/// Bytes of workspace of a convolution's data gradient.
+///
+/// Operands, Status, Source: as for cudnnGetConvolutionForwardWorkspaceSize.
+///
+/// # Safety
+/// `sizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
+    handle: cudnnHandle_t,
+    wDesc: cudnnFilterDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    dxDesc: cudnnTensorDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionBwdDataAlgo_t>,
+    sizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, wDesc={wDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, dxDesc={dxDesc:p}, algo={}",
+        raw(algo)
+    );
+    let described = Described {
+        direction: Direction::BackwardData,
+        convolution: convDesc,
+        x: (dxDesc, "dxDesc"),
+        w: (wDesc, "wDesc"),
+        y: (dyDesc, "dyDesc"),
+    };
+    entry("cudnnGetConvolutionBackwardDataWorkspaceSize", arguments, || {
+        // SAFETY: as the caller promises.
+        unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
+    })
+}
+
+/// Bytes of workspace of a convolution's filter gradient.
+///
+/// Operands, Status, Source: as for cudnnGetConvolutionForwardWorkspaceSize.
+///
+/// # Safety
+/// `sizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
+    handle: cudnnHandle_t,
+    xDesc: cudnnTensorDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t,
+    gradDesc: cudnnFilterDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionBwdFilterAlgo_t>,
+    sizeInBytes: *mut usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, xDesc={xDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, gradDesc={gradDesc:p}, algo={}",
+        raw(algo)
+    );
+    let described = Described {
+        direction: Direction::BackwardFilter,
+        convolution: convDesc,
+        x: (xDesc, "xDesc"),
+        w: (gradDesc, "gradDesc"),
+        y: (dyDesc, "dyDesc"),
+    };
+    entry("cudnnGetConvolutionBackwardFilterWorkspaceSize", arguments, || {
+        // SAFETY: as the caller promises.
+        unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
+    })
+}
+
+/// # Safety
+/// As for the calls above.
+unsafe fn workspace(
+    handle: cudnnHandle_t,
+    described: &Described,
+    number: c_int,
+    size: *mut usize,
+) -> Result<()> {
+    context::check(handle)?;
+    // SAFETY: as the caller promises.
+    let size = unsafe { Out::new(size, "sizeInBytes") }?;
+    let problem = described.problem()?;
+    let algorithm = Algorithm::new(described.direction, number)?;
+    size.set(problem.reported_workspace(algorithm, Mode::current())?);
+    Ok(())
+}

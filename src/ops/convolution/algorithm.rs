@@ -1,0 +1,123 @@
+//! Algorithm numbers: which there are per direction, what a query says of each, and in which order.
+//!
+//! Every number computes every problem, as the numbers are the programs' way to ask and not ours to compute.
+
+use std::fmt;
+
+use super::{Convolution, Direction, support};
+use crate::desc::MathType;
+use crate::error::{Error, Result};
+use crate::mode::Mode;
+
+/// A number of one direction's enumeration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Algorithm {
+    direction: Direction,
+    number: i32,
+}
+
+/// Numbers of a direction, those first that a program is best served with; the original lists them so too, as far as
+/// it computes by them.
+const fn preferred(direction: Direction) -> &'static [i32] {
+    match direction {
+        Direction::Forward => &[1, 0, 2, 6, 7, 5, 4, 3],
+        Direction::BackwardData => &[1, 0, 4, 5, 3, 2],
+        Direction::BackwardFilter => &[1, 0, 3, 5, 6, 2, 4],
+    }
+}
+
+impl Algorithm {
+    /// The algorithm of this number.
+    ///
+    /// # Errors
+    /// Not supported for a number outside the enumeration.
+    pub fn new(direction: Direction, number: i32) -> Result<Self> {
+        if preferred(direction).contains(&number) {
+            return Ok(Algorithm { direction, number });
+        }
+        let last = preferred(direction).len() - 1;
+        Err(Error::unsupported(format!("algo = {number}: the algorithms are 0 to {last}")))
+    }
+
+    /// Its number.
+    pub fn number(self) -> i32 {
+        self.number
+    }
+
+    /// What the original says of this number. No number of this library gives other bits in another run.
+    pub fn is_deterministic(self) -> bool {
+        !matches!(
+            (self.direction, self.number),
+            (Direction::BackwardData, 0) | (Direction::BackwardFilter, 0 | 3)
+        )
+    }
+
+    /// Refuses, in strict mode, what the original does not compute by this number.
+    ///
+    /// # Errors
+    /// Not supported.
+    pub fn check(self, convolution: &Convolution, mode: Mode) -> Result<()> {
+        if mode.is_strict() { support::check(convolution, self) } else { Ok(()) }
+    }
+
+    /// Refuses, in strict mode, what the original does not compute by this number with bias and activation.
+    ///
+    /// # Errors
+    /// Not supported.
+    pub fn check_fused(self, convolution: &Convolution, mode: Mode) -> Result<()> {
+        if mode.is_strict() { support::check_fused(convolution, self) } else { Ok(()) }
+    }
+
+    /// Whether a query lists it once more with the requested math type (observed on 9.27.0): the precomputed and the
+    /// separate Winograd algorithm.
+    fn has_two_records(self) -> bool {
+        match self.direction {
+            Direction::Forward => matches!(self.number, 1 | 7),
+            Direction::BackwardData | Direction::BackwardFilter => matches!(self.number, 1 | 5),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "algorithm {}", self.number)
+    }
+}
+
+/// What a query says of one algorithm.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Bytes of workspace, or why it does not serve.
+    pub workspace: Result<usize>,
+    /// The math type to set before it is used.
+    pub math_type: MathType,
+}
+
+/// One record per algorithm and math type; those that serve come first. `workspace` tells what an algorithm needs.
+pub fn records(
+    direction: Direction,
+    math_type: MathType,
+    workspace: impl Fn(Algorithm) -> Result<usize>,
+) -> Vec<Record> {
+    let mut records = Vec::with_capacity(MOST);
+    for &number in preferred(direction) {
+        let algorithm = Algorithm { direction, number };
+        let workspace = workspace(algorithm);
+        let mut add = |math_type| records.push(Record { algorithm, workspace: workspace.clone(), math_type });
+        match math_type {
+            MathType::TensorOp | MathType::TensorOpWithConversion if algorithm.has_two_records() => {
+                add(math_type);
+                add(MathType::Standard);
+            }
+            MathType::Fma => add(MathType::Fma),
+            _ => add(MathType::Standard),
+        }
+    }
+    records.sort_by_key(|record| record.workspace.is_err());
+    records
+}
+
+/// The longest list of records: eight forward algorithms, two of them twice.
+const MOST: usize = 10;

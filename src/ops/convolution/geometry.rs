@@ -1,0 +1,239 @@
+//! The checks that every call on a convolution makes before anything else, in the original's order.
+
+use super::{Algorithm, ConvolutionPlan, Record, records};
+use crate::desc::tensor::CHANNEL;
+use crate::desc::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
+use crate::error::{Error, Result};
+use crate::layout::Dims;
+use crate::mode::Mode;
+use crate::ops::Scaling;
+
+/// Which of the three operands a convolution computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// y of x and w.
+    Forward,
+    /// dx of w and dy.
+    BackwardData,
+    /// dw of x and dy.
+    BackwardFilter,
+}
+
+impl Direction {
+    /// The names of input, filter and output in messages.
+    pub(super) const fn names(self) -> [&'static str; 3] {
+        match self {
+            Direction::Forward => ["x", "w", "y"],
+            Direction::BackwardData => ["dx", "w", "dy"],
+            Direction::BackwardFilter => ["x", "dw", "dy"],
+        }
+    }
+}
+
+/// What is reported where nothing is needed: a driver-level allocation of 0 bytes fails.
+const LEAST_WORKSPACE: usize = 16;
+
+/// Input, filter and output that fit each other: x has `groups` times the channels of w, y one per filter, and the
+/// spatial extents of y follow from those of x. All three directions share this.
+#[derive(Clone, Copy, Debug)]
+pub struct Convolution {
+    /// What is computed.
+    pub direction: Direction,
+    /// Padding, strides, dilation, mode, compute type, math type.
+    pub desc: ConvolutionDescriptor,
+    /// The input, or its gradient.
+    pub x: TensorDescriptor,
+    /// The filter, or its gradient.
+    pub w: FilterDescriptor,
+    /// The output, or its gradient.
+    pub y: TensorDescriptor,
+    /// Groups of channels that do not see each other: those of x over those of w, whatever the descriptor says
+    /// (observed on 9.27.0).
+    pub groups: i64,
+}
+
+impl Convolution {
+    /// Checks ranks, channels, batch, spatial extents and strides, in this order.
+    ///
+    /// # Errors
+    /// Bad parameter, naming the extent that would be right; outside strict mode not supported where elements of
+    /// different numbers of channels meet that agree element by element but not channel by channel.
+    pub fn new(
+        direction: Direction,
+        desc: &ConvolutionDescriptor,
+        x: &TensorDescriptor,
+        w: &FilterDescriptor,
+        y: &TensorDescriptor,
+        mode: Mode,
+    ) -> Result<Self> {
+        let names = direction.names();
+        check_ranks(names, desc, [x.rank(), w.stored_dims().rank(), y.rank()])?;
+        let groups = check_channels(names, x, w, y, mode)?;
+        check_spatial(names, desc, &x.stored_dims(), &w.stored_dims(), &y.stored_dims())?;
+        for (name, tensor) in [(names[0], x), (names[2], y)] {
+            check_strides(name, tensor, mode)?;
+        }
+        Ok(Convolution { direction, desc: *desc, x: *x, w: *w, y: *y, groups })
+    }
+
+    /// What a query says of every algorithm.
+    pub fn records(&self, mode: Mode) -> Vec<Record> {
+        // The same for all numbers.
+        let workspace = self.workspace();
+        let of = |algorithm: Algorithm| {
+            algorithm.check(self, mode)?;
+            workspace.clone().map(|bytes| bytes.max(LEAST_WORKSPACE))
+        };
+        records(self.direction, self.desc.math_type, of)
+    }
+
+    /// Bytes of workspace that a program is told to allocate.
+    ///
+    /// # Errors
+    /// Not supported where the algorithm does not serve.
+    pub fn reported_workspace(&self, algorithm: Algorithm, mode: Mode) -> Result<usize> {
+        algorithm.check(self, mode)?;
+        Ok(self.workspace()?.max(LEAST_WORKSPACE))
+    }
+
+    /// Bytes of workspace that are touched.
+    ///
+    /// # Errors
+    /// As [`ConvolutionPlan::new`], which every factor is the same to.
+    pub fn workspace(&self) -> Result<usize> {
+        ConvolutionPlan::new(self, Scaling::MOVE).map(|plan| plan.workspace())
+    }
+}
+
+/// Each operand has two dimensions more than the convolution is set for.
+fn check_ranks(names: [&str; 3], desc: &ConvolutionDescriptor, ranks: [usize; 3]) -> Result<()> {
+    let wanted = desc.geometry.padding().rank() + 2;
+    for (name, rank) in names.iter().zip(ranks) {
+        if rank != wanted {
+            return Err(Error::mismatch(format!(
+                "{name} has {rank} dimensions, a convolution of {} spatial dimensions takes {wanted}",
+                wanted - 2
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The number of groups.
+fn check_channels(
+    names: [&str; 3],
+    x: &TensorDescriptor,
+    w: &FilterDescriptor,
+    y: &TensorDescriptor,
+    mode: Mode,
+) -> Result<i64> {
+    let filters = w.stored_dims()[0];
+    // As the original counts them: elements of x and w, single channels of y.
+    let stored = channels(
+        names,
+        [x.stored_dims()[CHANNEL], w.stored_dims()[CHANNEL], y.dims()[CHANNEL]],
+        [filters, x.stored_dims()[0], y.stored_dims()[0]],
+    );
+    let lanes = [x.data_type(), w.data_type(), y.data_type()].map(|data_type| data_type.lanes());
+    let is_plain = y.vector().is_some() || lanes[2] == 1;
+    if mode.is_strict() || (lanes[0] == lanes[1] && is_plain) {
+        return stored;
+    }
+    let scalars = [
+        x.stored_dims()[CHANNEL] * lanes[0],
+        w.stored_dims()[CHANNEL] * lanes[1],
+        y.stored_dims()[CHANNEL] * lanes[2],
+    ];
+    let counted = channels(names, scalars, [filters, x.stored_dims()[0], y.stored_dims()[0]]);
+    match (counted, stored) {
+        (Ok(groups), _) => Ok(groups),
+        (Err(_), Err(error)) => Err(error),
+        (Err(error), Ok(_)) => Err(Error::unsupported(error.to_string())),
+    }
+}
+
+/// The number of groups, from the channels of x, w and y, and the number of filters, the batch of x and that of y.
+fn channels(
+    [x, w, y]: [&str; 3],
+    [of_x, of_w, of_y]: [i64; 3],
+    [filters, batch, batch_of_y]: [i64; 3],
+) -> Result<i64> {
+    if of_w < 1 || of_x % of_w != 0 {
+        return Err(Error::mismatch(format!(
+            "{x} has {of_x} channels, no multiple of the {of_w} of a filter of {w}"
+        )));
+    }
+    let groups = of_x / of_w;
+    if filters % groups != 0 {
+        return Err(Error::mismatch(format!(
+            "{w} has {filters} filters, no multiple of the {groups} groups that {of_x} channels of {x} over {of_w} of \
+             {w} make"
+        )));
+    }
+    if of_y != filters {
+        return Err(Error::mismatch(format!(
+            "{y} has {of_y} channels, one per filter of {w} makes {filters}"
+        )));
+    }
+    if batch_of_y != batch {
+        return Err(Error::mismatch(format!("{y} has a batch of {batch_of_y}, {x} one of {batch}")));
+    }
+    Ok(groups)
+}
+
+/// Each spatial extent of y is the one that follows from x and w.
+fn check_spatial(
+    [x, w, y]: [&str; 3],
+    desc: &ConvolutionDescriptor,
+    of_x: &Dims,
+    of_w: &Dims,
+    of_y: &Dims,
+) -> Result<()> {
+    let (padding, strides, dilation) =
+        (desc.geometry.padding(), desc.geometry.strides(), desc.geometry.dilation());
+    for axis in 0..padding.rank() {
+        let reach = (of_w[axis + 2] - 1) * dilation[axis] + 1;
+        let last = of_x[axis + 2] + 2 * padding[axis] - reach;
+        if last < 0 {
+            return Err(Error::mismatch(format!(
+                "{w} reaches over {reach} elements of dimension {}, {x} has {} and {} of padding",
+                axis + 2,
+                of_x[axis + 2],
+                2 * padding[axis]
+            )));
+        }
+        let right = 1 + last / strides[axis];
+        if of_y[axis + 2] != right {
+            return Err(Error::mismatch(format!(
+                "dimension {} of {y} is {}, where {x} and {w} make {right}",
+                axis + 2,
+                of_y[axis + 2]
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses negative strides and elements that share an address. An input may repeat one through stride 0, which only
+/// setters outside strict mode let pass.
+fn check_strides(name: &str, tensor: &TensorDescriptor, mode: Mode) -> Result<()> {
+    if tensor.is_packed() {
+        return Ok(());
+    }
+    let (dims, strides) = (tensor.stored_dims(), tensor.strides());
+    let axes = || (0..dims.rank()).filter(|&axis| dims[axis] > 1);
+    if let Some(axis) = axes().find(|&axis| strides[axis] < 0) {
+        return Err(Error::element("strideA", axis, strides[axis], format!("{name} runs backwards")));
+    }
+    let mut order: Vec<usize> = axes().filter(|&axis| mode.is_strict() || strides[axis] != 0).collect();
+    order.sort_by_key(|&axis| strides[axis]);
+    let mut reach = 0;
+    for axis in order {
+        if strides[axis] <= reach {
+            let rule = format!("elements of {name} share an address");
+            return Err(Error::element("strideA", axis, strides[axis], rule));
+        }
+        reach += (dims[axis] - 1) * strides[axis];
+    }
+    Ok(())
+}

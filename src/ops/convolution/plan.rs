@@ -1,0 +1,322 @@
+//! The plans of the three directions: one contraction each, with bias, sum and activation in its last step.
+
+use std::fmt;
+
+use super::{Convolution, Direction};
+use crate::desc::{
+    ActivationDescriptor, ActivationMode, ConvolutionMode, FilterDescriptor, MathType, TensorDescriptor,
+};
+use crate::dtype::{DataType, Scalar};
+use crate::error::{Error, Result};
+use crate::layout::{Axis, Layout};
+use crate::mode::Mode;
+use crate::ops::contract::{Accumulate, Activation, Contract, Geometry, Role as Loop, Side, Terms};
+use crate::ops::fill::zero_tail;
+use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
+use crate::ops::{Scaling, agree};
+
+/// A tensor with its scalar type, held for as long as its plan.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    layout: Layout,
+    scalar: Scalar,
+}
+
+impl Place {
+    fn of(tensor: &TensorDescriptor) -> Result<Self> {
+        Ok(Place { layout: *tensor.layout()?, scalar: tensor.data_type().scalar() })
+    }
+
+    fn side(&self) -> Side<'_> {
+        Side { layout: &self.layout, scalar: self.scalar }
+    }
+}
+
+/// What the fused call adds to the sum.
+#[derive(Clone, Copy, Debug)]
+pub struct Fused<'a> {
+    /// Factor of the sum.
+    pub alpha: f64,
+    /// Added with its factor.
+    pub z: (&'a TensorDescriptor, f64),
+    /// Added.
+    pub bias: &'a TensorDescriptor,
+    /// Applied to the whole.
+    pub activation: &'a ActivationDescriptor,
+}
+
+/// A convolution, or one of its gradients, ready to run. Its operands are the destination, the two factors, then z and
+/// the bias of the fused call.
+#[derive(Clone, Debug)]
+pub struct ConvolutionPlan {
+    direction: Direction,
+    operands: Vec<Operand>,
+    /// Destination and factors, in the order of the operands.
+    sides: [Place; 3],
+    geometry: Geometry,
+    accumulate: Accumulate,
+    scaling: Scaling,
+    z: Option<(Place, f64)>,
+    bias: Option<Place>,
+    activation: Activation,
+    allow_conversion: bool,
+    /// Whether z has its elements where the destination has them.
+    z_in_place: bool,
+}
+
+impl ConvolutionPlan {
+    /// Plans `dst = alpha * sum + beta * dst`.
+    ///
+    /// # Errors
+    /// Not supported for types that are not multiplied, or not summed in the compute type.
+    pub fn new(convolution: &Convolution, scaling: Scaling) -> Result<Self> {
+        let names = convolution.direction.names();
+        let Convolution { direction, desc, x, y, groups, .. } = convolution;
+        let w = filter_tensor(&convolution.w)?;
+        let tensors = match direction {
+            Direction::Forward => [(names[2], y), (names[0], x), (names[1], &w)],
+            Direction::BackwardData => [(names[0], x), (names[2], y), (names[1], &w)],
+            Direction::BackwardFilter => [(names[1], &w), (names[0], x), (names[2], y)],
+        };
+        let accumulate = convolution.accumulate()?;
+        let [(dst_name, dst), ..] = tensors;
+        agree::check_destination(dst.layout()?, dst_name)?;
+        let mut operands = Vec::with_capacity(5);
+        for (name, tensor) in tensors {
+            let role = if operands.is_empty() { Role::blended(scaling.beta) } else { Role::Read };
+            operands.push(operand(name, role, tensor, operands.is_empty() || scaling.alpha != 0.0)?);
+        }
+        let geometry = Geometry {
+            padding: desc.geometry.padding(),
+            strides: desc.geometry.strides(),
+            dilation: desc.geometry.dilation(),
+            groups: *groups,
+            flip: desc.geometry.mode() == ConvolutionMode::Convolution,
+        };
+        let [dst, a, b] = tensors.map(|(_, tensor)| Place::of(tensor));
+        Ok(ConvolutionPlan {
+            direction: *direction,
+            operands,
+            sides: [dst?, a?, b?],
+            geometry,
+            accumulate,
+            scaling,
+            z: None,
+            bias: None,
+            activation: Activation::Identity,
+            allow_conversion: desc.math_type == MathType::TensorOpWithConversion,
+            z_in_place: false,
+        })
+    }
+
+    /// Plans `y = activation(alpha * sum + alpha2 * z + bias)`.
+    ///
+    /// # Errors
+    /// Not supported for dims of z or the bias that are neither those of y nor 1, and as [`ConvolutionPlan::new`]. In
+    /// strict mode also for other activations than ReLU and the identity, for a bias that is not one number per
+    /// channel, a z that is not like y, and a bias of another type than x (observed on 9.27.0).
+    pub fn fused(convolution: &Convolution, fused: &Fused<'_>, mode: Mode) -> Result<Self> {
+        let Convolution { y, .. } = convolution;
+        let (z, alpha2) = fused.z;
+        if mode.is_strict() {
+            check_strict(convolution, z, fused.bias)?;
+        }
+        for (name, tensor) in [("zDesc", z), ("biasDesc", fused.bias)] {
+            let (dims, of_y) = (tensor.layout()?.dims, y.layout()?.dims);
+            if let Some(axis) = (0..dims.rank()).find(|&k| dims[k] != 1 && dims[k] != of_y[k]) {
+                return Err(Error::UnsupportedShape(
+                    format!("dimension {axis} of {name} is {}, y has {}", dims[axis], of_y[axis]).into(),
+                ));
+            }
+            if matches!(tensor.data_type(), DataType::Boolean) {
+                return Err(Error::UnsupportedType(format!("{name} of {:?}", tensor.data_type()).into()));
+            }
+        }
+        let mut plan = ConvolutionPlan::new(convolution, Scaling { alpha: fused.alpha, beta: 0.0 })?;
+        plan.operands.push(operand("z", Role::Read, z, alpha2 != 0.0)?);
+        plan.operands.push(operand("bias", Role::Read, fused.bias, true)?);
+        plan.z_in_place = agree::same_place(z.layout()?, y.layout()?) && z.data_type() == y.data_type();
+        plan.z = Some((Place::of(z)?, alpha2));
+        plan.bias = Some(Place::of(fused.bias)?);
+        plan.activation = activation(fused.activation);
+        Ok(plan)
+    }
+}
+
+impl ConvolutionPlan {
+    /// Bytes of workspace that the steps touch.
+    pub fn workspace(&self) -> usize {
+        0
+    }
+}
+
+/// The filter as a tensor.
+fn filter_tensor(filter: &FilterDescriptor) -> Result<TensorDescriptor> {
+    // A filter that was set was judged then.
+    filter.tensor(Mode::Extended)
+}
+
+fn operand(name: &'static str, role: Role, tensor: &TensorDescriptor, touched: bool) -> Result<Operand> {
+    let scalar = tensor.data_type().scalar();
+    if !touched {
+        return Ok(Operand::untouched(name, scalar));
+    }
+    Ok(Operand { name, role, scalar, span: agree::byte_span(tensor.layout()?, tensor.data_type())? })
+}
+
+fn activation(desc: &ActivationDescriptor) -> Activation {
+    let nan = desc.nan.into();
+    match desc.mode {
+        ActivationMode::Identity => Activation::Identity,
+        ActivationMode::Relu => Activation::Relu(nan),
+        ActivationMode::ClippedRelu => Activation::ClippedRelu(desc.coefficient, nan),
+        ActivationMode::Elu => Activation::Elu(desc.coefficient),
+        ActivationMode::Sigmoid => Activation::Sigmoid,
+        ActivationMode::Tanh => Activation::Tanh,
+        ActivationMode::Swish => Activation::Swish(desc.swish_beta),
+    }
+}
+
+/// The shapes and types of z and the bias that the original takes.
+fn check_strict(convolution: &Convolution, z: &TensorDescriptor, bias: &TensorDescriptor) -> Result<()> {
+    let Convolution { x, y, desc, .. } = convolution;
+    let is_half = desc.geometry.compute_type() == DataType::Half;
+    let unit = |axis: usize| y.stored_dims()[axis] == 1;
+    let alike = z.data_type() == y.data_type()
+        && z.dims() == y.dims()
+        && z.vector() == y.vector()
+        && (0..y.rank()).all(|axis| unit(axis) || z.strides()[axis] == y.strides()[axis]);
+    if !alike {
+        return Err(Error::UnsupportedShape("zDesc is not like yDesc".into()));
+    }
+    let wanted = if x.data_type().scalar().size() == 1 { DataType::Float } else { x.data_type() };
+    if bias.data_type() != wanted {
+        let text = format!("biasDesc has type {:?}, strict mode takes {wanted:?}", bias.data_type());
+        return Err(Error::UnsupportedType(text.into()));
+    }
+    let of_bias = bias.dims();
+    let wanted = |axis: usize| if axis == 1 { y.dims()[1] } else { 1 };
+    if let Some(axis) = (0..of_bias.rank()).find(|&axis| of_bias[axis] != wanted(axis)) {
+        let text = format!("dimension {axis} of biasDesc is {}, not {}", of_bias[axis], wanted(axis));
+        // Computed in HALF, the original takes another number of channels for another type.
+        let is_type = axis == 1 && is_half;
+        return Err(if is_type {
+            Error::UnsupportedType(text.into())
+        } else {
+            Error::UnsupportedShape(text.into())
+        });
+    }
+    Ok(())
+}
+
+impl Convolution {
+    /// The type that products are summed in.
+    ///
+    /// # Errors
+    /// Not supported for types that are not multiplied, and for floating products in INT32.
+    fn accumulate(&self) -> Result<Accumulate> {
+        let types = match self.direction {
+            Direction::Forward => [self.x.data_type(), self.w.data_type()],
+            Direction::BackwardData => [self.w.data_type(), self.y.data_type()],
+            Direction::BackwardFilter => [self.x.data_type(), self.y.data_type()],
+        };
+        let known =
+            |data_type: &DataType| !matches!(data_type.scalar(), Scalar::I32 | Scalar::I64 | Scalar::Bool);
+        if let Some(unknown) = types.iter().find(|data_type| !known(data_type)) {
+            return Err(Error::unsupported(format!("{unknown:?} is no type that convolutions multiply")));
+        }
+        let scalars = types.map(DataType::scalar);
+        let compute = self.desc.geometry.compute_type();
+        if scalars.iter().all(|scalar| matches!(scalar, Scalar::I8 | Scalar::U8)) {
+            let largest = |scalar: Scalar| if scalar == Scalar::I8 { 128 } else { 255 };
+            let product = scalars.map(largest).iter().product::<i64>();
+            let fits = self.terms().is_some_and(|terms| terms <= i64::from(i32::MAX) / product);
+            // Sums of integers stay exact in binary64 too.
+            return Ok(if fits { Accumulate::Int32 } else { Accumulate::Double });
+        }
+        if compute == DataType::Int32 {
+            return Err(Error::unsupported(format!(
+                "products of {:?} and {:?} are not summed in INT32",
+                types[0], types[1]
+            )));
+        }
+        let is_wide = compute == DataType::Double || scalars.contains(&Scalar::F64);
+        Ok(if is_wide { Accumulate::Double } else { Accumulate::Single })
+    }
+
+    /// The most products that one result sums; `None` beyond 64 bits.
+    fn terms(&self) -> Option<i64> {
+        let (w, y) = (filter_tensor(&self.w).ok()?, self.y.layout().ok()?);
+        let dims = w.layout().ok()?.dims;
+        let product = |dims: &[i64]| dims.iter().try_fold(1_i64, |product, &dim| product.checked_mul(dim));
+        match self.direction {
+            Direction::Forward => product(&dims[1..]),
+            Direction::BackwardData => product(&dims[2..])?.checked_mul(dims[0] / self.groups),
+            Direction::BackwardFilter => product(&y.dims[2..])?.checked_mul(y.dims[0]),
+        }
+    }
+}
+
+impl Plan for ConvolutionPlan {
+    fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    fn works_in_place(&self, read: usize, write: usize) -> bool {
+        (read, write) == (3, 0) && self.z_in_place
+    }
+
+    fn layout(&self, operand: usize) -> Option<&Layout> {
+        match operand {
+            3 => self.z.as_ref().map(|(place, _)| &place.layout),
+            4 => self.bias.as_ref().map(|place| &place.layout),
+            _ => self.sides.get(operand).map(|place| &place.layout),
+        }
+    }
+
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        let terms = Terms {
+            scaling: self.scaling,
+            z: self.z.as_ref().map(|(place, alpha2)| (place.side(), *alpha2)),
+            bias: self.bias.as_ref().map(Place::side),
+            activation: self.activation,
+        };
+        let slots: &[usize] = if self.bias.is_some() { &[0, 1, 2, 3, 4] } else { &[0, 1, 2] };
+        let mut give = |step: &Contract| {
+            let mut step = if self.scaling.alpha == 0.0 { without_sum(step) } else { step.canonical() };
+            step.allow_conversion = self.allow_conversion;
+            sink(Step::Contract(&step), slots)
+        };
+        let [dst, a, b] = self.sides.each_ref().map(Place::side);
+        match self.direction {
+            Direction::Forward => {
+                Contract::forward(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
+            }
+            Direction::BackwardData => {
+                Contract::backward_data(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
+            }
+            Direction::BackwardFilter => {
+                Contract::backward_filter(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
+            }
+        }?;
+        zero_tail(dst.layout, dst.scalar, false).map_or(Ok(()), |fill| sink(Step::Fill(&fill), &[0]))
+    }
+}
+
+/// The same with nothing to sum, so that neither factor is read.
+fn without_sum(step: &Contract) -> Contract {
+    let mut empty = Contract::new([step.dst, step.a, step.b], step.accumulate, step.epilogue);
+    empty.nest.offsets = step.nest.offsets;
+    for (&role, axis) in step.roles().iter().zip(step.nest.axes()).filter(|&(&role, _)| role != Loop::K) {
+        empty.push(role, *axis);
+    }
+    empty.push(Loop::K, Axis { extent: 0, strides: [0; 5] });
+    empty.canonical()
+}
+
+/// One line per step, as the log shows it.
+impl fmt::Display for ConvolutionPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        plan::list(self, f)
+    }
+}
