@@ -2,10 +2,12 @@
 
 mod contract;
 mod op;
+mod random;
 mod reduce;
 
 pub use contract::{contract, sums};
 pub use op::op;
+pub use random::random;
 pub use reduce::reduce;
 pub(super) use reduce::store_index;
 
@@ -42,6 +44,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Contract(step) => {
                 contract(step, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>())
             }
+            Step::Random(step) => random(step, at),
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ mod arg;
 mod attention;
 mod context;
 mod convolution;
+mod convolution_bias;
 mod ctc;
 mod cudart;
 mod data_type;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::agree::{self, Named};
+use super::agree;
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
 use super::random::{Draw, Random};
 use super::{Fill, fill};
@@ -96,7 +96,9 @@ impl DropoutPlan {
             return Err(Error::mismatch(format!("{dst_name}: elements of a destination share an address")));
         }
         if in_place && src.strides() != dst.strides() {
-            return Err(Error::mismatch(format!("{src_name} and {dst_name} of one pointer must have the same strides")));
+            return Err(Error::mismatch(format!(
+                "{src_name} and {dst_name} of one pointer must have the same strides"
+            )));
         }
         let needed = from.product().map_or(usize::MAX, |n| 4 * (n as usize).div_ceil(32));
         if reserve_size < needed {
@@ -106,10 +108,12 @@ impl DropoutPlan {
         let floating = matches!(data_type, DataType::Float | DataType::Double | DataType::Half);
         let added = matches!(data_type, DataType::Bfloat16 | DataType::Fp8E4m3 | DataType::Fp8E5m2);
         if !floating && (mode.is_strict() || !added) {
-            return Err(Error::unsupported(format!("dropout of {data_type:?}: only floating types are scaled")));
+            return Err(Error::unsupported(format!(
+                "dropout of {data_type:?}: only floating types are scaled"
+            )));
         }
         let [to, from] = same_dims((dst_name, dst.layout()?), (src_name, src.layout()?))?;
-        let numbers = Layout { strides: super::reduce::row_major(&to.dims), split: None, dims: to.dims };
+        let numbers = Layout { strides: agree::row_major(&to.dims), split: None, dims: to.dims };
         let scalar = data_type.scalar();
         let probability = desc.probability();
         let scale = match scalar {
@@ -173,7 +177,7 @@ impl Plan for DropoutPlan {
             let draw = draw.take();
             let step = Random { nest, scalar: self.operands[0].scalar, scale: self.scale, draw };
             if outcome.is_ok() {
-                outcome = sink(Step::Random(&step), if draw.is_some() { slots } else { &[slots[0], slots[1], slots[2]] });
+                outcome = sink(Step::Random(&step), if draw.is_some() { slots } else { &slots[..3] });
             }
         });
         outcome?;
@@ -223,8 +227,9 @@ fn same_dims(dst: (&str, &Layout), src: (&str, &Layout)) -> Result<[Layout; 2]> 
         return Ok([*dst.1, *src.1]);
     }
     let is_run = |layout: &Layout| {
-        let packed = super::reduce::row_major(&layout.dims);
-        layout.split.is_none() && (0..packed.rank()).all(|k| layout.dims[k] == 1 || layout.strides[k] == packed[k])
+        let packed = agree::row_major(&layout.dims);
+        layout.split.is_none()
+            && (0..packed.rank()).all(|k| layout.dims[k] == 1 || layout.strides[k] == packed[k])
     };
     if !is_run(dst.1) || !is_run(src.1) {
         return Err(Error::unsupported(format!(
@@ -247,7 +252,10 @@ impl StatesPlan {
     /// Plans what `cudnnSetDropoutDescriptor` writes to states that it is given.
     pub fn new(seed: u64) -> Self {
         let span = (0, dropout::STATES_SIZE as i64);
-        StatesPlan { operands: [Operand { name: "states", role: Role::Write, scalar: Scalar::I64, span }], seed }
+        StatesPlan {
+            operands: [Operand { name: "states", role: Role::Write, scalar: Scalar::I64, span }],
+            seed,
+        }
     }
 }
 

@@ -3,12 +3,15 @@
 
 pub mod add;
 mod agree;
+pub mod bias;
 mod chunks;
 pub mod contract;
+pub mod dropout;
 pub mod fill;
 pub mod op;
 mod padded;
 pub mod plan;
+mod random;
 pub mod reduce;
 pub mod transform;
 
@@ -24,6 +27,7 @@ pub use fill::{FillPlan, Set};
 pub use op::{OpPlan, Pointwise};
 pub use padded::Padded;
 pub use plan::{Operand, Plan, Role, Step, StepSink};
+pub use random::{Draw, Random};
 pub use reduce::{Indices, Reduce, ReducePlan, Reduction};
 pub use transform::TransformPlan;
 

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::contract::Contract;
-use super::{ByteSpan, Fill, Padded, Pointwise, Reduce, Set, Transform, TransformPlan};
+use super::{ByteSpan, Fill, Padded, Pointwise, Random, Reduce, Set, Transform, TransformPlan};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::Layout;
@@ -115,6 +115,8 @@ pub enum Step<'a> {
     Reduce(&'a Reduce),
     /// Sum products; operands as [`Contract`] lists them.
     Contract(&'a Contract),
+    /// Keep or drop elements by the bits of a mask, which may be drawn first; operands dst, src, mask, and states if it is.
+    Random(&'a Random),
 }
 
 /// Kind, types, factors and loops in one line.
@@ -129,6 +131,7 @@ impl fmt::Display for Step<'_> {
             Step::Map(step) => step.fmt(f),
             Step::Reduce(step) => step.fmt(f),
             Step::Contract(step) => step.fmt(f),
+            Step::Random(step) => step.fmt(f),
         }
     }
 }

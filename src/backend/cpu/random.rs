@@ -5,6 +5,7 @@ use super::stage::Stage;
 use super::stream::{self, Distance, STREAMING_BYTES};
 use super::strided::copy_strided;
 use super::{Isa, Machine, grid, grid::Grid, threads};
+use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -58,8 +59,8 @@ unsafe impl Sync for Places {}
 /// # Safety
 /// As for [`crate::backend::reference::random`]; the destination's offsets are distinct, and it does not overlap the source
 /// unless each cell is its own source. Nobody else uses the states meanwhile.
-pub unsafe fn run(step: &Random, at: &[*mut u8], machine: Machine) -> Result<()> {
-    let places = Places { dst: at[0], src: at[1], mask: at[2].cast() };
+pub(in crate::backend) unsafe fn run(step: &Random, at: &[Address], machine: Machine) -> Result<()> {
+    let places = Places { dst: at[0].pointer(), src: at[1].pointer(), mask: at[2].pointer().cast() };
     let compute = if step.scalar == Scalar::F64 { Compute::Double } else { Compute::Single };
     with_real!(compute, T => {
         let task = Task::<T>::new(step, places, machine);
@@ -67,7 +68,7 @@ pub unsafe fn run(step: &Random, at: &[*mut u8], machine: Machine) -> Result<()>
             // SAFETY: handed on.
             return unsafe { task.apply_mask() };
         };
-        let states = at[3].cast::<u64>();
+        let states = at[3].pointer().cast::<u64>();
         // SAFETY: the caller's promise.
         let (seed, call) = unsafe { (states.read_unaligned(), states.add(1).read_unaligned()) };
         let numbers = Numbers { seed, call, threshold: draw.threshold };
@@ -179,7 +180,8 @@ impl<'a, T: Real> Task<'a, T> {
         let nest = &self.step.nest;
         let cell = self.step.scalar.size() as isize;
         // The third operand's steps count bits.
-        let bytes = |strides: [i64; 3]| [strides[0] as isize * cell, strides[1] as isize * cell, strides[2] as isize];
+        let bytes =
+            |strides: [i64; 3]| [strides[0] as isize * cell, strides[1] as isize * cell, strides[2] as isize];
         let mut loops: Vec<(usize, [isize; 3])> =
             nest.axes().iter().map(|axis| (axis.extent as usize, bytes(axis.strides))).collect();
         if loops.is_empty() {
@@ -190,7 +192,8 @@ impl<'a, T: Real> Task<'a, T> {
             _ => loops.len() - 1,
         };
         let [dst_step, src_step, bit_step] = loops[inner].1;
-        let grid = Grid::<1, 3>::over(loops.iter().copied(), |_| false, bytes(nest.offsets), [(inner, CHUNK)]);
+        let grid =
+            Grid::<1, 3>::over(loops.iter().copied(), |_| false, bytes(nest.offsets), [(inner, CHUNK)]);
         let at = [self.places.dst, self.places.src.cast_mut(), std::ptr::null_mut()];
         let places = self.places;
         grid.for_each(self.machine, nest.len() as usize * cell as usize, at, |[dst, src, bit], _, [n]| {

@@ -1,9 +1,11 @@
 //! The obvious loop of a random mask: one element at a time, each with a number of its own.
 
 use super::{load, store};
+use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
-use crate::ops::{Compute, Draw, Random, Scaling};
 use crate::dtype::Scalar;
+use crate::dtype::convert::Element;
+use crate::ops::{Compute, Draw, Random, Scaling};
 
 /// Word `which` of Philox4x32-10.
 fn philox(counter: [u32; 4], key: [u32; 2], which: usize) -> u32 {
@@ -18,22 +20,22 @@ fn philox(counter: [u32; 4], key: [u32; 2], which: usize) -> u32 {
     [a, b, c, d][which]
 }
 
-/// Runs `step`; `mask` is drawn by the `states` or read.
+/// Runs `step`: `at` are destination, source, mask and, if the step draws, states.
 ///
 /// # Safety
-/// Every cell of the destination is writable at `dst`, every cell of the source readable at `src`; the mask's words are
-/// readable at `mask`, which is aligned to them. If the step draws, they are writable, and two 64-bit words are readable
-/// and writable at `states`.
-pub unsafe fn random(step: &Random, dst: *mut u8, src: *const u8, mask: *mut u32, states: *mut u64) {
+/// Every cell of the destination is writable, every cell of the source readable; the mask's words are readable, and aligned
+/// to 4 bytes. If the step draws, they are writable, and the two 64-bit words of the states readable and writable.
+pub unsafe fn random(step: &Random, at: &[Address]) {
+    let [dst, src, mask] = [0, 1, 2].map(|k| at[k].pointer());
     if let Some(draw) = step.draw {
         // SAFETY: handed on.
-        unsafe { self::draw(draw, mask, states) };
+        unsafe { self::draw(draw, mask.cast(), at[3].pointer().cast()) };
     }
     let compute = if step.scalar == Scalar::F64 { Compute::Double } else { Compute::Single };
     with_real!(compute, T => step.nest.for_each(|[to, from, number]| {
         // SAFETY: the caller promises both cells and the word.
         unsafe {
-            let kept = mask.add(number as usize / 32).read() >> (number % 32) & 1 == 1;
+            let kept = mask.cast::<u32>().add(number as usize / 32).read() >> (number % 32) & 1 == 1;
             let x: T = load(step.scalar, src, from);
             let y = if kept { (x * T::from_f64(step.scale)).canonical() } else { T::ZERO };
             store(step.scalar, dst, to, y, Scaling::MOVE);

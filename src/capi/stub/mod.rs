@@ -21,7 +21,6 @@ mod causal_conv;
 mod convolution_backward;
 mod convolution_forward;
 mod ctc;
-mod dropout;
 mod fused;
 #[cfg(not(feature = "cudnn8"))]
 mod gnn;
