@@ -1,11 +1,13 @@
 //! The obvious loops: every step, one element at a time. The yardstick of all tests and the last resort.
 
 mod contract;
+mod normalise;
 mod op;
 mod random;
 mod reduce;
 
 pub use contract::{contract, sums};
+pub use normalise::{normalise, normalise_backward};
 pub use op::op;
 pub use random::random;
 pub use reduce::reduce;
@@ -45,6 +47,8 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
                 contract(step, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>())
             }
             Step::Random(step) => random(step, at),
+            Step::Normalise(step) => normalise(step, at),
+            Step::NormaliseBackward(step) => normalise_backward(step, at),
         }
     }
     Ok(())

@@ -13,6 +13,17 @@ use crate::desc::{ActivationDescriptor, Choice};
 
 static ACTIVATIONS: Table<ActivationDescriptor> = Table::new(Kind::Activation);
 
+/// What a descriptor holds.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn get(
+    desc: cudnnActivationDescriptor_t,
+    argument: &'static str,
+) -> crate::error::Result<ActivationDescriptor> {
+    ACTIVATIONS.get(desc.addr(), argument)
+}
+
 /// Creates an activation descriptor: sigmoid, and 1 as beta of swish.
 ///
 /// Status: BAD_PARAM if `activationDesc` is NULL.

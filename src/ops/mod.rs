@@ -3,11 +3,13 @@
 
 pub mod add;
 mod agree;
+pub mod batch_norm;
 pub mod bias;
 mod chunks;
 pub mod contract;
 pub mod dropout;
 pub mod fill;
+pub mod normalise;
 pub mod op;
 mod padded;
 pub mod plan;
@@ -24,6 +26,7 @@ use crate::layout::LoopNest;
 
 pub use contract::Contract;
 pub use fill::{FillPlan, Set};
+pub use normalise::{Normalise, NormaliseBackward};
 pub use op::{OpPlan, Pointwise};
 pub use padded::Padded;
 pub use plan::{Operand, Plan, Role, Step, StepSink};

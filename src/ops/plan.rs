@@ -7,7 +7,10 @@
 use std::fmt;
 
 use super::contract::Contract;
-use super::{ByteSpan, Fill, Padded, Pointwise, Random, Reduce, Set, Transform, TransformPlan};
+use super::{
+    ByteSpan, Fill, Normalise, NormaliseBackward, Padded, Pointwise, Random, Reduce, Set, Transform,
+    TransformPlan,
+};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::Layout;
@@ -117,6 +120,10 @@ pub enum Step<'a> {
     Contract(&'a Contract),
     /// Keep or drop elements by the bits of a mask, which may be drawn first; operands dst, src, mask, and states if it is.
     Random(&'a Random),
+    /// Give groups of elements a mean and a deviation; operands as [`ForwardPlan`](super::batch_norm::ForwardPlan) lists them.
+    Normalise(&'a Normalise),
+    /// The gradients of that; operands as [`BackwardPlan`](super::batch_norm::BackwardPlan) lists them.
+    NormaliseBackward(&'a NormaliseBackward),
 }
 
 /// Kind, types, factors and loops in one line.
@@ -132,6 +139,8 @@ impl fmt::Display for Step<'_> {
             Step::Reduce(step) => step.fmt(f),
             Step::Contract(step) => step.fmt(f),
             Step::Random(step) => step.fmt(f),
+            Step::Normalise(step) => step.fmt(f),
+            Step::NormaliseBackward(step) => step.fmt(f),
         }
     }
 }

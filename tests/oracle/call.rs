@@ -11,6 +11,8 @@ use super::signature::{Param, Scalar, Signatures};
 const FILL: u8 = 0x5A;
 /// Bytes behind every piece of memory given to a call that must come back unchanged.
 const GUARD: usize = 64;
+/// Bytes before a data pointer: tensors of negative strides reach below it.
+const BEFORE: usize = 256 << 10;
 /// Arrays are given at least so many readable elements: some calls claim more dimensions than they pass.
 const READABLE: usize = 16;
 /// Integer-class arguments of the longest signature; the callee ignores the ones beyond its own.
@@ -214,10 +216,11 @@ impl Machine {
         } else if let Some(value) = token.strip_prefix("d:") {
             arguments.input(&scalar_bytes(&value.parse::<f64>().unwrap_or_else(|_| misfit()).to_ne_bytes()));
         } else if let Some((buffer, len)) = token.split_once(':') {
-            let len = len.parse().unwrap_or_else(|_| misfit());
-            let memory = self.buffers.entry(buffer.to_owned()).or_insert_with(|| Memory::filled(len, 0));
-            assert!(memory.len >= len, "{function}: {buffer} grows within a case");
-            arguments.words.push(memory.address());
+            let len: usize = len.parse().unwrap_or_else(|_| misfit());
+            let memory =
+                self.buffers.entry(buffer.to_owned()).or_insert_with(|| Memory::filled(BEFORE + len, 0));
+            assert!(memory.len >= BEFORE + len, "{function}: {buffer} grows within a case");
+            arguments.words.push(memory.address() + BEFORE as u64);
         } else if in_hex {
             let digits: Vec<u8> =
                 token.chars().map(|c| c.to_digit(16).unwrap_or_else(|| misfit()) as u8).collect();
@@ -284,7 +287,8 @@ impl Machine {
             Scalar::Byte => format!("{:02x}", bytes[0]),
             Scalar::I32 => i32::from_ne_bytes(four()).to_string(),
             Scalar::U32 => u32::from_ne_bytes(four()).to_string(),
-            Scalar::F32 => format!("{:?}", f32::from_ne_bytes(four())),
+            // As recorded: the number itself, which a double holds.
+            Scalar::F32 => format!("{:?}", f64::from(f32::from_ne_bytes(four()))),
             Scalar::I64 => i64::from_ne_bytes(eight()).to_string(),
             Scalar::U64 => u64::from_ne_bytes(eight()).to_string(),
             Scalar::F64 => format!("{:?}", f64::from_ne_bytes(eight())),

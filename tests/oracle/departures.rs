@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use super::arithmetic::Arithmetic;
 use super::case::{Case, Step};
 use super::filters::Filters;
+use super::layers::Layers;
 
 /// A promised difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +157,7 @@ struct World {
     transforms: HashMap<String, Transform>,
     filters: Filters,
     arithmetic: Arithmetic,
+    layers: Layers,
 }
 
 /// What the rules need to know of a transform descriptor.
@@ -174,6 +176,7 @@ pub fn promises(case: &Case) -> Vec<Option<Promise>> {
                 _ => world.promise(step),
             });
             let promise = promise.or_else(|| world.arithmetic.promise(step, &world.tensors));
+            let promise = promise.or_else(|| world.layers.promise(step, &world.tensors));
             if promise.map_or(step.status(), |promise| promise.status) == OK {
                 world.follow(step);
             }
@@ -210,6 +213,7 @@ impl World {
     /// Takes over what an accepted call sets.
     fn follow(&mut self, step: &Step) {
         self.arithmetic.follow(step);
+        self.layers.follow(step);
         if let Some(setter) = Tensor::of_setter(step) {
             self.tensors.insert(step.args[0].clone(), setter);
         } else if let ("SetTensorTransformDescriptor", Some(format)) = (step.function.as_str(), step.int(2)) {

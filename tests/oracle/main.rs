@@ -11,6 +11,7 @@ mod common;
 mod compare;
 mod departures;
 mod filters;
+mod layers;
 mod replay;
 mod signature;
 

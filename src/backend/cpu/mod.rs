@@ -3,7 +3,8 @@
 //! ```text
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
 //!  copy.rs repeat.rs rows.rs interleave.rs transpose.rs strided.rs    the candidates
-//!  padded.rs   blocks with zeros behind their cells       fill.rs set.rs op.rs reduce.rs random.rs  the other operations
+//!  padded.rs   blocks with zeros behind their cells       fill.rs set.rs op.rs reduce.rs random.rs
+//!  normalise.rs   the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  block.rs    short rows of bytes       wide.rs    conversions with AVX2 and AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
@@ -24,6 +25,7 @@ mod grid;
 pub(super) mod interleave;
 mod isa;
 mod machine;
+pub(super) mod normalise;
 pub(super) mod op;
 mod output;
 pub(super) mod padded;

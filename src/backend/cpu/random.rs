@@ -152,7 +152,7 @@ impl<'a, T: Real> Task<'a, T> {
         let places = Places { dst, src, ..self.places };
         let threads = grid::threads_for(self.machine, n * cell as usize);
         threads::in_ranges(threads, n.div_ceil(CHUNK), |range| {
-            let places = places;
+            let places = &places;
             for first in range.map(|chunk| chunk * CHUNK) {
                 let count = CHUNK.min(n - first);
                 let words = count.div_ceil(32);
@@ -197,7 +197,7 @@ impl<'a, T: Real> Task<'a, T> {
         let at = [self.places.dst, self.places.src.cast_mut(), std::ptr::null_mut()];
         let places = self.places;
         grid.for_each(self.machine, nest.len() as usize * cell as usize, at, |[dst, src, bit], _, [n]| {
-            let places = places;
+            let places = &places;
             let mut words = [0_u32; CHUNK_WORDS];
             // SAFETY: the mask has a bit for every cell of the tile, and the cells are the caller's promise.
             unsafe {

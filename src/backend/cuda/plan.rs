@@ -77,6 +77,9 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
             }
             Step::Contract(_) => Err(Error::unsupported("the CUDA core has no kernels for contractions yet")),
             Step::Random(_) => Err(Error::unsupported("dropout on the CUDA core is not built yet")),
+            Step::Normalise(_) | Step::NormaliseBackward(_) => {
+                Err(Error::unsupported("batch normalisation on the CUDA core is not built yet"))
+            }
         }
     })
 }
