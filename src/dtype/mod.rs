@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod convert;
+pub mod math;
 mod rounding;
 
 /// The machine type of one cell of tensor memory. Strides inside the library count these.
