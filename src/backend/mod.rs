@@ -143,6 +143,9 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
                 pointers.iter_mut().zip(at).for_each(|(pointer, at)| *pointer = at.pointer());
                 run_contract(step, &pointers[..at.len()], machine)
             }
+            Step::Random(random) => cpu::random::run(random, at, machine),
+            Step::Normalise(step) => cpu::normalise::forward(step, at, machine),
+            Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine),
         }
     }
 }

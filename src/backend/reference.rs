@@ -2,11 +2,15 @@
 
 mod contract;
 mod map;
+mod normalise;
+mod random;
 mod reduce;
 mod rows;
 
 pub use contract::{contract, sums};
 pub use map::map;
+pub use normalise::{normalise, normalise_backward};
+pub use random::random;
 pub use reduce::reduce;
 pub(super) use reduce::store_index;
 pub use rows::rows;
@@ -46,6 +50,9 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Contract(step) => {
                 contract(step, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>())
             }
+            Step::Random(step) => random(step, at),
+            Step::Normalise(step) => normalise(step, at),
+            Step::NormaliseBackward(step) => normalise_backward(step, at),
         }
     }
     Ok(())

@@ -12,10 +12,10 @@ use super::types::{
 };
 use super::{context, lifecycle, pointwise, tensor, transform};
 use crate::desc::{ActivationDescriptor, Choice};
+use crate::error::Result;
 use crate::mode::Mode;
 use crate::ops::ActivationPlan;
 use crate::ops::activation::{Saved, saved};
-use crate::error::Result;
 
 static ACTIVATIONS: Table<ActivationDescriptor> = Table::new(Kind::Activation);
 

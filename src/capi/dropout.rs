@@ -1,4 +1,4 @@
-//! Dropout descriptors: create, set, restore, get, destroy; sizes of the random state and of the mask.
+//! Dropout: descriptors, sizes of the random state and of the mask, forward and backward.
 
 use std::ffi::{c_ulonglong, c_void};
 
@@ -10,6 +10,7 @@ use super::{context, lifecycle, tensor};
 use crate::desc::{DropoutDescriptor, dropout};
 use crate::error::Result;
 use crate::mode::Mode;
+use crate::ops::dropout::{DropoutPlan, Pass, StatesPlan};
 
 static DROPOUTS: Table<DropoutDescriptor> = Table::new(Kind::Dropout);
 
@@ -45,7 +46,7 @@ pub extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescrip
 
 /// Bytes of random state that the caller provides for a dropout: 16.
 ///
-/// A seed and a counter. The original's figure depends on the device.
+/// Two 64-bit numbers: the seed, and how many masks have been drawn. The original's figure depends on the device.
 ///
 /// Status: BAD_PARAM for a handle that is not alive or if `sizeInBytes` is NULL.
 ///
@@ -89,14 +90,23 @@ pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
     })
 }
 
-/// Sets probability and seed of a dropout, and where its random state lies.
+/// Sets probability and seed of a dropout, and starts its random state.
 ///
-/// `states` may be NULL; it is remembered, not touched. A failing call changes nothing.
+/// Operands
+/// - `states`: `stateSizeInBytes` bytes of the core's memory, aligned to 8, written: the seed, and 0 as the number of
+///   masks that have been drawn. On the CUDA core the writes are queued on the handle's stream. NULL leaves the state
+///   that is there, with the sequence it has come to; the size is ignored then.
+/// - `dropout`: any number, as observed on 9.27.0; below 0 and NaN drop nothing, above 1 drops all.
 ///
-/// Status: BAD_PARAM for a handle or descriptor that is not alive (observed on 9.27.0), a `dropout` outside 0
-/// to 1 or fewer bytes than cudnnDropoutGetStatesSize asks for.
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; BAD_PARAM for fewer bytes than
+/// cudnnDropoutGetStatesSize asks for, or misaligned ones. A failing call changes nothing.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// `states` is NULL or valid for writes of `stateSizeInBytes`.
 #[unsafe(no_mangle)]
-pub extern "C" fn cudnnSetDropoutDescriptor(
+pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t,
     handle: cudnnHandle_t,
     dropout: f32,
@@ -109,15 +119,32 @@ pub extern "C" fn cudnnSetDropoutDescriptor(
          stateSizeInBytes={stateSizeInBytes}, seed={seed}"
     );
     entry("cudnnSetDropoutDescriptor", arguments, || {
-        set(dropoutDesc, handle, || DropoutDescriptor::new(dropout, states.addr(), stateSizeInBytes, seed))
+        context::with_note(handle, |context, note| {
+            DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
+                let mut set = *desc;
+                set.set(dropout, states.addr(), stateSizeInBytes, seed)?;
+                if !states.is_null() {
+                    let plan = StatesPlan::new(seed);
+                    note.set(format_args!("cudnnSetDropoutDescriptor: {plan}"));
+                    // SAFETY: aligned and large enough, which the descriptor has checked; the rest is the caller's promise.
+                    unsafe { context.run(&plan, &[states.into()]) }?;
+                }
+                *desc = set;
+                Ok(())
+            })
+        })
     })
 }
 
 /// Sets probability and seed of a dropout, and where a random state lies that an earlier dropout has left.
 ///
-/// `states` may be NULL; it is remembered, not touched. A failing call changes nothing.
+/// Operands
+/// - `states`: remembered, neither read nor written here; NULL is remembered as well.
 ///
-/// Status: as cudnnSetDropoutDescriptor.
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; BAD_PARAM for fewer bytes than
+/// cudnnDropoutGetStatesSize asks for, also of NULL. A failing call changes nothing.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnRestoreDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t,
@@ -132,24 +159,17 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
          stateSizeInBytes={stateSizeInBytes}, seed={seed}"
     );
     entry("cudnnRestoreDropoutDescriptor", arguments, || {
-        set(dropoutDesc, handle, || DropoutDescriptor::new(dropout, states.addr(), stateSizeInBytes, seed))
+        context::check(handle)?;
+        DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
+            desc.restore(dropout, states.expose_provenance(), stateSizeInBytes, seed)
+        })
     })
-}
-
-fn set(
-    desc: cudnnDropoutDescriptor_t,
-    handle: cudnnHandle_t,
-    make: impl FnOnce() -> Result<DropoutDescriptor>,
-) -> Result<()> {
-    context::check(handle)?;
-    DROPOUTS.replace(desc.addr(), "dropoutDesc", make)
 }
 
 /// Reads probability, address of the random state, and seed of a dropout.
 ///
-/// A NULL output is left out.
-///
-/// Status: BAD_PARAM for a handle or descriptor that is not alive (observed on 9.27.0).
+/// Status (observed on 9.27.0): BAD_PARAM for a handle or descriptor that is not alive, or if an output is NULL; then
+/// nothing is written.
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
@@ -166,11 +186,130 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
         context::check(handle)?;
         let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
         // SAFETY: as the caller promises, for all of them.
-        unsafe {
-            arg::set_optional(dropout, desc.probability());
-            arg::set_optional(states, std::ptr::with_exposed_provenance_mut(desc.states()));
-            arg::set_optional(seed, desc.seed());
-        }
+        let (dropout, states, seed) =
+            unsafe { (Out::new(dropout, "dropout")?, Out::new(states, "states")?, Out::new(seed, "seed")?) };
+        dropout.set(desc.probability());
+        states.set(std::ptr::with_exposed_provenance_mut(desc.states()));
+        seed.set(desc.seed());
         Ok(())
+    })
+}
+
+/// `y = bit ? x / (1 - p) : 0`, with a bit for each element that is drawn: 0 with probability p.
+///
+/// Operands
+/// - `x`, `y`: tensors of one floating type, of as many elements, of any layout each; the same pointer for the same
+///   strides.
+/// - `reserveSpace`: at least cudnnDropoutGetReserveSpaceSize bytes, aligned to 4, written: a bit per element, row-major
+///   over the dimensions whatever the layouts, bit `i % 32` of word `i / 32` for element `i`; bits beyond the last
+///   element are 0.
+/// - the states of `dropoutDesc`: read, and their call number counted up. `docs/dropout.md` says how the bits follow from
+///   seed and call number, for both cores and any number of threads. Two descriptors may take turns on the same states.
+///
+/// A probability of 0 keeps all, 1 drops all. `1 / (1 - p)` is rounded to float (double for DOUBLE), so is the product,
+/// and the result once more to the type of y.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; NULL or misaligned x, y or
+/// reserveSpace; states that are NULL or misaligned; types or numbers of elements that differ; a destination that
+/// overlaps itself; one pointer with different strides; a reserve space that is too small. NOT_SUPPORTED for types that
+/// are not floating. In strict mode BAD_PARAM for strides that are not positive and tensors that overlap themselves,
+/// NOT_SUPPORTED for BFLOAT16 and FP8. A failing call writes nothing.
+///
+/// Source: observed on 9.27.0; the sequence of masks is this library's own.
+///
+/// # Safety
+/// `x` is NULL or valid for reads of the whole span of `xdesc`, `y` for writes of that of `ydesc`, `reserveSpace` for
+/// writes of `reserveSpaceSizeInBytes`; the states are valid for reads and writes; no other thread uses any of them
+/// meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnDropoutForward(
+    handle: cudnnHandle_t,
+    dropoutDesc: cudnnDropoutDescriptor_t,
+    xdesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    ydesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+    reserveSpace: *mut c_void,
+    reserveSpaceSizeInBytes: usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, dropoutDesc={dropoutDesc:p}, xdesc={xdesc:p}, x={x:p}, ydesc={ydesc:p}, y={y:p}, \
+         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+    );
+    entry("cudnnDropoutForward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
+            arg::required(x, "x")?;
+            arg::required(y, "y")?;
+            arg::data(reserveSpace, 4, "reserveSpace")?;
+            let states = std::ptr::with_exposed_provenance_mut::<c_void>(desc.states());
+            arg::data(states, dropout::STATES_ALIGNMENT, "the states of dropoutDesc")?;
+            let (from, to) = (tensor::get(xdesc, "xdesc")?, tensor::get(ydesc, "ydesc")?);
+            arg::data(x, from.data_type().scalar().size(), "x")?;
+            arg::data(y, to.data_type().scalar().size(), "y")?;
+            let pass = Pass {
+                src: ("xdesc", &from),
+                dst: ("ydesc", &to),
+                reserve_size: reserveSpaceSizeInBytes,
+                in_place: x == y.cast_const(),
+            };
+            let plan = DropoutPlan::forward(&desc, pass, Mode::current())?;
+            note.set(format_args!("cudnnDropoutForward: {plan}"));
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the reserve space
+            // and the states.
+            unsafe { context.run(&plan, &[y.into(), reserveSpace.into(), states.into(), x.into()]) }
+        })
+    })
+}
+
+/// `dx = bit ? dy / (1 - p) : 0`, with the bits that the forward pass has drawn.
+///
+/// Operands
+/// - `dy`, `dx`: as x and y of cudnnDropoutForward; any layout, whatever those of the forward pass.
+/// - `reserveSpace`: as the forward pass left it, read. States are not needed.
+///
+/// Status: as cudnnDropoutForward, but for the states.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// `dy` is NULL or valid for reads of the whole span of `dydesc`, `dx` for writes of that of `dxdesc`, `reserveSpace` for
+/// reads of `reserveSpaceSizeInBytes`; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnDropoutBackward(
+    handle: cudnnHandle_t,
+    dropoutDesc: cudnnDropoutDescriptor_t,
+    dydesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    dxdesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void,
+    reserveSpace: *mut c_void,
+    reserveSpaceSizeInBytes: usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, dropoutDesc={dropoutDesc:p}, dydesc={dydesc:p}, dy={dy:p}, dxdesc={dxdesc:p}, dx={dx:p}, \
+         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+    );
+    entry("cudnnDropoutBackward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
+            arg::required(dy, "dy")?;
+            arg::required(dx, "dx")?;
+            arg::data(reserveSpace, 4, "reserveSpace")?;
+            let (from, to) = (tensor::get(dydesc, "dydesc")?, tensor::get(dxdesc, "dxdesc")?);
+            arg::data(dy, from.data_type().scalar().size(), "dy")?;
+            arg::data(dx, to.data_type().scalar().size(), "dx")?;
+            let pass = Pass {
+                src: ("dydesc", &from),
+                dst: ("dxdesc", &to),
+                reserve_size: reserveSpaceSizeInBytes,
+                in_place: dy == dx.cast_const(),
+            };
+            let plan = DropoutPlan::backward(&desc, pass, Mode::current())?;
+            note.set(format_args!("cudnnDropoutBackward: {plan}"));
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors and the reserve
+            // space.
+            unsafe { context.run(&plan, &[dx.into(), dy.into(), reserveSpace.into()]) }
+        })
     })
 }

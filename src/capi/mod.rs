@@ -14,6 +14,7 @@ mod attention;
 mod context;
 mod convolution;
 mod convolution_backward;
+mod convolution_bias;
 mod convolution_find;
 mod convolution_fold;
 mod convolution_forward;

@@ -9,6 +9,9 @@ use crate::mode::Mode;
 /// more, whatever the number of threads.
 pub const STATES_SIZE: usize = 16;
 
+/// What the address of a random state is a multiple of.
+pub const STATES_ALIGNMENT: usize = 8;
+
 /// What a `cudnnDropoutDescriptor_t` holds: zeros after creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DropoutDescriptor {
@@ -18,19 +21,35 @@ pub struct DropoutDescriptor {
 }
 
 impl DropoutDescriptor {
-    /// A dropout with `probability`, whose random state lies at the address `states` (0: none given).
+    /// Sets probability and seed, and where the random state lies; no address (0) leaves the one that is there, with
+    /// whatever it has come to. Any probability is taken, as observed on 9.27.0: below 0 and NaN drop nothing, above 1
+    /// drops all.
     ///
     /// # Errors
-    /// Bad parameter: a probability outside 0 to 1 or NaN; fewer than [`STATES_SIZE`] bytes at `states`.
-    pub fn new(probability: f32, states: usize, states_size: usize, seed: u64) -> Result<Self> {
-        if !(0.0..=1.0).contains(&probability) {
-            return Err(Error::mismatch(format!("dropout = {probability}: a probability lies in 0 to 1")));
+    /// Bad parameter, which changes nothing: fewer than [`STATES_SIZE`] bytes at an address that is given; an address
+    /// that is not a multiple of [`STATES_ALIGNMENT`].
+    pub fn set(&mut self, probability: f32, states: usize, states_size: usize, seed: u64) -> Result<()> {
+        let mut set = DropoutDescriptor { probability, seed, ..*self };
+        if states != 0 {
+            check_size(states_size)?;
+            if !states.is_multiple_of(STATES_ALIGNMENT) {
+                let text = format!("states = {states:#x}: they must be aligned to {STATES_ALIGNMENT} bytes");
+                return Err(Error::mismatch(text));
+            }
+            set.states = states;
         }
-        if states != 0 && states_size < STATES_SIZE {
-            let rule = format!("the random state takes {STATES_SIZE} bytes");
-            return Err(Error::argument("stateSizeInBytes", states_size as i64, rule));
-        }
-        Ok(DropoutDescriptor { probability, states, seed })
+        *self = set;
+        Ok(())
+    }
+
+    /// Sets probability and seed, and where a random state lies that another dropout has left.
+    ///
+    /// # Errors
+    /// Bad parameter, which changes nothing: a size below [`STATES_SIZE`], also without an address.
+    pub fn restore(&mut self, probability: f32, states: usize, states_size: usize, seed: u64) -> Result<()> {
+        check_size(states_size)?;
+        *self = DropoutDescriptor { probability, states, seed };
+        Ok(())
     }
 
     /// The probability of an element to become zero.
@@ -47,6 +66,15 @@ impl DropoutDescriptor {
     pub fn seed(&self) -> u64 {
         self.seed
     }
+}
+
+/// Refuses fewer bytes than a random state takes.
+fn check_size(states_size: usize) -> Result<()> {
+    if states_size >= STATES_SIZE {
+        return Ok(());
+    }
+    let rule = format!("the random state takes {STATES_SIZE} bytes");
+    Err(Error::argument("stateSizeInBytes", states_size as i64, rule))
 }
 
 /// Bytes of a dropout's mask: one bit per stored element of `x`, in whole 32-bit words. Strides do not matter.

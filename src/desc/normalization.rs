@@ -18,6 +18,17 @@ choice! {
 }
 
 choice! {
+    /// What is fused with a normalisation.
+    NormOps:
+    /// Nothing.
+    Plain,
+    /// An activation.
+    Activate,
+    /// An addition and an activation.
+    AddActivate,
+}
+
+choice! {
     /// Over which elements a normalisation takes its statistics.
     NormMode:
     /// Over the batch.

@@ -295,3 +295,14 @@ pub(super) fn strict_folding(tensors: &[Named<'_>]) -> Result<()> {
     }
     Ok(())
 }
+
+/// Packed strides, the last dimension fastest. Pre: the product fits.
+pub(super) fn row_major(dims: &Dims) -> Dims {
+    let mut strides = *dims;
+    let mut next = 1;
+    for (stride, &dim) in strides.iter_mut().zip(dims.iter()).rev() {
+        *stride = next;
+        next *= dim;
+    }
+    strides
+}

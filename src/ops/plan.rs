@@ -7,7 +7,10 @@
 use std::fmt;
 
 use super::contract::Contract;
-use super::{ByteSpan, Fill, Map, Padded, Reduce, Rows, Set, Transform, TransformPlan};
+use super::{
+    ByteSpan, Fill, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Set, Transform,
+    TransformPlan,
+};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::Layout;
@@ -119,6 +122,12 @@ pub enum Step<'a> {
     Reduce(&'a Reduce),
     /// Sum products; operands as [`Contract`] lists them.
     Contract(&'a Contract),
+    /// Keep or drop elements by the bits of a mask, which may be drawn first; operands dst, src, mask, and states if it is.
+    Random(&'a Random),
+    /// Give groups of elements a mean and a deviation; operands as [`ForwardPlan`](super::batch_norm::ForwardPlan) lists them.
+    Normalise(&'a Normalise),
+    /// The gradients of that; operands as [`BackwardPlan`](super::batch_norm::BackwardPlan) lists them.
+    NormaliseBackward(&'a NormaliseBackward),
 }
 
 /// Kind, types, factors and loops in one line.
@@ -135,6 +144,9 @@ impl fmt::Display for Step<'_> {
             Step::Rows(step) => step.fmt(f),
             Step::Reduce(step) => step.fmt(f),
             Step::Contract(step) => step.fmt(f),
+            Step::Random(step) => step.fmt(f),
+            Step::Normalise(step) => step.fmt(f),
+            Step::NormaliseBackward(step) => step.fmt(f),
         }
     }
 }

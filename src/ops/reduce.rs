@@ -226,26 +226,53 @@ impl ReducePlan {
             return Err(Error::mismatch("strict mode: no dimension is reduced"));
         }
         check_types(rule.computation, a.data_type(), c.data_type(), mode)?;
-        let c_layout = agree::destination(dest)?;
-        let a_layout = a.layout()?;
-        agree::broadcast(dest, source, &a_layout.dims)?;
         if !rule.reduction.selects() {
             rule.indices = None;
         } else if mode.is_strict() && rule.indices.is_some() {
             // The original asks for 4 bytes per index whatever their type, so more must not be written.
             rule.indices = Some(Indices::Bits32);
         }
+        ReducePlan::of(rule, dest, source, ["C", "A"], scaling)
+    }
+
+    /// Plans the sum of what `source` has over every dimension where `dest` has one element, in binary64 for DOUBLE, else
+    /// in binary32. `names` are those of the data pointers, destination first. Pre: the dims were compared.
+    ///
+    /// # Errors
+    /// As [`ReducePlan::new`], from the destination's layout on.
+    pub(super) fn sum(
+        dest: Named<'_>,
+        source: Named<'_>,
+        names: [&'static str; 2],
+        scaling: Scaling,
+    ) -> Result<Self> {
+        let computation = source.tensor.data_type();
+        let rule = Rule { reduction: Reduction::Add, computation, indices: None };
+        ReducePlan::of(rule, dest, source, names, scaling)
+    }
+
+    fn of(
+        rule: Rule,
+        dest: Named<'_>,
+        source: Named<'_>,
+        names: [&'static str; 2],
+        scaling: Scaling,
+    ) -> Result<Self> {
+        let (a, c) = (source.tensor, dest.tensor);
+        let c_layout = agree::destination(dest)?;
+        let a_layout = a.layout()?;
+        agree::broadcast(dest, source, &a_layout.dims)?;
         let types = [c.data_type().scalar(), a.data_type().scalar()];
         let operands = [
             Operand {
-                name: "C",
+                name: names[0],
                 role: Role::blended(scaling.beta),
                 scalar: types[0],
                 span: agree::byte_span(c_layout, c.data_type())?,
             },
             Operand { role: Role::Write, ..Operand::untouched("indices", Scalar::U8) },
             Operand {
-                name: "A",
+                name: names[1],
                 role: Role::Read,
                 scalar: types[1],
                 span: agree::byte_span(a_layout, a.data_type())?,
@@ -317,8 +344,11 @@ impl ReducePlan {
             kept
         };
         let (c, a) = (kept(&self.c), kept(&self.a));
-        let places =
-            if self.rule.indices.is_some() { row_major(&c.dims) } else { Dims::filled(c.dims.rank(), 0) };
+        let places = if self.rule.indices.is_some() {
+            agree::row_major(&c.dims)
+        } else {
+            Dims::filled(c.dims.rank(), 0)
+        };
         let places = Layout { dims: c.dims, strides: places, split: None };
         let mut outcome = Ok(());
         layout::nests([&c, &a, &places], &mut |mut outputs| {
@@ -354,7 +384,7 @@ impl ReducePlan {
         // Channels of one element go to outputs of their own: what is left is the way from element to element.
         a.split = a.split.filter(|s| self.reduced[s.axis()] && self.c.dims[s.axis()] == 1);
         let strides =
-            if self.rule.indices.is_some() { row_major(&dims) } else { Dims::filled(dims.rank(), 0) };
+            if self.rule.indices.is_some() { agree::row_major(&dims) } else { Dims::filled(dims.rank(), 0) };
         let index = Layout { dims, strides, split: None };
         let mut sequence = Sequence { pieces: [LoopNest::new(&[], [0; 2]); 2], count: 0 };
         layout::nests([&a, &index], &mut |mut nest| {
@@ -410,17 +440,6 @@ impl fmt::Display for ReducePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         plan::list(self, f)
     }
-}
-
-/// Packed strides, the last dimension fastest. Pre: the product fits.
-fn row_major(dims: &Dims) -> Dims {
-    let mut strides = *dims;
-    let mut next = 1;
-    for (stride, &dim) in strides.iter_mut().zip(dims.iter()).rev() {
-        *stride = next;
-        next *= dim;
-    }
-    strides
 }
 
 /// Bytes of workspace that the size query reports at least: a size of 0 would leave a driver-level allocation nothing

@@ -6,11 +6,6 @@ use std::path::Path;
 
 use super::case::array;
 use super::signature::{Param, Scalar, Signatures};
-
-/// What every output is filled with before a call: an element that still is all `FILL` was not written.
-const FILL: u8 = 0x5A;
-/// Bytes behind every piece of memory given to a call that must come back unchanged.
-const GUARD: usize = 64;
 /// Arrays are given at least so many readable elements: some calls claim more dimensions than they pass.
 const READABLE: usize = 16;
 /// Integer-class arguments of the longest signature; the callee ignores the ones beyond its own.
@@ -67,7 +62,7 @@ struct Memory {
 }
 
 /// Blocks before the content of a tensor's buffer: negative strides reach there, which the original refuses.
-const FRONT: usize = 8192;
+const FRONT: usize = 256 << 10;
 
 #[repr(C, align(32))]
 #[derive(Clone, Copy)]
@@ -325,7 +320,8 @@ impl Machine {
             Scalar::Byte => format!("{:02x}", bytes[0]),
             Scalar::I32 => i32::from_ne_bytes(four()).to_string(),
             Scalar::U32 => u32::from_ne_bytes(four()).to_string(),
-            Scalar::F32 => format!("{:?}", f32::from_ne_bytes(four())),
+            // As recorded: the number itself, which a double holds.
+            Scalar::F32 => format!("{:?}", f64::from(f32::from_ne_bytes(four()))),
             Scalar::I64 => i64::from_ne_bytes(eight()).to_string(),
             Scalar::U64 => u64::from_ne_bytes(eight()).to_string(),
             Scalar::F64 => format!("{:?}", f64::from_ne_bytes(eight())),

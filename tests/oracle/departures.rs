@@ -10,6 +10,7 @@ use super::case::{Case, Step};
 use super::convolutions::Convolutions;
 use super::filters::Filters;
 use super::layers::Layers;
+use super::training::Training;
 
 /// A promised difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +161,7 @@ struct World {
     arithmetic: Arithmetic,
     layers: Layers,
     convolutions: Convolutions,
+    training: Training,
 }
 
 /// What the rules need to know of a transform descriptor.
@@ -180,6 +182,7 @@ pub fn promises(case: &Case) -> Vec<Option<Promise>> {
             let promise = promise.or_else(|| world.arithmetic.promise(step, &world.tensors));
             let promise = promise.or_else(|| world.layers.promise(step, &world.tensors));
             let promise = promise.or_else(|| world.convolutions.promise(step, &world.tensors));
+            let promise = promise.or_else(|| world.training.promise(step, &world.tensors));
             if promise.map_or(step.status(), |promise| promise.status) == OK {
                 world.follow(step);
             }
@@ -218,6 +221,7 @@ impl World {
         self.arithmetic.follow(step);
         self.layers.follow(step);
         self.convolutions.follow(step);
+        self.training.follow(step);
         if let Some(setter) = Tensor::of_setter(step) {
             self.tensors.insert(step.args[0].clone(), setter);
         } else if let ("SetTensorTransformDescriptor", Some(format)) = (step.function.as_str(), step.int(2)) {

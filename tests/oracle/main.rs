@@ -15,6 +15,7 @@ mod filters;
 mod layers;
 mod replay;
 mod signature;
+mod training;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;

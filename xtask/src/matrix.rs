@@ -12,10 +12,13 @@ use crate::{shell, tables};
 
 /// Calls that get a handle and data: their cores and element types. The others work on the host, whatever the core.
 const COMPUTING: &[(&str, &str, &str)] = &[
-    // These three only keep and tell where the caller's random states lie.
+    // These two only keep and tell where the caller's random states lie.
     ("cudnnGetDropoutDescriptor", "host", ""),
     ("cudnnRestoreDropoutDescriptor", "host", ""),
-    ("cudnnSetDropoutDescriptor", "host", ""),
+    ("cudnnSetDropoutDescriptor", "CPU, CUDA", ""),
+    ("cudnnDropoutForward", "CPU", "FLOAT, DOUBLE, HALF, BFLOAT16, FP8_E4M3, FP8_E5M2"),
+    ("cudnnDropoutBackward", "CPU", "FLOAT, DOUBLE, HALF, BFLOAT16, FP8_E4M3, FP8_E5M2"),
+    ("cudnnConvolutionBackwardBias", "CPU, CUDA", "the 14 element types"),
     ("cudnnTransformTensor", "CPU, CUDA", "every pair of the 14 element types"),
     ("cudnnTransformTensorEx", "CPU, CUDA", "every pair of the 14 element types"),
     ("cudnnTransformFilter", "CPU, CUDA", "every pair of the 14 element types"),

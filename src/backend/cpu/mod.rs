@@ -3,7 +3,8 @@
 //! ```text
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
 //!  copy.rs repeat.rs rows.rs interleave.rs transpose.rs strided.rs    the candidates
-//!  padded.rs   blocks with zeros behind their cells       fill.rs set.rs map.rs reduce.rs  the other operations
+//!  padded.rs   blocks with zeros behind their cells       fill.rs set.rs map.rs reduce.rs random.rs
+//!  normalise.rs contract.rs   the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  block.rs    short rows of bytes       wide.rs    conversions with AVX2 and AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
@@ -25,8 +26,10 @@ pub(super) mod interleave;
 mod isa;
 mod machine;
 pub(super) mod map;
+pub(super) mod normalise;
 mod output;
 pub(super) mod padded;
+pub(super) mod random;
 pub(super) mod reduce;
 pub(super) mod repeat;
 mod row;

@@ -82,6 +82,10 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
                 reduce::launches(reduce, at, ordered, emit)
             }
             Step::Contract(_) => Err(Error::unsupported("the CUDA core has no kernels for contractions yet")),
+            Step::Random(_) => Err(Error::unsupported("dropout on the CUDA core is not built yet")),
+            Step::Normalise(_) | Step::NormaliseBackward(_) => {
+                Err(Error::unsupported("batch normalisation on the CUDA core is not built yet"))
+            }
         }
     })
 }

@@ -17,10 +17,8 @@ mod backend;
 mod batch_norm;
 #[cfg(not(feature = "cudnn8"))]
 mod causal_conv;
-mod convolution_backward;
 mod convolution_forward;
 mod ctc;
-mod dropout;
 #[cfg(not(feature = "cudnn8"))]
 mod gnn;
 mod internal;

@@ -1,0 +1,154 @@
+//! Normalisation: statistics of groups in binary64, then a map of their elements.
+//!
+//! Where neighbours in memory belong to one group, its elements come as runs; where they belong to neighbouring groups,
+//! one element of each comes as a row.
+
+mod backward;
+mod engine;
+mod forward;
+mod kernels;
+mod walk;
+
+use self::walk::Access;
+use super::Machine;
+use super::row::{self, Row};
+use super::stream::{self, STREAMING_BYTES, Stream};
+use super::strided::copy_strided;
+use crate::backend::Address;
+use crate::backend::function::{Real, with_real};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::normalise::{Activation, ActivationKind, Normalise, NormaliseBackward};
+use crate::ops::{NanRule, Scaling};
+
+/// Runs `step` on `machine`.
+///
+/// # Errors
+/// As for [`crate::backend::run`]; host allocation before anything is written.
+///
+/// # Safety
+/// As for [`crate::backend::reference::normalise`]; destinations do not overlap what is read, unless each cell is
+/// computed from those in its own place, nor each other.
+pub(in crate::backend) unsafe fn forward(step: &Normalise, at: &[Address], machine: Machine) -> Result<()> {
+    // SAFETY: handed on.
+    with_real!(step.compute, T => unsafe { forward::run::<T>(step, at, machine) })
+}
+
+/// Runs `step` on `machine`.
+///
+/// # Errors
+/// As [`forward`].
+///
+/// # Safety
+/// As for [`crate::backend::reference::normalise_backward`], and [`forward`].
+pub(in crate::backend) unsafe fn backward(
+    step: &NormaliseBackward,
+    at: &[Address],
+    machine: Machine,
+) -> Result<()> {
+    // SAFETY: handed on.
+    with_real!(step.compute, T => unsafe { backward::run::<T>(step, at, machine) })
+}
+
+/// Mean and variance from the sums of `d` and `d * d` over `m` elements, `d` their distance from `shift`.
+fn moments(sums: [f64; 2], shift: f64, m: f64) -> (f64, f64) {
+    let squares = sums[1] - sums[0] * (sums[0] / m);
+    // What rounding makes negative is 0; a NaN stays.
+    let squares = if squares < 0.0 { 0.0 } else { squares };
+    (shift + sums[0] / m, squares / m)
+}
+
+/// The inverse deviation.
+fn inverse<T: Real>(variance: f64, epsilon: f64) -> T {
+    T::from_f64(1.0 / (variance + epsilon).sqrt())
+}
+
+/// The first element of every group of a tile, twice.
+///
+/// # Safety
+/// They are readable.
+unsafe fn first_elements<T: Real>(
+    access: &Access,
+    base: Address,
+    offset: isize,
+    step: isize,
+    width: usize,
+    shifts: &mut Vec<f64>,
+) {
+    let mut numbers = [T::ZERO; walk::WIDTH];
+    let mut raw = [0_u64; walk::WIDTH];
+    // SAFETY: the caller's promise; a tile has no more groups.
+    let first = unsafe {
+        let from = base.pointer().wrapping_offset(offset);
+        let row = access.row(from, step, width, numbers.as_mut_ptr(), raw.as_mut_ptr().cast());
+        std::slice::from_raw_parts(row, width)
+    };
+    shifts.clear();
+    (0..2).for_each(|_| shifts.extend(first.iter().map(|x| x.to_f64())));
+}
+
+/// An activation and its slope.
+#[inline(always)]
+fn activate<T: Real>(activation: &Activation, x: T) -> (T, T) {
+    let pick = |condition: bool, yes: T, no: T| if condition { yes } else { no };
+    let parameter = T::from_f64(activation.parameter);
+    match activation.kind {
+        ActivationKind::Relu(nan) => {
+            let above = x > T::ZERO || (nan == NanRule::Propagate && x.is_nan());
+            (pick(above, x, T::ZERO), pick(above, T::ONE, T::ZERO))
+        }
+        ActivationKind::ClippedRelu(nan) => {
+            let above = x > T::ZERO || (nan == NanRule::Propagate && x.is_nan());
+            let result = pick(above, x, T::ZERO);
+            (pick(result > parameter, parameter, result), pick(above && !(x >= parameter), T::ONE, T::ZERO))
+        }
+        _ => (x, T::ONE),
+    }
+}
+
+/// How numbers become cells of a destination.
+#[derive(Clone, Copy)]
+struct Store {
+    cell: usize,
+    is_real: bool,
+    narrow: Row,
+    stream: Option<Stream>,
+}
+
+impl Store {
+    /// `apart`: nothing that is read lies there.
+    fn new<T: Real>(scalar: Scalar, elements: usize, apart: bool, machine: Machine) -> Self {
+        let far = elements.saturating_mul(scalar.size()) >= STREAMING_BYTES;
+        Store {
+            cell: scalar.size(),
+            is_real: scalar == T::SCALAR,
+            narrow: row::between(T::SCALAR, scalar, Scaling::MOVE, machine.isa),
+            stream: stream::streams(machine.isa).map(|s| s.copy).filter(|_| apart && far),
+        }
+    }
+
+    /// Writes `n` numbers to cells `step` bytes apart.
+    ///
+    /// # Safety
+    /// The cells are writable, and do not overlap the numbers; `raw` has room for as many cells.
+    #[inline(always)]
+    unsafe fn write<T: Real>(&self, to: *mut u8, step: isize, numbers: *const T, n: usize, raw: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let cells = match self.is_real {
+                true => numbers.cast::<u8>(),
+                false => {
+                    (self.narrow)(raw, numbers.cast(), n, Scaling::MOVE);
+                    raw.cast_const()
+                }
+            };
+            match self.stream {
+                _ if step != self.cell as isize && n > 1 => {
+                    copy_strided(self.cell, to, step, cells, self.cell as isize, n);
+                }
+                Some(stream) => stream(to, cells, n * self.cell),
+                None => to.copy_from_nonoverlapping(cells, n * self.cell),
+            }
+        }
+    }
+}

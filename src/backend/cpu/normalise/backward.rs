@@ -1,0 +1,261 @@
+//! The backward pass: the gradients of both parameters, then that of x, and that of what was added.
+
+use super::engine::{Cells, Engine, Job, Known, LISTS, Stages, Tile};
+use super::kernels::Kernels;
+use super::walk::Access;
+use super::{Store, activate};
+use crate::backend::Address;
+use crate::backend::cpu::{Machine, row};
+use crate::backend::function::Real;
+use crate::error::Result;
+use crate::ops::Scaling;
+use crate::ops::normalise::{NormaliseBackward, Slope};
+
+/// The lists of the engine.
+const CENTRE: usize = 0;
+const MEAN: usize = 1;
+const TILT: usize = 2;
+const SLOPE: usize = 3;
+const OFFSET: usize = 4;
+const INVERSE: usize = 5;
+
+/// Operands of the step.
+const DX: usize = 0;
+const D_SCALE: usize = 1;
+const D_BIAS: usize = 2;
+const DZ: usize = 3;
+const X: usize = 4;
+const DY: usize = 5;
+const SCALE: usize = 6;
+const BIAS: usize = 7;
+const MEANS: usize = 8;
+const INVERSES: usize = 9;
+const RESERVE: usize = 10;
+
+struct Backward<'a, T> {
+    step: &'a NormaliseBackward,
+    at: &'a [Address],
+    kernels: Kernels<T>,
+    access: Access,
+    /// Of the reserve space.
+    kept: Access,
+    store: Store,
+    /// Elements of a group.
+    count: i64,
+}
+
+/// # Errors
+/// As [`Engine::run`].
+///
+/// # Safety
+/// As for [`super::backward`].
+pub(super) unsafe fn run<T: Real>(step: &NormaliseBackward, at: &[Address], machine: Machine) -> Result<()> {
+    let cell = step.data.size();
+    let access = |scalar: crate::dtype::Scalar| Access {
+        cell: scalar.size(),
+        is_real: scalar == T::SCALAR,
+        widen: row::between(scalar, T::SCALAR, Scaling::MOVE, machine.isa),
+    };
+    let kept = match step.slope {
+        Slope::Kept(scalar) => scalar,
+        _ => T::SCALAR,
+    };
+    let elements = (step.groups.len() * step.members.len()) as usize;
+    let apart = step.scaling.beta == 0.0 && at[DX] != at[DY] && at[DX] != at[X];
+    let job = Backward {
+        step,
+        at,
+        kernels: Kernels::<T>::of(machine.isa),
+        access: access(step.data),
+        kept: access(kept),
+        store: Store::new::<T>(step.data, elements, apart, machine),
+        count: step.members.len(),
+    };
+    let number = size_of::<T>();
+    let cells = [cell, cell, cell, cell, kept.size(), number];
+    let engine = Engine::new(&job, &step.groups, &step.members, cells, step.tree(), machine);
+    // SAFETY: handed on.
+    unsafe { engine.run(machine) }
+}
+
+impl<T: Real> Backward<'_, T> {
+    /// The number of a parameter or statistic of a tile's group.
+    fn place(&self, operand: usize, tile: &Tile<6>, j: usize) -> *mut T {
+        self.at[operand].pointer().wrapping_offset(tile.offsets[5] + tile.steps[5] * j as isize).cast()
+    }
+
+    fn is_gradient(&self, sum: usize) -> bool {
+        self.step.saved || sum == 1
+    }
+
+    /// `dy * slope` and x, side by side.
+    ///
+    /// # Safety
+    /// The cells are readable, and all places have room for them.
+    unsafe fn pair(
+        &self,
+        Cells { offsets, steps, n }: Cells<5>,
+        known: Known<'_, T>,
+        to: [*mut T; 2],
+        stages: &mut [Vec<T>; 4],
+        raw: *mut u8,
+    ) -> [*const T; 2] {
+        let at = |operand: usize, k: usize| self.at[operand].pointer().wrapping_offset(offsets[k]);
+        let slopes = stages[0].as_mut_ptr();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = self.access.row(at(X, 1), steps[1], n, to[1], raw);
+            let dy = self.access.row(at(DY, 2), steps[2], n, to[0], raw);
+            let slopes = match &self.step.slope {
+                Slope::One => return [dy, x],
+                Slope::Kept(_) => self.kept.row(at(RESERVE, 4), steps[4], n, slopes, raw),
+                Slope::Of(activation) => {
+                    match known {
+                        Known::One(k) => (self.kernels.line)(slopes, x, n, k[MEAN], k[SLOPE], k[OFFSET]),
+                        Known::Each(lists) => {
+                            let [mean, slope, offset] = [MEAN, SLOPE, OFFSET].map(|k| lists[k].as_ptr());
+                            (self.kernels.lines)(slopes, x, n, mean, slope, offset);
+                        }
+                    }
+                    (0..n).for_each(|i| {
+                        let (_, slope) = activate(activation, slopes.add(i).read());
+                        slopes.add(i).write(slope);
+                    });
+                    slopes.cast_const()
+                }
+            };
+            for i in 0..n {
+                let slope = slopes.add(i).read();
+                let product = dy.add(i).read() * slope;
+                to[0].add(i).write(if slope == T::ZERO { T::ZERO } else { product });
+            }
+            [to[0], x]
+        }
+    }
+}
+
+impl<T: Real> Job<T, 5, 6> for Backward<'_, T> {
+    fn sums(&self) -> usize {
+        if self.step.saved { 1 } else { 2 }
+    }
+
+    unsafe fn prepare(&self, tile: Tile<6>, lists: &mut [&mut [T]; LISTS]) {
+        for j in 0..tile.width {
+            // SAFETY: parameters and statistics of the tile's groups.
+            unsafe {
+                if matches!(self.step.slope, Slope::Of(_)) {
+                    lists[OFFSET][j] = self.place(BIAS, &tile, j).read();
+                }
+                if self.step.saved {
+                    lists[MEAN][j] = self.place(MEANS, &tile, j).read();
+                    lists[INVERSE][j] = self.place(INVERSES, &tile, j).read();
+                    lists[SLOPE][j] = self.place(SCALE, &tile, j).read() * lists[INVERSE][j];
+                }
+            }
+        }
+    }
+
+    unsafe fn shifts(&self, sum: usize, tile: Tile<6>, lists: &[&mut [T]; LISTS], shifts: &mut Vec<f64>) {
+        if !self.is_gradient(sum) {
+            let (offset, step) = (tile.offsets[1], tile.steps[1]);
+            // SAFETY: handed on.
+            return unsafe {
+                super::first_elements::<T>(&self.access, self.at[X], offset, step, tile.width, shifts)
+            };
+        }
+        shifts.clear();
+        shifts.resize(tile.width, 0.0);
+        shifts.extend(lists[MEAN].iter().map(|mean| mean.to_f64()));
+    }
+
+    unsafe fn factors(
+        &self,
+        sum: usize,
+        cells: Cells<5>,
+        known: Known<'_, T>,
+        to: [*mut T; 2],
+        stages: &mut [Vec<T>; 4],
+        raw: &mut [u64],
+    ) -> [*const T; 2] {
+        let raw = raw.as_mut_ptr().cast::<u8>();
+        // SAFETY: handed on.
+        unsafe {
+            if self.is_gradient(sum) {
+                return self.pair(cells, known, to, stages, raw);
+            }
+            let from = self.at[X].pointer().wrapping_offset(cells.offsets[1]);
+            [self.access.row(from, cells.steps[1], cells.n, to[1], raw); 2]
+        }
+    }
+
+    unsafe fn take(
+        &self,
+        sum: usize,
+        tile: Tile<6>,
+        sums: &[f64],
+        shifts: &[f64],
+        lists: &mut [&mut [T]; LISTS],
+    ) {
+        let (width, m) = (tile.width, self.count as f64);
+        for j in 0..width {
+            let both = [sums[j], sums[width + j]];
+            // SAFETY: parameters and statistics of the tile's groups.
+            unsafe {
+                if !self.is_gradient(sum) {
+                    let (mean, variance) = super::moments(both, shifts[j], m);
+                    lists[MEAN][j] = T::from_f64(mean);
+                    lists[INVERSE][j] = super::inverse(variance, self.step.epsilon);
+                    lists[SLOPE][j] = self.place(SCALE, &tile, j).read() * lists[INVERSE][j];
+                    continue;
+                }
+                let inverse = lists[INVERSE][j].to_f64();
+                let [d_bias, d_scale] = [both[0], both[1] * inverse];
+                lists[CENTRE][j] = T::from_f64(d_bias / m);
+                lists[TILT][j] = T::from_f64(inverse * d_scale / m);
+                let Scaling { alpha, beta } = self.step.parameter_scaling;
+                for (operand, sum) in [(D_SCALE, d_scale), (D_BIAS, d_bias)] {
+                    let place = self.place(operand, &tile, j);
+                    let mut new = T::from_f64(sum) * T::from_f64(alpha);
+                    if beta != 0.0 {
+                        new = new + place.read() * T::from_f64(beta);
+                    }
+                    place.write(new.canonical());
+                }
+            }
+        }
+    }
+
+    unsafe fn map(&self, cells: Cells<5>, known: Known<'_, T>, room: &mut Stages<'_, T>) {
+        let Cells { offsets, steps, n } = cells;
+        let raw = room.raw.as_mut_ptr().cast::<u8>();
+        let at = |operand: usize, k: usize| self.at[operand].pointer().wrapping_offset(offsets[k]);
+        let to = [room.g.as_mut_ptr(), room.x.as_mut_ptr()];
+        // SAFETY: the cells are the caller's promise; every stage holds them, and none is one of the others.
+        unsafe {
+            let [g, x] = self.pair(cells, known, to, room.stages, raw);
+            let [out, other] = [1, 2].map(|k| room.stages[k].as_mut_ptr());
+            const ORDER: [usize; 4] = [CENTRE, MEAN, TILT, SLOPE];
+            match known {
+                Known::One(known) => (self.kernels.back)(out, g, x, n, ORDER.map(|k| known[k])),
+                Known::Each(lists) => (self.kernels.backs)(out, g, x, n, ORDER.map(|k| lists[k].as_ptr())),
+            }
+            let Scaling { alpha, beta } = self.step.scaling;
+            if !self.step.scaling.is_move() {
+                let old = match beta != 0.0 {
+                    true => self.access.row(at(DX, 0), steps[0], n, other, raw),
+                    false => std::ptr::null(),
+                };
+                (self.kernels.blend)(out, old, n, T::from_f64(alpha), T::from_f64(beta));
+            }
+            if self.step.splits {
+                if g != to[0].cast_const() {
+                    // Where dy is g and dz lies in its place, all of it is read first.
+                    to[0].copy_from_nonoverlapping(g, n);
+                }
+                (0..n).for_each(|i| to[0].add(i).write(to[0].add(i).read().canonical()));
+                self.store.write(at(DZ, 3), steps[3], to[0], n, raw);
+            }
+            self.store.write(at(DX, 0), steps[0], out, n, raw);
+        }
+    }
+}

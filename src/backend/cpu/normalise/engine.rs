@@ -1,0 +1,428 @@
+//! The order of work: sums of tiles of groups, chunk by chunk, what follows from them, then the map; a group that fits a
+//! cache is finished while it is there.
+
+use std::ops::Range;
+
+use super::kernels::Kernels;
+use super::walk::{Loops, Shared, WIDTH, numbers};
+use crate::backend::cpu::{Machine, stream, threads};
+use crate::backend::function::Real;
+use crate::error::Result;
+use crate::layout::LoopNest;
+use crate::ops::normalise::Tree;
+
+/// Cells that are mapped at a time.
+pub(super) const PIECE: usize = 1024;
+
+/// Bytes of all operands below which waking threads costs more than it saves.
+const THREADING_BYTES: usize = 256 << 10;
+
+/// Tasks per thread, so that a thread that was held up leaves work to the others.
+const TASKS_PER_THREAD: usize = 8;
+
+/// Blocks per chunk at least.
+const CHUNK_BLOCKS: usize = 8;
+
+/// Bytes of a tile that stay in the cache of a core until they are mapped.
+const NEAR_BYTES: usize = 256 << 10;
+
+/// What the engine keeps for every group: one list each.
+pub(super) const LISTS: usize = 6;
+
+/// Neighbouring cells: of one group, or one of each of neighbouring groups, over and over.
+#[derive(Clone, Copy)]
+pub(super) struct Cells<const N: usize> {
+    pub offsets: [isize; N],
+    pub steps: [isize; N],
+    pub n: usize,
+}
+
+/// The numbers of the groups that some cells belong to, by list.
+#[derive(Clone, Copy)]
+pub(super) enum Known<'a, T> {
+    /// All cells are of this group.
+    One([T; LISTS]),
+    /// Each cell has its own.
+    Each(&'a [Vec<T>; LISTS]),
+}
+
+/// Neighbouring groups: the number of the first one, where its operands are (parameters last), and how many there are.
+#[derive(Clone, Copy)]
+pub(super) struct Tile<const M: usize> {
+    pub first: usize,
+    pub offsets: [isize; M],
+    pub steps: [isize; M],
+    pub width: usize,
+}
+
+/// Room of one thread.
+pub(super) struct Room<T> {
+    /// Numbers of a block of rows, twice; or of a run.
+    pub g: Vec<T>,
+    pub x: Vec<T>,
+    /// Numbers on their way.
+    pub stages: [Vec<T>; 4],
+    /// Cells of any scalar.
+    pub raw: Vec<u64>,
+    sums: Vec<f64>,
+    shifts: Vec<f64>,
+    block: Vec<f64>,
+    waiting: Vec<f64>,
+    known: [Vec<T>; LISTS],
+}
+
+/// What is computed; `N` operands, of which tiles know their parameters besides (`M = N + 1`).
+pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
+    /// How many sums there are, one after the other.
+    fn sums(&self) -> usize;
+    /// What is known before any sum, for every group of a tile: number `k` of group `j` is `lists[k][j]`.
+    ///
+    /// # Safety
+    /// The tile's parameters are readable.
+    unsafe fn prepare(&self, tile: Tile<M>, lists: &mut [&mut [T]; LISTS]);
+    /// What is taken from both factors of a sum: of the first factor, then of the second, for every group.
+    ///
+    /// # Safety
+    /// The tile's operands are readable.
+    unsafe fn shifts(&self, sum: usize, tile: Tile<M>, lists: &[&mut [T]; LISTS], shifts: &mut Vec<f64>);
+    /// Both factors of a sum, side by side: where they are, or at the places given.
+    ///
+    /// # Safety
+    /// The cells are readable, and the places have room for them.
+    unsafe fn factors(
+        &self,
+        sum: usize,
+        cells: Cells<N>,
+        known: Known<'_, T>,
+        to: [*mut T; 2],
+        stages: &mut [Vec<T>; 4],
+        raw: &mut [u64],
+    ) -> [*const T; 2];
+    /// Takes up a sum: that of the first factor, then that of the product, for every group.
+    ///
+    /// # Safety
+    /// The tile's parameters and statistics are writable.
+    unsafe fn take(
+        &self,
+        sum: usize,
+        tile: Tile<M>,
+        sums: &[f64],
+        shifts: &[f64],
+        lists: &mut [&mut [T]; LISTS],
+    );
+    /// Writes results.
+    ///
+    /// # Safety
+    /// The cells are the caller's promise; there are [`PIECE`] at most.
+    unsafe fn map(&self, cells: Cells<N>, known: Known<'_, T>, room: &mut Stages<'_, T>);
+}
+
+/// Room for one piece of a map.
+pub(super) struct Stages<'a, T> {
+    pub g: &'a mut [T],
+    pub x: &'a mut [T],
+    pub stages: &'a mut [Vec<T>; 4],
+    pub raw: &'a mut [u64],
+}
+
+/// A job, cut into tiles.
+pub(super) struct Engine<'a, T, J, const N: usize, const M: usize> {
+    job: &'a J,
+    kernels: Kernels<T>,
+    outer: Loops<M>,
+    along: (usize, [isize; M]),
+    members: Loops<N>,
+    tree: Tree,
+    width: usize,
+    /// Bytes of one element of all operands.
+    bytes: usize,
+}
+
+impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T, J, N, M> {
+    pub fn new(
+        job: &'a J,
+        groups: &LoopNest<M>,
+        members: &LoopNest<N>,
+        cells: [usize; M],
+        tree: Tree,
+        machine: Machine,
+    ) -> Self {
+        let mut outer = Loops::new(groups, cells);
+        let along = outer.take_closest(1);
+        let members = Loops::new(members, std::array::from_fn(|k| cells[k]));
+        let width = if tree == Tree::ROWS { WIDTH.min(along.0) } else { 1 };
+        let kernels = Kernels::of(machine.isa);
+        Engine { job, kernels, outer, along, members, tree, width, bytes: 2 * cells[1] }
+    }
+
+    /// # Errors
+    /// Host allocation before anything is written; as [`threads::run`].
+    ///
+    /// # Safety
+    /// What the job is promised holds for all groups and cells.
+    pub unsafe fn run(&self, machine: Machine) -> Result<()> {
+        let cuts = self.along.0.div_ceil(self.width);
+        let tiles = self.outer.turns() * cuts;
+        let groups = tiles * self.width;
+        let mut known: [Vec<T>; LISTS] = [const { Vec::new() }; LISTS];
+        for list in &mut known {
+            *list = numbers(groups)?;
+        }
+        let known = known.each_mut().map(|list| Shared::new(list));
+        // SAFETY: the groups of one tile, which one task at a time has.
+        let lists =
+            |tile: &Tile<M>| known.each_ref().map(|list| unsafe { list.places(tile.first, tile.width) });
+        let total = self.bytes.saturating_mul(self.members.len).saturating_mul(groups);
+        let threads = if total < THREADING_BYTES { 1 } else { machine.threads };
+        let wanted = if threads > 1 { threads * TASKS_PER_THREAD } else { 1 };
+        let blocks = self.members.len.div_ceil(self.tree.block);
+        let near = self.bytes * self.members.len * self.width <= NEAR_BYTES;
+        if tiles >= wanted && (near || self.tree == Tree::RUNS) || blocks < 2 * CHUNK_BLOCKS {
+            return threads::in_ranges(threads, tiles, |range| {
+                let mut room = self.room();
+                for number in range {
+                    let tile = self.tile(number, cuts);
+                    let mut lists = lists(&tile);
+                    // SAFETY: handed on.
+                    unsafe {
+                        self.job.prepare(tile, &mut lists);
+                        for sum in 0..self.job.sums() {
+                            self.job.shifts(sum, tile, &lists, &mut room.shifts);
+                            self.sum(sum, tile, 0..self.members.len, &lists, &mut room);
+                            self.job.take(sum, tile, &room.sums, &room.shifts, &mut lists);
+                        }
+                        self.map(tile, 0..self.members.len, &lists, &mut room);
+                    }
+                }
+                stream::fence();
+            });
+        }
+        let chunk =
+            blocks.div_ceil(wanted.div_ceil(tiles)).max(CHUNK_BLOCKS).next_power_of_two() * self.tree.block;
+        let chunks = self.members.len.div_ceil(chunk);
+        let range = |number: usize| chunk * number..(chunk * (number + 1)).min(self.members.len);
+        for number in 0..tiles {
+            let tile = self.tile(number, cuts);
+            // SAFETY: handed on.
+            unsafe { self.job.prepare(tile, &mut lists(&tile)) };
+        }
+        for sum in 0..self.job.sums() {
+            let mut partial = numbers::<f64>(tiles * chunks * 2 * self.width)?;
+            let partials = Shared::new(&mut partial);
+            threads::run(threads, tiles * chunks, &|task| {
+                let mut room = self.room();
+                let tile = self.tile(task / chunks, cuts);
+                let lists = lists(&tile);
+                // SAFETY: handed on; each task has a place of its own.
+                unsafe {
+                    self.job.shifts(sum, tile, &lists, &mut room.shifts);
+                    self.sum(sum, tile, range(task % chunks), &lists, &mut room);
+                    partials.places(task * 2 * self.width, 2 * tile.width).copy_from_slice(&room.sums);
+                }
+            })?;
+            let mut room = self.room();
+            for number in 0..tiles {
+                let tile = self.tile(number, cuts);
+                let mut lists = lists(&tile);
+                let mut tree = Pairs::new(&mut room.waiting);
+                for task in number * chunks..(number + 1) * chunks {
+                    tree.push(&partial[task * 2 * self.width..][..2 * tile.width]);
+                }
+                room.sums = tree.root();
+                // SAFETY: handed on.
+                unsafe {
+                    self.job.shifts(sum, tile, &lists, &mut room.shifts);
+                    self.job.take(sum, tile, &room.sums, &room.shifts, &mut lists);
+                }
+            }
+        }
+        threads::run(threads, tiles * chunks, &|task| {
+            let mut room = self.room();
+            let tile = self.tile(task / chunks, cuts);
+            // SAFETY: handed on.
+            unsafe { self.map(tile, range(task % chunks), &lists(&tile), &mut room) };
+            stream::fence();
+        })
+    }
+
+    fn room(&self) -> Room<T> {
+        let rows = if self.tree == Tree::ROWS { self.width * self.tree.block } else { 0 };
+        let numbers = || vec![T::ZERO; PIECE.max(rows)];
+        Room {
+            g: numbers(),
+            x: numbers(),
+            stages: std::array::from_fn(|_| vec![T::ZERO; PIECE]),
+            raw: vec![0; PIECE],
+            sums: Vec::new(),
+            shifts: Vec::new(),
+            block: Vec::new(),
+            waiting: Vec::new(),
+            known: [const { Vec::new() }; LISTS],
+        }
+    }
+
+    fn tile(&self, number: usize, cuts: usize) -> Tile<M> {
+        let first = number % cuts * self.width;
+        let mut offsets = self.outer.at(number / cuts);
+        (0..M).for_each(|k| offsets[k] += self.along.1[k] * first as isize);
+        let width = self.width.min(self.along.0 - first);
+        Tile { first: number * self.width, offsets, steps: self.along.1, width }
+    }
+
+    /// Joins positions of a tile, whole subtrees, to `room.sums`.
+    ///
+    /// # Safety
+    /// As for [`Engine::run`].
+    unsafe fn sum(
+        &self,
+        sum: usize,
+        tile: Tile<M>,
+        range: Range<usize>,
+        lists: &[&mut [T]; LISTS],
+        room: &mut Room<T>,
+    ) {
+        let mut tree = Pairs::new(&mut room.waiting);
+        let width = tile.width;
+        room.block.clear();
+        room.block.resize(2 * width, 0.0);
+        let at = |offsets: [isize; N]| std::array::from_fn(|k| offsets[k] + tile.offsets[k]);
+        if self.tree == Tree::ROWS {
+            copy_lists(&mut room.known, lists, 1);
+            let steps = std::array::from_fn(|k| tile.steps[k]);
+            for first in range.clone().step_by(self.tree.block) {
+                let block = first..(first + self.tree.block).min(range.end);
+                let mut rows = [[std::ptr::null::<T>(); Tree::ROWS.block]; 2];
+                let mut count = 0;
+                self.members.runs(block, |run| {
+                    for i in 0..run.len {
+                        let offsets = at(std::array::from_fn(|k| run.offsets[k] + run.steps[k] * i as isize));
+                        let cells = Cells { offsets, steps, n: width };
+                        let to = [&mut room.g, &mut room.x]
+                            .map(|row| row.as_mut_ptr().wrapping_add(count * width));
+                        // SAFETY: a row of the tile.
+                        let [g, x] = unsafe {
+                            let known = Known::Each(&room.known);
+                            self.job.factors(sum, cells, known, to, &mut room.stages, &mut room.raw)
+                        };
+                        (rows[0][count], rows[1][count]) = (g, x);
+                        count += 1;
+                    }
+                });
+                let [g, x] = rows.each_ref().map(|rows| &rows[..count]);
+                // SAFETY: rows of that width.
+                unsafe { (self.kernels.rows)(room.block.as_mut_ptr(), g, x, width, room.shifts.as_ptr()) };
+                tree.push(&room.block);
+            }
+            room.sums = tree.root();
+            return;
+        }
+        let known = Known::One(std::array::from_fn(|k| lists[k][0]));
+        for first in range.clone().step_by(self.tree.block) {
+            let block = first..(first + self.tree.block).min(range.end);
+            let n = block.len();
+            let mut here = [room.g.as_ptr(), room.x.as_ptr()];
+            let mut done = 0;
+            self.members.runs(block, |run| {
+                let cells = Cells { offsets: at(run.offsets), steps: run.steps, n: run.len };
+                let to = [&mut room.g, &mut room.x].map(|row| row.as_mut_ptr().wrapping_add(done));
+                // SAFETY: a part of the block.
+                unsafe {
+                    let from = self.job.factors(sum, cells, known, to, &mut room.stages, &mut room.raw);
+                    if run.len == n {
+                        here = from;
+                    } else {
+                        (0..2).filter(|&k| from[k] != to[k].cast_const()).for_each(|k| {
+                            to[k].copy_from_nonoverlapping(from[k], run.len);
+                        });
+                    }
+                }
+                done += run.len;
+            });
+            // SAFETY: the block's numbers.
+            let joined =
+                unsafe { (self.kernels.block)(here[0], here[1], n, [room.shifts[0], room.shifts[1]]) };
+            tree.push(&joined);
+        }
+        room.sums = tree.root();
+    }
+
+    /// Maps positions of a tile.
+    ///
+    /// # Safety
+    /// As for [`Engine::run`].
+    unsafe fn map(&self, tile: Tile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS], room: &mut Room<T>) {
+        let at = |offsets: [isize; N]| std::array::from_fn(|k| offsets[k] + tile.offsets[k]);
+        let Room { g, x, stages, raw, known, .. } = room;
+        let mut stages = Stages { g, x, stages, raw };
+        if self.tree == Tree::RUNS {
+            let known = Known::One(std::array::from_fn(|k| lists[k][0]));
+            self.members.runs(range, |run| {
+                for first in (0..run.len).step_by(PIECE) {
+                    let offsets = at(std::array::from_fn(|k| run.offsets[k] + run.steps[k] * first as isize));
+                    let cells = Cells { offsets, steps: run.steps, n: PIECE.min(run.len - first) };
+                    // SAFETY: handed on.
+                    unsafe { self.job.map(cells, known, &mut stages) };
+                }
+            });
+            return;
+        }
+        let steps: [isize; N] = std::array::from_fn(|k| tile.steps[k]);
+        // Rows that follow one another in every operand are one line.
+        let inner = self.members.inner();
+        let lines = (0..N).all(|k| inner[k] == steps[k] * tile.width as isize) && tile.width == self.along.0;
+        let rows = if lines { PIECE / tile.width } else { 1 };
+        copy_lists(known, lists, rows);
+        let known = Known::Each(known);
+        self.members.runs(range, |run| {
+            for first in (0..run.len).step_by(rows) {
+                let offsets = at(std::array::from_fn(|k| run.offsets[k] + run.steps[k] * first as isize));
+                let cells = Cells { offsets, steps, n: rows.min(run.len - first) * tile.width };
+                // SAFETY: handed on.
+                unsafe { self.job.map(cells, known, &mut stages) };
+            }
+        });
+    }
+}
+
+/// The numbers of a tile, this many times over.
+fn copy_lists<T: Real>(known: &mut [Vec<T>; LISTS], lists: &[&mut [T]; LISTS], times: usize) {
+    for (to, from) in known.iter_mut().zip(lists) {
+        to.clear();
+        (0..times).for_each(|_| to.extend_from_slice(from));
+    }
+}
+
+/// Subtrees of equal size as they come, joined pairwise: a binary counter.
+struct Pairs<'a> {
+    waiting: &'a mut Vec<f64>,
+    count: u64,
+    width: usize,
+}
+
+impl<'a> Pairs<'a> {
+    fn new(waiting: &'a mut Vec<f64>) -> Self {
+        waiting.clear();
+        Pairs { waiting, count: 0, width: 0 }
+    }
+
+    fn push(&mut self, sums: &[f64]) {
+        self.width = sums.len();
+        self.waiting.extend_from_slice(sums);
+        (0..self.count.trailing_ones()).for_each(|_| self.join_last());
+        self.count += 1;
+    }
+
+    fn join_last(&mut self) {
+        let at = self.waiting.len() - 2 * self.width;
+        let (left, right) = self.waiting[at..].split_at_mut(self.width);
+        left.iter_mut().zip(right).for_each(|(left, right)| *left += *right);
+        self.waiting.truncate(at + self.width);
+    }
+
+    fn root(mut self) -> Vec<f64> {
+        while self.waiting.len() > self.width {
+            self.join_last();
+        }
+        self.waiting.clone()
+    }
+}

@@ -1,0 +1,157 @@
+//! Walking groups and what they hold: tiles of neighbouring groups, and positions inside them.
+
+use std::ops::Range;
+
+use crate::backend::cpu::row::Row;
+use crate::backend::cpu::strided::copy_strided;
+use crate::backend::function::Real;
+use crate::error::{Error, Result};
+use crate::layout::LoopNest;
+use crate::ops::Scaling;
+
+/// Groups per tile at most where neighbours in memory belong to neighbouring groups.
+pub(super) const WIDTH: usize = 256;
+
+/// Loops over `N` operands in bytes, outermost first; at least one.
+pub(super) struct Loops<const N: usize> {
+    loops: Vec<(usize, [isize; N])>,
+    start: [isize; N],
+    pub len: usize,
+}
+
+/// Places that follow one another evenly.
+#[derive(Clone, Copy)]
+pub(super) struct Run<const N: usize> {
+    pub offsets: [isize; N],
+    pub steps: [isize; N],
+    pub len: usize,
+}
+
+impl<const N: usize> Loops<N> {
+    /// The loops of a nest whose operands have cells of these sizes.
+    pub fn new(nest: &LoopNest<N>, cells: [usize; N]) -> Self {
+        let bytes = |strides: [i64; N]| std::array::from_fn(|k| strides[k] as isize * cells[k] as isize);
+        let mut loops: Vec<_> =
+            nest.axes().iter().map(|axis| (axis.extent as usize, bytes(axis.strides))).collect();
+        if loops.is_empty() {
+            loops.push((1, cells.map(|cell| cell as isize)));
+        }
+        Loops { loops, start: bytes(nest.offsets), len: nest.len() as usize }
+    }
+
+    /// Takes out the loop along which this operand moves least, to be walked by tiles; the last one if none moves.
+    pub fn take_closest(&mut self, operand: usize) -> (usize, [isize; N]) {
+        let reach = |l: &(usize, [isize; N])| match l.1[operand] {
+            0 => usize::MAX,
+            step => step.unsigned_abs(),
+        };
+        let closest = (0..self.loops.len()).min_by_key(|&i| reach(&self.loops[i])).unwrap_or(0);
+        self.loops.remove(closest)
+    }
+
+    /// How often all loops turn together.
+    pub fn turns(&self) -> usize {
+        self.loops.iter().map(|l| l.0).product()
+    }
+
+    /// Where the operands are in this turn.
+    pub fn at(&self, turn: usize) -> [isize; N] {
+        let mut offsets = self.start;
+        let mut rest = turn;
+        for &(extent, steps) in self.loops.iter().rev() {
+            let here = (rest % extent) as isize;
+            (0..N).for_each(|k| offsets[k] += steps[k] * here);
+            rest /= extent;
+        }
+        offsets
+    }
+
+    /// Calls `f` with the even runs of these turns, in order.
+    pub fn runs(&self, range: Range<usize>, mut f: impl FnMut(Run<N>)) {
+        let (extent, steps) = self.loops[self.loops.len() - 1];
+        let mut turn = range.start;
+        while turn < range.end {
+            let len = (extent - turn % extent).min(range.end - turn);
+            f(Run { offsets: self.at(turn), steps, len });
+            turn += len;
+        }
+    }
+
+    /// The steps of the innermost loop.
+    pub fn inner(&self) -> [isize; N] {
+        self.loops[self.loops.len() - 1].1
+    }
+}
+
+/// How cells of one operand become numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    pub cell: usize,
+    /// Whether cells are numbers.
+    pub is_real: bool,
+    pub widen: Row,
+}
+
+impl Access {
+    /// `n` cells `step` bytes apart as numbers side by side: where they are, or in `numbers`. `raw` is room for them, too.
+    ///
+    /// # Safety
+    /// The cells are readable at `from`; either room holds `n` cells of any scalar and is aligned for it.
+    #[inline(always)]
+    pub unsafe fn row<T: Real>(
+        &self,
+        from: *const u8,
+        step: isize,
+        n: usize,
+        numbers: *mut T,
+        raw: *mut u8,
+    ) -> *const T {
+        let contiguous = step == self.cell as isize || n == 1;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (self.is_real, contiguous) {
+                (true, true) => return from.cast(),
+                (true, false) => {
+                    copy_strided(self.cell, numbers.cast(), self.cell as isize, from, step, n);
+                }
+                (false, true) => (self.widen)(numbers.cast(), from, n, Scaling::MOVE),
+                (false, false) => {
+                    copy_strided(self.cell, raw, self.cell as isize, from, step, n);
+                    (self.widen)(numbers.cast(), raw, n, Scaling::MOVE);
+                }
+            }
+        }
+        numbers
+    }
+}
+
+/// Numbers for every group, `None` of them until they are known.
+pub(super) fn numbers<T: Real>(count: usize) -> Result<Vec<T>> {
+    let mut numbers = Vec::new();
+    let bytes = count.saturating_mul(size_of::<T>());
+    numbers.try_reserve_exact(count).map_err(|_| Error::HostAllocation { bytes })?;
+    numbers.resize(count, T::ZERO);
+    Ok(numbers)
+}
+
+/// Places that several threads write, each its own.
+pub(super) struct Shared<T>(*mut T);
+
+// SAFETY: an address; that no two threads use one place is a matter of the unsafe functions that use it.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    pub fn new(places: &mut [T]) -> Self {
+        Shared(places.as_mut_ptr())
+    }
+
+    /// # Safety
+    /// The places are inside what this was made of, and no other thread uses them meanwhile.
+    #[allow(clippy::mut_from_ref, reason = "the caller vouches for the places being its own")]
+    pub unsafe fn places(&self, first: usize, count: usize) -> &mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(first), count) }
+    }
+}

@@ -1,0 +1,411 @@
+//! Random masks: a word of 32 elements from eight counters at once, applied to runs of cells while it is at hand.
+
+use super::row::{self, Row};
+use super::stage::Stage;
+use super::stream::{self, Distance, STREAMING_BYTES};
+use super::strided::copy_strided;
+use super::{Isa, Machine, grid, grid::Grid, threads};
+use crate::backend::Address;
+use crate::backend::function::{Real, with_real};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::{Compute, Draw, Random, Scaling};
+
+/// Elements per tile: numbers of either type fit the first-level cache several times.
+const CHUNK: usize = 1024;
+const CHUNK_WORDS: usize = CHUNK / 32;
+const STAGE_BYTES: usize = CHUNK * size_of::<f64>();
+
+/// Words that a thread draws at a time where that is all it does.
+const DRAWN_WORDS: usize = 4096;
+
+/// Draws consecutive words of a mask, the first of this number.
+///
+/// # Safety
+/// `count` words are writable. The processor has the instructions that the function was chosen for.
+type DrawWords = unsafe fn(words: *mut u32, first: u64, count: usize, numbers: Numbers);
+
+/// `out[i] = bit i of the words ? factor * x[i] : 0` for `i < n`.
+///
+/// # Safety
+/// `n` numbers are readable at `x` and writable at `out`, which are the same or do not overlap; the words of so many bits
+/// are readable. The processor has the instructions that the function was chosen for.
+type Apply<T> = unsafe fn(out: *mut T, x: *const T, words: *const u32, n: usize, factor: T);
+
+/// What the numbers of one mask depend on.
+#[derive(Clone, Copy)]
+struct Numbers {
+    seed: u64,
+    call: u64,
+    threshold: u64,
+}
+
+/// Where the data lies.
+#[derive(Clone, Copy)]
+struct Places {
+    dst: *mut u8,
+    src: *const u8,
+    mask: *mut u32,
+}
+
+// SAFETY: addresses without meaning of their own, as [`crate::backend::Operands`].
+unsafe impl Sync for Places {}
+
+/// Runs `step` on `machine`: `at` are destination, source, mask and, if the step draws, states.
+///
+/// # Errors
+/// As for [`crate::backend::run`].
+///
+/// # Safety
+/// As for [`crate::backend::reference::random`]; the destination's offsets are distinct, and it does not overlap the source
+/// unless each cell is its own source. Nobody else uses the states meanwhile.
+pub(in crate::backend) unsafe fn run(step: &Random, at: &[Address], machine: Machine) -> Result<()> {
+    let places = Places { dst: at[0].pointer(), src: at[1].pointer(), mask: at[2].pointer().cast() };
+    let compute = if step.scalar == Scalar::F64 { Compute::Double } else { Compute::Single };
+    with_real!(compute, T => {
+        let task = Task::<T>::new(step, places, machine);
+        let Some(draw) = step.draw else {
+            // SAFETY: handed on.
+            return unsafe { task.apply_mask() };
+        };
+        let states = at[3].pointer().cast::<u64>();
+        // SAFETY: the caller's promise.
+        let (seed, call) = unsafe { (states.read_unaligned(), states.add(1).read_unaligned()) };
+        let numbers = Numbers { seed, call, threshold: draw.threshold };
+        // SAFETY: handed on.
+        unsafe {
+            if task.is_straight() {
+                task.draw_and_apply(draw, numbers)?;
+            } else {
+                task.draw(draw, numbers)?;
+                task.apply_mask()?;
+            }
+            states.add(1).write_unaligned(call.wrapping_add(1));
+        }
+        Ok(())
+    })
+}
+
+struct Task<'a, T> {
+    step: &'a Random,
+    places: Places,
+    machine: Machine,
+    draw_words: DrawWords,
+    apply: Apply<T>,
+    /// Conversions between memory and numbers.
+    widen: Row,
+    narrow: Row,
+    /// Whether cells are numbers.
+    is_real: bool,
+    stream: Option<stream::Stream>,
+}
+
+impl<'a, T: Real> Task<'a, T> {
+    fn new(step: &'a Random, places: Places, machine: Machine) -> Self {
+        let bytes = step.nest.len() as usize * step.scalar.size();
+        let streams = bytes >= STREAMING_BYTES && places.dst.cast_const() != places.src;
+        let (draw_words, apply) = kernels::<T>(machine.isa);
+        Task {
+            step,
+            places,
+            machine,
+            draw_words,
+            apply,
+            widen: row::between(step.scalar, T::SCALAR, Scaling::MOVE, machine.isa),
+            narrow: row::between(T::SCALAR, step.scalar, Scaling::MOVE, machine.isa),
+            is_real: step.scalar == T::SCALAR,
+            stream: stream::streams(machine.isa).map(|s| s.copy).filter(|_| streams),
+        }
+    }
+
+    /// Whether all three operands are walked from one end to the other.
+    fn is_straight(&self) -> bool {
+        self.step.nest.is_contiguous() && self.step.nest.offsets[2] == 0
+    }
+
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn draw(&self, draw: Draw, numbers: Numbers) -> Result<()> {
+        let words = draw.words() as usize;
+        let pieces = words.div_ceil(DRAWN_WORDS);
+        let threads = grid::threads_for(self.machine, 4 * draw.elements as usize);
+        threads::in_ranges(threads, pieces, |range| {
+            for first in range.map(|piece| piece * DRAWN_WORDS) {
+                let count = DRAWN_WORDS.min(words - first);
+                // SAFETY: words of the mask.
+                unsafe { (self.draw_words)(self.places.mask.add(first), first as u64, count, numbers) };
+            }
+        })?;
+        // SAFETY: the last word of the mask, which this run has written.
+        unsafe { clear_rest(self.places.mask, draw.elements) };
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`run`](fn@run); the nest is [straight](Self::is_straight).
+    unsafe fn draw_and_apply(&self, draw: Draw, numbers: Numbers) -> Result<()> {
+        let n = draw.elements as usize;
+        let cell = self.step.scalar.size() as isize;
+        let [to, from, _] = self.step.nest.offsets;
+        let dst = self.places.dst.wrapping_offset(to as isize * cell);
+        let src = self.places.src.wrapping_offset(from as isize * cell);
+        let places = Places { dst, src, ..self.places };
+        let threads = grid::threads_for(self.machine, n * cell as usize);
+        threads::in_ranges(threads, n.div_ceil(CHUNK), |range| {
+            let places = &places;
+            for first in range.map(|chunk| chunk * CHUNK) {
+                let count = CHUNK.min(n - first);
+                let words = count.div_ceil(32);
+                let mask = places.mask.wrapping_add(first / 32);
+                let offset = first * cell as usize;
+                // SAFETY: the words and cells of this chunk.
+                unsafe {
+                    (self.draw_words)(mask, (first / 32) as u64, words, numbers);
+                    let (dst, src) = (places.dst.wrapping_add(offset), places.src.wrapping_add(offset));
+                    self.run_cells([dst, src.cast_mut()], [cell; 2], mask, count);
+                }
+            }
+            stream::fence();
+        })?;
+        // SAFETY: the last word of the mask, which this run has written.
+        unsafe { clear_rest(self.places.mask, draw.elements) };
+        Ok(())
+    }
+
+    /// Applies a mask that is there.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn apply_mask(&self) -> Result<()> {
+        let nest = &self.step.nest;
+        let cell = self.step.scalar.size() as isize;
+        // The third operand's steps count bits.
+        let bytes =
+            |strides: [i64; 3]| [strides[0] as isize * cell, strides[1] as isize * cell, strides[2] as isize];
+        let mut loops: Vec<(usize, [isize; 3])> =
+            nest.axes().iter().map(|axis| (axis.extent as usize, bytes(axis.strides))).collect();
+        if loops.is_empty() {
+            loops.push((1, [cell, cell, 1]));
+        }
+        let inner = match loops[loops.len() - 1].0 {
+            0..8 => (0..loops.len()).max_by_key(|&i| loops[i].0).unwrap_or(0),
+            _ => loops.len() - 1,
+        };
+        let [dst_step, src_step, bit_step] = loops[inner].1;
+        let grid =
+            Grid::<1, 3>::over(loops.iter().copied(), |_| false, bytes(nest.offsets), [(inner, CHUNK)]);
+        let at = [self.places.dst, self.places.src.cast_mut(), std::ptr::null_mut()];
+        let places = self.places;
+        grid.for_each(self.machine, nest.len() as usize * cell as usize, at, |[dst, src, bit], _, [n]| {
+            let places = &places;
+            let mut words = [0_u32; CHUNK_WORDS];
+            // SAFETY: the mask has a bit for every cell of the tile, and the cells are the caller's promise.
+            unsafe {
+                gather(&mut words, places.mask, bit.addr(), bit_step, n);
+                self.run_cells([dst, src], [dst_step, src_step], words.as_ptr(), n);
+            }
+        })
+    }
+
+    /// Applies bits to `n` cells, at most [`CHUNK`], `steps` bytes apart.
+    ///
+    /// # Safety
+    /// The cells and the words of so many bits are the caller's promise.
+    unsafe fn run_cells(&self, [dst, src]: [*mut u8; 2], steps: [isize; 2], words: *const u32, n: usize) {
+        let mut stages = [const { None }; 3].map(|_: Option<()>| Stage::<STAGE_BYTES>::new());
+        let [raw, numbers, out] = stages.each_mut().map(Stage::ptr);
+        let cell = self.step.scalar.size();
+        let runs = steps.map(|step| step == cell as isize);
+        let factor = T::from_f64(self.step.scale);
+        if runs[1] {
+            Distance::Read.fetch(src, n * cell);
+        }
+        // SAFETY: each stage holds a chunk of any scalar; all of the source is read before the destination is written.
+        unsafe {
+            let gathered = match runs[1] {
+                true => src.cast_const(),
+                false => {
+                    copy_strided(cell, raw, cell as isize, src, steps[1], n);
+                    raw.cast_const()
+                }
+            };
+            let x = match self.is_real {
+                true => gathered.cast::<T>(),
+                false => {
+                    (self.widen)(numbers, gathered, n, Scaling::MOVE);
+                    numbers.cast_const().cast::<T>()
+                }
+            };
+            (self.apply)(out.cast(), x, words, n, factor);
+            let results = match self.is_real {
+                true => out,
+                false => {
+                    (self.narrow)(raw, out, n, Scaling::MOVE);
+                    raw
+                }
+            };
+            match self.stream {
+                Some(stream) if runs[0] => stream(dst, results, n * cell),
+                _ if runs[0] => dst.copy_from_nonoverlapping(results, n * cell),
+                _ => copy_strided(cell, dst, steps[0], results, cell as isize, n),
+            }
+        }
+    }
+}
+
+/// Clears the bits beyond the last element.
+///
+/// # Safety
+/// The mask of so many elements is readable and writable.
+unsafe fn clear_rest(mask: *mut u32, elements: u64) {
+    let used = elements % 32;
+    if used != 0 {
+        // SAFETY: the last word.
+        unsafe {
+            let last = mask.add((elements / 32) as usize);
+            last.write(last.read() & ((1 << used) - 1));
+        }
+    }
+}
+
+/// Collects `n` bits of the mask, `step` apart from bit `first` on.
+///
+/// # Safety
+/// The bits are in the mask; `n` is at most [`CHUNK`].
+unsafe fn gather(words: &mut [u32; CHUNK_WORDS], mask: *const u32, first: usize, step: isize, n: usize) {
+    for (word, from) in words.iter_mut().zip((0..n).step_by(32)) {
+        let count = (n - from).min(32);
+        let bit = first.wrapping_add_signed(from as isize * step);
+        // SAFETY: words that hold these bits.
+        unsafe {
+            if step == 1 {
+                let (at, shift) = (mask.add(bit / 32), bit % 32);
+                *word = at.read() >> shift;
+                if shift + count > 32 {
+                    *word |= at.add(1).read() << (32 - shift);
+                }
+            } else {
+                *word = 0;
+                for j in 0..count {
+                    let bit = bit.wrapping_add_signed(j as isize * step);
+                    *word |= (mask.add(bit / 32).read() >> (bit % 32) & 1) << j;
+                }
+            }
+        }
+    }
+}
+
+fn kernels<T: Real>(isa: Isa) -> (DrawWords, Apply<T>) {
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_avx512() {
+        return (avx512::draw_words, avx512::apply::<T>);
+    } else if isa.has_avx2() {
+        return (avx2::draw_words, avx2::apply::<T>);
+    }
+    let _ = isa;
+    (draw_words, apply::<T>)
+}
+
+/// The kernels once more, compiled for other instructions.
+#[cfg(target_arch = "x86_64")]
+macro_rules! compiled_for {
+    ($level:ident, $features:literal) => {
+        mod $level {
+            use super::{Numbers, Real};
+
+            /// # Safety
+            /// As for [`DrawWords`](super::DrawWords).
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn draw_words(words: *mut u32, first: u64, count: usize, numbers: Numbers) {
+                // SAFETY: handed on.
+                unsafe { super::draw_words(words, first, count, numbers) }
+            }
+
+            /// # Safety
+            /// As for [`Apply`](super::Apply).
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn apply<T: Real>(
+                out: *mut T,
+                x: *const T,
+                words: *const u32,
+                n: usize,
+                factor: T,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::apply::<T>(out, x, words, n, factor) }
+            }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+
+/// Counters at a time: those of one word.
+const COUNTERS: usize = 8;
+
+/// # Safety
+/// As for [`DrawWords`].
+#[inline(always)]
+unsafe fn draw_words(words: *mut u32, first: u64, count: usize, numbers: Numbers) {
+    for i in 0..count {
+        // SAFETY: i < count.
+        unsafe { words.add(i).write(draw_word(first + i as u64, numbers)) };
+    }
+}
+
+/// One word of a mask. Its eight counters differ in their lowest bits only.
+#[inline(always)]
+fn draw_word(word: u64, Numbers { seed, call, threshold }: Numbers) -> u32 {
+    let Ok(threshold) = u32::try_from(threshold) else { return 0 };
+    let block = word.wrapping_mul(COUNTERS as u64);
+    let mut a: [u32; COUNTERS] = std::array::from_fn(|j| block as u32 | j as u32);
+    let mut b = [(block >> 32) as u32; COUNTERS];
+    let mut c = [call as u32; COUNTERS];
+    let mut d = [(call >> 32) as u32; COUNTERS];
+    let (mut k, mut l) = (seed as u32, (seed >> 32) as u32);
+    for _ in 0..10 {
+        for j in 0..COUNTERS {
+            let (p, q) = (0xD251_1F53 * u64::from(a[j]), 0xCD9E_8D57 * u64::from(c[j]));
+            (a[j], b[j], c[j], d[j]) =
+                ((q >> 32) as u32 ^ b[j] ^ k, q as u32, (p >> 32) as u32 ^ d[j] ^ l, p as u32);
+        }
+        k = k.wrapping_add(0x9E37_79B9);
+        l = l.wrapping_add(0xBB67_AE85);
+    }
+    let mut bits = 0;
+    for (which, numbers) in [a, b, c, d].iter().enumerate() {
+        for (j, &number) in numbers.iter().enumerate() {
+            bits |= u32::from(number >= threshold) << (COUNTERS * which + j);
+        }
+    }
+    bits
+}
+
+/// # Safety
+/// As for [`Apply`].
+#[inline(always)]
+unsafe fn apply<T: Real>(out: *mut T, x: *const T, words: *const u32, n: usize, factor: T) {
+    let pick = |word: u32, j: usize, x: T| {
+        let product = (x * factor).canonical();
+        if word >> j & 1 == 1 { product } else { T::ZERO }
+    };
+    let whole = n / 32;
+    for i in 0..whole {
+        // SAFETY: 32 numbers of the n, and their word.
+        unsafe {
+            let word = words.add(i).read();
+            let from = x.add(32 * i).cast::<[T; 32]>().read_unaligned();
+            let mut to = [T::ZERO; 32];
+            for j in 0..32 {
+                to[j] = pick(word, j, from[j]);
+            }
+            out.add(32 * i).cast::<[T; 32]>().write_unaligned(to);
+        }
+    }
+    for i in 32 * whole..n {
+        // SAFETY: i < n.
+        unsafe { out.add(i).write(pick(words.add(whole).read(), i % 32, x.add(i).read())) };
+    }
+}

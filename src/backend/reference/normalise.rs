@@ -1,0 +1,223 @@
+//! The obvious loops of a normalisation: every group collected, summed by the tree as it is defined, and mapped.
+
+use super::{load, store};
+use crate::backend::Address;
+use crate::backend::function::{Real, with_real};
+use crate::layout::LoopNest;
+use crate::ops::normalise::{
+    Activation, ActivationKind, Normalise, NormaliseBackward, Slope, Statistics, Tree,
+};
+use crate::ops::{NanRule, Scaling};
+
+/// The sum of all numbers in the order that [`Tree`] defines.
+fn sum(tree: Tree, numbers: &[f64]) -> f64 {
+    let mut level: Vec<f64> = numbers.chunks(tree.block).map(|block| lanes(tree.lanes, block)).collect();
+    while level.len() > 1 {
+        level =
+            level.chunks(2).map(|pair| pair.iter().copied().reduce(|a, b| a + b).unwrap_or(0.0)).collect();
+    }
+    level.first().copied().unwrap_or(0.0)
+}
+
+/// The sum of one block.
+fn lanes(count: usize, block: &[f64]) -> f64 {
+    if count > 1 {
+        // Lanes j and j + count / 2 are joined last: the elements of either half, by lanes of their own.
+        let half = |odd: usize| {
+            let own = block.iter().enumerate().filter(|(i, _)| i % count / (count / 2) == odd);
+            own.map(|(_, &x)| x).collect::<Vec<_>>()
+        };
+        return lanes(count / 2, &half(0)) + lanes(count / 2, &half(1));
+    }
+    block.iter().fold(0.0, |sum, x| sum + x)
+}
+
+/// The offsets of a group's elements, in order.
+fn offsets<const N: usize, const M: usize>(group: [i64; M], members: &LoopNest<N>) -> Vec<[i64; N]> {
+    let mut offsets = Vec::new();
+    members.for_each(|member| offsets.push(std::array::from_fn(|k| group[k] + member[k])));
+    offsets
+}
+
+/// Mean and variance of numbers, and that of one degree of freedom less.
+fn moments(tree: Tree, numbers: &[f64]) -> [f64; 3] {
+    let m = numbers.len() as f64;
+    let distances: Vec<f64> = numbers.iter().map(|x| x - numbers[0]).collect();
+    let squares: Vec<f64> = distances.iter().map(|d| d * d).collect();
+    let total = sum(tree, &distances);
+    let rest = sum(tree, &squares) - total * (total / m);
+    let variance = if rest < 0.0 { 0.0 } else { rest } / m;
+    let unbiased = if m == 1.0 { variance } else { variance * m / (m - 1.0) };
+    [numbers[0] + total / m, variance, unbiased]
+}
+
+/// The function, and its derivative.
+fn activated<T: Real>(activation: Activation, x: T) -> (T, T) {
+    let parameter = T::from_f64(activation.parameter);
+    match activation.kind {
+        ActivationKind::Relu(NanRule::Propagate) | ActivationKind::ClippedRelu(NanRule::Propagate)
+            if x.is_nan() =>
+        {
+            (x, T::ONE)
+        }
+        ActivationKind::Relu(_) if x > T::ZERO => (x, T::ONE),
+        ActivationKind::ClippedRelu(_) if x > T::ZERO => {
+            let result = if x > parameter { parameter } else { x };
+            (result, if x < parameter { T::ONE } else { T::ZERO })
+        }
+        ActivationKind::ClippedRelu(_) if T::ZERO > parameter => (parameter, T::ZERO),
+        ActivationKind::Relu(_) | ActivationKind::ClippedRelu(_) => (T::ZERO, T::ZERO),
+        _ => (x, T::ONE),
+    }
+}
+
+/// Runs `step`; `at` are y, saved mean, saved inverse, mean, variance, reserve space, x, z, scale and bias.
+///
+/// # Safety
+/// For every offset of the loops, the cells of the destinations are writable (and readable where they are blended), those
+/// of the others readable, each for one scalar; all addresses are aligned. Operands that the step does not use are not
+/// touched.
+pub unsafe fn normalise(step: &Normalise, at: &[Address]) {
+    with_real!(step.compute, T => {
+        // SAFETY: handed on.
+        step.groups.for_each(|group| unsafe { forward_group::<T>(step, group, at) });
+    });
+}
+
+/// # Safety
+/// As for [`normalise`].
+unsafe fn forward_group<T: Real>(step: &Normalise, group: [i64; 5], at: &[Address]) {
+    let [y, saved_mean, saved_inverse, means, variances, reserve, x, z, scale, bias] =
+        std::array::from_fn(|k| at[k].pointer());
+    let cells = offsets(group, &step.members);
+    // SAFETY: the caller's promise.
+    let number = |from: *mut u8| unsafe { load::<T>(T::SCALAR, from, group[4]) };
+    // SAFETY: as above.
+    let put = |to: *mut u8, value: T| unsafe { store(T::SCALAR, to, group[4], value, Scaling::MOVE) };
+    let epsilon = T::from_f64(step.epsilon);
+    let (mean, slope) = match step.statistics {
+        Statistics::Given => (number(means), number(scale) / (number(variances) + epsilon).root()),
+        Statistics::Batch { factor, running, saves } => {
+            let numbers: Vec<f64> =
+                // SAFETY: as above.
+                cells.iter().map(|cell| unsafe { load::<T>(step.data, x, cell[1]) }.to_f64()).collect();
+            let [mean, variance, unbiased] = moments(step.tree(), &numbers);
+            let inverse = T::from_f64((variance + step.epsilon).sqrt().recip());
+            if saves {
+                put(saved_mean, T::from_f64(mean).canonical());
+                put(saved_inverse, inverse.canonical());
+            }
+            for (k, to, new) in [(0, means, mean), (1, variances, unbiased)] {
+                if running[k] && factor != 0.0 {
+                    let old = if factor == 1.0 { 0.0 } else { (1.0 - factor) * number(to).to_f64() };
+                    put(to, T::from_f64(old + factor * new).canonical());
+                }
+            }
+            (T::from_f64(mean), number(scale) * inverse)
+        }
+    };
+    let bias = number(bias);
+    for [to, from, added, kept] in cells {
+        // SAFETY: as above.
+        unsafe {
+            let mut r = (load::<T>(step.data, x, from) - mean) * slope + bias;
+            if step.adds {
+                r = r + load::<T>(step.data, z, added);
+            }
+            if let Some(activation) = step.activation {
+                let (result, slope) = activated(activation, r);
+                r = result;
+                if let Some(scalar) = step.slopes {
+                    store(scalar, reserve, kept, slope.canonical(), Scaling::MOVE);
+                }
+            }
+            write(step.data, y, to, r, step.scaling);
+        }
+    }
+}
+
+/// Stores `alpha * x + beta * old`, each operation rounded once in the computation type.
+///
+/// # Safety
+/// The place is writable and aligned, and readable if `beta != 0`.
+unsafe fn write<T: Real>(scalar: crate::dtype::Scalar, base: *mut u8, offset: i64, x: T, scaling: Scaling) {
+    let mut r = x;
+    if !scaling.is_move() {
+        r = x * T::from_f64(scaling.alpha);
+        if scaling.beta != 0.0 {
+            // SAFETY: the caller's promise.
+            r = r + unsafe { load::<T>(scalar, base, offset) } * T::from_f64(scaling.beta);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { store(scalar, base, offset, r.canonical(), Scaling::MOVE) };
+}
+
+/// Runs `step`; `at` are dx, the gradients of scale and bias, dz, x, dy, scale, bias, saved mean, saved inverse and the
+/// reserve space.
+///
+/// # Safety
+/// As for [`normalise`].
+pub unsafe fn normalise_backward(step: &NormaliseBackward, at: &[Address]) {
+    with_real!(step.compute, T => {
+        // SAFETY: handed on.
+        step.groups.for_each(|group| unsafe { backward_group::<T>(step, group, at) });
+    });
+}
+
+/// # Safety
+/// As for [`normalise_backward`].
+unsafe fn backward_group<T: Real>(step: &NormaliseBackward, group: [i64; 6], at: &[Address]) {
+    let [dx, d_scale, d_bias, dz, x, dy, scale, bias, means, inverses, reserve] =
+        std::array::from_fn(|k| at[k].pointer());
+    let cells = offsets(group, &step.members);
+    // SAFETY: the caller's promise.
+    let number = |from: *mut u8| unsafe { load::<T>(T::SCALAR, from, group[5]) };
+    // SAFETY: as above.
+    let xs: Vec<T> = cells.iter().map(|cell| unsafe { load(step.data, x, cell[1]) }).collect();
+    let (mean, inverse) = if step.saved {
+        (number(means), number(inverses))
+    } else {
+        let [mean, variance, _] = moments(step.tree(), &xs.iter().map(|x| x.to_f64()).collect::<Vec<_>>());
+        (T::from_f64(mean), T::from_f64((variance + step.epsilon).sqrt().recip()))
+    };
+    let slope = number(scale) * inverse;
+    let gradients: Vec<T> = cells
+        .iter()
+        .zip(&xs)
+        .map(|(cell, &x)| {
+            // SAFETY: as above.
+            let dy: T = unsafe { load(step.data, dy, cell[2]) };
+            let factor = match step.slope {
+                Slope::One => return dy,
+                Slope::Of(activation) => activated(activation, (x - mean) * slope + number(bias)).1,
+                // SAFETY: as above.
+                Slope::Kept(scalar) => unsafe { load(scalar, reserve, cell[4]) },
+            };
+            if factor == T::ZERO { T::ZERO } else { dy * factor }
+        })
+        .collect();
+    let m = cells.len() as f64;
+    let plain: Vec<f64> = gradients.iter().map(|g| g.to_f64()).collect();
+    let tilted: Vec<f64> = plain.iter().zip(&xs).map(|(g, x)| g * (x.to_f64() - mean.to_f64())).collect();
+    let sums = [sum(step.tree(), &plain), sum(step.tree(), &tilted) * inverse.to_f64()];
+    let (centre, tilt) = (T::from_f64(sums[0] / m), T::from_f64(inverse.to_f64() * sums[1] / m));
+    for (([to, _, _, split, _], g), x) in cells.into_iter().zip(gradients).zip(xs) {
+        // SAFETY: as above.
+        unsafe {
+            write(step.data, dx, to, (g - centre - (x - mean) * tilt) * slope, step.scaling);
+            if step.splits {
+                store(step.data, dz, split, g.canonical(), Scaling::MOVE);
+            }
+        }
+    }
+    let Scaling { alpha, beta } = step.parameter_scaling;
+    for (to, sum) in [(d_scale, sums[1]), (d_bias, sums[0])] {
+        let mut new = T::from_f64(sum) * T::from_f64(alpha);
+        if beta != 0.0 {
+            new = new + number(to) * T::from_f64(beta);
+        }
+        // SAFETY: as above.
+        unsafe { store(T::SCALAR, to, group[5], new.canonical(), Scaling::MOVE) };
+    }
+}

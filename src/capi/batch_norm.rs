@@ -1,0 +1,282 @@
+//! Batch normalisation: inference and training, plain and fused.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+
+use super::arg;
+use super::guard::entry;
+use super::normalise::{ForwardCall, input};
+use super::types::{
+    cudnnActivationDescriptor_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, cudnnHandle_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t, raw,
+};
+use crate::desc::normalization::NormOps;
+
+/// What the calls name the descriptor of parameters and statistics.
+const PARAMETERS: &str = "bnScaleBiasMeanVarDesc";
+
+/// `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y`
+///
+/// Operands
+/// - `x`, `y`: tensors of equal dims and type, each of any layout; 2 to 8 dimensions; FLOAT, DOUBLE, HALF, BFLOAT16, INT8,
+///   FP8. In place where both have the same strides.
+/// - `bnScale`, `bnBias`, `estimatedMean`, `estimatedVariance`: tensors of `bnScaleBiasMeanVarDesc`, which is
+///   `1 x C x 1 x ...`, or `1 x C x spatial` for PER_ACTIVATION; DOUBLE for DOUBLE, else FLOAT.
+/// - `alpha`, `beta`: host `double` for DOUBLE, else `float`; with beta = 0, y is not read.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL or misaligned pointer, an unknown
+/// `mode`; NOT_SUPPORTED for other types; BAD_PARAM for tensors of different dims or types, parameters of other dims or
+/// types, a negative epsilon, a destination that repeats an address. In strict mode as observed on 9.27.0: 4 and 5
+/// dimensions, no negative strides of x, no FP8, channels of parameters side by side, at most 65535 images. A failing call
+/// writes nothing.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// Pointers to data are NULL or valid for the whole span of their descriptors, `alpha` and `beta` for one read; no other
+/// thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
+    handle: cudnnHandle_t,
+    mode: MaybeUninit<cudnnBatchNormMode_t>,
+    alpha: *const c_void,
+    beta: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
+    bnScale: *const c_void,
+    bnBias: *const c_void,
+    estimatedMean: *const c_void,
+    estimatedVariance: *const c_void,
+    epsilon: f64,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, mode={}, alpha={alpha:p}, beta={beta:p}, xDesc={xDesc:p}, x={x:p}, yDesc={yDesc:p}, \
+         y={y:p}, bnScaleBiasMeanVarDesc={bnScaleBiasMeanVarDesc:p}, bnScale={bnScale:p}, bnBias={bnBias:p}, \
+         estimatedMean={estimatedMean:p}, estimatedVariance={estimatedVariance:p}, epsilon={epsilon}",
+        raw(mode)
+    );
+    entry("cudnnBatchNormalizationForwardInference", arguments, || {
+        let call = ForwardCall {
+            function: "cudnnBatchNormalizationForwardInference",
+            handle,
+            mode: arg::choice(mode, "mode")?,
+            ops: NormOps::Plain,
+            scaling: [alpha, beta],
+            x: input(xDesc, x),
+            y: (yDesc, y),
+            z: (null_mut(), null_mut()),
+            parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
+            numbers: [
+                null_mut(),
+                null_mut(),
+                estimatedMean.cast_mut(),
+                estimatedVariance.cast_mut(),
+                bnScale.cast_mut(),
+                bnBias.cast_mut(),
+            ],
+            names: ["", "", "estimatedMean", "estimatedVariance", "bnScale", "bnBias"],
+            factor: None,
+            epsilon,
+            activation: null_mut(),
+            workspace: (null_mut(), 0),
+            reserve: (null_mut(), 0),
+        };
+        // SAFETY: as the caller promises.
+        unsafe { call.run() }
+    })
+}
+
+/// `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y` with the statistics of the batch.
+///
+/// Operands
+/// - `x`, `y`, `bnScale`, `bnBias`, `alpha`, `beta`: as for cudnnBatchNormalizationForwardInference, without INT8.
+/// - `resultRunningMean`, `resultRunningVariance`: tensors of `bnScaleBiasMeanVarDesc`, either may be NULL. They become
+///   `(1 - factor) * old + factor * new`, where the new variance is the one of `m - 1` degrees of freedom (of `m` if that
+///   is 1). A factor of 1 does not read the old ones, 0 leaves them.
+/// - `resultSaveMean`, `resultSaveInvVariance`: the same, both or neither: mean and `1 / sqrt(variance + epsilon)` of the
+///   batch, for the backward pass.
+
+/// Arithmetic: statistics are joined in double in a tree of fixed shape, over the distances from a group's first element,
+/// so that nothing cancels; the rest is in float (double for DOUBLE). The same bits on both cores and for any number of
+/// threads.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL or misaligned pointer, an unknown
+/// `mode`; NOT_SUPPORTED for types other than FLOAT, DOUBLE, HALF, BFLOAT16 and FP8; BAD_PARAM for one of the saved pair
+/// without the other, tensors of different dims or types, parameters of other dims or types than
+/// cudnnDeriveBNTensorDescriptor gives, a negative epsilon, a destination that repeats an address. In strict mode as
+/// observed on 9.27.0: 4 and 5 dimensions, no
+/// negative strides of x, no FP8, channels of parameters side by side. A failing call writes nothing.
+///
+/// Source: observed on 9.27.0; the unbiased running variance is what callers of the original measured.
+///
+/// # Safety
+/// As cudnnBatchNormalizationForwardInference.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnBatchNormalizationForwardTraining(
+    handle: cudnnHandle_t,
+    mode: MaybeUninit<cudnnBatchNormMode_t>,
+    alpha: *const c_void,
+    beta: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
+    bnScale: *const c_void,
+    bnBias: *const c_void,
+    exponentialAverageFactor: f64,
+    resultRunningMean: *mut c_void,
+    resultRunningVariance: *mut c_void,
+    epsilon: f64,
+    resultSaveMean: *mut c_void,
+    resultSaveInvVariance: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, mode={}, alpha={alpha:p}, beta={beta:p}, xDesc={xDesc:p}, x={x:p}, yDesc={yDesc:p}, \
+         y={y:p}, bnScaleBiasMeanVarDesc={bnScaleBiasMeanVarDesc:p}, bnScale={bnScale:p}, bnBias={bnBias:p}, \
+         exponentialAverageFactor={exponentialAverageFactor}, resultRunningMean={resultRunningMean:p}, \
+         resultRunningVariance={resultRunningVariance:p}, epsilon={epsilon}, resultSaveMean={resultSaveMean:p}, \
+         resultSaveInvVariance={resultSaveInvVariance:p}",
+        raw(mode)
+    );
+    entry("cudnnBatchNormalizationForwardTraining", arguments, || {
+        let call = ForwardCall {
+            function: "cudnnBatchNormalizationForwardTraining",
+            handle,
+            mode: arg::choice(mode, "mode")?,
+            ops: NormOps::Plain,
+            scaling: [alpha, beta],
+            x: input(xDesc, x),
+            y: (yDesc, y),
+            z: (null_mut(), null_mut()),
+            parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
+            numbers: [
+                resultSaveMean,
+                resultSaveInvVariance,
+                resultRunningMean,
+                resultRunningVariance,
+                bnScale.cast_mut(),
+                bnBias.cast_mut(),
+            ],
+            names: FORWARD_NAMES,
+            factor: Some(exponentialAverageFactor),
+            epsilon,
+            activation: null_mut(),
+            workspace: (null_mut(), 0),
+            reserve: (null_mut(), 0),
+        };
+        // SAFETY: as the caller promises.
+        unsafe { call.run() }
+    })
+}
+
+/// What training calls name the numbers of a forward pass.
+const FORWARD_NAMES: [&str; 6] = [
+    "resultSaveMean",
+    "resultSaveInvVariance",
+    "resultRunningMean",
+    "resultRunningVariance",
+    "bnScale",
+    "bnBias",
+];
+
+/// The training pass of cudnnBatchNormalizationForwardTraining, and behind it `act(...)` or `act(... + z)`.
+///
+/// Operands
+/// - as cudnnBatchNormalizationForwardTraining, for every mode and layout; with `bnOps` 2, `zData` of the dims and type of
+///   x, of any layout.
+/// - `activationDesc`: RELU, CLIPPED_RELU or IDENTITY, with `bnOps` 1 and 2.
+/// - `reserveSpace`: with `bnOps` 2, at least as many bytes as cudnnGetBatchNormalizationTrainingExReserveSpaceSize says,
+///   written: the slope of the activation at every element.
+///
+/// Workspace: not touched; NULL and 0 are fine.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL or misaligned pointer, an unknown
+/// `mode` or `bnOps`, an
+/// activation or z that is needed and not there, a reserve space that is too small; NOT_SUPPORTED for types other than FLOAT, DOUBLE, HALF, BFLOAT16 and FP8; BAD_PARAM for one of the saved pair
+/// without the other, tensors of different dims or types, parameters of other dims or types than
+/// cudnnDeriveBNTensorDescriptor gives, a negative epsilon, a destination that repeats an address. In strict mode as
+/// observed on 9.27.0: fused passes in mode SPATIAL_PERSISTENT on
+/// packed NHWC with RELU (SWISH with `bnOps` 1) only. A failing call writes nothing.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// As cudnnBatchNormalizationForwardInference; `reserveSpace` is NULL or valid for writes of its bytes.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnBatchNormalizationForwardTrainingEx(
+    handle: cudnnHandle_t,
+    mode: MaybeUninit<cudnnBatchNormMode_t>,
+    bnOps: MaybeUninit<cudnnBatchNormOps_t>,
+    alpha: *const c_void,
+    beta: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    xData: *const c_void,
+    zDesc: cudnnTensorDescriptor_t,
+    zData: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    yData: *mut c_void,
+    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
+    bnScale: *const c_void,
+    bnBias: *const c_void,
+    exponentialAverageFactor: f64,
+    resultRunningMean: *mut c_void,
+    resultRunningVariance: *mut c_void,
+    epsilon: f64,
+    resultSaveMean: *mut c_void,
+    resultSaveInvVariance: *mut c_void,
+    activationDesc: cudnnActivationDescriptor_t,
+    workspace: *mut c_void,
+    workSpaceSizeInBytes: usize,
+    reserveSpace: *mut c_void,
+    reserveSpaceSizeInBytes: usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, mode={}, bnOps={}, alpha={alpha:p}, beta={beta:p}, xDesc={xDesc:p}, xData={xData:p}, \
+         zDesc={zDesc:p}, zData={zData:p}, yDesc={yDesc:p}, yData={yData:p}, \
+         bnScaleBiasMeanVarDesc={bnScaleBiasMeanVarDesc:p}, bnScale={bnScale:p}, bnBias={bnBias:p}, \
+         exponentialAverageFactor={exponentialAverageFactor}, resultRunningMean={resultRunningMean:p}, \
+         resultRunningVariance={resultRunningVariance:p}, epsilon={epsilon}, resultSaveMean={resultSaveMean:p}, \
+         resultSaveInvVariance={resultSaveInvVariance:p}, activationDesc={activationDesc:p}, \
+         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
+         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}",
+        raw(mode),
+        raw(bnOps)
+    );
+    entry("cudnnBatchNormalizationForwardTrainingEx", arguments, || {
+        let call = ForwardCall {
+            function: "cudnnBatchNormalizationForwardTrainingEx",
+            handle,
+            mode: arg::choice(mode, "mode")?,
+            ops: arg::choice(bnOps, "bnOps")?,
+            scaling: [alpha, beta],
+            x: input(xDesc, xData),
+            y: (yDesc, yData),
+            z: input(zDesc, zData),
+            parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
+            numbers: [
+                resultSaveMean,
+                resultSaveInvVariance,
+                resultRunningMean,
+                resultRunningVariance,
+                bnScale.cast_mut(),
+                bnBias.cast_mut(),
+            ],
+            names: FORWARD_NAMES,
+            factor: Some(exponentialAverageFactor),
+            epsilon,
+            activation: activationDesc,
+            workspace: (workspace, workSpaceSizeInBytes),
+            reserve: (reserveSpace, reserveSpaceSizeInBytes),
+        };
+        // SAFETY: as the caller promises.
+        unsafe { call.run() }
+    })
+}

@@ -1,0 +1,63 @@
+//! ConvolutionBackwardBias.
+
+use std::ffi::c_void;
+
+use super::guard::entry;
+use super::types::{cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
+use super::{arg, context, tensor, transform};
+use crate::backend::Address;
+use crate::mode::Mode;
+use crate::ops::bias;
+
+/// `db = alpha * sum(dy) + beta * db` over all dimensions but C.
+///
+/// Operands
+/// - `dy`: a tensor of 2 to 8 dimensions, of any type and layout.
+/// - `db`: `1 x C x 1 x ...` of the same type, in any layout. With beta = 0 it is not read.
+/// - `alpha`, `beta`: host `double` for DOUBLE, else `float`.
+///
+/// Sums are in double for DOUBLE, else in float, in the tree of cudnnReduceTensor: the same bits on both cores and for any
+/// number of threads.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer off its
+/// element's alignment; BAD_PARAM for different ranks; NOT_SUPPORTED for different types of which one is neither FLOAT,
+/// DOUBLE nor HALF; BAD_PARAM for other types that differ, and for dims of db that are not `1 x C x 1 x ...`. In strict
+/// mode BAD_PARAM for 2 dimensions, then NOT_SUPPORTED for other types, strides that are not positive, and other than 4 to
+/// 6 dimensions. A failing call writes nothing.
+///
+/// Aliasing: the CPU core takes dy and db that overlap, as if all of dy were read first; the CUDA core answers
+/// NOT_SUPPORTED.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; `dy` is NULL or valid for reads of the whole span of `dyDesc`, `db`
+/// for reads and writes of that of `dbDesc`; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
+    handle: cudnnHandle_t,
+    alpha: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    beta: *const c_void,
+    dbDesc: cudnnTensorDescriptor_t,
+    db: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, alpha={alpha:p}, dyDesc={dyDesc:p}, dy={dy:p}, beta={beta:p}, dbDesc={dbDesc:p}, db={db:p}"
+    );
+    entry("cudnnConvolutionBackwardBias", arguments, || {
+        context::with_note(handle, |context, note| {
+            let (source, dest) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dbDesc, "dbDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, dest.data_type()) }?;
+            arg::data(dy, source.data_type().scalar().size(), "dy")?;
+            arg::data(db, dest.data_type().scalar().size(), "db")?;
+            let plan = bias::gradient(&source, &dest, scaling, Mode::current())?;
+            note.set(format_args!("cudnnConvolutionBackwardBias: {plan}"));
+            // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors.
+            unsafe { context.run(&plan, &[db.into(), Address::NULL, dy.into(), Address::NULL]) }
+        })
+    })
+}

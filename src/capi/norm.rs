@@ -1,0 +1,520 @@
+//! Normalization: the calls of batch normalisation under other names, with the choice of an algorithm.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+
+use super::arg::{self, Out};
+use super::guard::entry;
+use super::normalise::{BackwardCall, ForwardCall, follows, fused, input};
+use super::types::{
+    cudnnActivationDescriptor_t, cudnnHandle_t, cudnnNormAlgo_t, cudnnNormMode_t, cudnnNormOps_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t, raw,
+};
+use super::{context, tensor};
+use crate::desc::normalization::{BatchNormMode, NormOps};
+use crate::error::{Error, Result};
+use crate::mode::Mode;
+use crate::ops::batch_norm::{Parameters, Query, training_reserve_size};
+
+/// Refuses groups, of which there is one.
+fn check_groups(count: c_int) -> Result<()> {
+    if count == 1 {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("groupCnt = {count}: there is 1 group")))
+}
+
+/// Refuses parameters and statistics of different tensors.
+fn check_equal(
+    (name, parameters): (&'static str, cudnnTensorDescriptor_t),
+    statistics: cudnnTensorDescriptor_t,
+) -> Result<()> {
+    let (x, y) = (tensor::get(parameters, name)?, tensor::get(statistics, "normMeanVarDesc")?);
+    if x.data_type() == y.data_type() && x.dims() == y.dims() && x.strides() == y.strides() {
+        return Ok(());
+    }
+    Err(Error::mismatch(format!("{name} and normMeanVarDesc must have the same type, dims and strides")))
+}
+
+/// The groups that mode and algorithm ask for: PERSIST is the mode SPATIAL_PERSISTENT of batch normalisation. Outside strict
+/// mode any algorithm serves either mode.
+fn groups(
+    mode: MaybeUninit<cudnnNormMode_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>,
+) -> Result<BatchNormMode> {
+    match (raw(mode), raw(algo)) {
+        (0, 0) => Ok(BatchNormMode::PerActivation),
+        (0, 1) if !Mode::current().is_strict() => Ok(BatchNormMode::PerActivation),
+        (1, 0) => Ok(BatchNormMode::Spatial),
+        (1, 1) => Ok(BatchNormMode::SpatialPersistent),
+        (mode, algo) => Err(Error::unsupported(format!("mode = {mode} with algo = {algo}"))),
+    }
+}
+
+/// `y = alpha * act(normScale * (x - mean) / sqrt(variance + epsilon) + normBias + z) + beta * y`
+///
+/// Operands
+/// - as cudnnBatchNormalizationForwardInference, PER_ACTIVATION or PER_CHANNEL.
+/// - `normOps`: 0 without z and activation, 1 without z; RELU, CLIPPED_RELU or IDENTITY (outside strict mode).
+///
+/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1 (in strict mode also
+/// if `normOps` is not 0); BAD_PARAM for an unknown `normOps`, and if
+/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
+/// also PER_ACTIVATION with PERSIST); then as cudnnBatchNormalizationForwardInference.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// As cudnnBatchNormalizationForwardInference.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnNormalizationForwardInference(
+    handle: cudnnHandle_t,
+    mode: MaybeUninit<cudnnNormMode_t>,
+    normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>,
+    alpha: *const c_void,
+    beta: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    normScaleBiasDesc: cudnnTensorDescriptor_t,
+    normScale: *const c_void,
+    normBias: *const c_void,
+    normMeanVarDesc: cudnnTensorDescriptor_t,
+    estimatedMean: *const c_void,
+    estimatedVariance: *const c_void,
+    zDesc: cudnnTensorDescriptor_t,
+    z: *const c_void,
+    activationDesc: cudnnActivationDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+    epsilon: f64,
+    groupCnt: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, mode={}, normOps={}, algo={}, alpha={alpha:p}, beta={beta:p}, \
+         xDesc={xDesc:p}, x={x:p}, normScaleBiasDesc={normScaleBiasDesc:p}, normScale={normScale:p}, \
+         normBias={normBias:p}, normMeanVarDesc={normMeanVarDesc:p}, estimatedMean={estimatedMean:p}, \
+         estimatedVariance={estimatedVariance:p}, zDesc={zDesc:p}, z={z:p}, \
+         activationDesc={activationDesc:p}, yDesc={yDesc:p}, y={y:p}, epsilon={epsilon}, \
+         groupCnt={groupCnt}",
+        raw(mode),
+        raw(normOps),
+        raw(algo)
+    );
+    entry("cudnnNormalizationForwardInference", arguments, || {
+        check_groups(groupCnt)?;
+        if Mode::current().is_strict() && raw(normOps) != 0 {
+            return Err(Error::unsupported(format!("strict mode: normOps = {} at inference", raw(normOps))));
+        }
+        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+        check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
+        let call = ForwardCall {
+            function: "cudnnNormalizationForwardInference",
+            handle,
+            mode: groups(mode, algo)?,
+            ops,
+            scaling: [alpha, beta],
+            x: input(xDesc, x),
+            y: (yDesc, y),
+            z: input(zDesc, z),
+            parameters: ("normScaleBiasDesc", normScaleBiasDesc),
+            numbers: [
+                null_mut(),
+                null_mut(),
+                estimatedMean.cast_mut(),
+                estimatedVariance.cast_mut(),
+                normScale.cast_mut(),
+                normBias.cast_mut(),
+            ],
+            names: ["", "", "estimatedMean", "estimatedVariance", "normScale", "normBias"],
+            factor: None,
+            epsilon,
+            activation: activationDesc,
+            workspace: (null_mut(), usize::MAX),
+            reserve: (null_mut(), 0),
+        };
+        // SAFETY: as the caller promises.
+        unsafe { call.run() }
+    })
+}
+
+/// The training pass of cudnnBatchNormalizationForwardTrainingEx.
+///
+/// Operands: as there, PER_ACTIVATION or PER_CHANNEL; `normMeanVarDesc` describes running and saved statistics.
+///
+/// Workspace: not touched; NULL and 0 are fine.
+///
+/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
+/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
+/// also PER_ACTIVATION with PERSIST); then as cudnnBatchNormalizationForwardTrainingEx.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// As cudnnBatchNormalizationForwardTrainingEx.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
+    handle: cudnnHandle_t,
+    mode: MaybeUninit<cudnnNormMode_t>,
+    normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>,
+    alpha: *const c_void,
+    beta: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    xData: *const c_void,
+    normScaleBiasDesc: cudnnTensorDescriptor_t,
+    normScale: *const c_void,
+    normBias: *const c_void,
+    exponentialAverageFactor: f64,
+    normMeanVarDesc: cudnnTensorDescriptor_t,
+    resultRunningMean: *mut c_void,
+    resultRunningVariance: *mut c_void,
+    epsilon: f64,
+    resultSaveMean: *mut c_void,
+    resultSaveInvVariance: *mut c_void,
+    activationDesc: cudnnActivationDescriptor_t,
+    zDesc: cudnnTensorDescriptor_t,
+    zData: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    yData: *mut c_void,
+    workspace: *mut c_void,
+    workSpaceSizeInBytes: usize,
+    reserveSpace: *mut c_void,
+    reserveSpaceSizeInBytes: usize,
+    groupCnt: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, mode={}, normOps={}, algo={}, alpha={alpha:p}, beta={beta:p}, \
+         xDesc={xDesc:p}, xData={xData:p}, normScaleBiasDesc={normScaleBiasDesc:p}, \
+         normScale={normScale:p}, normBias={normBias:p}, \
+         exponentialAverageFactor={exponentialAverageFactor}, normMeanVarDesc={normMeanVarDesc:p}, \
+         resultRunningMean={resultRunningMean:p}, resultRunningVariance={resultRunningVariance:p}, \
+         epsilon={epsilon}, resultSaveMean={resultSaveMean:p}, \
+         resultSaveInvVariance={resultSaveInvVariance:p}, activationDesc={activationDesc:p}, \
+         zDesc={zDesc:p}, zData={zData:p}, yDesc={yDesc:p}, yData={yData:p}, workspace={workspace:p}, \
+         workSpaceSizeInBytes={workSpaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
+         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}, groupCnt={groupCnt}",
+        raw(mode),
+        raw(normOps),
+        raw(algo)
+    );
+    entry("cudnnNormalizationForwardTraining", arguments, || {
+        check_groups(groupCnt)?;
+        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+        check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
+        let call = ForwardCall {
+            function: "cudnnNormalizationForwardTraining",
+            handle,
+            mode: groups(mode, algo)?,
+            ops,
+            scaling: [alpha, beta],
+            x: input(xDesc, xData),
+            y: (yDesc, yData),
+            z: input(zDesc, zData),
+            parameters: ("normScaleBiasDesc", normScaleBiasDesc),
+            numbers: [
+                resultSaveMean,
+                resultSaveInvVariance,
+                resultRunningMean,
+                resultRunningVariance,
+                normScale.cast_mut(),
+                normBias.cast_mut(),
+            ],
+            names: [
+                "resultSaveMean",
+                "resultSaveInvVariance",
+                "resultRunningMean",
+                "resultRunningVariance",
+                "normScale",
+                "normBias",
+            ],
+            factor: Some(exponentialAverageFactor),
+            epsilon,
+            activation: activationDesc,
+            workspace: (workspace, workSpaceSizeInBytes),
+            reserve: (reserveSpace, reserveSpaceSizeInBytes),
+        };
+        // SAFETY: as the caller promises.
+        unsafe { call.run() }
+    })
+}
+
+/// The gradients of cudnnNormalizationForwardTraining.
+///
+/// Operands: as cudnnBatchNormalizationBackwardEx, PER_ACTIVATION or PER_CHANNEL; `normMeanVarDesc` describes the saved pair.
+///
+/// Workspace: not touched; NULL and 0 are fine.
+///
+/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
+/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
+/// also PER_ACTIVATION with PERSIST); then as cudnnBatchNormalizationBackwardEx.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// As cudnnBatchNormalizationBackwardEx.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnNormalizationBackward(
+    handle: cudnnHandle_t,
+    mode: MaybeUninit<cudnnNormMode_t>,
+    normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>,
+    alphaDataDiff: *const c_void,
+    betaDataDiff: *const c_void,
+    alphaParamDiff: *const c_void,
+    betaParamDiff: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    xData: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    yData: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dyData: *const c_void,
+    dzDesc: cudnnTensorDescriptor_t,
+    dzData: *mut c_void,
+    dxDesc: cudnnTensorDescriptor_t,
+    dxData: *mut c_void,
+    dNormScaleBiasDesc: cudnnTensorDescriptor_t,
+    normScaleData: *const c_void,
+    normBiasData: *const c_void,
+    dNormScaleData: *mut c_void,
+    dNormBiasData: *mut c_void,
+    epsilon: f64,
+    normMeanVarDesc: cudnnTensorDescriptor_t,
+    savedMean: *const c_void,
+    savedInvVariance: *const c_void,
+    activationDesc: cudnnActivationDescriptor_t,
+    workSpace: *mut c_void,
+    workSpaceSizeInBytes: usize,
+    reserveSpace: *mut c_void,
+    reserveSpaceSizeInBytes: usize,
+    groupCnt: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, mode={}, normOps={}, algo={}, alphaDataDiff={alphaDataDiff:p}, \
+         betaDataDiff={betaDataDiff:p}, alphaParamDiff={alphaParamDiff:p}, \
+         betaParamDiff={betaParamDiff:p}, xDesc={xDesc:p}, xData={xData:p}, yDesc={yDesc:p}, \
+         yData={yData:p}, dyDesc={dyDesc:p}, dyData={dyData:p}, dzDesc={dzDesc:p}, dzData={dzData:p}, \
+         dxDesc={dxDesc:p}, dxData={dxData:p}, dNormScaleBiasDesc={dNormScaleBiasDesc:p}, \
+         normScaleData={normScaleData:p}, normBiasData={normBiasData:p}, \
+         dNormScaleData={dNormScaleData:p}, dNormBiasData={dNormBiasData:p}, epsilon={epsilon}, \
+         normMeanVarDesc={normMeanVarDesc:p}, savedMean={savedMean:p}, \
+         savedInvVariance={savedInvVariance:p}, activationDesc={activationDesc:p}, \
+         workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
+         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}, \
+         groupCnt={groupCnt}",
+        raw(mode),
+        raw(normOps),
+        raw(algo)
+    );
+    entry("cudnnNormalizationBackward", arguments, || {
+        check_groups(groupCnt)?;
+        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+        check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
+        let call = BackwardCall {
+            function: "cudnnNormalizationBackward",
+            handle,
+            mode: groups(mode, algo)?,
+            ops,
+            scaling: [alphaDataDiff, betaDataDiff],
+            parameter_scaling: [alphaParamDiff, betaParamDiff],
+            x: input(xDesc, xData),
+            dy: input(dyDesc, dyData),
+            dx: (dxDesc, dxData),
+            dz: (dzDesc, dzData),
+            parameters: ("dNormScaleBiasDesc", dNormScaleBiasDesc),
+            numbers: [
+                dNormScaleData,
+                dNormBiasData,
+                normScaleData.cast_mut(),
+                normBiasData.cast_mut(),
+                savedMean.cast_mut(),
+                savedInvVariance.cast_mut(),
+            ],
+            names: [
+                "dNormScaleData",
+                "dNormBiasData",
+                "normScaleData",
+                "normBiasData",
+                "savedMean",
+                "savedInvVariance",
+            ],
+            epsilon,
+            activation: activationDesc,
+            workspace: (workSpace, workSpaceSizeInBytes),
+            reserve: (reserveSpace, reserveSpaceSizeInBytes),
+        };
+        // SAFETY: as the caller promises.
+        unsafe { call.run() }
+    })
+}
+
+/// Bytes of workspace of cudnnNormalizationForwardTraining: 16, of which none are touched.
+///
+/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
+/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
+/// also PER_ACTIVATION with PERSIST); then as cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// `sizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
+    handle: cudnnHandle_t,
+    mode: MaybeUninit<cudnnNormMode_t>,
+    normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>,
+    xDesc: cudnnTensorDescriptor_t,
+    zDesc: cudnnTensorDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t,
+    normScaleBiasDesc: cudnnTensorDescriptor_t,
+    activationDesc: cudnnActivationDescriptor_t,
+    normMeanVarDesc: cudnnTensorDescriptor_t,
+    sizeInBytes: *mut usize,
+    groupCnt: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, mode={}, normOps={}, algo={}, xDesc={xDesc:p}, zDesc={zDesc:p}, \
+         yDesc={yDesc:p}, normScaleBiasDesc={normScaleBiasDesc:p}, activationDesc={activationDesc:p}, \
+         normMeanVarDesc={normMeanVarDesc:p}, sizeInBytes={sizeInBytes:p}, groupCnt={groupCnt}",
+        raw(mode),
+        raw(normOps),
+        raw(algo)
+    );
+    entry("cudnnGetNormalizationForwardTrainingWorkspaceSize", arguments, || {
+        check_groups(groupCnt)?;
+        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+        check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
+        let mode = groups(mode, algo)?;
+        context::check(handle)?;
+        let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+        let parameters = tensor::get(normScaleBiasDesc, "normScaleBiasDesc")?;
+        // SAFETY: as the caller promises.
+        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+        let mut query = Query {
+            mode,
+            x: &x,
+            others: &[("yDesc", &y)],
+            added: None,
+            parameters: Parameters { name: "normScaleBiasDesc", tensor: &parameters },
+            forward: true,
+        };
+        query.check(Mode::current())?;
+        let (mut follows, mut z) = (None, None);
+        if mode == BatchNormMode::SpatialPersistent {
+            (follows, z) = fused(ops, activationDesc, ("zDesc", zDesc))?;
+        }
+        query.added = z.as_ref().map(|z| ("zDesc", z));
+        size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+        Ok(())
+    })
+}
+
+/// Bytes of workspace of cudnnNormalizationBackward: 16, of which none are touched.
+///
+/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
+/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
+/// also PER_ACTIVATION with PERSIST); then as cudnnGetBatchNormalizationBackwardExWorkspaceSize.
+///
+/// Source: observed on 9.27.0.
+///
+/// # Safety
+/// `sizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
+    handle: cudnnHandle_t,
+    mode: MaybeUninit<cudnnNormMode_t>,
+    normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>,
+    xDesc: cudnnTensorDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t,
+    dzDesc: cudnnTensorDescriptor_t,
+    dxDesc: cudnnTensorDescriptor_t,
+    dNormScaleBiasDesc: cudnnTensorDescriptor_t,
+    activationDesc: cudnnActivationDescriptor_t,
+    normMeanVarDesc: cudnnTensorDescriptor_t,
+    sizeInBytes: *mut usize,
+    groupCnt: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, mode={}, normOps={}, algo={}, xDesc={xDesc:p}, yDesc={yDesc:p}, \
+         dyDesc={dyDesc:p}, dzDesc={dzDesc:p}, dxDesc={dxDesc:p}, \
+         dNormScaleBiasDesc={dNormScaleBiasDesc:p}, activationDesc={activationDesc:p}, \
+         normMeanVarDesc={normMeanVarDesc:p}, sizeInBytes={sizeInBytes:p}, groupCnt={groupCnt}",
+        raw(mode),
+        raw(normOps),
+        raw(algo)
+    );
+    entry("cudnnGetNormalizationBackwardWorkspaceSize", arguments, || {
+        check_groups(groupCnt)?;
+        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+        check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
+        let mode = groups(mode, algo)?;
+        context::check(handle)?;
+        let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
+        let dx = tensor::get(dxDesc, "dxDesc")?;
+        let parameters = tensor::get(dNormScaleBiasDesc, "dNormScaleBiasDesc")?;
+        // SAFETY: as the caller promises.
+        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+        let (follows, dz) = fused(ops, activationDesc, ("dzDesc", dzDesc))?;
+        let query = Query {
+            mode,
+            x: &x,
+            others: &[("dxDesc", &dx), ("dyDesc", &dy)],
+            added: dz.as_ref().map(|dz| ("dzDesc", dz)),
+            parameters: Parameters { name: "dNormScaleBiasDesc", tensor: &parameters },
+            forward: false,
+        };
+        query.check(Mode::current())?;
+        size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+        Ok(())
+    })
+}
+
+/// Bytes that cudnnNormalizationForwardTraining leaves for cudnnNormalizationBackward, as
+/// cudnnGetBatchNormalizationTrainingExReserveSpaceSize tells.
+///
+/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`; NOT_SUPPORTED for an
+/// unknown mode or algorithm (in strict mode also PER_ACTIVATION with PERSIST); then as there. Source: observed on 9.27.0.
+///
+/// # Safety
+/// `sizeInBytes` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetNormalizationTrainingReserveSpaceSize(
+    handle: cudnnHandle_t,
+    mode: MaybeUninit<cudnnNormMode_t>,
+    normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>,
+    activationDesc: cudnnActivationDescriptor_t,
+    xDesc: cudnnTensorDescriptor_t,
+    sizeInBytes: *mut usize,
+    groupCnt: c_int,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, mode={}, normOps={}, algo={}, activationDesc={activationDesc:p}, \
+         xDesc={xDesc:p}, sizeInBytes={sizeInBytes:p}, groupCnt={groupCnt}",
+        raw(mode),
+        raw(normOps),
+        raw(algo)
+    );
+    entry("cudnnGetNormalizationTrainingReserveSpaceSize", arguments, || {
+        check_groups(groupCnt)?;
+        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+        let mode = groups(mode, algo)?;
+        context::check(handle)?;
+        let x = tensor::get(xDesc, "xDesc")?;
+        // SAFETY: as the caller promises.
+        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+        let follows = follows(ops, activationDesc)?;
+        size.set(training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?);
+        Ok(())
+    })
+}

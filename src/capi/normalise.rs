@@ -1,0 +1,301 @@
+//! What the calls of BatchNormalization and Normalization share: from C arguments to plans.
+
+use std::ffi::c_void;
+
+use super::log::Note;
+use super::types::{cudnnActivationDescriptor_t, cudnnHandle_t, cudnnTensorDescriptor_t};
+use super::{activation, arg, context, tensor, transform};
+use crate::backend::Address;
+use crate::desc::{ActivationMode, TensorDescriptor};
+use crate::desc::normalization::{BatchNormMode, NormOps};
+use crate::error::{Error, Result};
+use crate::exec::Context;
+use crate::mode::Mode;
+use crate::ops::batch_norm::{
+    Backward, BackwardPlan, Forward, ForwardPlan, Fused, LEAST_BYTES, Parameters, Source, reserve_size,
+};
+
+/// A tensor of a call: its descriptor and its data.
+pub(super) type Tensor = (cudnnTensorDescriptor_t, *mut c_void);
+
+/// A tensor that is read.
+pub(super) fn input(desc: cudnnTensorDescriptor_t, data: *const c_void) -> Tensor {
+    (desc, data.cast_mut())
+}
+
+/// A buffer of a call, and its bytes.
+pub(super) type Buffer = (*mut c_void, usize);
+
+/// The arguments of a forward pass; what a call does not have is NULL.
+pub(super) struct ForwardCall {
+    pub function: &'static str,
+    pub handle: cudnnHandle_t,
+    pub mode: BatchNormMode,
+    pub ops: NormOps,
+    pub scaling: [*const c_void; 2],
+    pub x: Tensor,
+    pub y: Tensor,
+    pub z: Tensor,
+    /// The descriptor of parameters and statistics, and its name.
+    pub parameters: (&'static str, cudnnTensorDescriptor_t),
+    /// Saved mean and inverse variance, mean and variance (running or given), scale, bias.
+    pub numbers: [*mut c_void; 6],
+    pub names: [&'static str; 6],
+    /// The weight of new statistics; none where they are given.
+    pub factor: Option<f64>,
+    pub epsilon: f64,
+    pub activation: cudnnActivationDescriptor_t,
+    pub workspace: Buffer,
+    pub reserve: Buffer,
+}
+
+/// What follows the normalisation.
+///
+/// # Errors
+/// Bad parameter for an activation that is needed and not alive.
+pub(super) fn follows(ops: NormOps, activation: cudnnActivationDescriptor_t) -> Result<Option<Fused>> {
+    if ops == NormOps::Plain {
+        return Ok(None);
+    }
+    let activation = activation::get(activation, "activationDesc")?;
+    if !matches!(
+        activation.mode,
+        ActivationMode::Relu | ActivationMode::ClippedRelu | ActivationMode::Identity
+    ) && !Mode::current().is_strict()
+    {
+        let text = format!("activationDesc: {:?} is not fused with a normalisation yet", activation.mode);
+        return Err(Error::unsupported(text));
+    }
+    Ok(Some(Fused { adds: ops == NormOps::AddActivate, activation }))
+}
+
+/// What follows the normalisation, and the descriptor of what is added.
+///
+/// # Errors
+/// Bad parameter for descriptors that are needed and not alive.
+pub(super) fn fused(
+    ops: NormOps,
+    activation: cudnnActivationDescriptor_t,
+    (name, desc): (&'static str, cudnnTensorDescriptor_t),
+) -> Result<(Option<Fused>, Option<TensorDescriptor>)> {
+    let follows = follows(ops, activation)?;
+    let added = if ops == NormOps::AddActivate { Some(tensor::get(desc, name)?) } else { None };
+    Ok((follows, added))
+}
+
+/// Refuses, in strict mode, fused passes without the workspace that the size query asks for.
+fn strict_workspace(fused: Option<&Fused>, (workspace, size): Buffer, mode: Mode) -> Result<()> {
+    if mode.is_strict() && fused.is_some() && (workspace.is_null() || size < LEAST_BYTES) {
+        let text = format!("strict mode: workSpaceSizeInBytes = {size}: {LEAST_BYTES} bytes are needed");
+        return Err(Error::unsupported(text));
+    }
+    Ok(())
+}
+
+/// The bytes of a reserve space that is there and aligned.
+///
+/// # Errors
+/// Bad parameter off the alignment of slopes. In strict mode not supported if it is too small.
+fn reserve_bytes(
+    x: &TensorDescriptor,
+    fused: Option<&Fused>,
+    (reserve, size): Buffer,
+    mode: Mode,
+) -> Result<usize> {
+    let Some(scalar) = fused.and_then(|fused| fused.slopes(x.data_type())) else { return Ok(0) };
+    let size = if reserve.is_null() { 0 } else { size };
+    let needed = reserve_size(x, fused)?;
+    if mode.is_strict() && size < needed {
+        let text = format!("strict mode: reserveSpaceSizeInBytes = {size}: {needed} bytes are needed");
+        return Err(Error::unsupported(text));
+    }
+    if size >= needed {
+        arg::data(reserve, scalar.size(), "reserveSpace")?;
+    }
+    Ok(size)
+}
+
+/// Looks at parameters and statistics: those that must be there, and the alignment of all.
+fn check_numbers(numbers: &[*mut c_void], names: &[&'static str], required: &[usize], size: usize) -> Result<()> {
+    for (k, (&pointer, &name)) in numbers.iter().zip(names).enumerate() {
+        if required.contains(&k) || !pointer.is_null() {
+            arg::data(pointer, size, name)?;
+        }
+    }
+    Ok(())
+}
+
+impl ForwardCall {
+    /// # Errors
+    /// As [`ForwardPlan::new`], after bad parameter for NULL and misaligned pointers and descriptors that are not alive.
+    ///
+    /// # Safety
+    /// As the C call promises.
+    pub unsafe fn run(self) -> Result<()> {
+        context::with_note(self.handle, |context, note| {
+            // SAFETY: handed on.
+            unsafe { self.run_on(context, note) }
+        })
+    }
+
+    /// # Safety
+    /// As [`ForwardCall::run`].
+    unsafe fn run_on(&self, context: &Context, note: &mut Note) -> Result<()> {
+        let (x, y) = (tensor::get(self.x.0, "xDesc")?, tensor::get(self.y.0, "yDesc")?);
+        let parameters = tensor::get(self.parameters.1, self.parameters.0)?;
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(self.scaling[0], self.scaling[1], y.data_type()) }?;
+        let (fused, added) = fused(self.ops, self.activation, ("zDesc", self.z.0))?;
+        arg::data(self.x.1, x.data_type().scalar().size(), "x")?;
+        arg::data(self.y.1, y.data_type().scalar().size(), "y")?;
+        if let Some(z) = &added {
+            arg::data(self.z.1, z.data_type().scalar().size(), "z")?;
+        }
+        let required: &[usize] = if self.factor.is_some() { &[4, 5] } else { &[2, 3, 4, 5] };
+        check_numbers(&self.numbers, &self.names, required, parameters.data_type().scalar().size())?;
+        let mode = Mode::current();
+        let there = |k: usize| !self.numbers[k].is_null();
+        let source = match self.factor {
+            None => Source::Given,
+            Some(factor) => {
+                Source::Batch { factor, running: [there(2), there(3)], saved: [there(0), there(1)] }
+            }
+        };
+        let mut call = Forward {
+            mode: self.mode,
+            x: &x,
+            y: &y,
+            z: added.as_ref(),
+            parameters: Parameters { name: self.parameters.0, tensor: &parameters },
+            source,
+            epsilon: self.epsilon,
+            scaling,
+            fused,
+            reserve_size: usize::MAX,
+            names: self.names,
+        };
+        // Everything but the buffers is looked at first.
+        ForwardPlan::new(call, mode)?;
+        strict_workspace(fused.as_ref(), self.workspace, mode)?;
+        // Without statistics of the batch there is no gradient to keep slopes for.
+        if self.factor.is_some() {
+            call.reserve_size = reserve_bytes(&x, fused.as_ref(), self.reserve, mode)?;
+        }
+        let plan = ForwardPlan::new(call, mode)?;
+        note.set(format_args!("{}: {plan}", self.function));
+        let [saved_mean, saved_inverse, mean, variance, scale, bias] = self.numbers.map(Address::from);
+        let at = [
+            self.y.1.into(),
+            saved_mean,
+            saved_inverse,
+            mean,
+            variance,
+            self.reserve.0.into(),
+            self.x.1.into(),
+            self.z.1.into(),
+            scale,
+            bias,
+        ];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
+        unsafe { context.run(&plan, &at) }
+    }
+}
+
+/// The arguments of a backward pass; what a call does not have is NULL.
+pub(super) struct BackwardCall {
+    pub function: &'static str,
+    pub handle: cudnnHandle_t,
+    pub mode: BatchNormMode,
+    pub ops: NormOps,
+    pub scaling: [*const c_void; 2],
+    pub parameter_scaling: [*const c_void; 2],
+    pub x: Tensor,
+    pub dy: Tensor,
+    pub dx: Tensor,
+    pub dz: Tensor,
+    /// The descriptor of parameters and statistics, and its name.
+    pub parameters: (&'static str, cudnnTensorDescriptor_t),
+    /// The gradients of scale and bias, scale, bias, saved mean and inverse variance.
+    pub numbers: [*mut c_void; 6],
+    pub names: [&'static str; 6],
+    pub epsilon: f64,
+    pub activation: cudnnActivationDescriptor_t,
+    pub workspace: Buffer,
+    pub reserve: Buffer,
+}
+
+impl BackwardCall {
+    /// # Errors
+    /// As [`BackwardPlan::new`], after bad parameter for NULL and misaligned pointers and descriptors that are not alive.
+    ///
+    /// # Safety
+    /// As the C call promises.
+    pub unsafe fn run(self) -> Result<()> {
+        context::with_note(self.handle, |context, note| {
+            // SAFETY: handed on.
+            unsafe { self.run_on(context, note) }
+        })
+    }
+
+    /// # Safety
+    /// As [`BackwardCall::run`].
+    unsafe fn run_on(&self, context: &Context, note: &mut Note) -> Result<()> {
+        let (x, dy) = (tensor::get(self.x.0, "xDesc")?, tensor::get(self.dy.0, "dyDesc")?);
+        let dx = tensor::get(self.dx.0, "dxDesc")?;
+        let parameters = tensor::get(self.parameters.1, self.parameters.0)?;
+        // SAFETY: as the caller promises, for both pairs.
+        let [scaling, parameter_scaling] = unsafe {
+            let pair = |[alpha, beta]: [*const c_void; 2]| transform::scaling(alpha, beta, dx.data_type());
+            [pair(self.scaling)?, pair(self.parameter_scaling)?]
+        };
+        let (fused, split) = fused(self.ops, self.activation, ("dzDesc", self.dz.0))?;
+        for ((_, data), name) in [(self.x, "x"), (self.dy, "dy"), (self.dx, "dx")] {
+            arg::data(data, x.data_type().scalar().size(), name)?;
+        }
+        if let Some(dz) = &split {
+            arg::data(self.dz.1, dz.data_type().scalar().size(), "dz")?;
+        }
+        let size = parameters.data_type().scalar().size();
+        check_numbers(&self.numbers, &self.names, &[0, 1, 2], size)?;
+        let mode = Mode::current();
+        let there = |k: usize| !self.numbers[k].is_null();
+        let mut call = Backward {
+            mode: self.mode,
+            x: &x,
+            dy: &dy,
+            dx: &dx,
+            dz: split.as_ref(),
+            parameters: Parameters { name: self.parameters.0, tensor: &parameters },
+            saved: [there(4), there(5)],
+            bias: there(3),
+            epsilon: self.epsilon,
+            scaling,
+            parameter_scaling,
+            fused,
+            reserve_size: usize::MAX,
+            names: self.names,
+        };
+        // Everything but the buffers is looked at first.
+        BackwardPlan::new(call, mode)?;
+        strict_workspace(fused.as_ref(), self.workspace, mode)?;
+        call.reserve_size = reserve_bytes(&x, fused.as_ref(), self.reserve, mode)?;
+        let plan = BackwardPlan::new(call, mode)?;
+        note.set(format_args!("{}: {plan}", self.function));
+        let [d_scale, d_bias, scale, bias, mean, inverse] = self.numbers.map(Address::from);
+        let at = [
+            self.dx.1.into(),
+            d_scale,
+            d_bias,
+            self.dz.1.into(),
+            self.x.1.into(),
+            self.dy.1.into(),
+            scale,
+            bias,
+            mean,
+            inverse,
+            self.reserve.0.into(),
+        ];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
+        unsafe { context.run(&plan, &at) }
+    }
+}

@@ -1,0 +1,238 @@
+//! Normalise: groups of elements that share a mean, a deviation and two parameters, and the gradients of that.
+//!
+//! A kind of step of its own, because its statistics are joined in binary64 and are results themselves (saved, and
+//! blended into running averages), and because a group is computed while it is in the cache.
+
+use std::fmt;
+
+use super::{Compute, NanRule, Scaling};
+use crate::desc::{ActivationDescriptor, ActivationMode};
+use crate::dtype::Scalar;
+use crate::layout::LoopNest;
+
+/// How the elements of a group are joined. Both cores keep to it, so that sums are the same bits.
+///
+/// Sums are in binary64. Elements of a group come in the order of its loops, in blocks. Lane `j` of a block joins its
+/// elements `j`, `j + lanes`, ... in this order, starting from +0; lanes are joined in halves (`j` with `j + lanes / 2`, and
+/// so on); blocks are joined pairwise, the first with the second, the third with the fourth, then the results of those, a
+/// block without partner waiting for the next level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// Elements per block.
+    pub block: usize,
+    /// Lanes per block.
+    pub lanes: usize,
+}
+
+impl Tree {
+    /// Where neighbours in memory belong to one group.
+    pub const RUNS: Tree = Tree { block: 1024, lanes: 32 };
+    /// Where they belong to neighbouring groups.
+    pub const ROWS: Tree = Tree { block: 64, lanes: 1 };
+
+    /// The tree for groups whose elements, and whose neighbours, lie so far apart in x.
+    fn of(groups: impl Iterator<Item = i64>, members: impl Iterator<Item = i64>) -> Tree {
+        let nearest = |strides: &mut dyn Iterator<Item = i64>| {
+            strides.map(i64::unsigned_abs).filter(|&stride| stride != 0).min().unwrap_or(u64::MAX)
+        };
+        let (mut groups, mut members) = (groups, members);
+        if nearest(&mut groups) < nearest(&mut members) { Tree::ROWS } else { Tree::RUNS }
+    }
+}
+
+/// Where mean and deviation come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Statistics {
+    /// Operands that are read: mean and variance.
+    Given,
+    /// The group itself: with `K` its first element, `d = x - K` in binary64, and `m` elements, the mean is
+    /// `K + sum(d) / m` and the variance `(sum(d * d) - sum(d) * (sum(d) / m)) / m`, at least 0.
+    Batch {
+        /// What the new mean, and the variance of `m - 1` degrees of freedom, weigh in running averages; 1 does not
+        /// read the old ones, 0 leaves them.
+        factor: f64,
+        /// Whether there is a running mean, and a running variance.
+        running: [bool; 2],
+        /// Whether mean and `1 / sqrt(variance + epsilon)` are saved.
+        saves: bool,
+    },
+}
+
+/// What follows a normalisation, element by element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Activation {
+    /// The function.
+    pub kind: ActivationKind,
+    /// The ceiling of the clipped ReLU, the alpha of ELU, the beta of swish.
+    pub parameter: f64,
+}
+
+/// The functions of [`Activation`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActivationKind {
+    /// `1 / (1 + exp(-x))`
+    Sigmoid,
+    /// `max(x, 0)`
+    Relu(NanRule),
+    /// `tanh(x)`
+    Tanh,
+    /// `min(max(x, 0), parameter)`
+    ClippedRelu(NanRule),
+    /// `x` for `x > 0`, else `parameter * (exp(x) - 1)`
+    Elu,
+    /// `x / (1 + exp(-parameter * x))`
+    Swish,
+}
+
+impl Activation {
+    /// What a descriptor asks for; `None` for the identity.
+    pub fn of(desc: &ActivationDescriptor) -> Option<Activation> {
+        let nan = desc.nan.into();
+        let (kind, parameter) = match desc.mode {
+            ActivationMode::Sigmoid => (ActivationKind::Sigmoid, 0.0),
+            ActivationMode::Relu => (ActivationKind::Relu(nan), 0.0),
+            ActivationMode::Tanh => (ActivationKind::Tanh, 0.0),
+            ActivationMode::ClippedRelu => (ActivationKind::ClippedRelu(nan), desc.coefficient),
+            ActivationMode::Elu => (ActivationKind::Elu, desc.coefficient),
+            ActivationMode::Swish => (ActivationKind::Swish, desc.swish_beta),
+            ActivationMode::Identity => return None,
+        };
+        Some(Activation { kind, parameter })
+    }
+
+    /// Whether every slope is 0 or 1.
+    pub fn has_mask(&self) -> bool {
+        matches!(self.kind, ActivationKind::Relu(_) | ActivationKind::ClippedRelu(_))
+    }
+}
+
+/// `y = alpha * act((x - mean) * (scale / sqrt(variance + epsilon)) + bias + z) + beta * y` for every element.
+///
+/// Numbers are of the computation type, each operation rounded once; statistics that are computed are rounded to it
+/// first, as they are saved. With given statistics, the factor is `scale / sqrt(variance + epsilon)`, else the saved
+/// inverse times the scale.
+#[derive(Clone, Copy)]
+pub struct Normalise {
+    /// One turn per group: offsets in scalars of y, x, z and the reserve space, and of a group's parameters and
+    /// statistics. Canonical.
+    pub groups: LoopNest<5>,
+    /// What a group holds: offsets of y, x, z and the reserve space. Canonical.
+    pub members: LoopNest<4>,
+    /// Scalar type of y, x and z.
+    pub data: Scalar,
+    /// The computation type, which is that of parameters and statistics.
+    pub compute: Compute,
+    /// Where the statistics come from.
+    pub statistics: Statistics,
+    /// What is added to a variance.
+    pub epsilon: f64,
+    /// Alpha and beta.
+    pub scaling: Scaling,
+    /// Whether z is added.
+    pub adds: bool,
+    /// What follows, if anything.
+    pub activation: Option<Activation>,
+    /// The type in which the slope of the activation is kept for the backward pass, if it is.
+    pub slopes: Option<Scalar>,
+}
+
+impl Normalise {
+    /// How sums are joined.
+    pub fn tree(&self) -> Tree {
+        let groups = self.groups.axes().iter().map(|axis| axis.strides[1]);
+        Tree::of(groups, self.members.axes().iter().map(|axis| axis.strides[1]))
+    }
+}
+
+/// Where the slope of the activation comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Slope {
+    /// There is no activation.
+    One,
+    /// It is computed again from x.
+    Of(Activation),
+    /// The reserve space holds it, in this type.
+    Kept(Scalar),
+}
+
+/// The gradients of [`Normalise`] with the statistics of the batch.
+///
+/// With `g = dy * slope`, `m` elements in a group, and sums in binary64 as [`Tree`] describes: `dBias = sum(g)` and
+/// `dScale = sum(g * (x - mean)) * inverse`, both blended with the old values by the second pair of factors;
+/// `dx = (g - dBias / m - (x - mean) * (inverse * dScale / m)) * (scale * inverse)`, blended by the first;
+/// `dz = g`.
+#[derive(Clone, Copy)]
+pub struct NormaliseBackward {
+    /// One turn per group: offsets in scalars of dx, x, dy, dz and the reserve space, and of a group's parameters and
+    /// statistics. Canonical.
+    pub groups: LoopNest<6>,
+    /// What a group holds: offsets of dx, x, dy, dz and the reserve space. Canonical.
+    pub members: LoopNest<5>,
+    /// Scalar type of dx, x, dy and dz.
+    pub data: Scalar,
+    /// The computation type, which is that of parameters and statistics.
+    pub compute: Compute,
+    /// Whether mean and inverse were saved, or are computed again.
+    pub saved: bool,
+    /// What is added to a variance.
+    pub epsilon: f64,
+    /// Alpha and beta of dx.
+    pub scaling: Scaling,
+    /// Alpha and beta of dScale and dBias.
+    pub parameter_scaling: Scaling,
+    /// The slope of the activation.
+    pub slope: Slope,
+    /// Whether dz is written.
+    pub splits: bool,
+}
+
+impl NormaliseBackward {
+    /// How sums are joined.
+    pub fn tree(&self) -> Tree {
+        let groups = self.groups.axes().iter().map(|axis| axis.strides[1]);
+        Tree::of(groups, self.members.axes().iter().map(|axis| axis.strides[1]))
+    }
+}
+
+/// Types, factors and loops in one line, for the log.
+impl fmt::Display for Normalise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Normalise { groups, members, data, statistics, epsilon, scaling, .. } = self;
+        let compute = self.compute.scalar().name();
+        write!(f, "normalise {} in {compute} {statistics:?} epsilon={epsilon}", data.name())?;
+        if !scaling.is_move() {
+            write!(f, " alpha={} beta={}", scaling.alpha, scaling.beta)?;
+        }
+        if self.adds {
+            write!(f, " add")?;
+        }
+        if let Some(activation) = self.activation {
+            write!(f, " {:?}", activation.kind)?;
+        }
+        write!(f, " groups {groups} of {members}")
+    }
+}
+
+/// Types, factors and loops in one line, for the log.
+impl fmt::Display for NormaliseBackward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NormaliseBackward { groups, members, data, scaling, parameter_scaling, .. } = self;
+        let compute = self.compute.scalar().name();
+        write!(f, "normalise backward {} in {compute} epsilon={}", data.name(), self.epsilon)?;
+        if self.saved {
+            write!(f, " saved")?;
+        }
+        for Scaling { alpha, beta } in [scaling, parameter_scaling] {
+            write!(f, " alpha={alpha} beta={beta}")?;
+        }
+        match self.slope {
+            Slope::One => {}
+            Slope::Of(activation) => write!(f, " {:?}", activation.kind)?,
+            Slope::Kept(scalar) => write!(f, " slopes {}", scalar.name())?,
+        }
+        if self.splits {
+            write!(f, " add")?;
+        }
+        write!(f, " groups {groups} of {members}")
+    }
+}

@@ -1,0 +1,55 @@
+//! Random: elements that are kept and scaled or dropped, by the bits of a mask that is drawn first or was drawn before.
+
+use std::fmt;
+
+use crate::dtype::Scalar;
+use crate::layout::LoopNest;
+
+/// `dst = bit ? scale * src : 0` for every offset triple of the nest.
+///
+/// # The mask
+/// Bit `i % 32` of the 32-bit word `i / 32` belongs to element `i`. A mask that is drawn ([`draw`](Random::draw)) is
+/// written whole; bits beyond the last element are 0. Its bits are numbers of Philox4x32-10 (Salmon, Moraes, Dror,
+/// Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011): with key `(seed % 2^32, seed / 2^32)` and counter
+/// `(b % 2^32, b / 2^32, call % 2^32, call / 2^32)`, where `b = 8 * (i / 32) + i % 8`, element `i` is kept if word
+/// `i % 32 / 8` of the four is at least the threshold. Seed and call number are the two 64-bit words of the states; the
+/// call number is one higher afterwards.
+#[derive(Clone, Copy)]
+pub struct Random {
+    /// Offsets in scalars of destination and source, and the numbers of elements. Canonical.
+    pub nest: LoopNest<3>,
+    /// Scalar type of destination and source: a floating one.
+    pub scalar: Scalar,
+    /// The factor of elements that are kept.
+    pub scale: f64,
+    /// Draws the mask, if it is not there.
+    pub draw: Option<Draw>,
+}
+
+/// How a mask is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// Number of elements.
+    pub elements: u64,
+    /// Random numbers below it drop their element; at most 2^32, which drops all.
+    pub threshold: u64,
+}
+
+impl Draw {
+    /// 32-bit words of the mask.
+    pub const fn words(&self) -> u64 {
+        self.elements.div_ceil(32)
+    }
+}
+
+/// Types, factor and loops in one line, for the log.
+impl fmt::Display for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Random { nest, scalar, scale, draw } = self;
+        match draw {
+            Some(Draw { threshold, .. }) => write!(f, "draw threshold={threshold} ")?,
+            None => write!(f, "mask ")?,
+        }
+        write!(f, "{} scale={scale} {nest}", scalar.name())
+    }
+}

@@ -1,0 +1,288 @@
+//! Dropout on the CPU core: masks as documented, whatever the layout and the machine; rate and independence of the bits.
+
+#[path = "common/random.rs"]
+mod random;
+
+use cudnn::backend::{self, Address, Isa, Machine, reference};
+use cudnn::desc::{DropoutDescriptor, Format, TensorDescriptor};
+use cudnn::dtype::DataType;
+use cudnn::dtype::Scalar;
+use cudnn::error::Class;
+use cudnn::exec::Context;
+use cudnn::layout::{Axis, LoopNest};
+use cudnn::mode::Mode;
+use cudnn::ops::dropout::{DropoutPlan, Pass, StatesPlan};
+use cudnn::ops::{Draw, Plan, Random, Step};
+use random::Rng;
+
+const FLOATING: [DataType; 6] = [
+    DataType::Float,
+    DataType::Double,
+    DataType::Half,
+    DataType::Bfloat16,
+    DataType::Fp8E4m3,
+    DataType::Fp8E5m2,
+];
+
+fn dropout(probability: f32, states: &[u64; 2]) -> DropoutDescriptor {
+    let mut desc = DropoutDescriptor::default();
+    desc.restore(probability, states.as_ptr().addr(), 16, states[0]).expect("enough room");
+    desc
+}
+
+/// A tensor of these dims: packed, permuted, with gaps, or backwards.
+fn laid_out(rng: &mut Rng, data_type: DataType, dims: &[i64]) -> TensorDescriptor {
+    let mut strides = vec![0; dims.len()];
+    let mut next = 1;
+    for axis in rng.order(dims.len()) {
+        strides[axis] = next * rng.pick(&[1, 1, -1]);
+        next *= dims[axis] + rng.pick(&[0, 0, 1]);
+    }
+    TensorDescriptor::with_strides(data_type, dims.len() as i64, dims, &strides, Mode::Extended)
+        .expect("strides fit")
+}
+
+/// Memory of a tensor, as 8-byte words.
+struct Memory {
+    words: Vec<u64>,
+    base: usize,
+}
+
+impl Memory {
+    fn new(rng: &mut Rng, tensor: &TensorDescriptor) -> Self {
+        let (low, high) = tensor.span();
+        let size = tensor.data_type().scalar().size() as i64;
+        let words = (((high - low + 1) * size) as usize).div_ceil(8);
+        Memory { words: (0..words).map(|_| rng.next()).collect(), base: (-low * size) as usize }
+    }
+
+    fn at(&mut self) -> Address {
+        self.words.as_mut_ptr().cast::<u8>().wrapping_add(self.base).into()
+    }
+}
+
+/// The definition of the documentation, in other words than the library's: 128-bit counters and keys that are computed.
+fn is_kept(i: u64, threshold: u64, seed: u64, call: u64) -> bool {
+    let block = 8 * (i / 32) + i % 8;
+    let mut x = [block & 0xffff_ffff, block >> 32, call & 0xffff_ffff, call >> 32];
+    for round in 0..10 {
+        let key = [(seed & 0xffff_ffff) + round * 0x9e37_79b9, (seed >> 32) + round * 0xbb67_ae85];
+        let [p, q] = [x[0] * 0xd251_1f53, x[2] * 0xcd9e_8d57];
+        let high = [(q >> 32) ^ x[1] ^ (key[0] & 0xffff_ffff), (p >> 32) ^ x[3] ^ (key[1] & 0xffff_ffff)];
+        x = [high[0], q & 0xffff_ffff, high[1], p & 0xffff_ffff];
+    }
+    x[(i % 32 / 8) as usize] >= threshold
+}
+
+#[test]
+fn masks_and_values_are_those_of_the_documentation() {
+    let mut rng = Rng(1);
+    for case in 0..120 {
+        let rank = 2 + rng.below(6);
+        let dims: Vec<i64> = (0..rank).map(|_| rng.pick(&[1, 2, 3, 5, 8])).collect();
+        let (x, y) = (laid_out(&mut rng, DataType::Float, &dims), laid_out(&mut rng, DataType::Float, &dims));
+        let n = dims.iter().product::<i64>() as usize;
+        let p = rng.pick(&[0.0, 0.1, 0.5, 0.9, 1.0]);
+        let mut states = [rng.next(), rng.next() >> rng.below(64)];
+        let (seed, call) = (states[0], states[1]);
+        let desc = dropout(p, &states);
+        let mut mask = vec![!0_u32; n.div_ceil(32)];
+        let pass =
+            Pass { src: ("xdesc", &x), dst: ("ydesc", &y), reserve_size: 4 * mask.len(), in_place: false };
+        let plan = DropoutPlan::forward(&desc, pass, Mode::Extended).expect("a plan");
+        let (mut from, mut to) = (Memory::new(&mut rng, &x), Memory::new(&mut rng, &y));
+        let at = [to.at(), mask.as_mut_ptr().into(), states.as_mut_ptr().into(), from.at()];
+        // SAFETY: the memory is that of the descriptors, the mask and the states.
+        unsafe { Context::cpu().run(&plan, &at) }.expect("runs");
+        assert_eq!(states, [seed, call.wrapping_add(1)], "case {case}");
+        let threshold = (f64::from(p) * 4_294_967_296.0).round() as u64;
+        let (from_strides, to_strides) = (x.strides(), y.strides());
+        for i in 0..32 * mask.len() {
+            let kept = i < n && is_kept(i as u64, threshold, seed, call);
+            assert_eq!(mask[i / 32] >> (i % 32) & 1 == 1, kept, "case {case}: bit {i} of {n}");
+            if i >= n {
+                continue;
+            }
+            let (mut rest, mut offsets) = (i as i64, [0_i64; 2]);
+            for k in (0..rank).rev() {
+                offsets[0] += rest % dims[k] * from_strides[k];
+                offsets[1] += rest % dims[k] * to_strides[k];
+                rest /= dims[k];
+            }
+            // SAFETY: elements of the tensors.
+            let (a, b) = unsafe {
+                let cell =
+                    |at: Address, offset: i64| at.pointer().cast::<f32>().offset(offset as isize).read();
+                (cell(from.at(), offsets[0]), cell(to.at(), offsets[1]))
+            };
+            let want = if kept { a * (1.0 / (1.0 - p)) } else { 0.0 };
+            assert!(
+                b.to_bits() == want.to_bits() || (b.is_nan() && want.is_nan()),
+                "case {case}: {a} became {b}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_machine_computes_what_the_reference_computes() {
+    let mut rng = Rng(2);
+    let mut cases = 0;
+    for big in [false, true] {
+        for _ in 0..if big { 12 } else { 150 } {
+            let rank = if big { 4 } else { 2 + rng.below(4) };
+            let dims: Vec<i64> = (0..rank)
+                .map(|_| if big { rng.pick(&[7, 16, 33]) } else { rng.pick(&[1, 2, 5, 32, 33]) })
+                .collect();
+            let data_type = rng.pick(&FLOATING);
+            let packed = rng.below(3) == 0;
+            let make = |rng: &mut Rng| match packed {
+                true => {
+                    TensorDescriptor::with_format(data_type, Format::Nchw, rank as i64, &dims, Mode::Extended)
+                        .expect("packed")
+                }
+                false => laid_out(rng, data_type, &dims),
+            };
+            let (x, y) = (make(&mut rng), make(&mut rng));
+            let n = dims.iter().product::<i64>() as usize;
+            let mut states = [rng.next(), rng.next()];
+            let desc = dropout(rng.pick(&[0.0, 0.25, 0.5, 1.0]), &states);
+            let words = n.div_ceil(32);
+            let pass =
+                Pass { src: ("xdesc", &x), dst: ("ydesc", &y), reserve_size: 4 * words, in_place: false };
+            let forward = DropoutPlan::forward(&desc, pass, Mode::Extended).expect("a plan");
+            let backward = DropoutPlan::backward(&desc, pass, Mode::Extended).expect("a plan");
+            let (mut from, to) = (Memory::new(&mut rng, &x), Memory::new(&mut rng, &y));
+            let before = states;
+            let mut run = |plan: &DropoutPlan, machine: Option<Machine>, draws: bool, drawn: &[u32]| {
+                states = before;
+                let mut to = Memory { words: to.words.clone(), base: to.base };
+                let mut mask = if draws { vec![!0_u32; words] } else { drawn.to_vec() };
+                plan.steps(&mut |step, _| {
+                    let at = [to.at(), from.at(), mask.as_mut_ptr().into(), states.as_mut_ptr().into()];
+                    // SAFETY: the memory is that of the descriptors, the mask and the states.
+                    unsafe {
+                        match machine {
+                            Some(machine) => backend::run(step, &at, false, machine),
+                            None => reference::run(step, &at),
+                        }
+                    }
+                })
+                .expect("runs");
+                (to.words, mask)
+            };
+            let want = run(&forward, None, true, &[]);
+            for isa in Isa::available() {
+                for threads in [1, 3] {
+                    let machine = Machine { isa, threads };
+                    let got = run(&forward, Some(machine), true, &[]);
+                    assert!(got == want, "{forward} on {machine:?}");
+                    // The backward pass with the same mask is the same map.
+                    let got = run(&backward, Some(machine), false, &want.1);
+                    assert!(got == want, "{backward} on {machine:?}");
+                    cases += 1;
+                }
+            }
+        }
+    }
+    assert!(cases >= 324);
+}
+
+#[test]
+fn bits_are_independent_and_as_likely_as_asked() {
+    // 10^8 draws: the rate, and how often each pattern of eight neighbours comes, by chi-square.
+    const N: u64 = 100_000_000;
+    for (p, seed) in [(0.5_f64, 7_u64), (0.1, 8)] {
+        let draw = Draw { elements: N, threshold: (p * 4_294_967_296.0).round() as u64 };
+        let mut mask = vec![0_u32; draw.words() as usize];
+        let mut states = [seed, 3];
+        // Nothing but the mask: a nest of one element.
+        let nest = LoopNest::new(&[Axis { extent: 1, strides: [1, 1, 5] }], [0; 3]);
+        let step = Random { nest, scalar: Scalar::F32, scale: 1.0, draw: Some(draw) };
+        let (mut to, from) = (0_f32, 1_f32);
+        let at = [
+            (&raw mut to).into(),
+            (&raw const from).into(),
+            mask.as_mut_ptr().into(),
+            states.as_mut_ptr().into(),
+        ];
+        // SAFETY: one element, and a mask of that many bits.
+        unsafe { backend::run(Step::Random(&step), &at, false, Machine::host()) }.expect("draws");
+        let kept: u64 = mask.iter().map(|word| u64::from(word.count_ones())).sum();
+        let deviation = (kept as f64 - (1.0 - p) * N as f64) / (p * (1.0 - p) * N as f64).sqrt();
+        assert!(deviation.abs() < 4.0, "p = {p}: {kept} of {N} kept, {deviation} deviations off");
+        let mut counts = [0_u64; 256];
+        mask.iter().flat_map(|word| word.to_le_bytes()).for_each(|byte| counts[usize::from(byte)] += 1);
+        let bytes = N as f64 / 8.0;
+        let chi: f64 = (0..256_u32)
+            .map(|pattern| {
+                let ones = pattern.count_ones() as i32;
+                let want = bytes * (1.0 - p).powi(ones) * p.powi(8 - ones);
+                (counts[pattern as usize] as f64 - want).powi(2) / want
+            })
+            .sum();
+        // 255 degrees of freedom: mean 255, deviation 22.6.
+        assert!((150.0..365.0).contains(&chi), "p = {p}: chi-square {chi}");
+    }
+}
+
+#[test]
+fn two_descriptors_take_turns_on_one_state_and_a_saved_one_is_taken_up() {
+    let x = TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &[2, 3, 4, 5], Mode::Extended)
+        .unwrap();
+    let mut states = [0_u64; 2];
+    let seed = StatesPlan::new(99);
+    // SAFETY: the states.
+    unsafe { Context::cpu().run(&seed, &[states.as_mut_ptr().into()]) }.unwrap();
+    assert_eq!(states, [99, 0]);
+    let input = [1_f32; 120];
+    let run = |states: &mut [u64; 2]| {
+        let (mut output, mut mask) = ([0_f32; 120], [0_u32; 4]);
+        let pass = Pass { src: ("xdesc", &x), dst: ("ydesc", &x), reserve_size: 16, in_place: false };
+        let plan = DropoutPlan::forward(&dropout(0.5, states), pass, Mode::Extended).unwrap();
+        let at = [
+            output.as_mut_ptr().into(),
+            mask.as_mut_ptr().into(),
+            states.as_mut_ptr().into(),
+            input.as_ptr().into(),
+        ];
+        // SAFETY: the arrays are as long as the tensors.
+        unsafe { Context::cpu().run(&plan, &at) }.unwrap();
+        mask
+    };
+    let first = run(&mut states);
+    let mut saved = states;
+    let second = run(&mut states);
+    assert_ne!(first, second, "the sequence goes on");
+    assert_eq!(run(&mut saved), second, "a saved state gives the same mask");
+    assert_eq!(states, [99, 2]);
+}
+
+#[test]
+fn what_is_refused_is_named() {
+    let tensor = |data_type, dims: &[i64]| {
+        TensorDescriptor::with_format(data_type, Format::Nchw, dims.len() as i64, dims, Mode::Extended)
+            .unwrap()
+    };
+    let (x, wide, int) = (
+        tensor(DataType::Float, &[2, 3, 4, 5]),
+        tensor(DataType::Float, &[2, 3, 4, 6]),
+        tensor(DataType::Int32, &[2, 3, 4, 5]),
+    );
+    let desc = dropout(0.5, &[0; 2]);
+    let plan = |src, dst, reserve_size| {
+        let pass = Pass { src: ("xdesc", src), dst: ("ydesc", dst), reserve_size, in_place: false };
+        DropoutPlan::forward(&desc, pass, Mode::Extended).map(|_| ()).map_err(|e| (e.class(), e.to_string()))
+    };
+    assert_eq!(plan(&x, &x, 16), Ok(()));
+    let (class, text) = plan(&x, &x, 12).unwrap_err();
+    assert_eq!(class, Class::BadParam);
+    assert!(text.contains("= 12") && text.contains("16 bytes"), "{text}");
+    assert_eq!(plan(&x, &wide, 99).unwrap_err().0, Class::BadParam);
+    assert_eq!(plan(&x, &int, 99).unwrap_err().0, Class::BadParam);
+    assert_eq!(plan(&int, &int, 99).unwrap_err().0, Class::NotSupported);
+    let mut states = DropoutDescriptor::default();
+    let error = states.set(0.5, 4096, 15, 1).unwrap_err();
+    assert!(error.to_string().contains("= 15") && error.to_string().contains("16 bytes"), "{error}");
+    assert_eq!(states, DropoutDescriptor::default(), "a failing call changes nothing");
+}
