@@ -6,6 +6,11 @@ use std::path::Path;
 
 use super::case::array;
 use super::signature::{Param, Scalar, Signatures};
+
+/// What every output is filled with before a call: an element that still is all `FILL` was not written.
+const FILL: u8 = 0x5A;
+/// Bytes behind every piece of memory given to a call that must come back unchanged.
+const GUARD: usize = 64;
 /// Arrays are given at least so many readable elements: some calls claim more dimensions than they pass.
 const READABLE: usize = 16;
 /// Integer-class arguments of the longest signature; the callee ignores the ones beyond its own.
@@ -62,7 +67,7 @@ struct Memory {
 }
 
 /// Blocks before the content of a tensor's buffer: negative strides reach there, which the original refuses.
-const FRONT: usize = 256 << 10;
+const FRONT: usize = 8192;
 
 #[repr(C, align(32))]
 #[derive(Clone, Copy)]

@@ -178,7 +178,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let blocks = self.members.len.div_ceil(self.tree.block);
         let near = self.bytes * self.members.len * self.width <= NEAR_BYTES;
         if tiles >= wanted && (near || self.tree == Tree::RUNS) || blocks < 2 * CHUNK_BLOCKS {
-            return threads::in_ranges(threads, tiles, |range| {
+            return threads::in_ranges(threads, tiles, 0, |_, range| {
                 let mut room = self.room();
                 for number in range {
                     let tile = self.tile(number, cuts);

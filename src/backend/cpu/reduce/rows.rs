@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::sequence::{Blocks, Loader, ROW_BYTES, Steps};
-use super::tree::{Kernels, Lanes, Subtrees};
+use super::tree::{DEPTH, Kernels, Lanes, Subtrees};
 use crate::backend::cpu::stream::{self, STREAMING_BYTES, Stream};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::cpu::{Isa, Machine, row, threads};
@@ -71,11 +71,10 @@ struct Task<T: Real, F: RowFormula> {
 
 /// What one thread needs for its tiles.
 struct Workspace<T: Real> {
-    blocks: [Box<Blocks>; 2],
-    /// For results on their way.
-    spare: Box<Blocks>,
-    lanes: Lanes<<Sum as Fold>::Lane<T>>,
-    subtrees: Subtrees<<Sum as Fold>::Lane<T>>,
+    /// Room for a block of each operand, and for results on their way.
+    rooms: [Vec<u64>; 3],
+    lanes: Vec<<Sum as Fold>::Lane<T>>,
+    subtrees: Vec<<Sum as Fold>::Lane<T>>,
     offsets: [Vec<isize>; 3],
     peaks: Vec<<GreatestOrNan as Fold>::Lane<T>>,
     peak: Vec<T>,
@@ -134,7 +133,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     unsafe fn run(&self, machine: Machine) -> Result<()> {
         let tiles = self.outer.iter().map(|l| l.0).product::<usize>() * self.along.0.div_ceil(self.width);
         let threads = if self.bytes < THREADING_BYTES { 1 } else { machine.threads };
-        threads::in_ranges(threads, tiles, |range| {
+        threads::in_ranges(threads, tiles, 0, |_, range| {
             let mut work = self.workspace();
             for tile in range {
                 let (at, width) = self.tile(tile);
@@ -163,10 +162,9 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         let any = Sum::lane(Sum::identity::<T>());
         let lowest = GreatestOrNan::lane(GreatestOrNan::identity::<T>());
         Workspace {
-            blocks: std::array::from_fn(|_| Box::new(Blocks::new())),
-            spare: Box::new(Blocks::new()),
-            lanes: Lanes::new(any, if self.by_rows { width } else { 0 }),
-            subtrees: Subtrees::new(any, width),
+            rooms: std::array::from_fn(|_| vec![0; Blocks::BYTES / size_of::<u64>()]),
+            lanes: vec![any; if self.by_rows { Reduce::LANES * width } else { 0 }],
+            subtrees: vec![any; DEPTH * width],
             offsets: std::array::from_fn(|_| Vec::new()),
             peaks: vec![lowest; width],
             peak: vec![T::ZERO; width],
@@ -202,21 +200,18 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// # Safety
     /// Its elements are the caller's promise.
     unsafe fn blocks(&self, at: [*mut u8; 3], work: &mut Workspace<T>) {
-        let Workspace { blocks, spare, subtrees, terms, results, .. } = work;
+        let Workspace { rooms, subtrees, terms, results, .. } = work;
+        let [blocks @ .., spare] = rooms.each_mut().map(|room| Blocks::new(room.as_mut_ptr().cast()));
+        let mut subtrees = Subtrees::new(subtrees, self.width);
         let len = self.len();
         let ranges = || (0..len).step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(len));
         let kept = self.kept();
-        let mut load = |range: Range<usize>| {
+        let load = |range: Range<usize>| {
             let mut operands = [std::ptr::null(); 2];
             for (k, operand) in operands.iter_mut().enumerate().take(F::ARITY) {
                 // SAFETY: a block of elements that the caller promises.
                 *operand = unsafe {
-                    self.loaders[k + 1].block::<T>(
-                        &self.steps[k + 1],
-                        at[k + 1],
-                        range.clone(),
-                        &mut blocks[k],
-                    )
+                    self.loaders[k + 1].block::<T>(&self.steps[k + 1], at[k + 1], range.clone(), blocks[k])
                 };
             }
             operands
@@ -232,7 +227,6 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             }
             peak = GreatestOrNan::number::<T>(highest);
         }
-        subtrees.clear();
         for range in ranges() {
             let operands = load(range.clone());
             let place = if kept { range.start } else { 0 };
@@ -275,8 +269,11 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// # Safety
     /// Their elements are the caller's promise.
     unsafe fn rows(&self, at: [*mut u8; 3], width: usize, work: &mut Workspace<T>) {
-        let Workspace { blocks, spare, lanes, subtrees, offsets, peaks, peak, statistic, terms, results } =
-            work;
+        let Workspace { rooms, lanes, subtrees, offsets, peaks, peak, statistic, terms, results } = work;
+        let [blocks @ .., spare] = rooms.each_mut().map(|room| Blocks::new(room.as_mut_ptr().cast()));
+        let any = Sum::lane(Sum::identity::<T>());
+        let mut lanes = Lanes::new(lanes, any, self.width);
+        let mut subtrees = Subtrees::new(subtrees, self.width);
         let len = self.len();
         for (k, offsets) in offsets.iter_mut().enumerate().take(1 + F::ARITY) {
             if offsets.is_empty() {
@@ -284,13 +281,13 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             }
         }
         let kept = self.kept();
-        let mut load = |row: usize| {
+        let load = |row: usize| {
             let mut operands = [std::ptr::null(); 2];
             for (k, operand) in operands.iter_mut().enumerate().take(F::ARITY) {
                 let from = at[k + 1].wrapping_offset(offsets[k + 1][row]);
                 let step = self.along.1[k + 1];
                 // SAFETY: a row of elements that the caller promises.
-                *operand = unsafe { self.loaders[k + 1].row::<T>(from, step, width, &mut blocks[k], 0) };
+                *operand = unsafe { self.loaders[k + 1].row::<T>(from, step, width, blocks[k], 0) };
             }
             operands
         };
@@ -303,7 +300,6 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             }
             peak.iter_mut().zip(&*peaks).for_each(|(peak, &lane)| *peak = GreatestOrNan::number::<T>(lane));
         }
-        subtrees.clear();
         for first in (0..len).step_by(Reduce::BLOCK) {
             let count = Reduce::BLOCK.min(len - first);
             lanes.clear(count);
@@ -350,7 +346,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     ///
     /// # Safety
     /// The cells are writable, and readable if beta is not 0.
-    unsafe fn write(&self, to: *mut u8, step: isize, results: *const T, count: usize, blocks: &mut Blocks) {
+    unsafe fn write(&self, to: *mut u8, step: isize, results: *const T, count: usize, blocks: Blocks) {
         let cell = self.loaders[0].cell;
         let results = results.cast::<u8>();
         // SAFETY: the caller's promise; a buffer holds more cells than a block or a row has.
@@ -361,7 +357,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                     None => (self.store)(to, results, count, self.scaling),
                 };
             }
-            let buffer = blocks.raw_bytes();
+            let buffer = blocks.raw;
             if self.scaling.beta != 0.0 {
                 copy_strided(cell, buffer, cell as isize, to, step, count);
             }
@@ -377,7 +373,7 @@ impl Steps {
         let loops =
             nest.axes().iter().map(|a| (a.extent as usize, a.strides[operand] as isize * cell as isize, 0));
         let start = nest.offsets[operand] as isize * cell as isize;
-        Steps::of_loops(loops.collect(), start, nest.len() as usize, cell)
+        Steps::of_loops(loops, start, nest.len() as usize, cell)
     }
 
     /// Calls `f` with the even runs of the positions in `range`: offset and step in bytes, elements before, elements.

@@ -59,11 +59,20 @@ impl Steps {
     }
 
     /// These loops, outermost first, as extent, step in bytes and step of the index; from `start` on.
-    pub fn of_loops(mut loops: Vec<(usize, isize, i64)>, start: isize, len: usize, cell: usize) -> Self {
-        if loops.is_empty() {
-            loops.push((1, cell as isize, 0));
+    pub fn of_loops(
+        from: impl Iterator<Item = (usize, isize, i64)>,
+        start: isize,
+        len: usize,
+        cell: usize,
+    ) -> Self {
+        let nothing = Piece { loops: [(1, cell as isize, 0); MAX_AXES], rank: 1, start: (0, 0), len: 0 };
+        let mut piece = Piece { rank: 0, start: (start, 0), len, ..nothing };
+        for (to, from) in piece.loops.iter_mut().zip(from) {
+            *to = from;
+            piece.rank += 1;
         }
-        Steps { pieces: vec![Piece { loops, start: (start, 0), len }], len }
+        piece.rank = piece.rank.max(1);
+        Steps { pieces: [piece, nothing], len }
     }
 
     /// Calls `f` with offset, step and length of the even runs of the positions in `range`, in order.
