@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod cuda;
 mod formula;
 mod function;
+mod inverse_power;
 pub mod reference;
 mod row_function;
 
@@ -143,6 +144,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
                 pointers.iter_mut().zip(at).for_each(|(pointer, at)| *pointer = at.pointer());
                 run_contract(step, &pointers[..at.len()], machine)
             }
+            Step::Window(window) => cpu::window::run(window, at, machine),
         }
     }
 }

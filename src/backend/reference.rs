@@ -4,12 +4,15 @@ mod contract;
 mod map;
 mod reduce;
 mod rows;
+mod window;
 
 pub use contract::{contract, sums};
 pub use map::map;
 pub use reduce::reduce;
 pub(super) use reduce::store_index;
 pub use rows::rows;
+pub(super) use window::lowest;
+pub use window::window;
 
 use super::cpu::shape::Shape;
 use super::{Address, Machine, Operands};
@@ -46,6 +49,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Contract(step) => {
                 contract(step, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>())
             }
+            Step::Window(window) => self::window(window, at),
         }
     }
     Ok(())

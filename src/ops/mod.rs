@@ -5,6 +5,7 @@ pub mod activation;
 pub mod add;
 mod agree;
 mod chunks;
+pub mod columns;
 pub mod contract;
 pub mod fill;
 pub mod function;
@@ -12,10 +13,13 @@ pub mod map;
 pub mod op;
 mod padded;
 pub mod plan;
+pub mod pooling;
 pub mod reduce;
+pub mod response;
 pub mod rows;
 pub mod softmax;
 pub mod transform;
+pub mod window;
 
 use std::fmt;
 
@@ -35,6 +39,7 @@ pub use reduce::{Indices, Reduce, ReducePlan, Reduction};
 pub use rows::{RowFunction, Rows};
 pub use softmax::SoftmaxPlan;
 pub use transform::TransformPlan;
+pub use window::{Window, WindowPlan};
 
 /// The floating type that an operation is computed in; operands are converted to it, the result once from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::contract::Contract;
-use super::{ByteSpan, Fill, Map, Padded, Reduce, Rows, Set, Transform, TransformPlan};
+use super::{ByteSpan, Fill, Map, Padded, Reduce, Rows, Set, Transform, TransformPlan, Window};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::Layout;
@@ -119,6 +119,8 @@ pub enum Step<'a> {
     Reduce(&'a Reduce),
     /// Sum products; operands as [`Contract`] lists them.
     Contract(&'a Contract),
+    /// Look at neighbours; operands as [`OPERANDS`](super::window::OPERANDS) lists them.
+    Window(&'a Window),
 }
 
 /// Kind, types, factors and loops in one line.
@@ -135,6 +137,7 @@ impl fmt::Display for Step<'_> {
             Step::Rows(step) => step.fmt(f),
             Step::Reduce(step) => step.fmt(f),
             Step::Contract(step) => step.fmt(f),
+            Step::Window(step) => step.fmt(f),
         }
     }
 }

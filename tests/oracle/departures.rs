@@ -9,6 +9,7 @@ use super::arithmetic::Arithmetic;
 use super::case::{Case, Step};
 use super::filters::Filters;
 use super::layers::Layers;
+use super::windows::Windows;
 
 /// A promised difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +159,7 @@ struct World {
     filters: Filters,
     arithmetic: Arithmetic,
     layers: Layers,
+    windows: Windows,
 }
 
 /// What the rules need to know of a transform descriptor.
@@ -177,6 +179,7 @@ pub fn promises(case: &Case) -> Vec<Option<Promise>> {
             });
             let promise = promise.or_else(|| world.arithmetic.promise(step, &world.tensors));
             let promise = promise.or_else(|| world.layers.promise(step, &world.tensors));
+            let promise = promise.or_else(|| world.windows.promise(step, &world.tensors));
             if promise.map_or(step.status(), |promise| promise.status) == OK {
                 world.follow(step);
             }
@@ -214,6 +217,7 @@ impl World {
     fn follow(&mut self, step: &Step) {
         self.arithmetic.follow(step);
         self.layers.follow(step);
+        self.windows.follow(step);
         if let Some(setter) = Tensor::of_setter(step) {
             self.tensors.insert(step.args[0].clone(), setter);
         } else if let ("SetTensorTransformDescriptor", Some(format)) = (step.function.as_str(), step.int(2)) {

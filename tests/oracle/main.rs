@@ -14,6 +14,7 @@ mod filters;
 mod layers;
 mod replay;
 mod signature;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;

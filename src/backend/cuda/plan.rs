@@ -6,7 +6,7 @@
 
 use super::bytes::ByteNest;
 use super::params::{Operation, Params};
-use super::{fill, formula, general, linear, pointwise, reduce, tiled};
+use super::{fill, formula, general, linear, pointwise, reduce, tiled, window};
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::layout::Class;
@@ -82,6 +82,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
                 reduce::launches(reduce, at, ordered, emit)
             }
             Step::Contract(_) => Err(Error::unsupported("the CUDA core has no kernels for contractions yet")),
+            Step::Window(window) => window::launches(window, std::array::from_fn(place), ordered, emit),
         }
     })
 }

@@ -71,23 +71,6 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
     unsupported_on("cudnnFindConvolutionForwardAlgorithmEx", handle)
 }
 
-/// Writes each window of x as one column of a matrix. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnIm2Col(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    colBuffer: *mut c_void,
-) -> cudnnStatus_t {
-    unsupported_on("cudnnIm2Col", handle)
-}
-
 /// Reorders an 8-bit filter and its bias for vectors of 32 channels. Not built yet.
 ///
 /// # Safety

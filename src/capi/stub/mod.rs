@@ -25,9 +25,7 @@ mod fused;
 #[cfg(not(feature = "cudnn8"))]
 mod gnn;
 mod internal;
-mod lrn;
 mod normalization;
-mod pooling;
 mod removed_algorithm;
 mod removed_convolution;
 mod removed_rnn;
