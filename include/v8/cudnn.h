@@ -356,6 +356,18 @@ typedef enum cudnnTensorFormat_t {
     CUDNN_TENSOR_NCHW_VECT_C = 2,
 } cudnnTensorFormat_t;
 
+/** Which neighbours local response normalisation looks at. */
+typedef enum cudnnLRNMode_t {
+    /** Neighbours along C. */
+    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
+} cudnnLRNMode_t;
+
+/** Where divisive normalisation takes its means from. */
+typedef enum cudnnDivNormMode_t {
+    /** The caller supplies them. */
+    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
+} cudnnDivNormMode_t;
+
 /** Over which elements batch normalisation takes its statistics. */
 typedef enum cudnnBatchNormMode_t {
     /** Over N: one mean for each C, H and W. */
@@ -1308,18 +1320,6 @@ typedef enum cudnnFusedOpsVariantParamLabel_t {
     CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103,
 } cudnnFusedOpsVariantParamLabel_t;
 
-/** Which neighbours local response normalisation looks at. */
-typedef enum cudnnLRNMode_t {
-    /** Neighbours along C. */
-    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
-} cudnnLRNMode_t;
-
-/** Where divisive normalisation takes its means from. */
-typedef enum cudnnDivNormMode_t {
-    /** The caller supplies them. */
-    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
-} cudnnDivNormMode_t;
-
 /** What follows a normalisation in the same call. */
 typedef enum cudnnNormOps_t {
     /** Nothing. */
@@ -1845,6 +1845,12 @@ typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t;
 /** Probability and random state of a dropout. */
 typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
 
+/** Type, format and dimensions of a filter. */
+typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
+
+/** Padding, strides, dilation, mode and types of a convolution. */
+typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
+
 /** What a log callback learns about the call behind a message. */
 typedef struct cudnnDebugStruct {
     /** `CUDNN_VERSION` of the library. */
@@ -1879,12 +1885,6 @@ typedef void (*cudnnCallback_t)(cudnnSeverity_t sev,
                                 void *udata,
                                 const cudnnDebug_t *dbg,
                                 const char *msg);
-
-/** Padding, strides, dilation, mode and types of a convolution. */
-typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
-
-/** Type, format and dimensions of a filter. */
-typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 
 /** Type, normalisation and gradient rule of a CTC loss. */
 typedef struct cudnnCTCLossStruct *cudnnCTCLossDescriptor_t;
@@ -2162,6 +2162,14 @@ cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
                                      int *maxBatchSize,
                                      int *maxBeamSize);
 
+/** `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x: the matrix by which a filter, as a */
+cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle,
+                          cudnnTensorDescriptor_t xDesc,
+                          const void *x,
+                          cudnnFilterDescriptor_t wDesc,
+                          cudnnConvolutionDescriptor_t convDesc,
+                          void *colBuffer);
+
 /** Creates a handle. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
 
@@ -2426,6 +2434,62 @@ cudnnStatus_t cudnnGetLRNDescriptor(cudnnLRNDescriptor_t normDesc,
                                     double *lrnBeta,
                                     double *lrnK);
 
+/** `y = alpha * x * (k + lrnAlpha / n * sum x^2)^-lrnBeta + beta * y` over n neighbouring channels. */
+cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle,
+                                          cudnnLRNDescriptor_t normDesc,
+                                          cudnnLRNMode_t lrnMode,
+                                          const void *alpha,
+                                          cudnnTensorDescriptor_t xDesc,
+                                          const void *x,
+                                          const void *beta,
+                                          cudnnTensorDescriptor_t yDesc,
+                                          void *y);
+
+/** The gradient of cudnnLRNCrossChannelForward: with `s = k + lrnAlpha / n * sum x^2` of a channel, */
+cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle,
+                                           cudnnLRNDescriptor_t normDesc,
+                                           cudnnLRNMode_t lrnMode,
+                                           const void *alpha,
+                                           cudnnTensorDescriptor_t yDesc,
+                                           const void *y,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           cudnnTensorDescriptor_t xDesc,
+                                           const void *x,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dxDesc,
+                                           void *dx);
+
+/** `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window of n neighbours along each of */
+cudnnStatus_t cudnnDivisiveNormalizationForward(cudnnHandle_t handle,
+                                                cudnnLRNDescriptor_t normDesc,
+                                                cudnnDivNormMode_t mode,
+                                                const void *alpha,
+                                                cudnnTensorDescriptor_t xDesc,
+                                                const void *x,
+                                                const void *means,
+                                                void *temp,
+                                                void *temp2,
+                                                const void *beta,
+                                                cudnnTensorDescriptor_t yDesc,
+                                                void *y);
+
+/** The gradients of cudnnDivisiveNormalizationForward by x and by the means, exact for even n as well. */
+cudnnStatus_t cudnnDivisiveNormalizationBackward(cudnnHandle_t handle,
+                                                 cudnnLRNDescriptor_t normDesc,
+                                                 cudnnDivNormMode_t mode,
+                                                 const void *alpha,
+                                                 cudnnTensorDescriptor_t xDesc,
+                                                 const void *x,
+                                                 const void *means,
+                                                 const void *dy,
+                                                 void *temp,
+                                                 void *temp2,
+                                                 const void *beta,
+                                                 cudnnTensorDescriptor_t dXdMeansDesc,
+                                                 void *dx,
+                                                 void *dMeans);
+
 /** Sets a descriptor to the tensor of scale, bias, mean or variance of a batch normalisation of x. */
 cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derivedBnDesc,
                                             cudnnTensorDescriptor_t xDesc,
@@ -2550,6 +2614,30 @@ cudnnStatus_t cudnnGetPoolingNdForwardOutputDim(cudnnPoolingDescriptor_t pooling
                                                 cudnnTensorDescriptor_t inputTensorDesc,
                                                 int nbDims,
                                                 int *outputTensorDimA);
+
+/** `y = alpha * pool(x) + beta * y`, the maximum or the average over windows of the spatial dimensions. */
+cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle,
+                                  cudnnPoolingDescriptor_t poolingDesc,
+                                  const void *alpha,
+                                  cudnnTensorDescriptor_t xDesc,
+                                  const void *x,
+                                  const void *beta,
+                                  cudnnTensorDescriptor_t yDesc,
+                                  void *y);
+
+/** `dx = alpha * pool'(x, dy) + beta * dx`, the gradient of cudnnPoolingForward. */
+cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle,
+                                   cudnnPoolingDescriptor_t poolingDesc,
+                                   const void *alpha,
+                                   cudnnTensorDescriptor_t yDesc,
+                                   const void *y,
+                                   cudnnTensorDescriptor_t dyDesc,
+                                   const void *dy,
+                                   cudnnTensorDescriptor_t xDesc,
+                                   const void *x,
+                                   const void *beta,
+                                   cudnnTensorDescriptor_t dxDesc,
+                                   void *dx);
 
 /** Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices. */
 cudnnStatus_t cudnnGetReductionIndicesSize(cudnnHandle_t handle,
@@ -3227,14 +3315,6 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle,
                                                      void *workSpace,
                                                      size_t workSpaceSizeInBytes);
 
-/** Writes each window of x as one column of a matrix. Not built yet. */
-cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle,
-                          cudnnTensorDescriptor_t xDesc,
-                          const void *x,
-                          cudnnFilterDescriptor_t wDesc,
-                          cudnnConvolutionDescriptor_t convDesc,
-                          void *colBuffer);
-
 /** Reorders an 8-bit filter and its bias for vectors of 32 channels. Not built yet. */
 cudnnStatus_t cudnnReorderFilterAndBias(cudnnHandle_t handle,
                                         cudnnFilterDescriptor_t filterDesc,
@@ -3413,62 +3493,6 @@ cudnnStatus_t cudnnFusedOpsExecute(cudnnHandle_t handle,
 
 
 
-/** `y = alpha * x / (k + a / n * sum(x^2))^b + beta * y` over n channels. Not built yet. */
-cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle,
-                                          cudnnLRNDescriptor_t normDesc,
-                                          cudnnLRNMode_t lrnMode,
-                                          const void *alpha,
-                                          cudnnTensorDescriptor_t xDesc,
-                                          const void *x,
-                                          const void *beta,
-                                          cudnnTensorDescriptor_t yDesc,
-                                          void *y);
-
-/** Divides x by the deviation from given means in a spatial window. Not built yet. */
-cudnnStatus_t cudnnDivisiveNormalizationForward(cudnnHandle_t handle,
-                                                cudnnLRNDescriptor_t normDesc,
-                                                cudnnDivNormMode_t mode,
-                                                const void *alpha,
-                                                cudnnTensorDescriptor_t xDesc,
-                                                const void *x,
-                                                const void *means,
-                                                void *temp,
-                                                void *temp2,
-                                                const void *beta,
-                                                cudnnTensorDescriptor_t yDesc,
-                                                void *y);
-
-/** Gradient of the local response normalisation. Not built yet. */
-cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle,
-                                           cudnnLRNDescriptor_t normDesc,
-                                           cudnnLRNMode_t lrnMode,
-                                           const void *alpha,
-                                           cudnnTensorDescriptor_t yDesc,
-                                           const void *y,
-                                           cudnnTensorDescriptor_t dyDesc,
-                                           const void *dy,
-                                           cudnnTensorDescriptor_t xDesc,
-                                           const void *x,
-                                           const void *beta,
-                                           cudnnTensorDescriptor_t dxDesc,
-                                           void *dx);
-
-/** Gradients of the divisive normalisation by x and by the means. Not built yet. */
-cudnnStatus_t cudnnDivisiveNormalizationBackward(cudnnHandle_t handle,
-                                                 cudnnLRNDescriptor_t normDesc,
-                                                 cudnnDivNormMode_t mode,
-                                                 const void *alpha,
-                                                 cudnnTensorDescriptor_t xDesc,
-                                                 const void *x,
-                                                 const void *means,
-                                                 const void *dy,
-                                                 void *temp,
-                                                 void *temp2,
-                                                 const void *beta,
-                                                 cudnnTensorDescriptor_t dXdMeansDesc,
-                                                 void *dx,
-                                                 void *dMeans);
-
 /** Normalises x by given statistics, with a sum and an activation behind it. Not built yet. */
 cudnnStatus_t cudnnNormalizationForwardInference(cudnnHandle_t handle,
                                                  cudnnNormMode_t mode,
@@ -3596,30 +3620,6 @@ cudnnStatus_t cudnnNormalizationBackward(cudnnHandle_t handle,
                                          void *reserveSpace,
                                          size_t reserveSpaceSizeInBytes,
                                          int groupCnt);
-
-/** `y = alpha * pool(x) + beta * y`. Not built yet. */
-cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle,
-                                  cudnnPoolingDescriptor_t poolingDesc,
-                                  const void *alpha,
-                                  cudnnTensorDescriptor_t xDesc,
-                                  const void *x,
-                                  const void *beta,
-                                  cudnnTensorDescriptor_t yDesc,
-                                  void *y);
-
-/** `dx = alpha * pool'(x, y, dy) + beta * dx`. Not built yet. */
-cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle,
-                                   cudnnPoolingDescriptor_t poolingDesc,
-                                   const void *alpha,
-                                   cudnnTensorDescriptor_t yDesc,
-                                   const void *y,
-                                   cudnnTensorDescriptor_t dyDesc,
-                                   const void *dy,
-                                   cudnnTensorDescriptor_t xDesc,
-                                   const void *x,
-                                   const void *beta,
-                                   cudnnTensorDescriptor_t dxDesc,
-                                   void *dx);
 
 /** Bytes that an algorithm takes when it is saved. Not built yet. */
 CUDNN_DEPRECATED

@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod cuda;
 mod formula;
 mod function;
+mod inverse_power;
 pub mod reference;
 mod row_function;
 
@@ -146,6 +147,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
             Step::Random(random) => cpu::random::run(random, at, machine),
             Step::Normalise(step) => cpu::normalise::forward(step, at, machine),
             Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine),
+            Step::Window(window) => cpu::window::run(window, at, machine),
         }
     }
 }

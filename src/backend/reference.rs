@@ -6,6 +6,7 @@ mod normalise;
 mod random;
 mod reduce;
 mod rows;
+mod window;
 
 pub use contract::{contract, sums};
 pub use map::map;
@@ -14,6 +15,8 @@ pub use random::random;
 pub use reduce::reduce;
 pub(super) use reduce::store_index;
 pub use rows::rows;
+pub(super) use window::lowest;
+pub use window::window;
 
 use super::cpu::shape::Shape;
 use super::{Address, Machine, Operands};
@@ -53,6 +56,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Random(step) => random(step, at),
             Step::Normalise(step) => normalise(step, at),
             Step::NormaliseBackward(step) => normalise_backward(step, at),
+            Step::Window(window) => self::window(window, at),
         }
     }
     Ok(())

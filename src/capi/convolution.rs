@@ -18,7 +18,7 @@ use crate::layout::Dims;
 
 static CONVOLUTIONS: Table<ConvolutionDescriptor> = Table::new(Kind::Convolution);
 
-fn get(desc: cudnnConvolutionDescriptor_t) -> Result<ConvolutionDescriptor> {
+pub(crate) fn get(desc: cudnnConvolutionDescriptor_t) -> Result<ConvolutionDescriptor> {
     find(desc, "convDesc")
 }
 

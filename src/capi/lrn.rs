@@ -1,12 +1,20 @@
 //! Descriptors of local response and divisive normalisation: create, set, get, destroy.
 
-use std::ffi::c_uint;
+use std::ffi::{c_uint, c_void};
+use std::mem::MaybeUninit;
 
 use super::guard::entry;
 use super::slab::{Kind, Table};
-use super::types::{cudnnLRNDescriptor_t, cudnnStatus_t};
-use super::{arg, lifecycle};
-use crate::desc::LrnDescriptor;
+use super::types::{
+    cudnnDivNormMode_t, cudnnHandle_t, cudnnLRNDescriptor_t, cudnnLRNMode_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t, raw,
+};
+use super::{arg, context, lifecycle, tensor, transform};
+use crate::desc::{LrnDescriptor, TensorDescriptor};
+use crate::error::Result;
+use crate::exec::Address;
+use crate::mode::Mode;
+use crate::ops::{Scaling, response};
 
 static LRNS: Table<LrnDescriptor> = Table::new(Kind::Lrn);
 
@@ -78,5 +86,297 @@ pub unsafe extern "C" fn cudnnGetLRNDescriptor(
             arg::set_optional(lrnK, lrn.k());
         }
         Ok(())
+    })
+}
+
+/// Refuses NULL and data that is not aligned to the scalars of `tensor`.
+fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: &'static str) -> Result<()> {
+    arg::data(pointer, tensor.data_type().scalar().size(), argument)
+}
+
+/// `y = alpha * x * (k + lrnAlpha / n * sum x^2)^-lrnBeta + beta * y` over n neighbouring channels.
+///
+/// The channels of c are those from `c - (n - 1) / 2` (rounded down) on, n of them, as far as there are; n below the
+/// fraction line does not change at the edges. Computed in float, in double for DOUBLE and the wide integers; powers
+/// of 1/2, 3/4 and 1 by roots and quotients, others by the exponential of a logarithm.
+///
+/// Operands:
+/// - `x`: 3 to 8 dimensions, any type, strides and layout; device memory on the CUDA core.
+/// - `y`: dims and type of x, its own strides and layout. With beta = 0 it is never read.
+/// - `lrnMode`: not looked at. `alpha`, `beta`: host `double` if y is DOUBLE, else `float`.
+///
+/// Workspace: none.
+///
+/// Status, in this order:
+/// - BAD_PARAM: a tensor descriptor that is not alive; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: x of less than 3 dimensions; ranks that differ.
+/// - NOT_SUPPORTED, in strict mode: other types than FLOAT, DOUBLE, HALF and INT8; negative strides.
+/// - BAD_PARAM: dims or types that differ; in strict mode, of more than 4 dimensions, spatial ones with gaps.
+/// - NOT_SUPPORTED, in strict mode: N above 65535. NOT_SUPPORTED: NCHW_VECT_C of a type of one channel.
+/// - BAD_PARAM: y repeats an address through stride 0; a handle or `normDesc` that is not alive; NULL factors.
+///
+/// Aliasing: x and y may overlap on the CPU core, as if all of x were read first; the CUDA core refuses it with
+/// NOT_SUPPORTED.
+///
+/// Source: statuses observed on 9.27.0; the formula of the vendor's documentation.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
+/// the whole span of their descriptors, destinations for writes as well; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
+    handle: cudnnHandle_t,
+    normDesc: cudnnLRNDescriptor_t,
+    lrnMode: MaybeUninit<cudnnLRNMode_t>,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, normDesc={normDesc:p}, lrnMode={}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
+         beta={beta:p}, yDesc={yDesc:p}, y={y:p}",
+        raw(lrnMode)
+    );
+    entry("cudnnLRNCrossChannelForward", arguments, || {
+        let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+        data(x, &from, "x")?;
+        data(y, &to, "y")?;
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
+        let desc = LRNS.get(normDesc.addr(), "normDesc");
+        let plan = |desc, scaling| response::cross_channel(&desc, &from, &to, scaling, Mode::current());
+        // What the original refuses of the tensors comes before all else.
+        plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
+        context::with_note(handle, |context, note| {
+            let plan = plan(desc?, scaling?)?;
+            note.set(format_args!("cudnnLRNCrossChannelForward: {plan}"));
+            let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(&plan, &at) }
+        })
+    })
+}
+
+/// The gradient of cudnnLRNCrossChannelForward: with `s = k + lrnAlpha / n * sum x^2` of a channel,
+/// `dx = alpha * (dy * s^-b - 2 * b * lrnAlpha / n * x * sum dy' * x' * s'^(-b - 1)) + beta * dx`, b being lrnBeta and the
+/// sum over the channels whose windows hold this one.
+///
+/// Operands:
+/// - `y` and its descriptor: ignored, NULL included; sums are computed anew.
+/// - `dy`, `x`: 3 to 8 dimensions of equal dims, any type, strides and layout each; device memory on the CUDA core.
+/// - `dx`: the same dims. With beta = 0 it is never read.
+/// - `lrnMode`: not looked at. `alpha`, `beta`: host `double` if dx is DOUBLE, else `float`.
+///
+/// Workspace: none.
+///
+/// Status, in this order:
+/// - BAD_PARAM: a tensor descriptor that is not alive; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: x of less than 3 dimensions.
+/// - NOT_SUPPORTED, in strict mode: other types than FLOAT, DOUBLE and HALF; negative strides.
+/// - NOT_SUPPORTED: dims that differ; in strict mode types that differ and, of more than 4 dimensions, spatial ones with
+///   gaps. NOT_SUPPORTED: NCHW_VECT_C of a type of one channel.
+/// - BAD_PARAM: dx repeats an address through stride 0; a handle or `normDesc` that is not alive; NULL factors.
+///
+/// Aliasing: dx may overlap x and dy on the CPU core, as if both were read first; the CUDA core refuses it with
+/// NOT_SUPPORTED.
+///
+/// Source: statuses observed on 9.27.0.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
+/// the whole span of their descriptors, destinations for writes as well; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
+    handle: cudnnHandle_t,
+    normDesc: cudnnLRNDescriptor_t,
+    lrnMode: MaybeUninit<cudnnLRNMode_t>,
+    alpha: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    dxDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, normDesc={normDesc:p}, lrnMode={}, alpha={alpha:p}, yDesc={yDesc:p}, y={y:p}, \
+         dyDesc={dyDesc:p}, dy={dy:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, \
+         dxDesc={dxDesc:p}, dx={dx:p}",
+        raw(lrnMode)
+    );
+    entry("cudnnLRNCrossChannelBackward", arguments, || {
+        let (out, from) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(xDesc, "xDesc")?);
+        let to = tensor::get(dxDesc, "dxDesc")?;
+        data(dy, &out, "dy")?;
+        data(x, &from, "x")?;
+        data(dx, &to, "dx")?;
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
+        let desc = LRNS.get(normDesc.addr(), "normDesc");
+        let plan = |desc, scaling| {
+            response::cross_channel_gradient(&desc, &out, &from, &to, scaling, Mode::current())
+        };
+        // What the original refuses of the tensors comes before all else.
+        plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
+        context::with_note(handle, |context, note| {
+            let plan = plan(desc?, scaling?)?;
+            note.set(format_args!("cudnnLRNCrossChannelBackward: {plan}"));
+            let at = [dx.into(), Address::NULL, x.into(), dy.into(), Address::NULL];
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(&plan, &at) }
+        })
+    })
+}
+
+/// `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window of n neighbours along each of
+/// the d spatial dimensions, m being the mean at the output.
+///
+/// The window of a position begins `(n - 1) / 2` (rounded down) in front of it; neighbours beyond the edge are left out.
+/// Computed as cudnnLRNCrossChannelForward is.
+///
+/// Operands:
+/// - `x`, `means`: 4 or 5 dimensions, any type, strides and layout; device memory on the CUDA core. `means` has the
+///   descriptor of x; NULL stands for zeros.
+/// - `temp`, `temp2`: not touched, but not NULL.
+/// - `y`: dims and type of x, its own strides and layout. With beta = 0 it is never read.
+/// - `mode`: not looked at. `alpha`, `beta`: host `double` if y is DOUBLE, else `float`.
+///
+/// Workspace: none.
+///
+/// Status, in this order:
+/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
+/// - BAD_PARAM: other than 4 and 5 dimensions; dims or types that differ; a negative stride.
+/// - NOT_SUPPORTED, in strict mode: other types than FLOAT, DOUBLE and HALF; strides that differ.
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: y repeats an address through stride 0.
+///
+/// Aliasing: as for cudnnLRNCrossChannelForward.
+///
+/// Source: statuses and, of a GPU, the formula observed on 9.27.0.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
+/// the whole span of their descriptors, destinations for writes as well; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
+    handle: cudnnHandle_t,
+    normDesc: cudnnLRNDescriptor_t,
+    mode: MaybeUninit<cudnnDivNormMode_t>,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    means: *const c_void,
+    temp: *mut c_void,
+    temp2: *mut c_void,
+    beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, normDesc={normDesc:p}, mode={}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
+         means={means:p}, temp={temp:p}, temp2={temp2:p}, beta={beta:p}, yDesc={yDesc:p}, \
+         y={y:p}",
+        raw(mode)
+    );
+    entry("cudnnDivisiveNormalizationForward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let desc = LRNS.get(normDesc.addr(), "normDesc")?;
+            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+            data(x, &from, "x")?;
+            if !means.is_null() {
+                data(means, &from, "means")?;
+            }
+            arg::required(temp, "temp")?;
+            arg::required(temp2, "temp2")?;
+            data(y, &to, "y")?;
+            let plan = response::divisive(&desc, &from, &to, !means.is_null(), scaling, Mode::current())?;
+            note.set(format_args!("cudnnDivisiveNormalizationForward: {plan}"));
+            let at = [y.into(), Address::NULL, x.into(), Address::NULL, means.into()];
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(&plan, &at) }
+        })
+    })
+}
+
+/// The gradients of cudnnDivisiveNormalizationForward by x and by the means, exact for even n as well.
+///
+/// Operands:
+/// - `x`, `means`, `dy`: as for the forward call, all of them with the descriptor of x; `means` may be NULL.
+/// - `temp`, `temp2`: not touched, but not NULL.
+/// - `dx`, `dMeans`: dims and type of x, strides and layout of their own descriptor; `dMeans` may be NULL. Both are blended
+///   by alpha and beta; with beta = 0 they are never read.
+/// - `mode`: not looked at. `alpha`, `beta`: host `double` if dx is DOUBLE, else `float`.
+///
+/// Workspace: none.
+///
+/// Status: as for the forward call, with dx in the place of y; BAD_PARAM if dx and dMeans overlap.
+///
+/// Aliasing: dx and dMeans may overlap what is read on the CPU core, as if all of it were read first; the CUDA core
+/// refuses it with NOT_SUPPORTED.
+///
+/// Source: statuses observed on 9.27.0.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
+/// the whole span of their descriptors, destinations for writes as well; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
+    handle: cudnnHandle_t,
+    normDesc: cudnnLRNDescriptor_t,
+    mode: MaybeUninit<cudnnDivNormMode_t>,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    means: *const c_void,
+    dy: *const c_void,
+    temp: *mut c_void,
+    temp2: *mut c_void,
+    beta: *const c_void,
+    dXdMeansDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void,
+    dMeans: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, normDesc={normDesc:p}, mode={}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
+         means={means:p}, dy={dy:p}, temp={temp:p}, temp2={temp2:p}, beta={beta:p}, \
+         dXdMeansDesc={dXdMeansDesc:p}, dx={dx:p}, dMeans={dMeans:p}",
+        raw(mode)
+    );
+    entry("cudnnDivisiveNormalizationBackward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let desc = LRNS.get(normDesc.addr(), "normDesc")?;
+            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dXdMeansDesc, "dXdMeansDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+            data(x, &from, "x")?;
+            data(dy, &from, "dy")?;
+            if !means.is_null() {
+                data(means, &from, "means")?;
+            }
+            arg::required(temp, "temp")?;
+            arg::required(temp2, "temp2")?;
+            data(dx, &to, "dx")?;
+            if !dMeans.is_null() {
+                data(dMeans, &to, "dMeans")?;
+            }
+            let (given, wanted) = (!means.is_null(), !dMeans.is_null());
+            let plan =
+                response::divisive_gradient(&desc, &from, &to, given, wanted, scaling, Mode::current())?;
+            note.set(format_args!("cudnnDivisiveNormalizationBackward: {plan}"));
+            let at = [dx.into(), dMeans.into(), x.into(), dy.into(), means.into()];
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(&plan, &at) }
+        })
     })
 }

@@ -11,6 +11,7 @@ mod activation;
 mod algorithm;
 mod arg;
 mod attention;
+mod columns;
 mod context;
 mod convolution;
 mod convolution_backward;

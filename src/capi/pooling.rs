@@ -1,21 +1,23 @@
-//! Pooling descriptors: create, set, get, output dims, destroy.
+//! Pooling, and its descriptors: create, set, get, output dims, destroy.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
 use super::guard::entry;
 use super::slab::{Kind, Table};
 use super::types::{
-    cudnnNanPropagation_t, cudnnPoolingDescriptor_t, cudnnPoolingMode_t, cudnnStatus_t,
+    cudnnHandle_t, cudnnNanPropagation_t, cudnnPoolingDescriptor_t, cudnnPoolingMode_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, raw,
 };
-use super::{lifecycle, tensor};
+use super::{context, lifecycle, tensor, transform};
 use crate::desc::pooling::check_spatial;
-use crate::desc::{Choice, PoolingDescriptor};
-use crate::error::Error;
+use crate::desc::{Choice, PoolingDescriptor, TensorDescriptor};
+use crate::error::{Error, Result};
+use crate::exec::Address;
 use crate::layout::Dims;
 use crate::mode::Mode;
+use crate::ops::pooling::{self, Forward};
 
 static POOLINGS: Table<PoolingDescriptor> = Table::new(Kind::Pooling);
 
@@ -304,5 +306,156 @@ pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
         }
         // SAFETY: not NULL, and the caller vouches for nbDims entries, which are as many as the input has dims.
         unsafe { arg::store_until_error(outputTensorDimA, pooling.output_dims(&input, Mode::current())?) }
+    })
+}
+
+/// Refuses NULL and data that is not aligned to the scalars of `tensor`.
+fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: &'static str) -> Result<()> {
+    arg::data(pointer, tensor.data_type().scalar().size(), argument)
+}
+
+/// `y = alpha * pool(x) + beta * y`, the maximum or the average over windows of the spatial dimensions.
+///
+/// Output `o` of a dimension looks at the cells from `o * stride - padding` to below that plus the window, as far as they
+/// lie inside x. MAX and MAX_DETERMINISTIC are the largest cell: of NaNs and numbers what the descriptor says, NaN if
+/// there are only NaNs. The averages divide the sum by the number of those cells, or, INCLUDE_PADDING, by that of the
+/// window's positions inside x or its padding, of which there is as much behind as in front. Without a cell inside x,
+/// the maximum is the lowest finite number of the type and the average 0. Sums are taken in float, in double for
+/// DOUBLE and the wide integers, and rounded once, after alpha and beta.
+///
+/// Operands:
+/// - `x`: N x C x 1 to 6 spatial dimensions, any type, strides and layout; device memory on the CUDA core.
+/// - `y`: N and C of x, any spatial extents (those of cudnnGetPoolingNdForwardOutputDim, or others); the type of x; its
+///   own strides and layout. With beta = 0 it is never read.
+/// - `alpha`, `beta`: host `double` if y is DOUBLE, else `float`.
+///
+/// Workspace: none.
+///
+/// Status, in this order:
+/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
+/// - BAD_PARAM: ranks of x and y that differ, or are not that of the pooling and two more.
+/// - NOT_SUPPORTED, in strict mode: other types than the floating ones, INT8, INT8x4 and INT8x32.
+/// - BAD_PARAM: N, C or types that differ.
+/// - NOT_SUPPORTED, in strict mode: other than 2 and 3 spatial dimensions (INTERNAL_ERROR for 3 of vectors).
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: y repeats an address through stride 0.
+///
+/// Aliasing: x and y may overlap on the CPU core, as if all of x were read first; the CUDA core refuses it with
+/// NOT_SUPPORTED.
+///
+/// Source: statuses and integer rounding observed on 9.27.0; divisors and empty windows as Caffe has them.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`, `y` for
+/// reads and writes of that of `yDesc`; no other thread writes either meanwhile.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnPoolingForward(
+    handle: cudnnHandle_t,
+    poolingDesc: cudnnPoolingDescriptor_t,
+    alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, poolingDesc={poolingDesc:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, \
+         yDesc={yDesc:p}, y={y:p}"
+    );
+    entry("cudnnPoolingForward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+            data(x, &from, "x")?;
+            data(y, &to, "y")?;
+            let plan = pooling::forward(&desc, &from, &to, scaling, Mode::current())?;
+            note.set(format_args!("cudnnPoolingForward: {plan}"));
+            let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(&plan, &at) }
+        })
+    })
+}
+
+/// `dx = alpha * pool'(x, dy) + beta * dx`, the gradient of cudnnPoolingForward.
+///
+/// Each output of MAX and MAX_DETERMINISTIC, which are alike, gives its dy to the first of the largest cells of its
+/// window in row-major order (zeros are equal whatever their sign; NaNs are the largest or the smallest, as the
+/// descriptor says). Maxima are found in x; the data of y is not read. The averages give every cell of the window an
+/// equal share, dy over the divisor of the forward call. A cell's sum is taken in float, in double for DOUBLE and the
+/// wide integers, in the order of the outputs, the same bits every time, and rounded once, after alpha and beta.
+///
+/// Operands:
+/// - `dy`: N x C x 1 to 6 spatial dimensions, any type, strides and layout; device memory on the CUDA core.
+/// - `y`: for the maxima, of dims, strides and type of dy; else ignored, NULL included.
+/// - `x`: for the maxima, of dims, strides and type of dx; else ignored, NULL included.
+/// - `dx`: N and C of dy, any spatial extents, its own type, strides and layout. With beta = 0 it is never read.
+/// - `alpha`, `beta`: host `double` if dx is DOUBLE, else `float`.
+///
+/// Workspace: none.
+///
+/// Status, in this order:
+/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
+/// - BAD_PARAM: a rank of dy that is not that of the pooling and two more; for the maxima, y unlike dy or x unlike dx.
+/// - NOT_SUPPORTED, in strict mode: integers; other than 2 and 3 spatial dimensions.
+/// - BAD_PARAM: rank, N or C of dx unlike those of dy (the original does not compare them).
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: dx repeats an address through stride 0.
+///
+/// Aliasing: dx may overlap x, y and dy on the CPU core, as if all of them were read first; the CUDA core refuses it
+/// with NOT_SUPPORTED.
+///
+/// Source: statuses observed on 9.27.0, which leaves open which of equal cells is chosen.
+///
+/// # Safety
+/// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
+/// the whole span of their descriptors, `dx` for writes as well; no other thread writes any of them meanwhile.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnPoolingBackward(
+    handle: cudnnHandle_t,
+    poolingDesc: cudnnPoolingDescriptor_t,
+    alpha: *const c_void,
+    yDesc: cudnnTensorDescriptor_t,
+    y: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void,
+    xDesc: cudnnTensorDescriptor_t,
+    x: *const c_void,
+    beta: *const c_void,
+    dxDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void,
+) -> cudnnStatus_t {
+    let arguments = format_args!(
+        "handle={handle:p}, poolingDesc={poolingDesc:p}, alpha={alpha:p}, yDesc={yDesc:p}, y={y:p}, \
+         dyDesc={dyDesc:p}, dy={dy:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, dxDesc={dxDesc:p}, dx={dx:p}"
+    );
+    entry("cudnnPoolingBackward", arguments, || {
+        context::with_note(handle, |context, note| {
+            let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+            let (out, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+            data(dy, &out, "dy")?;
+            data(dx, &to, "dx")?;
+            let mut tensors = None;
+            let mut at = [dx.into(), Address::NULL, Address::NULL, dy.into(), Address::NULL];
+            if pooling::needs_forward(&desc) {
+                let (from, forward) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+                data(x, &from, "x")?;
+                data(y, &forward, "y")?;
+                at[2] = x.into();
+                tensors = Some((from, forward));
+            }
+            let forward = tensors.as_ref().map(|(x, y)| Forward { x, y });
+            let plan = pooling::backward(&desc, forward, &out, &to, scaling, Mode::current())?;
+            note.set(format_args!("cudnnPoolingBackward: {plan}"));
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+            // plan's.
+            unsafe { context.run(&plan, &at) }
+        })
     })
 }

@@ -7,6 +7,7 @@ mod agree;
 pub mod batch_norm;
 pub mod bias;
 mod chunks;
+pub mod columns;
 pub mod contract;
 pub mod convolution;
 pub mod dropout;
@@ -18,11 +19,14 @@ pub mod normalise;
 pub mod op;
 mod padded;
 pub mod plan;
+pub mod pooling;
 mod random;
 pub mod reduce;
+pub mod response;
 pub mod rows;
 pub mod softmax;
 pub mod transform;
+pub mod window;
 
 use std::fmt;
 
@@ -44,6 +48,7 @@ pub use reduce::{Indices, Reduce, ReducePlan, Reduction};
 pub use rows::{RowFunction, Rows};
 pub use softmax::SoftmaxPlan;
 pub use transform::TransformPlan;
+pub use window::{Window, WindowPlan};
 
 /// The floating type that an operation is computed in; operands are converted to it, the result once from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::fmt;
 use super::contract::Contract;
 use super::{
     ByteSpan, Fill, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Set, Transform,
-    TransformPlan,
+    TransformPlan, Window,
 };
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -128,6 +128,8 @@ pub enum Step<'a> {
     Normalise(&'a Normalise),
     /// The gradients of that; operands as [`BackwardPlan`](super::batch_norm::BackwardPlan) lists them.
     NormaliseBackward(&'a NormaliseBackward),
+    /// Look at neighbours; operands as [`OPERANDS`](super::window::OPERANDS) lists them.
+    Window(&'a Window),
 }
 
 /// Kind, types, factors and loops in one line.
@@ -147,6 +149,7 @@ impl fmt::Display for Step<'_> {
             Step::Random(step) => step.fmt(f),
             Step::Normalise(step) => step.fmt(f),
             Step::NormaliseBackward(step) => step.fmt(f),
+            Step::Window(step) => step.fmt(f),
         }
     }
 }

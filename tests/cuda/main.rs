@@ -13,11 +13,14 @@ mod faults;
 mod large;
 mod launch;
 mod layers;
+#[path = "../windows/problems.rs"]
+mod problems;
 mod programs;
 #[path = "../common/random.rs"]
 mod random;
 mod tensors;
 mod verdict;
+mod windows;
 
 // The C functions in `api` come from here.
 use cudnn as _;

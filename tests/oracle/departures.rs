@@ -11,6 +11,7 @@ use super::convolutions::Convolutions;
 use super::filters::Filters;
 use super::layers::Layers;
 use super::training::Training;
+use super::windows::Windows;
 
 /// A promised difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +163,7 @@ struct World {
     layers: Layers,
     convolutions: Convolutions,
     training: Training,
+    windows: Windows,
 }
 
 /// What the rules need to know of a transform descriptor.
@@ -183,6 +185,7 @@ pub fn promises(case: &Case) -> Vec<Option<Promise>> {
             let promise = promise.or_else(|| world.layers.promise(step, &world.tensors));
             let promise = promise.or_else(|| world.convolutions.promise(step, &world.tensors));
             let promise = promise.or_else(|| world.training.promise(step, &world.tensors));
+            let promise = promise.or_else(|| world.windows.promise(step, &world.tensors));
             if promise.map_or(step.status(), |promise| promise.status) == OK {
                 world.follow(step);
             }
@@ -222,6 +225,7 @@ impl World {
         self.layers.follow(step);
         self.convolutions.follow(step);
         self.training.follow(step);
+        self.windows.follow(step);
         if let Some(setter) = Tensor::of_setter(step) {
             self.tensors.insert(step.args[0].clone(), setter);
         } else if let ("SetTensorTransformDescriptor", Some(format)) = (step.function.as_str(), step.int(2)) {

@@ -16,6 +16,7 @@ mod layers;
 mod replay;
 mod signature;
 mod training;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;

@@ -5,6 +5,7 @@
 mod arithmetic;
 mod layers;
 mod moves;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -21,7 +22,7 @@ use cudnn::ops::{Plan, Scaling};
 
 /// What every family launches, each with the name of the kernel that it must end in.
 fn expected() -> Vec<(String, Launch)> {
-    [moves::launches(), arithmetic::launches(), layers::launches()].concat()
+    [moves::launches(), arithmetic::launches(), layers::launches(), windows::launches()].concat()
 }
 
 /// Generates the PTX and the tables of resources again, with the pinned compiler and assembler, and compares.

@@ -31,6 +31,13 @@ const COMPUTING: &[(&str, &str, &str)] = &[
     ("cudnnSoftmaxBackward", "CPU, CUDA", "the 11 element types of one channel"),
     ("cudnnSetTensor", "CPU, CUDA", "the 14 element types"),
     ("cudnnScaleTensor", "CPU, CUDA", "the 14 element types"),
+    ("cudnnPoolingForward", "CPU, CUDA", "the 14 element types, x and y of one"),
+    ("cudnnPoolingBackward", "CPU, CUDA", "the 14 element types"),
+    ("cudnnLRNCrossChannelForward", "CPU, CUDA", "the 14 element types, x and y of one"),
+    ("cudnnLRNCrossChannelBackward", "CPU, CUDA", "the 14 element types"),
+    ("cudnnDivisiveNormalizationForward", "CPU, CUDA", "the 14 element types, x and y of one"),
+    ("cudnnDivisiveNormalizationBackward", "CPU, CUDA", "the 14 element types, x and dx of one"),
+    ("cudnnIm2Col", "CPU, CUDA", "the 14 element types"),
 ];
 
 pub fn run(arguments: &[String]) -> Result<()> {

@@ -206,6 +206,8 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         tally = tally + program("arithmetic.py", &["--core", core, "--negative-control"])?;
         tally = tally + program("layers.py", &["--core", core])?;
         tally = tally + program("layers.py", &["--core", core, "--negative-control"])?;
+        tally = tally + program("windows.py", &["--core", core])?;
+        tally = tally + program("windows.py", &["--core", core, "--cases", "60", "--negative-control"])?;
     }
     // On the CPU core alone: the driver double takes minutes for as many elements; tests/cuda/large.rs samples them.
     tally = tally + program("arithmetic.py", &["--slow"])?;

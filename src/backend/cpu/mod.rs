@@ -44,6 +44,7 @@ mod tile;
 pub(super) mod transpose;
 #[cfg(target_arch = "x86_64")]
 mod wide;
+pub(super) mod window;
 
 pub use isa::Isa;
 pub use machine::Machine;

@@ -23,6 +23,7 @@ mod reduce;
 mod residency;
 mod rows;
 mod tiled;
+mod window;
 
 use std::sync::{Mutex, PoisonError};
 

@@ -6,7 +6,7 @@
 
 use super::bytes::ByteNest;
 use super::params::{Operation, Params};
-use super::{fill, formula, general, linear, pointwise, reduce, tiled};
+use super::{fill, formula, general, linear, pointwise, reduce, tiled, window};
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::layout::Class;
@@ -86,6 +86,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
             Step::Normalise(_) | Step::NormaliseBackward(_) => {
                 Err(Error::unsupported("batch normalisation on the CUDA core is not built yet"))
             }
+            Step::Window(window) => window::launches(window, std::array::from_fn(place), ordered, emit),
         }
     })
 }

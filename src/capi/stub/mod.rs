@@ -17,14 +17,11 @@ mod backend;
 mod batch_norm;
 #[cfg(not(feature = "cudnn8"))]
 mod causal_conv;
-mod convolution_forward;
 mod ctc;
 #[cfg(not(feature = "cudnn8"))]
 mod gnn;
 mod internal;
-mod lrn;
 mod normalization;
-mod pooling;
 mod removed_rnn;
 mod removed_rnn_run;
 mod removed_rnn_run_ex;

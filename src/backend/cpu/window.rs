@@ -1,0 +1,51 @@
+//! Windows on the CPU: vector code over what lies side by side, the channels or a row of the last axis.
+//!
+//! ```text
+//!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
+//!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
+//!  forward.rs   maxima and averages      gradient.rs  their gradients  scratch.rs  parts of scratch
+//!  normalise.rs response normalisation   columns.rs   the columns of a convolution
+//! ```
+
+mod columns;
+mod fold;
+mod forward;
+mod gradient;
+mod normalise;
+mod plane;
+mod scratch;
+mod shape;
+mod sink;
+
+use super::Machine;
+use crate::backend::Address;
+use crate::error::Result;
+use crate::ops::window::{Function, Window};
+use shape::Shape;
+
+/// Runs `window` on `machine`.
+///
+/// # Errors
+/// As for [`crate::backend::run`].
+///
+/// # Safety
+/// `at` holds the data pointers of all [`OPERANDS`](crate::ops::window::OPERANDS). Those that the function touches are
+/// aligned to their scalar, and every offset of the window is readable there; of destinations writable, and readable
+/// if `beta != 0`. The destination offsets are distinct and do not overlap what is read.
+pub(in crate::backend) unsafe fn run(window: &Window, at: &[Address], machine: Machine) -> Result<()> {
+    if window.is_empty() {
+        return Ok(());
+    }
+    let shape = Shape::new(window);
+    // SAFETY: handed on, in every arm.
+    unsafe {
+        match window.function {
+            Function::Max(_) | Function::Average(_) => forward::run(&shape, at, machine),
+            Function::MaxGradient(_) | Function::AverageGradient(_) => gradient::run(&shape, at, machine),
+            Function::Normalise { .. } | Function::NormaliseGradient { .. } => {
+                normalise::run(&shape, at, machine)
+            }
+            Function::Columns => columns::run(window, at, machine),
+        }
+    }
+}

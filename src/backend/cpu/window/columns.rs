@@ -1,0 +1,79 @@
+//! The columns of a convolution: every tap of every output has a cell of its own.
+
+use crate::backend::cpu::strided::copy_strided;
+use crate::backend::cpu::{Machine, grid, threads};
+use crate::backend::{Address, reference};
+use crate::error::Result;
+use crate::ops::window::Window;
+
+/// # Safety
+/// As for [`super::run`], with [`Columns`](crate::ops::window::Function::Columns).
+pub(super) unsafe fn run(window: &Window, at: &[Address], machine: Machine) -> Result<()> {
+    let axes = &window.axes;
+    let Some(last) = axes.last().filter(|axis| axis.cuts[1].block == 1 && axes.len() <= 2) else {
+        // SAFETY: handed on.
+        unsafe { reference::window(window, at) };
+        return Ok(());
+    };
+    let size = window.scalars[0].size();
+    let bytes = window.len() as usize * size;
+    let threads = grid::threads_for(machine, bytes);
+    // Rows of the matrix: a place of the loops around and a tap; of each, all outputs.
+    let outer = window.outer.len() as usize;
+    let taps: usize = axes.iter().map(|axis| axis.window as usize).product();
+    let (to, from) = (at[0], at[2]);
+    threads::in_ranges(threads, outer * taps, 0, |_, range| {
+        for item in range {
+            let (mut place, tap) = (item / taps, (item % taps) as i64);
+            let (high, low) = (tap / last.window, tap % last.window);
+            let mut dst = window.outer.offsets[0];
+            let mut src = window.outer.offsets[1];
+            for axis in window.outer.axes().iter().rev() {
+                let turn = (place as i64) % axis.extent;
+                place /= axis.extent as usize;
+                dst += turn * axis.strides[0];
+                src += turn * axis.strides[1];
+            }
+            let first = axes.first().filter(|_| axes.len() == 2);
+            dst += low * last.cuts[2].stride + first.map_or(0, |axis| high * axis.cuts[2].stride);
+            for o in 0..first.map_or(1, |axis| axis.outputs) {
+                let cell = first.map_or(0, |axis| axis.coordinate(o, high));
+                let is_inside = first.is_none_or(|axis| (0..axis.inputs).contains(&cell));
+                let (mut line, mut row) = (dst, src);
+                if let Some(axis) = first {
+                    line += axis.cuts[0].offset(o);
+                    row += if is_inside { axis.cuts[1].offset(cell) } else { 0 };
+                }
+                // The outputs whose tap is a cell.
+                let begin = (last.pad - low * last.dilation).max(0).div_euclid(last.stride)
+                    + i64::from((last.pad - low * last.dilation).max(0) % last.stride != 0);
+                let room = last.inputs - 1 + last.pad - low * last.dilation;
+                let end = if room < 0 { 0 } else { (room / last.stride + 1).min(last.outputs) };
+                let (begin, end) =
+                    if is_inside { (begin.min(end), end) } else { (last.outputs, last.outputs) };
+                let (begin, end) = if begin >= end { (last.outputs, last.outputs) } else { (begin, end) };
+                let place = |o: i64| {
+                    let offset = (line + o * last.cuts[0].stride) * size as i64;
+                    to.pointer().wrapping_offset(offset as isize)
+                };
+                let steps = (last.cuts[0].stride as isize) * size as isize;
+                let zeros = |from: i64, until: i64| {
+                    for o in from..until {
+                        // SAFETY: a cell of the destination.
+                        unsafe { place(o).write_bytes(0, size) };
+                    }
+                };
+                zeros(0, begin);
+                if begin < end {
+                    let first_cell = begin * last.stride + low * last.dilation - last.pad;
+                    let offset = (row + first_cell * last.cuts[1].stride) * size as i64;
+                    let cells = from.pointer().wrapping_offset(offset as isize);
+                    let step = (last.stride * last.cuts[1].stride) as isize * size as isize;
+                    // SAFETY: cells between the bounds; source and destination are apart.
+                    unsafe { copy_strided(size, place(begin), steps, cells, step, (end - begin) as usize) };
+                }
+                zeros(end, last.outputs);
+            }
+        }
+    })
+}

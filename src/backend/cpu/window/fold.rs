@@ -1,0 +1,381 @@
+//! Folds of many cells to one, side by side: what pooling and sums over windows are made of.
+
+use crate::backend::cpu::Isa;
+use crate::backend::function::Real;
+use crate::dtype::convert::Element;
+
+/// How cells become one. An accumulator that has [just started](Fold::start) changes nothing when it is joined.
+pub(super) trait Fold {
+    /// A cell as it lies in memory.
+    type Cell: Copy;
+    /// What cells are joined to.
+    type Lane: Copy;
+    fn start() -> Self::Lane;
+    fn lane(cell: Self::Cell) -> Self::Lane;
+    fn join(a: Self::Lane, b: Self::Lane) -> Self::Lane;
+}
+
+/// A sum of numbers.
+pub(super) struct Sum<T>(std::marker::PhantomData<T>);
+
+impl<T: Real> Fold for Sum<T> {
+    type Cell = T;
+    type Lane = T;
+    #[inline(always)]
+    fn start() -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn lane(cell: T) -> T {
+        cell
+    }
+    #[inline(always)]
+    fn join(a: T, b: T) -> T {
+        a + b
+    }
+}
+
+/// A sum of squares.
+pub(super) struct Squares<T>(std::marker::PhantomData<T>);
+
+impl<T: Real> Fold for Squares<T> {
+    type Cell = T;
+    type Lane = T;
+    #[inline(always)]
+    fn start() -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn lane(cell: T) -> T {
+        cell * cell
+    }
+    #[inline(always)]
+    fn join(a: T, b: T) -> T {
+        a + b
+    }
+}
+
+/// A type whose cells have integers in the order of their values, as wide as they are: -0 below +0, and all NaNs at one
+/// end. Integers are compared in one instruction, many at a time.
+pub(super) trait Ordered: Element {
+    /// The integer.
+    type Key: Copy + Ord;
+    /// The least one.
+    const LEAST: Self::Key;
+    fn key<const NANS_ABOVE: bool>(self) -> Self::Key;
+    /// The cell of a key; every NaN is the one of the type.
+    fn of_key<const NANS_ABOVE: bool>(key: Self::Key) -> Self;
+}
+
+macro_rules! floats {
+    ($($T:ty, $Key:ty, $Bits:ty, $infinity:literal;)*) => {$(
+        impl Ordered for $T {
+            type Key = $Key;
+            const LEAST: $Key = <$Key>::MIN;
+            #[inline(always)]
+            fn key<const NANS_ABOVE: bool>(self) -> $Key {
+                // Sign and magnitude become two's complement: the NaNs of either sign are the keys at either end.
+                let bits = <$T>::to_bits(self) as $Key;
+                let ordered = (bits & <$Key>::MAX) ^ (bits >> (<$Key>::BITS - 1));
+                // Turned around by their number, those of one end come to the other.
+                let nans = <$Key>::MAX - $infinity;
+                if NANS_ABOVE { ordered.wrapping_sub(nans) } else { ordered.wrapping_add(nans) }
+            }
+            #[inline(always)]
+            fn of_key<const NANS_ABOVE: bool>(key: $Key) -> $T {
+                let nans = <$Key>::MAX - $infinity;
+                let ordered = if NANS_ABOVE { key.wrapping_add(nans) } else { key.wrapping_sub(nans) };
+                let negative = ordered >> (<$Key>::BITS - 1);
+                let bits = (ordered ^ negative) | (negative & <$Key>::MIN);
+                let is_nan = bits & <$Key>::MAX > $infinity;
+                <$T>::from_bits((if is_nan { <$Key>::MAX } else { bits }) as $Bits)
+            }
+        }
+    )*};
+}
+floats! {
+    f32, i32, u32, 0x7f80_0000;
+    f64, i64, u64, 0x7ff0_0000_0000_0000;
+    half::f16, i16, u16, 0x7c00;
+    half::bf16, i16, u16, 0x7f80;
+}
+
+macro_rules! integers {
+    ($($T:ty),*) => {$(
+        impl Ordered for $T {
+            type Key = $T;
+            const LEAST: $T = <$T>::MIN;
+            #[inline(always)]
+            fn key<const NANS_ABOVE: bool>(self) -> $T {
+                self
+            }
+            #[inline(always)]
+            fn of_key<const NANS_ABOVE: bool>(key: $T) -> $T {
+                key
+            }
+        }
+    )*};
+}
+integers!(i8, u8, i32);
+
+/// The largest cell.
+pub(super) struct Largest<S, const NANS_ABOVE: bool>(std::marker::PhantomData<S>);
+
+impl<S: Ordered, const NANS_ABOVE: bool> Fold for Largest<S, NANS_ABOVE> {
+    type Cell = S;
+    type Lane = S::Key;
+    #[inline(always)]
+    fn start() -> S::Key {
+        S::LEAST
+    }
+    #[inline(always)]
+    fn lane(cell: S) -> S::Key {
+        cell.key::<NANS_ABOVE>()
+    }
+    #[inline(always)]
+    fn join(a: S::Key, b: S::Key) -> S::Key {
+        if a > b { a } else { b }
+    }
+}
+
+/// Lanes in work at a time: they stay in registers while the taps go by.
+const TOGETHER: usize = 32;
+
+/// `out[i] =` the fold over columns of the folds over their rows, `rows[k][i]`, for `i < n`. Of the rows, each
+/// `per_column` make up a column; the fold of a column starts anew.
+///
+/// # Safety
+/// `n` cells are readable at every row, and `n` lanes writable at `out`, apart from the rows. The processor has the
+/// instructions that the function was chosen for.
+pub(super) type Rows<F> =
+    unsafe fn(out: *mut <F as Fold>::Lane, rows: &[*const <F as Fold>::Cell], per_column: usize, n: usize);
+
+/// `out[i] =` the fold of `lanes[i * stride + k]` for `k < window`, for `i < n`.
+///
+/// # Safety
+/// All these lanes are readable, and `n` writable at `out`, apart from them. The processor has the instructions that the
+/// function was chosen for.
+pub(super) type Slide<F> = unsafe fn(
+    out: *mut <F as Fold>::Lane,
+    lanes: *const <F as Fold>::Lane,
+    window: usize,
+    stride: usize,
+    n: usize,
+);
+
+/// The functions of a fold at some instruction set level.
+pub(super) struct Folds<F: Fold> {
+    pub rows: Rows<F>,
+    pub slide: Slide<F>,
+}
+
+/// Those of a level.
+pub(super) fn folds<F: Fold>(isa: Isa) -> Folds<F> {
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_avx512() {
+        return Folds { rows: avx512::rows::<F>, slide: avx512::slide::<F> };
+    } else if isa.has_avx2() {
+        return Folds { rows: avx2::rows::<F>, slide: avx2::slide::<F> };
+    }
+    let _ = isa;
+    Folds { rows: rows::<F>, slide: slide::<F> }
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! compiled_for {
+    ($level:ident, $features:literal) => {
+        mod $level {
+            use super::Fold;
+
+            /// # Safety
+            /// As for [`Rows`](super::Rows).
+            #[target_feature(enable = $features)]
+            pub unsafe fn rows<F: Fold>(
+                out: *mut F::Lane,
+                rows: &[*const F::Cell],
+                per_column: usize,
+                n: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::rows::<F>(out, rows, per_column, n) }
+            }
+
+            /// # Safety
+            /// As for [`Slide`](super::Slide).
+            #[target_feature(enable = $features)]
+            pub unsafe fn slide<F: Fold>(
+                out: *mut F::Lane,
+                lanes: *const F::Lane,
+                window: usize,
+                stride: usize,
+                n: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::slide::<F>(out, lanes, window, stride, n) }
+            }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2,f16c");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+
+/// # Safety
+/// As for [`Rows`].
+#[inline(always)]
+unsafe fn rows<F: Fold>(out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, n: usize) {
+    let mut done = 0;
+    // SAFETY: lanes below n; the last ones are computed twice where they do not fill a group.
+    unsafe {
+        while n - done >= TOGETHER {
+            group::<F, TOGETHER>(out, rows, per_column, done);
+            done += TOGETHER;
+        }
+        if done < n && n >= TOGETHER {
+            return group::<F, TOGETHER>(out, rows, per_column, n - TOGETHER);
+        }
+        while n - done >= 8 {
+            group::<F, 8>(out, rows, per_column, done);
+            done += 8;
+        }
+        while done < n {
+            group::<F, 1>(out, rows, per_column, done);
+            done += 1;
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Rows`], for `N` lanes from `at` on.
+#[inline(always)]
+unsafe fn group<F: Fold, const N: usize>(
+    out: *mut F::Lane,
+    rows: &[*const F::Cell],
+    per_column: usize,
+    at: usize,
+) {
+    let mut total = [F::start(); N];
+    for column in rows.chunks(per_column) {
+        let mut lanes = [F::start(); N];
+        for row in column {
+            for (i, lane) in lanes.iter_mut().enumerate() {
+                // SAFETY: the caller's promise.
+                *lane = F::join(*lane, F::lane(unsafe { row.add(at + i).read() }));
+            }
+        }
+        for (total, lane) in total.iter_mut().zip(lanes) {
+            *total = F::join(*total, lane);
+        }
+    }
+    for (i, total) in total.into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { out.add(at + i).write(total) };
+    }
+}
+
+/// # Safety
+/// As for [`Slide`].
+#[inline(always)]
+unsafe fn slide<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize, stride: usize, n: usize) {
+    // SAFETY: handed on.
+    unsafe {
+        match stride {
+            1 => shift::<F>(out, lanes, window, n),
+            2 => slide_by::<F>(out, lanes, window, 2, n),
+            3 => slide_by::<F>(out, lanes, window, 3, n),
+            4 => slide_by::<F>(out, lanes, window, 4, n),
+            _ => slide_by::<F>(out, lanes, window, stride, n),
+        }
+    }
+}
+
+/// With stride 1: as the rows of a column that start one lane after the other.
+///
+/// # Safety
+/// As for [`Slide`].
+#[inline(always)]
+unsafe fn shift<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize, n: usize) {
+    let mut done = 0;
+    // SAFETY: lanes of the windows of outputs below n; the last ones are computed twice where they do not fill a group.
+    unsafe {
+        while n - done >= TOGETHER {
+            shifted::<F, TOGETHER>(out.add(done), lanes.add(done), window);
+            done += TOGETHER;
+        }
+        if done < n && n >= TOGETHER {
+            return shifted::<F, TOGETHER>(out.add(n - TOGETHER), lanes.add(n - TOGETHER), window);
+        }
+        while n - done >= 8 {
+            shifted::<F, 8>(out.add(done), lanes.add(done), window);
+            done += 8;
+        }
+        while done < n {
+            shifted::<F, 1>(out.add(done), lanes.add(done), window);
+            done += 1;
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Slide`], for `N` outputs with stride 1.
+#[inline(always)]
+unsafe fn shifted<F: Fold, const N: usize>(out: *mut F::Lane, lanes: *const F::Lane, window: usize) {
+    let mut total = [F::start(); N];
+    for k in 0..window {
+        for (i, total) in total.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *total = F::join(*total, unsafe { lanes.add(k + i).read() });
+        }
+    }
+    for (i, total) in total.into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { out.add(i).write(total) };
+    }
+}
+
+/// Inlined, so that it is compiled for every constant stride.
+///
+/// # Safety
+/// As for [`Slide`].
+#[inline(always)]
+unsafe fn slide_by<F: Fold>(
+    out: *mut F::Lane,
+    lanes: *const F::Lane,
+    window: usize,
+    stride: usize,
+    n: usize,
+) {
+    // SAFETY: lanes of the windows of outputs below n.
+    unsafe {
+        match window {
+            2 => slide_over::<F>(out, lanes, 2, stride, n),
+            3 => slide_over::<F>(out, lanes, 3, stride, n),
+            _ => slide_over::<F>(out, lanes, window, stride, n),
+        }
+    }
+}
+
+/// Inlined, so that it is compiled for every constant window.
+///
+/// # Safety
+/// As for [`Slide`].
+#[inline(always)]
+unsafe fn slide_over<F: Fold>(
+    out: *mut F::Lane,
+    lanes: *const F::Lane,
+    window: usize,
+    stride: usize,
+    n: usize,
+) {
+    // SAFETY: lanes of the windows of outputs below n.
+    unsafe {
+        for i in 0..n {
+            let mut total = F::start();
+            for k in 0..window {
+                total = F::join(total, lanes.add(i * stride + k).read());
+            }
+            out.add(i).write(total);
+        }
+    }
+}

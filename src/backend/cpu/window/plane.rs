@@ -1,0 +1,138 @@
+//! Cells of a plane brought together: side by side, in the type that is computed in.
+
+use super::shape::{Index, Shape, odometer};
+use super::sink::Way;
+use crate::backend::cpu::Isa;
+use crate::backend::cpu::row::{self, Row};
+use crate::backend::cpu::strided::copy_strided;
+use crate::dtype::Scalar;
+use crate::ops::Scaling;
+use crate::ops::window::WindowAxis;
+
+/// How the cells of a layout become numbers side by side, in row-major order of the axes, lanes inside.
+#[derive(Clone, Copy)]
+pub(super) struct Gather {
+    layout: usize,
+    /// Whether coordinates are those of outputs.
+    outputs: bool,
+    size: usize,
+    to: usize,
+    row: Row,
+    /// Bytes from cell to cell of the last axis, if they are even.
+    step: Option<isize>,
+}
+
+impl Gather {
+    pub fn new(shape: &Shape<'_>, layout: usize, outputs: bool, to: Scalar, isa: Isa) -> Self {
+        let from = shape.window.scalars[layout];
+        Gather {
+            layout,
+            outputs,
+            size: from.size(),
+            to: to.size(),
+            row: row::between(from, to, Scaling::MOVE, isa),
+            step: shape.last_step(layout),
+        }
+    }
+
+    fn extent(&self, axis: &WindowAxis) -> i64 {
+        if self.outputs { axis.outputs } else { axis.inputs }
+    }
+
+    /// Bytes of scratch besides the result.
+    pub fn bytes(&self, shape: &Shape<'_>) -> usize {
+        self.extent(shape.last()) as usize * self.size.max(self.to)
+    }
+
+    /// Brings the cells of one coordinate of the first axis to `to`; `lanes` of those that lie side by side.
+    ///
+    /// # Safety
+    /// `plane` is where the cells of coordinates 0 lie, and they are readable; `to` has room for them, `scratch` the
+    /// [bytes](Self::bytes).
+    pub unsafe fn row(
+        &self,
+        shape: &Shape<'_>,
+        plane: *const u8,
+        coordinate: i64,
+        lanes: usize,
+        to: *mut u8,
+        scratch: *mut u8,
+    ) {
+        let from = plane.wrapping_offset(shape.along(0, self.layout, coordinate));
+        let end = shape.axes.len();
+        let mut bounds = [(0, 1); crate::ops::window::MAX_AXES];
+        bounds.iter_mut().zip(shape.axes.iter()).for_each(|(to, axis)| to.1 = self.extent(axis));
+        let n = self.extent(shape.last()) as usize;
+        let mut to = to;
+        let size = self.size as isize;
+        odometer(&bounds, 1, end - 1, &mut Index::default(), &mut |index| {
+            let mut at = from;
+            (1..end - 1).for_each(|k| at = at.wrapping_offset(shape.along(k, self.layout, index[k])));
+            // SAFETY: the caller's promise.
+            unsafe {
+                match self.step {
+                    Some(step) if step == size * lanes as isize => {
+                        (self.row)(to, at, n * lanes, Scaling::MOVE);
+                    }
+                    Some(step) if lanes == 1 => {
+                        copy_strided(self.size, scratch, size, at, step, n);
+                        (self.row)(to, scratch, n, Scaling::MOVE);
+                    }
+                    _ => {
+                        for i in 0..n {
+                            let cell = at.wrapping_offset(shape.along(end - 1, self.layout, i as i64));
+                            (self.row)(to.wrapping_add(i * lanes * self.to), cell, lanes, Scaling::MOVE);
+                        }
+                    }
+                }
+            }
+            to = to.wrapping_add(n * lanes * self.to);
+        });
+    }
+}
+
+/// Writes the cells of a plane, `lanes` of those that lie side by side: `from` holds them as [`Gather`] brings them.
+///
+/// # Safety
+/// `plane` is where the cells of coordinates 0 lie in layout 0, and they are writable, and readable if they are blended;
+/// `from` has all of them.
+pub(super) unsafe fn write_plane<T>(
+    shape: &Shape<'_>,
+    way: &Way,
+    plane: *mut u8,
+    outputs: bool,
+    lanes: usize,
+    from: *const T,
+) {
+    let extent = |axis: &WindowAxis| if outputs { axis.outputs } else { axis.inputs };
+    let end = shape.axes.len();
+    let size = shape.size(0) as isize;
+    let step = shape.last_step(0);
+    let is_run = step == Some(size * lanes as isize);
+    let mut bounds = [(0, 1); crate::ops::window::MAX_AXES];
+    bounds.iter_mut().zip(shape.axes.iter()).for_each(|(to, axis)| to.1 = extent(axis));
+    let n = extent(shape.last()) as usize * lanes;
+    // Lines that follow one another are written together.
+    let (mut dst, mut first, mut filled) = (plane, from, 0);
+    let mut next = from;
+    // SAFETY: the caller's promise.
+    odometer(&bounds, 0, end - 1, &mut Index::default(), &mut |index| unsafe {
+        let mut line = plane;
+        (0..end - 1).for_each(|k| line = line.wrapping_offset(shape.along(k, 0, index[k])));
+        if !is_run {
+            for i in 0..n / lanes {
+                let to = line.wrapping_offset(shape.along(end - 1, 0, i as i64));
+                way.write(to, next.add(i * lanes).cast(), lanes);
+            }
+        } else {
+            if line != dst.wrapping_add(filled * size as usize) {
+                way.write(dst, first.cast(), filled);
+                (dst, first, filled) = (line, next, 0);
+            }
+            filled += n;
+        }
+        next = next.add(n);
+    });
+    // SAFETY: what is left.
+    unsafe { way.write(dst, first.cast(), filled) };
+}

@@ -1,0 +1,131 @@
+//! A window as loops in bytes: which one becomes the lanes of vector code, and where everything lies.
+
+use crate::layout::{Cut, MAX_AXES};
+use crate::ops::window::{Axes, MAX_AXES as MAX_WINDOW_AXES, Window, WindowAxis};
+
+/// Coordinates along the axes of a [`Shape`], of which there is one more than a window may have.
+pub(super) type Index = [i64; MAX_WINDOW_AXES];
+
+/// A window in bytes. There are at least two axes.
+pub(super) struct Shape<'a> {
+    pub window: &'a Window,
+    pub axes: Axes,
+    /// Cells that lie side by side in every layout that is touched, and are treated alike; 1: none.
+    pub lanes: usize,
+    /// Places of the loops around.
+    pub outer: usize,
+    loops: [(usize, [isize; 3]); MAX_AXES],
+    rank: usize,
+    start: [isize; 3],
+}
+
+/// An axis along which nothing happens.
+const STILL: Cut = Cut { start: 0, step: 1, stride: 0, block: 1 };
+const UNIT: WindowAxis =
+    WindowAxis { inputs: 1, outputs: 1, window: 1, stride: 1, dilation: 1, pad: 0, cuts: [STILL; 3] };
+
+impl<'a> Shape<'a> {
+    pub fn new(window: &'a Window) -> Self {
+        let sizes = window.scalars.map(|scalar| scalar.size() as isize);
+        let touched = window.touches();
+        // Layouts by the places that have them.
+        let touched = [touched[0], touched[2] || touched[4], touched[3]];
+        let is_run = |strides: [i64; 3]| (0..3).all(|k| !touched[k] || strides[k] == 1);
+        let nest = window.outer.axes();
+        let lanes = (0..nest.len()).filter(|&i| is_run(nest[i].strides)).max_by_key(|&i| nest[i].extent);
+        let mut shape = Shape {
+            window,
+            axes: match window.axes.len() {
+                0 => Axes::new([UNIT, UNIT]),
+                1 => Axes::new([UNIT, window.axes[0]]),
+                _ => window.axes,
+            },
+            lanes: lanes.map_or(1, |i| nest[i].extent as usize),
+            outer: 1,
+            loops: [(1, [0; 3]); MAX_AXES],
+            rank: 0,
+            start: std::array::from_fn(|k| window.outer.offsets[k] as isize * sizes[k]),
+        };
+        for (i, axis) in nest.iter().enumerate() {
+            if Some(i) != lanes {
+                let steps = std::array::from_fn(|k| axis.strides[k] as isize * sizes[k]);
+                shape.loops[shape.rank] = (axis.extent as usize, steps);
+                shape.rank += 1;
+                shape.outer *= axis.extent as usize;
+            }
+        }
+        shape
+    }
+
+    /// The last axis.
+    pub fn last(&self) -> &WindowAxis {
+        &self.axes[self.axes.len() - 1]
+    }
+
+    /// Bytes from the data pointer to the cells of a place of the loops around, by layout.
+    pub fn place(&self, mut outer: usize) -> [isize; 3] {
+        let mut at = self.start;
+        for (extent, steps) in self.loops[..self.rank].iter().rev() {
+            let turn = (outer % extent) as isize;
+            outer /= extent;
+            (0..3).for_each(|k| at[k] += turn * steps[k]);
+        }
+        at
+    }
+
+    /// Bytes of a scalar of a layout.
+    pub fn size(&self, layout: usize) -> usize {
+        self.window.scalars[layout].size()
+    }
+
+    /// Bytes that a coordinate of an axis lies from coordinate 0.
+    #[inline]
+    pub fn along(&self, axis: usize, layout: usize, coordinate: i64) -> isize {
+        self.axes[axis].cuts[layout].offset(coordinate) as isize * self.size(layout) as isize
+    }
+
+    /// Bytes from coordinate to coordinate of the last axis, if they are even.
+    pub fn last_step(&self, layout: usize) -> Option<isize> {
+        let cut = self.last().cuts[layout];
+        (cut.block == 1).then_some(cut.stride as isize * self.size(layout) as isize)
+    }
+
+    /// Cells of all axes but the first: the row of a plane.
+    pub fn row_cells(&self, outputs: bool) -> usize {
+        let extent = |axis: &WindowAxis| if outputs { axis.outputs } else { axis.inputs };
+        self.axes[1..].iter().map(|axis| extent(axis) as usize).product()
+    }
+}
+
+/// Calls `f` with the coordinates between bounds of the axes from `first` to below `end`, the last one turning fastest;
+/// others are left as they are.
+#[inline]
+pub(super) fn odometer(
+    bounds: &[(i64, i64)],
+    first: usize,
+    end: usize,
+    index: &mut Index,
+    f: &mut impl FnMut(&Index),
+) {
+    for k in first..end {
+        if bounds[k].0 >= bounds[k].1 {
+            return;
+        }
+        index[k] = bounds[k].0;
+    }
+    loop {
+        f(index);
+        let mut k = end;
+        loop {
+            if k == first {
+                return;
+            }
+            k -= 1;
+            index[k] += 1;
+            if index[k] < bounds[k].1 {
+                break;
+            }
+            index[k] = bounds[k].0;
+        }
+    }
+}

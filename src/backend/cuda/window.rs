@@ -1,0 +1,215 @@
+//! Launches of windows (`kernels/window.cu`): a thread for every cell of the destination.
+
+use super::params::{Divisor, Index, OperandTurn, Operation, Params};
+use super::plan::{Emit, Launch, grid};
+use super::pointwise::operand_turns;
+use crate::backend::reference::lowest;
+use crate::error::Result;
+use crate::layout::{Axis, LoopNest, MAX_AXES};
+use crate::ops::window::{
+    Divisor as By, Function, MAX_AXES as MAX_WINDOW_AXES, OPERANDS, Power, Window, WindowAxis,
+};
+use crate::ops::{Compute, NanRule, Scaling};
+
+/// Threads of a block, each with one cell at a time.
+const THREADS: u32 = 256;
+/// Blocks of a launch at most; beyond, threads have several cells.
+const MOST_BLOCKS: u64 = 1 << 20;
+
+/// An axis of a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct AxisParameters {
+    /// As in [`WindowAxis`].
+    pub inputs: i64,
+    /// As in [`WindowAxis`].
+    pub outputs: i64,
+    /// As in [`WindowAxis`].
+    pub window: i64,
+    /// As in [`WindowAxis`].
+    pub stride: i64,
+    /// As in [`WindowAxis`].
+    pub dilation: i64,
+    /// As in [`WindowAxis`].
+    pub pad: i64,
+    /// Coordinates of the destination.
+    pub extent: Divisor,
+    /// Bytes from coordinate to coordinate, or from group to group, by layout.
+    pub step: [i64; 3],
+    /// Coordinates of a group, by layout.
+    pub block: [Divisor; 3],
+}
+
+/// A window: `window_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Parameters {
+    /// Where the operands' cells of coordinates 0 lie.
+    pub at: [u64; OPERANDS],
+    /// Cells of the destination.
+    pub count: u64,
+    /// What turns faster: cells of the axes, or places of the loops around; of columns, the taps.
+    pub split: Divisor,
+    /// From the computation type to the destination.
+    pub operation: Operation,
+    /// `k`, `scale`, `beta` and `2 * beta * scale`.
+    pub number: [f64; 4],
+    /// The maximum of nothing.
+    pub lowest: f64,
+    /// Scalar types, by layout.
+    pub scalar: [u32; 3],
+    /// How powers are found.
+    pub exponent: u32,
+    /// 1 if NaNs win.
+    pub propagates: u32,
+    /// 1 if padding counts.
+    pub padded: u32,
+    /// 1 if there are means.
+    pub centred: u32,
+    /// 1 if the gradient of the means is wanted.
+    pub means: u32,
+    /// 1 if the loops around turn faster than the axes.
+    pub outer_inside: u32,
+    /// Number of loops around.
+    pub rank: u32,
+    /// The loops around, innermost first.
+    pub turns: [OperandTurn; MAX_AXES],
+    /// The axes, the last one the fastest.
+    pub axes: [AxisParameters; MAX_WINDOW_AXES],
+}
+
+// The same numbers stand in the kernels' source.
+const _: () = assert!(size_of::<AxisParameters>() == 48 + 24 + 24 + 72);
+const _: () = assert!(
+    size_of::<Parameters>() == 40 + 8 + 24 + 32 + 32 + 8 + 40 + 48 * MAX_AXES + 168 * MAX_WINDOW_AXES
+);
+
+/// Hands the launches of a window to `emit`.
+///
+/// # Errors
+/// As for [`super::plan::launches`].
+pub(super) fn launches(window: &Window, at: [u64; OPERANDS], ordered: bool, emit: Emit<'_>) -> Result<()> {
+    if window.is_empty() {
+        return Ok(());
+    }
+    let [single, double] = match window.function {
+        Function::Max(_) => ["window_max_f32", "window_max_f64"],
+        Function::Average(_) => ["window_average_f32", "window_average_f64"],
+        Function::MaxGradient(_) => ["window_max_gradient_f32", "window_max_gradient_f64"],
+        Function::AverageGradient(_) => ["window_average_gradient_f32", "window_average_gradient_f64"],
+        Function::Normalise { .. } => ["window_response_f32", "window_response_f64"],
+        Function::NormaliseGradient { .. } => {
+            ["window_response_gradient_f32", "window_response_gradient_f64"]
+        }
+        Function::Columns => ["window_columns"; 2],
+    };
+    let kernel = if window.compute == Compute::Double { double } else { single };
+    let parameters = parameters(window, at, ordered);
+    let blocks = parameters.count.div_ceil(THREADS.into()).min(MOST_BLOCKS);
+    // In order, one thread does one cell after the other.
+    let (grid, threads) = if ordered { ([1, 1, 1], 1) } else { (grid(blocks)?, THREADS) };
+    emit(&Launch { kernel, grid, block: [threads, 1, 1], shared: 0, params: Params::new(&parameters) })
+}
+
+fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters {
+    let Window { function, outer, axes, scalars, compute, scaling } = window;
+    let sizes = scalars.map(|scalar| scalar.size() as i64);
+    let is_columns = *function == Function::Columns;
+    let axis = |axis: &WindowAxis| AxisParameters {
+        inputs: axis.inputs,
+        outputs: axis.outputs,
+        window: axis.window,
+        stride: axis.stride,
+        dilation: axis.dilation,
+        pad: axis.pad,
+        extent: Divisor::new(axis.extent(window.is_gradient()), Index::I64),
+        step: std::array::from_fn(|k| axis.cuts[k].stride * sizes[k]),
+        block: axis.cuts.map(|cut| Divisor::new(cut.block, Index::I64)),
+    };
+    let unused = AxisParameters {
+        inputs: 1,
+        outputs: 1,
+        window: 1,
+        stride: 1,
+        dilation: 1,
+        pad: 0,
+        extent: Divisor::ONE,
+        step: [0; 3],
+        block: [Divisor::ONE; 3],
+    };
+    let mut all = [unused; MAX_WINDOW_AXES];
+    all[MAX_WINDOW_AXES - axes.len()..].iter_mut().zip(axes.iter()).for_each(|(to, from)| *to = axis(from));
+    let mut nest = LoopNest::new(&[], [0; 3]);
+    for axis in outer.axes() {
+        nest.push(Axis { extent: axis.extent, strides: std::array::from_fn(|k| axis.strides[k] * sizes[k]) });
+    }
+    let cells = axes.iter().map(|axis| axis.extent(window.is_gradient())).product::<i64>();
+    let taps = axes.iter().map(|axis| axis.window).product::<i64>();
+    // Neighbouring threads write neighbours.
+    let is_inner = |strides: [i64; 3]| strides[0].unsigned_abs() == 1;
+    let outer_inside = !ordered && outer.axes().last().is_some_and(|axis| is_inner(axis.strides));
+    let split = match () {
+        () if is_columns => taps,
+        () if outer_inside => outer.len(),
+        () => cells,
+    };
+    let base = |operand: usize, layout: usize| {
+        let offset = outer.offsets[layout] * sizes[layout];
+        if at[operand] == 0 { 0 } else { at[operand].wrapping_add_signed(offset) }
+    };
+    let operation = if is_columns {
+        Operation::new(scalars[1], scalars[0], Scaling::MOVE)
+    } else {
+        Operation::new(compute.scalar(), scalars[0], *scaling)
+    };
+    let mut parameters = Parameters {
+        at: [base(0, 0), base(1, 0), base(2, 1), base(3, 2), base(4, 1)],
+        count: window.len() as u64,
+        split: Divisor::new(split, Index::I64),
+        operation,
+        number: [0.0; 4],
+        lowest: lowest(scalars[1]),
+        scalar: scalars.map(|scalar| scalar as u32),
+        exponent: 0,
+        propagates: 0,
+        padded: 0,
+        centred: 0,
+        means: 0,
+        outer_inside: u32::from(outer_inside),
+        rank: nest.axes().len() as u32,
+        turns: operand_turns(&nest, Index::I64),
+        axes: all,
+    };
+    let mut response = |Power { k, scale, beta }: Power| {
+        parameters.number = [k, scale, beta, 2.0 * beta * scale];
+        parameters.exponent = exponent(beta);
+    };
+    match *function {
+        Function::Max(rule) | Function::MaxGradient(rule) => {
+            parameters.propagates = u32::from(rule == NanRule::Propagate);
+        }
+        Function::Average(by) | Function::AverageGradient(by) => {
+            parameters.padded = u32::from(by == By::Padded);
+        }
+        Function::Normalise { power, centred } => {
+            response(power);
+            parameters.centred = u32::from(centred);
+        }
+        Function::NormaliseGradient { power, centred, means } => {
+            response(power);
+            (parameters.centred, parameters.means) = (u32::from(centred), u32::from(means));
+        }
+        Function::Columns => {}
+    }
+    parameters
+}
+
+/// How a power is found, in the order of `PowerOf` in `kernels/window.cu`.
+fn exponent(beta: f64) -> u32 {
+    match beta {
+        0.5 => 0,
+        0.75 => 1,
+        1.0 => 2,
+        _ => 3,
+    }
+}

@@ -1,0 +1,167 @@
+//! Plans of one function over windows: from layouts of equal rank to steps.
+
+use std::fmt;
+
+use super::{Axes, Function, OPERANDS, Window, WindowAxis};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::layout::{self, Layout, MAX_RANK};
+use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
+use crate::ops::{Compute, ReducePlan, Scaling, fill};
+
+/// How a dimension takes part in a window.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ops) struct Geometry {
+    /// Taps of an output.
+    pub window: i64,
+    /// Cells from one output to the next.
+    pub stride: i64,
+    /// Cells in front of the first one.
+    pub pad: i64,
+}
+
+/// One function over windows, checked and ready to run on any core.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowPlan {
+    function: Function,
+    /// By layout of [`Window`], of equal rank; dimensions without a window have equal extents.
+    layouts: [Layout; 3],
+    geometry: [Option<Geometry>; MAX_RANK],
+    /// Where a dimension's outputs are counted: layout 0 or layout 2.
+    output_side: usize,
+    input_side: usize,
+    scalars: [Scalar; 3],
+    compute: Compute,
+    scaling: Scaling,
+    operands: [Operand; OPERANDS],
+    ordered: bool,
+    /// The reduction that does the same where every output looks at all cells.
+    whole: Option<ReducePlan>,
+}
+
+/// What a [`WindowPlan`] is made of.
+pub(in crate::ops) struct Parts<'a> {
+    pub function: Function,
+    pub layouts: [&'a Layout; 3],
+    pub geometry: [Option<Geometry>; MAX_RANK],
+    pub scalars: [Scalar; 3],
+    pub scaling: Scaling,
+    pub operands: [Operand; OPERANDS],
+    pub ordered: bool,
+    pub whole: Option<ReducePlan>,
+}
+
+/// The type to compute in: binary64 if a scalar needs it.
+pub(in crate::ops) fn compute_type(scalars: &[Scalar]) -> Compute {
+    let is_wide = |scalar: &Scalar| matches!(scalar, Scalar::F64 | Scalar::I32 | Scalar::I64);
+    if scalars.iter().any(is_wide) { Compute::Double } else { Compute::Single }
+}
+
+/// An operand of a window that the C call does not have.
+pub(in crate::ops) const ABSENT: Operand = Operand::untouched("", Scalar::U8);
+
+impl WindowPlan {
+    /// Pre: the layouts agree as the fields say; spans of the operands are those of their layouts.
+    pub(in crate::ops) fn new(parts: Parts<'_>) -> Self {
+        let Parts { function, layouts, geometry, scalars, scaling, operands, ordered, whole } = parts;
+        let is_gradient = matches!(
+            function,
+            Function::MaxGradient(_) | Function::AverageGradient(_) | Function::NormaliseGradient { .. }
+        );
+        WindowPlan {
+            function,
+            layouts: layouts.map(|layout| *layout),
+            geometry,
+            output_side: if is_gradient { 2 } else { 0 },
+            input_side: if is_gradient { 0 } else { 1 },
+            scalars,
+            compute: compute_type(&scalars),
+            scaling,
+            operands,
+            ordered,
+            whole,
+        }
+    }
+
+    fn axes(&self) -> Axes {
+        let [outputs, inputs] = [self.output_side, self.input_side].map(|side| self.layouts[side].dims);
+        Axes::new((0..outputs.rank()).filter_map(|k| {
+            let Geometry { window, stride, pad } = self.geometry[k]?;
+            let cuts = self.layouts.map(|layout| layout.cut(k));
+            let (inputs, outputs) = (inputs[k], outputs[k]);
+            Some(WindowAxis { inputs, outputs, window, stride, dilation: 1, pad, cuts })
+        }))
+    }
+
+    /// The layouts with one element along each dimension that has a window.
+    fn outer(&self) -> [Layout; 3] {
+        self.layouts.map(|mut layout| {
+            for k in (0..layout.dims.rank()).filter(|&k| self.geometry[k].is_some()) {
+                (layout.dims[k], layout.strides[k]) = (1, 0);
+                layout.split = layout.split.filter(|split| split.axis() != k);
+            }
+            layout
+        })
+    }
+}
+
+impl Plan for WindowPlan {
+    fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    fn layout(&self, operand: usize) -> Option<&Layout> {
+        Some(&self.layouts[[0, 0, 1, 2, 1][operand]])
+    }
+
+    /// Then cells are computed in the order of the loops, those of the window inside.
+    fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        if let Some(whole) = &self.whole {
+            return whole.steps(&mut |step, operands| match operands.len() {
+                1 => sink(step, &[0]),
+                _ => sink(step, &[0, 1, 2, 1]),
+            });
+        }
+        let axes = self.axes();
+        let [dst, src, out] = self.outer();
+        let mut outcome = Ok(());
+        layout::nests([&dst, &src, &out], &mut |mut outer| {
+            if outcome.is_err() {
+                return;
+            }
+            if !self.ordered {
+                outer.canonicalise();
+            }
+            let window = Window {
+                function: self.function,
+                outer,
+                axes,
+                scalars: self.scalars,
+                compute: self.compute,
+                scaling: self.scaling,
+            };
+            outcome = sink(Step::Window(&window), &[0, 1, 2, 3, 4]);
+        });
+        outcome?;
+        for operand in [0, 1] {
+            if self.operands[operand].role == Role::Read {
+                continue;
+            }
+            if let Some(tail) = fill::zero_tail(&self.layouts[0], self.scalars[0], self.ordered) {
+                sink(Step::Fill(&tail), &[operand])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One line per step, as the log shows it.
+impl fmt::Display for WindowPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        plan::list(self, f)
+    }
+}

@@ -1,0 +1,286 @@
+//! Random problems over windows: every function, layout, type and geometry, small and large.
+
+use cudnn::desc::convolution::{ConvolutionGeometry, ConvolutionMode};
+use cudnn::desc::{
+    Choice, ConvolutionDescriptor, FilterDescriptor, Format, LrnDescriptor, NanPropagation,
+    PoolingDescriptor, PoolingMode, TensorDescriptor,
+};
+use cudnn::dtype::DataType;
+use cudnn::layout::Dims;
+use cudnn::mode::Mode;
+use cudnn::ops::columns::ColumnsPlan;
+use cudnn::ops::pooling::{self, Forward};
+use cudnn::ops::{Plan, Role, Scaling, response};
+
+use crate::random::Rng;
+
+/// Kinds of problems that [`draw`] yields.
+pub const KINDS: usize = 13;
+
+/// A plan with its name.
+pub struct Problem {
+    pub title: String,
+    pub kind: &'static str,
+    pub plan: Box<dyn Plan>,
+    /// Whether numbers come with NaNs, infinities and zeros of both signs.
+    pub wild: bool,
+}
+
+const TYPES: [DataType; 11] = [
+    DataType::Float,
+    DataType::Double,
+    DataType::Half,
+    DataType::Bfloat16,
+    DataType::Int8,
+    DataType::Uint8,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::Boolean,
+    DataType::Fp8E4m3,
+    DataType::Fp8E5m2,
+];
+
+impl Problem {
+    /// Bytes for every operand: numbers of its type, NaNs where a destination may not be read.
+    pub fn contents(&self, rng: &mut Rng) -> Vec<Vec<u8>> {
+        let of = |operand: &cudnn::ops::Operand, rng: &mut Rng| {
+            let bytes = (operand.span.1 - operand.span.0) as usize;
+            if operand.role == Role::Write {
+                return vec![0xff; bytes];
+            }
+            numbers(operand.scalar, bytes, self.wild, rng)
+        };
+        self.plan.operands().iter().map(|operand| of(operand, rng)).collect()
+    }
+}
+
+/// Numbers of few different values, so that there are ties.
+fn numbers(scalar: cudnn::dtype::Scalar, bytes: usize, wild: bool, rng: &mut Rng) -> Vec<u8> {
+    use cudnn::dtype::Scalar;
+    let size = scalar.size();
+    let mut all = Vec::with_capacity(bytes);
+    while all.len() < bytes {
+        let small = rng.below(33) as i64 - 16;
+        let number = small as f32 * 0.375;
+        let special = wild && rng.below(12) == 0;
+        let pick = rng.below(4);
+        match scalar {
+            Scalar::F32 => {
+                let specials = [f32::NAN, -f32::NAN, f32::NEG_INFINITY, -0.0];
+                all.extend((if special { specials[pick] } else { number }).to_le_bytes());
+            }
+            Scalar::F64 => {
+                let specials = [f64::NAN, -f64::NAN, f64::NEG_INFINITY, -0.0];
+                all.extend((if special { specials[pick] } else { number.into() }).to_le_bytes());
+            }
+            Scalar::F16 => {
+                let specials = [0x7e01_u16, 0xfe00, 0xfc00, 0x8000];
+                let bits = half::f16::from_f32(number).to_bits();
+                all.extend((if special { specials[pick] } else { bits }).to_le_bytes());
+            }
+            Scalar::Bf16 => {
+                let specials = [0x7fc1_u16, 0xffc0, 0xff80, 0x8000];
+                let bits = half::bf16::from_f32(number).to_bits();
+                all.extend((if special { specials[pick] } else { bits }).to_le_bytes());
+            }
+            Scalar::I32 => all.extend((small as i32 * 1000).to_le_bytes()),
+            Scalar::I64 => all.extend((small * 1000).to_le_bytes()),
+            _ => all.push(small as u8),
+        }
+        debug_assert!(all.len().is_multiple_of(size));
+    }
+    all.truncate(bytes);
+    all
+}
+
+/// A tensor of these dims in some layout.
+fn tensor(data_type: DataType, dims: &[i64], rng: &mut Rng) -> TensorDescriptor {
+    let rank = dims.len() as i64;
+    match rng.below(6) {
+        0 | 1 => TensorDescriptor::with_format(data_type, Format::Nchw, rank, dims, Mode::Extended),
+        2 | 3 => TensorDescriptor::with_format(data_type, Format::Nhwc, rank, dims, Mode::Extended),
+        4 if data_type.lanes() == 1 => {
+            TensorDescriptor::with_format(data_type, Format::Blocked(4), rank, dims, Mode::Extended)
+        }
+        _ => {
+            // Any order of the dimensions, gaps, and one that runs backwards.
+            let mut order: Vec<usize> = (0..dims.len()).collect();
+            for i in (1..order.len()).rev() {
+                order.swap(i, rng.below(i + 1));
+            }
+            let mut strides = vec![0; dims.len()];
+            let mut next = 1;
+            for &k in &order {
+                strides[k] = next;
+                next *= dims[k] + rng.below(2) as i64;
+            }
+            let turned = rng.below(dims.len() * 2);
+            if turned < dims.len() {
+                strides[turned] = -strides[turned];
+            }
+            TensorDescriptor::with_strides(data_type, rank, dims, &strides, Mode::Extended)
+        }
+    }
+    .expect("a tensor")
+}
+
+fn between(rng: &mut Rng, low: i64, high: i64) -> i64 {
+    low + rng.below((high - low + 1) as usize) as i64
+}
+
+fn scaling(rng: &mut Rng) -> Scaling {
+    match rng.below(4) {
+        0 | 1 => Scaling::MOVE,
+        2 => Scaling { alpha: -1.5, beta: 0.0 },
+        _ => Scaling { alpha: 0.5, beta: -0.25 },
+    }
+}
+
+/// A pooling, its gradient, or both in any geometry.
+fn pooling_problem(rng: &mut Rng) -> Problem {
+    let spatial = [1, 2, 2, 2, 3, 4][rng.below(6)];
+    let large = spatial == 2 && rng.below(4) == 0;
+    let data_type = TYPES[rng.below(TYPES.len())];
+    let mode = PoolingMode::from_code(rng.below(4) as i32).expect("a mode");
+    let nan = NanPropagation::from_code(rng.below(2) as i32).expect("a rule");
+    let channels = if large { between(rng, 1, 70) } else { between(rng, 1, 19) };
+    let mut dims = vec![between(rng, 1, 3), channels];
+    let (mut window, mut padding, mut strides) = (vec![], vec![], vec![]);
+    let mut outputs = dims.clone();
+    let most = if large { 40 } else { [14, 14, 9, 6, 4][spatial.min(4)] };
+    let whole = rng.below(8) == 0;
+    for _ in 0..spatial {
+        let extent = between(rng, 1, most);
+        let (k, p, s) = if whole {
+            (extent, 0, 1)
+        } else {
+            (between(rng, 1, 5), between(rng, -1, 5), between(rng, 1, 4))
+        };
+        let computed = (extent + 2 * p - k).max(0) / s + 1;
+        // One more than computed, as some programs have it, or any number.
+        let out = match rng.below(6) {
+            0 if !whole => computed + 1,
+            1 if !whole => between(rng, 1, 12),
+            _ => computed,
+        };
+        dims.push(extent);
+        outputs.push(out);
+        window.push(k);
+        padding.push(p);
+        strides.push(s);
+    }
+    let desc =
+        PoolingDescriptor::new(mode, nan, Dims::new(&window), Dims::new(&padding), Dims::new(&strides))
+            .expect("a pooling");
+    let scaling = scaling(rng);
+    let forwards = rng.below(2) == 0;
+    let (plan, kind): (Box<dyn Plan>, _) = if forwards {
+        let (x, y) = (tensor(data_type, &dims, rng), tensor(data_type, &outputs, rng));
+        let plan = pooling::forward(&desc, &x, &y, scaling, Mode::Extended).expect("a plan");
+        (Box::new(plan), ["max", "average", "average inside", "max deterministic"][mode.code() as usize])
+    } else {
+        let other = TYPES[rng.below(TYPES.len())];
+        let gradient = if rng.below(3) == 0 { other } else { data_type };
+        let (x, y) = (tensor(data_type, &dims, rng), tensor(gradient, &outputs, rng));
+        let forward = Some(Forward { x: &x, y: &y });
+        let plan = pooling::backward(&desc, forward, &y, &x, scaling, Mode::Extended).expect("a plan");
+        let kinds = [
+            "gradient of max",
+            "gradient of average",
+            "gradient of average inside",
+            "gradient of max deterministic",
+        ];
+        (Box::new(plan), kinds[mode.code() as usize])
+    };
+    let title = format!("{desc:?} of {data_type:?} {dims:?} to {outputs:?}");
+    Problem { title, kind, plan, wild: rng.below(2) == 0 }
+}
+
+/// Response normalisation across channels or over space, or its gradient.
+fn response_problem(rng: &mut Rng) -> Problem {
+    let kind = rng.below(4);
+    let data_type = if kind == 0 { rng.pick(&TYPES[..6]) } else { rng.pick(&TYPES[..4]) };
+    let large = rng.below(4) == 0;
+    let mut dims = vec![between(rng, 1, 2), between(rng, 1, if large { 40 } else { 9 })];
+    let spatial = if kind < 2 { 1 + rng.below(3) } else { 2 + rng.below(2) };
+    dims.extend((0..spatial).map(|_| between(rng, 1, if large { 9 } else { 5 })));
+    let n = between(rng, 1, if kind < 2 { 7 } else { 5 }) as u32;
+    let beta = rng.pick(&[0.5, 0.75, 1.0, 0.8, 2.0]);
+    let desc = LrnDescriptor::new(n, 0.3, beta, 1.5).expect("a descriptor");
+    let scaling = scaling(rng);
+    let (x, y) = (tensor(data_type, &dims, rng), tensor(data_type, &dims, rng));
+    let (means, wanted) = (rng.below(2) == 0, rng.below(2) == 0);
+    // Divisive normalisation takes no negative strides.
+    let forwards = |tensor: &TensorDescriptor| tensor.strides().iter().all(|&stride| stride >= 0);
+    let straight = |data_type| {
+        TensorDescriptor::with_format(data_type, Format::Nhwc, dims.len() as i64, &dims, Mode::Extended)
+    };
+    let fixed = |tensor: TensorDescriptor| {
+        if forwards(&tensor) { tensor } else { straight(data_type).expect("a tensor") }
+    };
+    let (plan, kind): (Box<dyn Plan>, _) = match kind {
+        0 => {
+            let plan = response::cross_channel(&desc, &x, &y, scaling, Mode::Extended).expect("a plan");
+            (Box::new(plan), "across channels")
+        }
+        1 => {
+            let dy = tensor(data_type, &dims, rng);
+            let plan = response::cross_channel_gradient(&desc, &dy, &x, &y, scaling, Mode::Extended);
+            (Box::new(plan.expect("a plan")), "gradient across channels")
+        }
+        2 => {
+            let (x, y) = (fixed(x), fixed(y));
+            let plan = response::divisive(&desc, &x, &y, means, scaling, Mode::Extended).expect("a plan");
+            (Box::new(plan), "over space")
+        }
+        _ => {
+            let (x, y) = (fixed(x), fixed(y));
+            let plan = response::divisive_gradient(&desc, &x, &y, means, wanted, scaling, Mode::Extended);
+            (Box::new(plan.expect("a plan")), "gradient over space")
+        }
+    };
+    let title = format!("{desc:?} of {data_type:?} {dims:?}, means {means} {wanted}");
+    Problem { title, kind, plan, wild: rng.below(4) == 0 }
+}
+
+/// The columns of a convolution.
+fn columns_problem(rng: &mut Rng) -> Problem {
+    let spatial = [1, 2, 2, 2, 3][rng.below(5)];
+    let data_type = rng.pick(&TYPES);
+    let channels = between(rng, 1, 9);
+    let (mut dims, mut taps) = (vec![between(rng, 1, 2), channels], vec![2, channels]);
+    let (mut padding, mut strides, mut dilation) = (vec![], vec![], vec![]);
+    for _ in 0..spatial {
+        let (k, p, d) = (between(rng, 1, 3), between(rng, 0, 3), between(rng, 1, 3));
+        dims.push(between(rng, ((k - 1) * d + 1 - 2 * p).max(1), 9));
+        taps.push(k);
+        padding.push(p);
+        strides.push(between(rng, 1, 3));
+        dilation.push(d);
+    }
+    let mode = ConvolutionMode::from_code(rng.below(2) as i32).expect("a mode");
+    let geometry = ConvolutionGeometry::new(
+        mode,
+        DataType::Float,
+        Dims::new(&padding),
+        Dims::new(&strides),
+        Dims::new(&dilation),
+    );
+    let desc =
+        ConvolutionDescriptor { geometry: geometry.expect("a geometry"), ..ConvolutionDescriptor::default() };
+    let rank = taps.len() as i64;
+    let filter = FilterDescriptor::new(DataType::Float, Format::Nchw, rank, &taps, Mode::Extended);
+    let x = tensor(data_type, &dims, rng);
+    let plan = ColumnsPlan::new(&x, &filter.expect("a filter"), &desc, Mode::Extended).expect("a plan");
+    let title = format!("columns of {data_type:?} {dims:?} by {taps:?}, {desc:?}");
+    Problem { title, kind: "columns", plan: Box::new(plan), wild: true }
+}
+
+/// Some problem.
+pub fn draw(rng: &mut Rng) -> Problem {
+    match rng.below(8) {
+        0..5 => pooling_problem(rng),
+        5..7 => response_problem(rng),
+        _ => columns_problem(rng),
+    }
+}
