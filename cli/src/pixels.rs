@@ -68,7 +68,7 @@ fn decode_jpeg(file: &[u8]) -> Result<Pixels> {
     let mut decoder = zune_jpeg::JpegDecoder::new(file);
     let bytes = decoder.decode().map_err(|error| Failure::new(format!("{error:?}")))?;
     let (width, height) = decoder.dimensions().ok_or_else(|| Failure::new("a JPEG without a size"))?;
-    let channels = bytes.len() / (width as usize * height as usize).max(1);
+    let channels = bytes.len() / (width * height).max(1);
     Ok(Pixels { height: height as i64, width: width as i64, channels: channels as i64, bytes })
 }
 

@@ -140,7 +140,7 @@ impl Task {
                     found
                 }
                 _ => {
-                    Arrangement::parse(from_name, shape.len().clamp(2, 8))?;
+                    Arrangement::parse(from_name, shape.len())?;
                     return Err(Failure::new(format!(
                         "--from {from_name} does not fit an array of shape {shape:?}"
                     )));

@@ -62,7 +62,7 @@ fn transform_names_what_is_wrong_and_writes_nothing() {
         (&["zero.npy", "out.npy"], &["axis 1 has no elements"]),
         (&["huge.npy", "out.npy"], &["64 bits"]),
         (&["flat.npy", "out.npy", "--from", "NHWC"], &["NHWC"]),
-        (&["whole.npy", "out.npy", "--from", "NDHWC"], &["5 dimensions"]),
+        (&["flat.npy", "out.npy", "--from", "NDHWC"], &["5 dimensions"]),
         (&["whole.npy", "out.npy", "--to", "BMN"], &["3 dimensions"]),
         (&["whole.npy", "out.npy", "--to", "NHWX"], &["not known"]),
         (&["whole.npy", "out.npy", "--crop", "2,2,0,0"], &["dimension 2"]),
