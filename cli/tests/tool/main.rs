@@ -1,5 +1,6 @@
 //! The tool as its users start it.
 
+mod docs;
 mod explain;
 mod programs;
 mod refusals;

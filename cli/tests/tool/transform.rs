@@ -187,6 +187,7 @@ fn a_file_can_replace_itself_and_keeps_to_the_umask() {
 }
 
 /// Runs the tool to its end; the most memory that it had at a time, in kilobytes.
+#[expect(clippy::zombie_processes, reason = "wait4 waits for it")]
 fn peak(arguments: &[&str]) -> i64 {
     let child = tool().args(arguments).spawn().expect("the tool starts");
     let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
