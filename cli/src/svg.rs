@@ -64,7 +64,8 @@ pub fn draw(title: &str, figure: &Figure, to: Option<(&str, &Figure)>) -> String
     let top = canvas.height + 12;
     let from = runs(&mut canvas, figure, MARGIN, top, cell, "memory, from the lowest address");
     if let Some((name, other)) = to {
-        let left = from.values().map(|(x, _)| *x).max().unwrap_or(0) + cell + 110;
+        // Behind the cells and behind the words above them.
+        let left = (from.values().map(|(x, _)| *x).max().unwrap_or(0) + cell).max(MARGIN + 250) + 90;
         let into = runs(&mut canvas, other, left, top, cell, name);
         for (value, (x, y)) in &from {
             if let Some((to_x, to_y)) = into.get(value) {

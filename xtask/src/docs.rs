@@ -28,7 +28,9 @@ pub fn mdbook() -> Result<PathBuf> {
         println!("installing mdbook");
         let mut command = shell::cargo();
         // Without optimisation, which would take longer than all the pages that it will ever make.
-        command.args(["install", "mdbook", "--locked", "--no-default-features", "--debug", "--root"]).arg(&tools);
+        command
+            .args(["install", "mdbook", "--locked", "--no-default-features", "--debug", "--root"])
+            .arg(&tools);
         shell::run(&mut command).context("to make the site, install mdbook: cargo install mdbook")?;
     }
     Ok(own)

@@ -28,7 +28,10 @@ pub fn python(dist: &Dist) -> Result<Tally> {
     let tally = reported.unwrap_or_default().judged(status);
     let there = Command::new(&python).args(["-c", "import matplotlib"]).output()?.status.success();
     if !there {
-        println!("skipped: matplotlib is not installed; install it: {} -m pip install matplotlib", python.display());
+        println!(
+            "skipped: matplotlib is not installed; install it: {} -m pip install matplotlib",
+            python.display()
+        );
         return Ok(tally + Tally::SKIP);
     }
     let picture = shell::target().join("layouts.png");
@@ -49,7 +52,11 @@ pub fn mpi(dist: &Dist) -> Result<Tally> {
     let mut compile = Command::new("mpicxx");
     compile.args(["-std=c++11", "-O2", "-Wall", "-Wextra", "-DCUDNN_SHIM_NO_CUDA_HEADERS", "-I"]);
     compile.arg(shell::root().join("examples/networks")).arg("-I").arg(&dist.include);
-    compile.arg(shell::root().join("examples/mpi/shards.cpp")).arg("-L").arg(&dist.lib).args(["-lcudnn", "-o"]);
+    compile
+        .arg(shell::root().join("examples/mpi/shards.cpp"))
+        .arg("-L")
+        .arg(&dist.lib)
+        .args(["-lcudnn", "-o"]);
     shell::run(compile.arg(&program))?;
     let mut tally = Tally::default();
     for ranks in RANKS {

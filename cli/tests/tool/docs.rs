@@ -14,7 +14,8 @@ fn root() -> PathBuf {
 /// Name and text of every page, the README first.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut files = vec![root().join("README.md")];
-    let docs = fs::read_dir(root().join("docs")).expect("readable").map(|entry| entry.expect("readable").path());
+    let docs =
+        fs::read_dir(root().join("docs")).expect("readable").map(|entry| entry.expect("readable").path());
     files.extend(docs.filter(|path| path.extension().is_some_and(|end| end == "md")));
     files[1..].sort();
     files.into_iter().map(|file| (file.clone(), fs::read_to_string(file).expect("text"))).collect()
@@ -41,7 +42,11 @@ fn every_command_of_the_tool_runs_and_draws_the_pictures() {
     fs::copy(root().join("demo/chelsea.ppm"), folder.join("photo.ppm")).expect("the photograph");
     fs::write(folder.join("pixels.npy"), npy("<f4", false, &[1, 2, 2, 3], &[0; 48])).expect("writable");
     let program = Path::new(env!("CARGO_BIN_EXE_cudnn-shim"));
-    let path = format!("{}:{}", program.parent().expect("a folder").display(), std::env::var("PATH").unwrap_or_default());
+    let path = format!(
+        "{}:{}",
+        program.parent().expect("a folder").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
     let mut ran = 0;
     for (file, page) in pages() {
         for command in commands(&page).into_iter().filter(|command| command.starts_with("cudnn-shim ")) {
@@ -87,7 +92,11 @@ fn maintainers_tasks_are_there() {
         for command in commands(&page) {
             let Some(task) = command.split("cargo xtask ").nth(1) else { continue };
             let task = task.split_whitespace().next().unwrap_or_default();
-            assert!(tasks.contains(&format!("name: \"{task}\"")), "{}: there is no task {task}", file.display());
+            assert!(
+                tasks.contains(&format!("name: \"{task}\"")),
+                "{}: there is no task {task}",
+                file.display()
+            );
             named += 1;
         }
     }
@@ -111,7 +120,11 @@ fn links(page: &str) -> Vec<String> {
 
 /// What mdBook and code hosts make of a heading.
 fn anchor(heading: &str) -> String {
-    let kept = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).collect::<String>();
+    let kept = heading
+        .to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .collect::<String>();
     kept.trim().replace(' ', "-")
 }
 
@@ -125,19 +138,25 @@ fn every_link_leads_somewhere() {
             if link.starts_with("https://") {
                 continue;
             }
-            let (path, part) = link.split_once('#').map_or((link.as_str(), None), |(path, part)| (path, Some(part)));
-            let target = if path.is_empty() { file.clone() } else { file.parent().expect("a folder").join(path) };
+            let (path, part) =
+                link.split_once('#').map_or((link.as_str(), None), |(path, part)| (path, Some(part)));
+            let target =
+                if path.is_empty() { file.clone() } else { file.parent().expect("a folder").join(path) };
             assert!(target.exists(), "{}: {link}", file.display());
             if let Some(part) = part {
                 let text = fs::read_to_string(&target).expect("text");
-                let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#')));
+                let headings = text
+                    .lines()
+                    .filter(|line| line.starts_with('#'))
+                    .map(|line| anchor(line.trim_start_matches('#')));
                 assert!(headings.into_iter().any(|heading| heading == part), "{}: {link}", file.display());
             }
         }
     }
     assert!(followed >= 30, "only {followed} links are found");
     // Every page is in the table of contents.
-    let summary = &pages.iter().find(|(file, _)| file.ends_with("SUMMARY.md")).expect("a table of contents").1;
+    let summary =
+        &pages.iter().find(|(file, _)| file.ends_with("SUMMARY.md")).expect("a table of contents").1;
     for (file, _) in pages.iter().skip(1).filter(|(file, _)| !file.ends_with("SUMMARY.md")) {
         let name = file.file_name().and_then(|name| name.to_str()).expect("UTF-8");
         assert!(summary.contains(&format!("({name})")), "docs/SUMMARY.md lacks {name}");
