@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+#[path = "build/nodes.rs"]
+mod nodes;
 #[path = "build/ptx.rs"]
 mod ptx;
 
@@ -12,6 +14,7 @@ const PTX: &str = "src/backend/cuda/ptx";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build/nodes.rs");
     println!("cargo::rerun-if-changed=build/ptx.rs");
     println!("cargo::rerun-if-changed={PTX}");
     pack_kernels();
@@ -23,11 +26,11 @@ fn main() {
 fn identity() {
     // The feature chooses the version of the interface, and with it whose place the library takes.
     let version_8 = env::var_os("CARGO_FEATURE_CUDNN8").is_some();
-    let soname = if version_8 { "-Wl,-soname,libcudnn.so.8" } else { "-Wl,-soname,libcudnn.so.9" };
+    let soname = if version_8 { "libcudnn.so.8" } else { "libcudnn.so.9" };
     for arg in [
         // rust-lld ignores --default-symver, which is what names the version node after the SONAME.
         "-fuse-ld=bfd",
-        soname,
+        &format!("-Wl,-soname,{soname}"),
         // Every symbol becomes `cudnnX@@<soname>`, the version that linked programs ask for.
         "-Wl,--default-symver",
         "-Wl,-Bsymbolic",
@@ -36,6 +39,9 @@ fn identity() {
         "-Wl,-z,now",
     ] {
         println!("cargo::rustc-cdylib-link-arg={arg}");
+    }
+    if let Some(argument) = nodes::arguments(soname) {
+        println!("cargo::rustc-cdylib-link-arg={argument}");
     }
 }
 

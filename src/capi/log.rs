@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::types::{CUDNN_SEV_ERROR_EN, CUDNN_SEV_INFO_EN, CUDNN_SEV_WARNING_EN};
 use super::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
-use super::version;
+use super::{inspect, version};
 use crate::error::Error;
 
 /// Where the text log goes, and how much of it.
@@ -135,6 +135,7 @@ impl Note {
         if wants_calls() {
             self.keep(text);
         }
+        inspect::record(text);
     }
 
     #[cold]

@@ -10,6 +10,7 @@ pub mod dropout;
 pub mod filter;
 pub mod fused;
 pub mod lrn;
+mod named;
 pub mod normalization;
 pub mod op_tensor;
 pub mod pooling;

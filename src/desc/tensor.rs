@@ -355,7 +355,7 @@ fn beyond_the_original(extent: i64) -> Error {
     ))
 }
 
-fn check_rank(rank: i64) -> Result<()> {
+pub(super) fn check_rank(rank: i64) -> Result<()> {
     if rank < 2 {
         return Err(Error::argument("nbDims", rank, "a tensor has at least 2 dimensions"));
     }

@@ -101,7 +101,7 @@ impl Context {
     }
 
     /// The CUDA core, unless this is the CPU core.
-    fn cuda(&self) -> Option<&Cuda> {
+    pub(super) fn cuda(&self) -> Option<&Cuda> {
         match &self.core {
             Core::Cpu { .. } => None,
             Core::Cuda(cuda) => Some(cuda),

@@ -5,10 +5,12 @@
 //! ```text
 //!  dims.rs       a short array of extents or strides
 //!  format.rs     NCHW, NHWC, ...: names, packed strides, recognition
+//!  name.rs       any name that programs and frameworks give a layout, and the name of a layout
 //!  blocked.rs    NC/xHWx: an axis in groups; two Layouts -> loops over both (`nests`, `segments`)
 //!  span.rs       how much memory a Layout reaches
 //!  overlap.rs    whether two tensors of one buffer share an element
 //!  packed.rs     fully, partially, spatially packed; overlapping
+//!  locate.rs     packed in some letters, repeats, the element at an offset
 //!  nest.rs       LoopNest: loops over N operands, what kernels see
 //!  canonical.rs  LoopNest -> its canonical form, and its class
 //! ```
@@ -21,6 +23,8 @@ pub mod blocked;
 pub mod canonical;
 pub mod dims;
 pub mod format;
+pub mod locate;
+pub mod name;
 pub mod nest;
 pub mod overlap;
 pub mod packed;
@@ -33,6 +37,7 @@ pub use blocked::{Cut, nests, segments};
 pub use canonical::Class;
 pub use dims::{Dims, MAX_RANK};
 pub use format::Format;
+pub use name::Arrangement;
 pub use nest::{Axis, LoopNest, MAX_AXES};
 
 /// An axis that memory holds in blocks: `dims[axis]` is cut into groups of `block` neighbours that lie side by

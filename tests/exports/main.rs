@@ -59,20 +59,28 @@ fn expected(interface: Interface) -> BTreeSet<String> {
     original.chain(restored).collect()
 }
 
+/// The version of the calls of `cudnn_shim.h`.
+const EXTENSIONS: &str = "CUDNN_SHIM_1";
+
 #[test]
 fn exports_exactly_the_original_symbols_and_versions() {
     for interface in BOTH {
         let symbols = symbols(&library(interface));
         // The linker also lists the version node itself, as an absolute symbol without a place in the library.
         let (nodes, code): (Vec<_>, Vec<_>) = symbols.into_iter().partition(|(_, kind)| *kind == 'A');
-        for (name, _) in &nodes {
-            assert_eq!(name.split('@').next(), Some(interface.soname()));
-        }
+        let mut nodes: Vec<&str> = nodes.iter().filter_map(|(name, _)| name.split('@').next()).collect();
+        nodes.sort_unstable();
+        assert_eq!(nodes, [EXTENSIONS, interface.soname()]);
         for (name, kind) in &code {
             assert_eq!(*kind, 'T', "{name} is no function");
         }
         let names: BTreeSet<String> = code.iter().map(|(name, _)| name.clone()).collect();
         assert_eq!(names.len(), code.len(), "a symbol is exported twice");
+        let (ours, names): (BTreeSet<_>, BTreeSet<_>) =
+            names.into_iter().partition(|name| name.ends_with(&format!("@@{EXTENSIONS}")));
+        let declared = interface.extensions().into_iter().map(|name| format!("{name}@@{EXTENSIONS}"));
+        assert_eq!(ours, declared.collect());
+        assert_eq!(ours.len(), 17);
         assert_eq!(names, expected(interface));
         assert_eq!(names.len(), if interface == Interface::Nine { 239 + 58 } else { 268 + 3 });
     }

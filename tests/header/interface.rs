@@ -76,6 +76,14 @@ impl Interface {
         }
         functions
     }
+
+    /// The names of the calls that `cudnn_shim.h` declares.
+    pub fn extensions(self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.include().join("cudnn_shim.h")).expect("the header exists");
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let declared = text.split("\ncudnnStatus_t ").skip(1);
+        declared.map(|rest| rest.split(|c| !is_name(c)).next().unwrap_or_default().to_owned()).collect()
+    }
 }
 
 /// The rows of a table for which `present` says yes, or all without that column.

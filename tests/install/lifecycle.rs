@@ -23,6 +23,11 @@ fn refusal(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Whether a file of an installation is no text.
+fn is_binary(file: &str) -> bool {
+    file.contains(".so") || file.ends_with(".a") || file.starts_with("bin/")
+}
+
 #[test]
 fn destdir_moves_the_tree_and_uninstall_takes_it_away() {
     let destdir = scratch("destdir");
@@ -33,9 +38,11 @@ fn destdir_moves_the_tree_and_uninstall_takes_it_away() {
     run_with("install");
     let root = destdir.join("opt/nn");
     let installed = files(&root);
-    assert!(installed.contains("lib/libcudnn.so.9"));
+    for file in ["lib/libcudnn.so.9", "bin/cudnn-shim", "share/man/man1/cudnn-shim.1"] {
+        assert!(installed.contains(file), "{file} is missing");
+    }
     // What is written says nothing of DESTDIR.
-    for file in installed.iter().filter(|file| !file.contains(".so") && !file.ends_with(".a")) {
+    for file in installed.iter().filter(|file| !is_binary(file)) {
         let text = fs::read_to_string(root.join(file)).expect("text");
         assert!(!text.contains(destdir.to_str().expect("UTF-8")), "{file}");
     }
@@ -68,7 +75,7 @@ fn modes_do_not_follow_the_umask() {
     run(shell.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("DESTDIR"));
     let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
     for file in files(&prefix) {
-        let expected = if file.contains(".so") { 0o755 } else { 0o644 };
+        let expected = if file.contains(".so") || file.starts_with("bin/") { 0o755 } else { 0o644 };
         assert_eq!(mode(&prefix.join(&file)), expected, "{file}");
         for folder in prefix.join(&file).ancestors().skip(1).take_while(|folder| folder.starts_with(&prefix))
         {

@@ -94,6 +94,7 @@ fn the_archive_links_by_itself() {
         let table = interface.symbols();
         let mut expected: BTreeSet<String> = table.rows().map(|row| row.get("symbol").to_owned()).collect();
         expected.extend(interface.restored().into_iter().map(|function| function.name));
+        expected.extend(interface.extensions());
         assert_eq!(shown, expected.iter().map(String::as_str).collect());
         let program =
             compile(interface, "answers", &scratch(&format!("static-{interface:?}")), &[archive, "-lm"]);

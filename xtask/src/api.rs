@@ -1,5 +1,6 @@
 //! The two versions of the interface, as far as building and installing them differs.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -73,6 +74,14 @@ impl Api {
     pub fn include(self) -> PathBuf {
         let include = shell::root().join("include");
         if self == Api::Eight { include.join("v8") } else { include }
+    }
+
+    /// The calls that `cudnn_shim.h` declares, the same for both.
+    pub fn extensions() -> Result<Vec<String>> {
+        let text = fs::read_to_string(shell::root().join("include/cudnn_shim.h"))?;
+        let heads = text.lines().filter(|line| line.starts_with("cudnnStatus_t cudnnShim"));
+        let names = heads.filter_map(|line| line.split([' ', '(']).nth(1)).map(str::to_owned);
+        Ok(names.collect())
     }
 
     /// Builds the libraries. Each version has a target folder of its own, so that neither build undoes the other.

@@ -56,5 +56,6 @@ fn symbols(api: Api) -> Result<Vec<String>> {
     for table in restored {
         symbols.extend(tables::read(table)?.iter().map(|row| row["name"].clone()));
     }
+    symbols.extend(Api::extensions()?);
     Ok(symbols)
 }

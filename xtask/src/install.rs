@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::api::{Api, Libraries};
 use crate::tree::{EXECUTABLE, PLAIN, Tree, set_mode};
-use crate::{archive, manifest, parts, shell};
+use crate::{archive, manifest, parts, shell, tool};
 
 /// The files that build systems read: where they go below `lib`, and their text.
 const TEMPLATES: [(&str, &str); 5] = [
@@ -86,9 +86,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let (api, root) = (arguments.api, arguments.root()?);
     refuse_beside_other(&arguments, &root)?;
     let built = api.build(arguments.release)?;
+    let program = tool::build(arguments.release)?;
     let manifest = manifest::name(api);
     let mut tree = Tree::listed(root.clone(), arguments.prefix, &manifest)?;
     lay_out(&mut tree, api, &built, arguments.release)
+        .and_then(|()| tool::lay_out(&mut tree, &program))
         .context("not all is installed; `cargo xtask uninstall` with the same arguments removes what is")?;
     println!("version {} is installed in {}; list: {manifest}", api.version(), root.display());
     if destdir().is_none() {

@@ -5,6 +5,8 @@ mod archive;
 mod bench;
 mod demo;
 mod dist;
+mod docs;
+mod examples;
 mod fuzz;
 mod header;
 mod install;
@@ -17,6 +19,7 @@ mod shell;
 mod split;
 mod tables;
 mod test;
+mod tool;
 mod tools;
 mod tree;
 
@@ -50,6 +53,12 @@ const TASKS: &[Task] = &[
         about: "builds the library and lays out target/dist/{lib,include}",
         arguments: "",
         run: dist::run,
+    },
+    Task {
+        name: "docs",
+        about: "makes the site of docs/ in target/book/html",
+        arguments: "",
+        run: docs::run,
     },
     Task {
         name: "fuzz",

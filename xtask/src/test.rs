@@ -9,33 +9,33 @@ use std::process::{Command, ExitStatus};
 use anyhow::{Result, bail};
 
 use crate::dist::{self, Dist};
-use crate::{demo, shell, tools};
+use crate::{demo, examples, shell, tools};
 
 /// The number of random problems that the library has to solve as NumPy does.
 const NUMPY_CASES: &str = "10000";
 
 /// How many tests passed, failed or were skipped. Printed as `3 passed, 0 failed, 1 skipped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
+pub struct Tally {
     passed: usize,
     failed: usize,
     skipped: usize,
 }
 
 impl Tally {
-    const PASS: Tally = Tally { passed: 1, failed: 0, skipped: 0 };
-    const FAIL: Tally = Tally { passed: 0, failed: 1, skipped: 0 };
-    const SKIP: Tally = Tally { passed: 0, failed: 0, skipped: 1 };
+    pub const PASS: Tally = Tally { passed: 1, failed: 0, skipped: 0 };
+    pub const FAIL: Tally = Tally { passed: 0, failed: 1, skipped: 0 };
+    pub const SKIP: Tally = Tally { passed: 0, failed: 0, skipped: 1 };
 
     /// Reads what [`Display`](fmt::Display) prints.
-    fn parse(line: &str) -> Option<Tally> {
+    pub fn parse(line: &str) -> Option<Tally> {
         let mut counts = line.split(", ").zip([" passed", " failed", " skipped"]);
         let mut next = || counts.next().and_then(|(part, name)| part.strip_suffix(name)?.parse().ok());
         Some(Tally { passed: next()?, failed: next()?, skipped: next()? })
     }
 
     /// A runner that ended badly although it reported no failure has failed all the same.
-    fn judged(self, status: ExitStatus) -> Tally {
+    pub fn judged(self, status: ExitStatus) -> Tally {
         if status.success() || self.failed > 0 { self } else { self + Tally::FAIL }
     }
 }
@@ -84,10 +84,13 @@ pub fn run(_arguments: &[String]) -> Result<()> {
         println!("clang's sanitizers are missing, tests that need them are skipped; install them: {line}");
     }
     let dist = dist::build()?;
-    let runners: [(&str, Tally); 3] = [
+    let runners: [(&str, Tally); 6] = [
         ("cargo test", counted(cargo_test())),
         ("demo", demo_runs(&dist)),
         ("NumPy differential", counted(numpy(&dist))),
+        ("Python examples", runner("Python examples", || examples::python(&dist))),
+        ("MPI ranks", runner("MPI ranks", || examples::mpi(&dist))),
+        ("docs site", runner("docs site", examples::site)),
     ];
     println!("\n{}", heading("summary"));
     for (name, tally) in &runners {
@@ -113,6 +116,12 @@ fn counted(outcome: Result<Tally>) -> Tally {
     })
 }
 
+/// A runner with a heading of its own.
+fn runner(title: &str, run: impl FnOnce() -> Result<Tally>) -> Tally {
+    println!("\n{}", heading(title));
+    counted(run())
+}
+
 fn heading(title: &str) -> String {
     format!("==== {title} {}", "=".repeat(90 - title.len()))
 }
@@ -124,6 +133,8 @@ fn cargo_test() -> Result<Tally> {
     let mut command = shell::cargo();
     // --show-output: the lines of passing tests too, for they may say that they skipped something.
     command.args(["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
+    // The tool's test of long files takes this many.
+    command.env("CUDNN_SHIM_TEST_GB", "4");
     let status = shell::stream(&mut command, |line| count.look(line))?;
     Ok(count.tally().judged(status))
 }

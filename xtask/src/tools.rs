@@ -62,7 +62,7 @@ pub fn python() -> Result<PathBuf, String> {
     let python = venv.join("bin/python");
     let requirements = shell::root().join("tests/numpy/requirements.txt");
     let ready = || {
-        let check = "import numpy, ml_dtypes";
+        let check = "import numpy, ml_dtypes, matplotlib";
         python.exists() && Command::new(&python).args(["-c", check]).status().is_ok_and(|s| s.success())
     };
     if ready() {

@@ -76,6 +76,11 @@ impl Cuda {
         }
     }
 
+    /// Number of the device, once one is bound.
+    pub fn device(&self) -> Option<i32> {
+        self.binding.lock().unwrap_or_else(PoisonError::into_inner).map(|binding| binding.device)
+    }
+
     /// The context of this handle: what was current at creation, else what is current now, else the primary
     /// context of device 0.
     fn bind(&self) -> Result<Binding> {

@@ -13,8 +13,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let shared = shared_text()?;
     write_or_check("include/cudnn.h", &generate(&shared, false)?, arguments, "header")?;
     write_or_check("include/v8/cudnn.h", &generate(&shared, true)?, arguments, "header")?;
+    let extensions = shared.extensions;
+    write_or_check("include/cudnn_shim.h", &extensions, arguments, "header")?;
     // A header finds those that it includes in its own folder first, so that each version needs its own.
-    let extensions = fs::read_to_string(shell::root().join("include/cudnn_shim.h"))?;
     write_or_check("include/v8/cudnn_shim.h", &extensions, arguments, "header")
 }
 
@@ -39,6 +40,8 @@ pub fn write_or_check(file: &str, text: &str, arguments: &[String], task: &str) 
 struct Shared {
     text: String,
     names: Names,
+    /// The text of cudnn_shim.h.
+    extensions: String,
 }
 
 fn shared_text() -> Result<Shared> {
@@ -52,11 +55,33 @@ fn shared_text() -> Result<Shared> {
     cbindgen::Builder::new().with_crate(root).with_config(config).generate()?.write(&mut raw);
     let text = only_c_types(&plain_links(&one_line_comments(&String::from_utf8(raw)?)));
     let text = nested_union(&old_comments(&plain_enum_names(&text)))?;
-    Ok(Shared { text, names })
+    let (text, extensions) = extensions(&text)?;
+    Ok(Shared { text, names, extensions })
+}
+
+/// Takes what has our prefix out of the text and puts it into that of cudnn_shim.h.
+fn extensions(text: &str) -> Result<(String, String)> {
+    const TEMPLATE: &str = include_str!("../../templates/cudnn_shim.h.in");
+    let is_ours = |item: &&str| {
+        [version::typedef(item), version::function(item)]
+            .into_iter()
+            .flatten()
+            .any(|name| name.starts_with("cudnnShim"))
+    };
+    let (ours, others): (Vec<&str>, Vec<&str>) = text.split("\n\n").partition(is_ours);
+    let (types, calls): (Vec<&str>, Vec<&str>) =
+        ours.into_iter().map(str::trim).partition(|item| version::typedef(item).is_some());
+    if types.is_empty() || calls.is_empty() {
+        bail!("cbindgen finds no extensions");
+    }
+    // Behind dlpack.h the names are no tags.
+    let calls = calls.join("\n\n").replace("struct cudnnShim", "cudnnShim");
+    let header = TEMPLATE.replace("@TYPES@", &types.join("\n\n")).replace("@CALLS@", &calls);
+    Ok((others.join("\n\n"), header))
 }
 
 /// The text of cudnn.h.
-fn generate(Shared { text, names }: &Shared, version_8: bool) -> Result<String> {
+fn generate(Shared { text, names, .. }: &Shared, version_8: bool) -> Result<String> {
     let text = version::resolve(text, version_8)?;
     let aliases = names.aliases.iter().filter(|alias| !(alias.only_version_9 && version_8));
     let text = aliased_enumerators(&text, aliases)?;

@@ -80,7 +80,7 @@ pub fn only_version_8(text: &str) -> Result<String> {
 }
 
 /// The name that a typedef in `item` gives.
-fn typedef(item: &str) -> Option<&str> {
+pub fn typedef(item: &str) -> Option<&str> {
     let code = item.lines().find(|line| !line.starts_with("/**"))?;
     if !code.starts_with("typedef ") {
         return None;

@@ -1,0 +1,200 @@
+//! The command line, and what is generated from it: shell completions and the man page.
+
+use std::io;
+use std::io::Write;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use cudnn::dtype::DataType;
+
+use crate::{Failure, Result};
+
+/// Names of element types; the first of a type is the one that is printed.
+pub const TYPES: [(&str, DataType); 27] = [
+    ("float", DataType::Float),
+    ("f32", DataType::Float),
+    ("double", DataType::Double),
+    ("f64", DataType::Double),
+    ("half", DataType::Half),
+    ("f16", DataType::Half),
+    ("bfloat16", DataType::Bfloat16),
+    ("bf16", DataType::Bfloat16),
+    ("int8", DataType::Int8),
+    ("i8", DataType::Int8),
+    ("uint8", DataType::Uint8),
+    ("u8", DataType::Uint8),
+    ("int32", DataType::Int32),
+    ("i32", DataType::Int32),
+    ("int64", DataType::Int64),
+    ("i64", DataType::Int64),
+    ("boolean", DataType::Boolean),
+    ("bool", DataType::Boolean),
+    ("fp8_e4m3", DataType::Fp8E4m3),
+    ("e4m3", DataType::Fp8E4m3),
+    ("fp8_e5m2", DataType::Fp8E5m2),
+    ("e5m2", DataType::Fp8E5m2),
+    ("int8x4", DataType::Int8x4),
+    ("uint8x4", DataType::Uint8x4),
+    ("int8x32", DataType::Int8x32),
+    ("float32", DataType::Float),
+    ("float64", DataType::Double),
+];
+
+/// The type of this name. Pre: the parser let only names of the table through.
+pub fn data_type(name: &str) -> DataType {
+    TYPES.iter().find(|(known, _)| *known == name).map_or(DataType::Float, |&(_, data_type)| data_type)
+}
+
+/// The name that is printed for a type.
+pub fn type_name(data_type: DataType) -> &'static str {
+    TYPES.iter().find(|(_, known)| *known == data_type).map_or("", |&(name, _)| name)
+}
+
+/// A list of whole numbers, separated by commas.
+pub fn numbers(text: &str) -> Result<Vec<i64>, String> {
+    let number =
+        |word: &str| word.trim().parse().map_err(|_| format!("{word:?} is no whole number of 64 bits"));
+    text.split(',').map(number).collect()
+}
+
+fn list(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name(value)
+        .help(help)
+        .allow_hyphen_values(true)
+        .value_parser(|text: &str| numbers(text).map(List))
+}
+
+/// The numbers of a list argument.
+#[derive(Clone, Debug)]
+pub struct List(pub Vec<i64>);
+
+fn of_types(name: &'static str, help: &'static str) -> Arg {
+    let names = TYPES.iter().map(|(name, _)| *name);
+    Arg::new(name)
+        .long(name)
+        .value_name("TYPE")
+        .help(help)
+        .value_parser(PossibleValuesParser::new(names))
+        .hide_possible_values(true)
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+}
+
+fn layout(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name("LAYOUT").help(help)
+}
+
+const LAYOUTS: &str = "Layouts: any order of the letters N C H W, N C D H W, B M N or N C, the innermost last (NHWC, CHWN, BNM); \
+    NC/32HW32 or nChw16c; BMN:row, BMN:col; packed, channels_last, PyTorch:channels_last, TensorFlow, Caffe, ONNX, NumPy:C, NumPy:F. \
+    Types: float, double, half, bfloat16, int8, uint8, int32, int64, boolean, fp8_e4m3, fp8_e5m2, int8x4, uint8x4, int8x32, and f16, i8, ...";
+
+/// The whole command line.
+pub fn command() -> Command {
+    let explain = Command::new("explain")
+        .about("Shows what a layout or a list of strides means: facts, memory order, a picture")
+        .arg(list("dims", "N,C,H,W", "Extents in the usual order, whatever the layout").required(true))
+        .arg(layout("layout", "The layout by name").conflicts_with("strides"))
+        .arg(list("strides", "S,S,..", "The strides, in elements"))
+        .arg(of_types("type", "The element type [default: float]"))
+        .arg(layout("to", "A second layout, with arrows and the plan of the transform"))
+        .arg(
+            Arg::new("svg")
+                .long("svg")
+                .value_name("FILE")
+                .help("Writes the picture to an SVG file; - for standard output"),
+        )
+        .arg(flag("json", "Prints the facts as JSON"))
+        .after_help(LAYOUTS);
+    let transform = Command::new("transform")
+        .about("Transforms a .npy, PNG, JPEG or PPM file into another layout, type or format")
+        .arg(
+            Arg::new("in")
+                .value_name("IN")
+                .help("The source; - for a .npy from standard input")
+                .required(true),
+        )
+        .arg(
+            Arg::new("out")
+                .value_name("OUT")
+                .help("The destination; - for a .npy to standard output")
+                .required(true),
+        )
+        .arg(layout("from", "The order of the source's axes [default: NHWC for pictures, else N C H W]"))
+        .arg(layout("to", "The order of the destination's axes [default: NHWC for pictures, else as --from]"))
+        .arg(of_types(
+            "type",
+            "The element type of the destination [default: the source's, uint8 for pictures]",
+        ))
+        .arg(
+            Arg::new("scale")
+                .long("scale")
+                .value_name("A")
+                .help("Multiplies every element [default: 1]")
+                .allow_hyphen_values(true)
+                .value_parser(clap::value_parser!(f64)),
+        )
+        .arg(
+            Arg::new("pad-channels")
+                .long("pad-channels")
+                .value_name("X")
+                .help("Adds channels of zeros up to a multiple of X")
+                .value_parser(clap::value_parser!(i64).range(1..1 << 31)),
+        )
+        .arg(list("crop", "T,B,L,R", "Leaves out rows at the top and bottom, columns on the left and right"))
+        .arg(list("fold", "H,W", "Folds H by W neighbours into channels"))
+        .arg(list("unfold", "H,W", "The way back from --fold").conflicts_with("fold"))
+        .arg(flag("quiet", "Shows no progress"))
+        .after_help(LAYOUTS);
+    let doctor = Command::new("doctor")
+        .about("Tells about the library and this machine, or what a program asks of libcudnn and what it would get")
+        .arg(Arg::new("program").value_name("PROGRAM").help("An ELF program or library"))
+        .arg(flag("json", "Prints the facts as JSON"));
+    let completions = Command::new("completions")
+        .about("Prints completions for a shell")
+        .arg(Arg::new("shell").required(true).value_parser(clap::value_parser!(clap_complete::Shell)));
+    Command::new("cudnn-shim")
+        .about("Sees tensor layouts, transforms files between them, and says which libcudnn a program gets")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([
+            explain,
+            transform,
+            doctor,
+            completions,
+            Command::new("man").about("Prints the man page"),
+        ])
+}
+
+/// Prints shell completions.
+pub fn completions(given: &ArgMatches) -> Result<()> {
+    if let Some(&shell) = given.get_one::<clap_complete::Shell>("shell") {
+        clap_complete::generate(shell, &mut command(), "cudnn-shim", &mut io::stdout());
+    }
+    Ok(())
+}
+
+/// Prints the man page: the command and each of its subcommands.
+pub fn man() -> Result<()> {
+    let mut page = Vec::new();
+    let mut render = || -> io::Result<()> {
+        clap_mangen::Man::new(command()).render(&mut page)?;
+        let mut whole = command();
+        // Subcommands by their whole names.
+        whole.build();
+        for sub in whole.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            let name = sub.get_bin_name().unwrap_or(sub.get_name()).to_owned();
+            let part = clap_mangen::Man::new(sub.clone().display_name(name));
+            part.render_name_section(&mut page)?;
+            part.render_synopsis_section(&mut page)?;
+            part.render_options_section(&mut page)?;
+            part.render_extra_section(&mut page)?;
+        }
+        io::stdout().write_all(&page)
+    };
+    render().map_err(|error| Failure::new(format!("standard output: {error}")))
+}

@@ -1,0 +1,112 @@
+//! `cudnn_shim.h`: what a handle is, and what calls did.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::arg::Out;
+use super::context;
+use super::guard::entry;
+use super::layout::store_string;
+use super::types::{cudnnHandle_t, cudnnStatus_t};
+use crate::error::Result;
+
+/// Whether calls keep the text of their plans.
+static RECORDING: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The plan of this thread's last call that had one. Without a destructor, so that calls from other destructors of the
+    /// thread find it alive; a thread that recorded plans leaves its last text behind.
+    static LAST_PLAN: RefCell<ManuallyDrop<String>> = const { RefCell::new(ManuallyDrop::new(String::new())) };
+}
+
+/// Keeps the text of a plan for this thread, if plans are recorded.
+#[inline]
+pub(crate) fn record(plan: fmt::Arguments<'_>) {
+    if RECORDING.load(Ordering::Relaxed) {
+        keep(plan);
+    }
+}
+
+#[cold]
+fn keep(plan: fmt::Arguments<'_>) {
+    LAST_PLAN.with_borrow_mut(|last| {
+        last.clear();
+        // Writing to a string does not fail.
+        let _ = fmt::Write::write_fmt(&mut **last, plan);
+    });
+}
+
+/// The name of the core that a handle is bound to: `cpu` or `cuda`.
+///
+/// Status: BAD_PARAM for a handle that is not alive, if `name` is NULL, or if `nameSize` bytes do not hold the name and its
+/// end (8 do).
+///
+/// # Safety
+/// `name` is NULL or valid for writes of `nameSize` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnShimGetCore(
+    handle: cudnnHandle_t,
+    nameSize: usize,
+    name: *mut c_char,
+) -> cudnnStatus_t {
+    entry("cudnnShimGetCore", format_args!("handle={handle:p}, nameSize={nameSize}, name={name:p}"), || {
+        let core = context::with(handle, |context| Ok(if context.is_cuda() { "cuda" } else { "cpu" }))?;
+        // SAFETY: as the caller promises.
+        unsafe { store_string(core, nameSize, name, "name") }
+    })
+}
+
+/// The number of host threads that a large call with this handle is divided among, the caller's included; 1 on the CUDA core.
+///
+/// Status: BAD_PARAM for a handle that is not alive or if `threads` is NULL.
+///
+/// # Safety
+/// `threads` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mut c_int) -> cudnnStatus_t {
+    entry("cudnnShimGetThreads", format_args!("handle={handle:p}, threads={threads:p}"), || {
+        let count = context::with(handle, |context| Ok(context.threads()))?;
+        // SAFETY: as the caller promises.
+        unsafe { Out::new(threads, "threads") }?.set(count as c_int);
+        Ok(())
+    })
+}
+
+/// Whether calls of all threads keep the text of their plans for cudnnShimGetLastPlan: 0 no (the default), else yes.
+///
+/// It costs a call some microseconds. Always SUCCESS.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnShimRecordPlans(enable: c_int) -> cudnnStatus_t {
+    entry("cudnnShimRecordPlans", format_args!("enable={enable}"), || {
+        RECORDING.store(enable != 0, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// The plan of the calling thread's last recorded call as text, as the log shows it; empty if there is none.
+///
+/// `*needed`, if not NULL, becomes the size of the text and its end. `plan` may be NULL if `planSize` is 0.
+///
+/// Status: BAD_PARAM if `planSize` bytes are too few; nothing is written to `plan` then.
+///
+/// # Safety
+/// `plan` is NULL or valid for writes of `planSize` bytes, `needed` NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnShimGetLastPlan(
+    planSize: usize,
+    plan: *mut c_char,
+    needed: *mut usize,
+) -> cudnnStatus_t {
+    let arguments = format_args!("planSize={planSize}, plan={plan:p}, needed={needed:p}");
+    entry("cudnnShimGetLastPlan", arguments, || -> Result<()> {
+        let text = LAST_PLAN.with_borrow(|last| last.to_string());
+        // SAFETY: as the caller promises, for both.
+        unsafe {
+            super::arg::set_optional(needed, text.len() + 1);
+            if plan.is_null() && planSize == 0 { Ok(()) } else { store_string(&text, planSize, plan, "plan") }
+        }
+    })
+}

@@ -1,0 +1,77 @@
+//! The examples as parts of `cargo xtask test`: Python through DLPack, a batch over MPI ranks; and the site of `docs/`.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::dist::Dist;
+use crate::test::Tally;
+use crate::{docs, shell, tools};
+
+/// The numbers of ranks that share a batch.
+const RANKS: [&str; 3] = ["1", "2", "4"];
+
+/// `examples/python` on the library: counts what `arrays.py` reports, and one more for the plots.
+pub fn python(dist: &Dist) -> Result<Tally> {
+    let python = match tools::python() {
+        Ok(python) => python,
+        Err(lines) => {
+            println!("skipped: Python with numpy is missing; install it: {lines}");
+            return Ok(Tally::SKIP);
+        }
+    };
+    let folder = shell::root().join("examples/python");
+    let mut reported = None;
+    let mut arrays = Command::new(&python);
+    arrays.env("CUDNN_SHIM_BACKEND", "cpu").arg(folder.join("arrays.py")).arg(dist.library());
+    let status = shell::stream(&mut arrays, |line| reported = Tally::parse(line).or(reported))?;
+    let tally = reported.unwrap_or_default().judged(status);
+    let there = Command::new(&python).args(["-c", "import matplotlib"]).output()?.status.success();
+    if !there {
+        println!(
+            "skipped: matplotlib is not installed; install it: {} -m pip install matplotlib",
+            python.display()
+        );
+        return Ok(tally + Tally::SKIP);
+    }
+    let picture = shell::target().join("layouts.png");
+    let mut plots = Command::new(&python);
+    plots.arg(folder.join("plot_layouts.py")).arg(dist.library()).arg(&picture);
+    Ok(tally + shell::run(&mut plots).map_or(Tally::FAIL, |()| Tally::PASS))
+}
+
+/// `examples/mpi` on 1, 2 and 4 ranks: each is one test.
+pub fn mpi(dist: &Dist) -> Result<Tally> {
+    for (program, package) in [("mpirun", "openmpi-bin"), ("mpicxx", "libopenmpi-dev")] {
+        if let Some(line) = tools::missing(program, package) {
+            println!("skipped: {program} is missing; install it: {line}");
+            return Ok(Tally::SKIP);
+        }
+    }
+    let program = shell::target().join("shards");
+    let mut compile = Command::new("mpicxx");
+    compile.args(["-std=c++11", "-O2", "-Wall", "-Wextra", "-DCUDNN_SHIM_NO_CUDA_HEADERS", "-I"]);
+    compile.arg(shell::root().join("examples/networks")).arg("-I").arg(&dist.include);
+    compile
+        .arg(shell::root().join("examples/mpi/shards.cpp"))
+        .arg("-L")
+        .arg(&dist.lib)
+        .args(["-lcudnn", "-o"]);
+    shell::run(compile.arg(&program))?;
+    let mut tally = Tally::default();
+    for ranks in RANKS {
+        let mut run = Command::new("mpirun");
+        // Machines of tests have fewer processors than ranks, and one user.
+        run.args(["--oversubscribe", "-n", ranks]).env("LD_LIBRARY_PATH", &dist.lib);
+        run.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+        run.envs([("CUDNN_SHIM_BACKEND", "cpu"), ("CUDNN_SHIM_NUM_THREADS", "1")]);
+        // Not a multiple of the ranks.
+        tally = tally + shell::run(run.arg(&program).args(["13", "2"])).map_or(Tally::FAIL, |()| Tally::PASS);
+    }
+    Ok(tally)
+}
+
+/// The site is made without a complaint.
+pub fn site() -> Result<Tally> {
+    docs::build(&docs::mdbook()?).map(|_| Tally::PASS)
+}

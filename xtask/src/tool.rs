@@ -1,0 +1,40 @@
+//! The command line tool: built, and laid out with its man page and completions.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::shell;
+use crate::tree::{EXECUTABLE, Tree};
+
+/// Where shells look for completions of `cudnn-shim`.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/cudnn-shim"),
+    ("zsh", "share/zsh/site-functions/_cudnn-shim"),
+    ("fish", "share/fish/vendor_completions.d/cudnn-shim.fish"),
+];
+
+/// Builds the tool; where it is.
+pub fn build(release: bool) -> Result<PathBuf> {
+    let mut command = shell::cargo();
+    command.args(["build", "--package", "cudnn-shim-cli", "--message-format=json-render-diagnostics"]);
+    if release {
+        command.arg("--release");
+    }
+    let messages = shell::output(command.stderr(std::process::Stdio::inherit()))?;
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let program = messages
+        .filter(|message| message["target"]["name"] == "cudnn-shim")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    program.ok_or_else(|| anyhow::anyhow!("cargo has built no cudnn-shim"))
+}
+
+/// Puts it and what it says of itself into the tree.
+pub fn lay_out(tree: &mut Tree, program: &Path) -> Result<()> {
+    tree.copy(program, "bin/cudnn-shim", EXECUTABLE)?;
+    let said =
+        |arguments: &[&str]| shell::output(Command::new(program).args(arguments)).map(|text| text + "\n");
+    tree.write("share/man/man1/cudnn-shim.1", &said(&["man"])?)?;
+    COMPLETIONS.iter().try_for_each(|(shell, file)| tree.write(file, &said(&["completions", shell])?))
+}
