@@ -38,7 +38,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "demo",
-        about: "sends a photograph through tensor layouts and back, from plain C",
+        about: "from plain C: sends a photograph through layouts and back, and trains a network on handwritten digits",
         run: demo::run,
     },
     Task { name: "dist", about: "builds the library and lays out target/dist/{lib,include}", run: dist::run },
