@@ -1,9 +1,11 @@
 """Builds the network of a table in PyTorch with the weights that `networks` draws, and compares results and speed.
 
 usage: check.py PROGRAM TABLE [--batch N] [--layout NCHW|NHWC|NCHW8C] [--train] [--rounds N]
+       check.py --record FILE TABLE [--batch N] [--train]
 
 Prints the largest relative difference and whether every argmax agrees; with --rounds, milliseconds of both in turns (best
 and median, PyTorch in NCHW and in channels_last). Exit status 1 where results differ by more than 1e-3.
+--record writes PyTorch's results as text, a number a line: the expectations of tests/networks.rs.
 """
 
 import argparse
@@ -144,8 +146,9 @@ def ours(options, out, runs):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("program")
+    parser.add_argument("program", nargs="?")
     parser.add_argument("table")
+    parser.add_argument("--record")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--layout", default="NCHW")
     parser.add_argument("--train", action="store_true")
@@ -158,6 +161,11 @@ def main():
     x = torch.from_numpy(drawn(2, (1 << 64) - 1, options.batch * c * h * w).reshape(options.batch, c, h, w))
     work = network.gradients if options.train else torch.no_grad()(network)
     want = work(x) if options.train else work(x).numpy()
+    if options.record:
+        lines = [f"# {pathlib.Path(options.table).stem}, batch {options.batch}, PyTorch {torch.__version__}"]
+        lines += [f"{value:.9g}" for value in want.ravel()]
+        pathlib.Path(options.record).write_text("\n".join(lines) + "\n")
+        return
     with tempfile.TemporaryDirectory() as folder:
         out = str(pathlib.Path(folder) / "out")
         ours(options, out, 1)

@@ -107,7 +107,7 @@ void Network::add_convolution(Node &node) {
         throw std::runtime_error("line " + std::to_string(line.number) + ": " + std::to_string(x.c) + " channels and " +
                                  std::to_string(k) + " filters do not make " + std::to_string(groups) + " groups");
     node.shape = {x.n, k, windows(x.h, r, s, p), windows(x.w, r, s, p)};
-    if (node.shape.h < 1 || node.shape.w < 1) return;
+    if (node.shape.h < 1 || node.shape.w < 1) return;  // the caller refuses it
     node.filter_shape = {k, x.c / groups, r, r};
     const bool nhwc = options_.format == CUDNN_TENSOR_NHWC;
     node.filter.emplace(node.filter_shape, nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW);
