@@ -28,7 +28,9 @@ pub fn show(dist: &Dist) -> Result<()> {
     shell::run(on(dist, &program).arg("demo/chelsea.ppm").arg(shown(&folder.join("chelsea-mirrored.ppm"))))?;
     let program = compile(dist, &folder, "digits")?;
     println!("\n  program   demo/digits.c: plain C99, #include <cudnn.h>, cc -lcudnn");
-    println!("  digits    demo/digits.dat: E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0\n");
+    println!(
+        "  digits    demo/digits.dat: E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0\n"
+    );
     shell::run(on(dist, &program).arg("demo/digits.dat").arg(shown(&folder.join("digits.png"))))
 }
 

@@ -64,7 +64,11 @@ const TASKS: &[Task] = &[
         about: "removes what install put below --prefix DIR, by its list; --api 8 for version 8",
         run: install::uninstall,
     },
-    Task { name: "test", about: "runs every test there is and sums them up; --quick: those that take little time", run: test::run },
+    Task {
+        name: "test",
+        about: "runs every test there is and sums them up; --quick: those that take little time",
+        run: test::run,
+    },
 ];
 
 fn main() -> ExitCode {
