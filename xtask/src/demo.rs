@@ -1,4 +1,5 @@
-//! `cargo xtask demo`: builds the library, compiles `demo/photo.c` against it as any C program would be, runs it.
+//! `cargo xtask demo`: builds the library, compiles the programs of `demo/` against it as any C program would be, runs them:
+//! `photo.c` sends a photograph through layouts, `digits.c` trains a network on handwritten digits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,26 +18,34 @@ pub fn run(_arguments: &[String]) -> Result<()> {
 pub fn show(dist: &Dist) -> Result<()> {
     let folder = shell::target().join("demo");
     fs::create_dir_all(&folder)?;
-    let program = compile(dist, &folder)?;
+    let program = compile(dist, &folder, "photo")?;
     let (version, core) = identity(dist, &program, &folder)?;
     let library = dist.library();
-    let library = library.strip_prefix(shell::root()).unwrap_or(&library);
-    println!("\n  library   {} (the API of version {version})", library.display());
+    println!("\n  library   {} (the API of version {version})", shown(&library).display());
     println!("  core      {core}");
     println!("  program   demo/photo.c: plain C99, #include <cudnn.h>, cc -lcudnn");
     println!("  photo     demo/chelsea.ppm: Chelsea the cat, Stefan van der Walt, CC0\n");
-    let mirrored = folder.join("chelsea-mirrored.ppm");
-    let mirrored = mirrored.strip_prefix(shell::root()).unwrap_or(&mirrored);
-    shell::run(on(dist, &program).current_dir(shell::root()).arg("demo/chelsea.ppm").arg(mirrored))
+    shell::run(on(dist, &program).arg("demo/chelsea.ppm").arg(shown(&folder.join("chelsea-mirrored.ppm"))))?;
+    let program = compile(dist, &folder, "digits")?;
+    println!("\n  program   demo/digits.c: plain C99, #include <cudnn.h>, cc -lcudnn");
+    println!(
+        "  digits    demo/digits.dat: E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0\n"
+    );
+    shell::run(on(dist, &program).arg("demo/digits.dat").arg(shown(&folder.join("digits.png"))))
 }
 
-fn compile(dist: &Dist, folder: &Path) -> Result<PathBuf> {
-    let program = folder.join("photo");
+/// A path as somebody in the root would write it.
+fn shown(path: &Path) -> &Path {
+    path.strip_prefix(shell::root()).unwrap_or(path)
+}
+
+fn compile(dist: &Dist, folder: &Path, name: &str) -> Result<PathBuf> {
+    let program = folder.join(name);
     shell::run(
         tools::c_compiler()?
             .args(["-std=c99", "-O2", "-Wall", "-Wextra", "-I"])
             .arg(&dist.include)
-            .arg(shell::root().join("demo/photo.c"))
+            .arg(shell::root().join("demo").join(name).with_extension("c"))
             .arg("-o")
             .arg(&program)
             .arg("-L")
@@ -49,7 +58,7 @@ fn compile(dist: &Dist, folder: &Path) -> Result<PathBuf> {
 /// The program, set to find the library in `dist` and nowhere else.
 fn on(dist: &Dist, program: &Path) -> Command {
     let mut command = Command::new(program);
-    command.env("LD_LIBRARY_PATH", &dist.lib);
+    command.env("LD_LIBRARY_PATH", &dist.lib).current_dir(shell::root());
     command
 }
 

@@ -44,7 +44,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "demo",
-        about: "sends a photograph through tensor layouts and back, from plain C",
+        about: "from plain C: sends a photograph through layouts and back, and trains a network on handwritten digits",
         arguments: "",
         run: demo::run,
     },
@@ -97,7 +97,12 @@ const TASKS: &[Task] = &[
         arguments: install::UNINSTALL_ARGUMENTS,
         run: install::uninstall,
     },
-    Task { name: "test", about: "runs every test there is and sums them up", arguments: "", run: test::run },
+    Task {
+        name: "test",
+        about: "runs every test there is and sums them up; --quick: those that take little time",
+        arguments: "[--quick]   only what takes little time",
+        run: test::run,
+    },
 ];
 
 fn main() -> ExitCode {

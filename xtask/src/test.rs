@@ -63,7 +63,27 @@ impl fmt::Display for Tally {
     }
 }
 
-pub fn run(_arguments: &[String]) -> Result<()> {
+pub fn run(arguments: &[String]) -> Result<()> {
+    match arguments {
+        [] => everything(),
+        [flag] if flag == "--quick" => quick(),
+        _ => bail!("usage: cargo xtask test [--quick]"),
+    }
+}
+
+/// What is quick to run and finds most mistakes: the format, unit tests, the rules of the tree, layouts, the sums that a
+/// GPU produced, and the replay of the recordings.
+const QUICK: &[&str] = &["architecture", "layout", "golden", "types", "oracle"];
+
+fn quick() -> Result<()> {
+    shell::run(shell::cargo().args(["fmt", "--all", "--check"]))?;
+    let mut command = shell::cargo();
+    command.args(["test", "--package", "cudnn-shim", "--lib"]);
+    QUICK.iter().for_each(|name| _ = command.args(["--test", name]));
+    sum_up(&[("cargo test, quick", counted(counted_cargo(&mut command)))])
+}
+
+fn everything() -> Result<()> {
     for (program, package) in [
         ("gcc", "gcc"),
         ("g++", "g++"),
@@ -84,16 +104,20 @@ pub fn run(_arguments: &[String]) -> Result<()> {
         println!("clang's sanitizers are missing, tests that need them are skipped; install them: {line}");
     }
     let dist = dist::build()?;
-    let runners: [(&str, Tally); 6] = [
+    sum_up(&[
         ("cargo test", counted(cargo_test())),
         ("demo", demo_runs(&dist)),
         ("NumPy differential", counted(numpy(&dist))),
         ("Python examples", runner("Python examples", || examples::python(&dist))),
         ("MPI ranks", runner("MPI ranks", || examples::mpi(&dist))),
         ("docs site", runner("docs site", examples::site)),
-    ];
+    ])
+}
+
+/// Prints what each runner counted, and the sum as the last line.
+fn sum_up(runners: &[(&str, Tally)]) -> Result<()> {
     println!("\n{}", heading("summary"));
-    for (name, tally) in &runners {
+    for (name, tally) in runners {
         println!("{name:20}{tally}");
     }
     let total: Tally = runners.iter().map(|(_, tally)| *tally).sum();
@@ -128,14 +152,20 @@ fn heading(title: &str) -> String {
 
 /// Unit, integration and documentation tests of the whole workspace.
 fn cargo_test() -> Result<Tally> {
+    let mut command = shell::cargo();
+    command.args(["test", "--workspace"]);
+    counted_cargo(&mut command)
+}
+
+/// Runs `cargo test` with these arguments, all of it whatever fails.
+fn counted_cargo(command: &mut Command) -> Result<Tally> {
     println!("\n{}", heading("cargo test"));
     let mut count = CargoCount::default();
-    let mut command = shell::cargo();
     // --show-output: the lines of passing tests too, for they may say that they skipped something.
-    command.args(["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
+    command.args(["--no-fail-fast", "--", "--show-output"]);
     // The tool's test of long files takes this many.
     command.env("CUDNN_SHIM_TEST_GB", "4");
-    let status = shell::stream(&mut command, |line| count.look(line))?;
+    let status = shell::stream(command, |line| count.look(line))?;
     Ok(count.tally().judged(status))
 }
 

@@ -1,0 +1,308 @@
+// Building a network, and its forward pass.
+#include "network.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace {
+const float ONE = 1, ZERO = 0;
+const double EPSILON = 1e-5;
+
+cudnn::Pooling pooling(cudnnPoolingMode_t mode, const cudnn::Dims &window, int pad, int stride) {
+    return {mode, window, {pad, pad}, {stride, stride}, CUDNN_NOT_PROPAGATE_NAN};
+}
+
+// Whole cells that windows of r at stride s make of n, with padding p on both sides.
+int windows(int n, int r, int s, int p) { return (n + 2 * p - r) / s + 1; }
+}  // namespace
+
+float drawn(std::uint64_t seed, std::uint64_t parameter, std::uint64_t index) {
+    std::uint64_t z = seed * 0x9E3779B97F4A7C15u + parameter * 0xD1B54A32D192ED03u + index * 0x8CB92BA72F3D8DD7u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    return float(z >> 40) / float(1 << 23) - 1;
+}
+
+void Parameter::upload() {
+    data = Buffer(values.size() * sizeof(float));
+    std::memcpy(data.data(), values.data(), values.size() * sizeof(float));
+}
+
+Network::Network(const Table &table, std::uint64_t seed, Options options) : options_(options) {
+    Node input;
+    input.line.name = "input";
+    input.shape = {options.batch, table.c, table.h, table.w};
+    input.desc = packed(input.shape, options.format);
+    nodes_.push_back(std::move(input));
+    for (const Line &line : table.lines) add_node(line);
+    std::uint64_t number = 0;
+    for (Node &node : nodes_)
+        if (node.line.op == "conv") {
+            draw_parameters(node, seed, number);
+            choose(node);
+        }
+    place();
+    workspace_ = Buffer(workspace_needed_);
+}
+
+Node &Network::find(const std::string &name, int line) {
+    for (Node &node : nodes_)
+        if (node.line.name == name) return node;
+    throw std::runtime_error("line " + std::to_string(line) + ": there is no layer `" + name + "` above");
+}
+
+void Network::add_node(const Line &line) {
+    const auto fail = [&](const std::string &why) {
+        throw std::runtime_error("line " + std::to_string(line.number) + ": " + why);
+    };
+    Node node;
+    node.line = line;
+    for (const auto &name : line.inputs) node.inputs.push_back(&find(name, line.number));
+    if (!line.add.empty()) node.add = &find(line.add, line.number);
+    const Shape x = node.inputs[0]->shape;
+    const int r = line.get("r", 1), s = line.get("s", 1), p = line.get("p", 0);
+    if (s < 1 || r < 1) fail("windows and strides are 1 or more");
+    node.shape = x;
+    if (line.op == "conv") {
+        add_convolution(node);
+    } else if (line.op == "maxpool") {
+        if (line.shifted) {
+            // One row and column more on either side, of which the first is left out.
+            node.pooling = pooling(CUDNN_POOLING_MAX, {2, 2}, 1, 1);
+            node.unshifted_desc = packed({x.n, x.c, x.h + 1, x.w + 1}, options_.format);
+            node.unshifted = Buffer(node.unshifted_desc->bytes());
+        } else {
+            node.pooling = pooling(CUDNN_POOLING_MAX, {r, r}, p, s);
+            node.shape.h = windows(x.h, r, s, p), node.shape.w = windows(x.w, r, s, p);
+        }
+    } else if (line.op == "avgpool") {
+        node.pooling = pooling(CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING, {x.h, x.w}, 0, 1);
+        node.shape.h = node.shape.w = 1;
+    } else if (line.op == "upsample") {
+        node.pooling = pooling(CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING, {2, 2}, 0, 2);
+        node.shape.h *= 2, node.shape.w *= 2;
+    } else if (line.op == "concat") {
+        node.shape.c = 0;
+        for (const Node *input : node.inputs) {
+            if (input->shape.h != x.h || input->shape.w != x.w) fail("images of different extents");
+            node.shape.c += input->shape.c;
+        }
+    } else {
+        fail("there is no operation `" + line.op + "`");
+    }
+    if (node.shape.h < 1 || node.shape.w < 1)
+        fail("nothing is left of images of " + std::to_string(x.h) + " x " + std::to_string(x.w));
+    if (node.add && (node.add->shape.elements() != node.shape.elements())) fail("`add` has another shape");
+    node.desc = packed(node.shape, options_.format);
+    nodes_.push_back(std::move(node));
+}
+
+void Network::add_convolution(Node &node) {
+    const Line &line = node.line;
+    const Shape x = node.inputs[0]->shape;
+    const int k = line.get("k", line.depthwise ? x.c : 0), r = line.get("r", 1), s = line.get("s", 1),
+              p = line.get("p", 0);
+    const int groups = line.depthwise ? x.c : line.get("g", 1);
+    if (k < 1 || groups < 1 || x.c % groups || k % groups)
+        throw std::runtime_error("line " + std::to_string(line.number) + ": " + std::to_string(x.c) + " channels and " +
+                                 std::to_string(k) + " filters do not make " + std::to_string(groups) + " groups");
+    node.shape = {x.n, k, windows(x.h, r, s, p), windows(x.w, r, s, p)};
+    if (node.shape.h < 1 || node.shape.w < 1) return;  // the caller refuses it
+    node.filter_shape = {k, x.c / groups, r, r};
+    const bool nhwc = options_.format == CUDNN_TENSOR_NHWC;
+    node.filter.emplace(CUDNN_DATA_FLOAT, node.filter_shape.dims(), nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW);
+    node.bias_desc = packed({1, k, 1, 1}, nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW);
+    node.convolution.emplace(cudnn::Dims{p, p}, cudnn::Dims{s, s}, cudnn::Dims{1, 1}, CUDNN_DATA_FLOAT, groups);
+}
+
+void Network::draw_parameters(Node &node, std::uint64_t seed, std::uint64_t &number) {
+    const Shape f = node.filter_shape;
+    const auto draw = [&](Parameter &to, std::size_t count, float middle, float range) {
+        to.values.resize(count);
+        for (std::size_t i = 0; i < count; i++) to.values[i] = middle + range * drawn(seed, number, i);
+        number++;
+    };
+    draw(node.weight, f.elements(), 0, std::sqrt(6.0f / float(f.c * f.h * f.w)));
+    draw(node.bias, std::size_t(f.n), 0, 0.1f);
+    if (node.line.norm) {
+        draw(node.scale, std::size_t(f.n), 0.75f, 0.25f);
+        draw(node.mean, std::size_t(f.n), 0, 0.1f);
+        draw(node.variance, std::size_t(f.n), 1, 0.5f);
+    }
+    if (!options_.training && node.line.norm) fold(node);
+    if (options_.format == CUDNN_TENSOR_NHWC) {
+        std::vector<float> turned(node.weight.values.size());
+        std::size_t at = 0;
+        for (int k = 0; k < f.n; k++)
+            for (int h = 0; h < f.h; h++)
+                for (int w = 0; w < f.w; w++)
+                    for (int c = 0; c < f.c; c++)
+                        turned[at++] = node.weight.values[((std::size_t(k) * f.c + c) * f.h + h) * f.w + w];
+        node.weight.values = std::move(turned);
+    }
+    for (Parameter *p : {&node.weight, &node.bias, &node.scale, &node.mean, &node.variance})
+        if (!p->values.empty()) p->upload();
+    if (!options_.training) {
+        for (Parameter *p : {&node.weight, &node.bias, &node.scale, &node.mean, &node.variance})
+            p->values = std::vector<float>();
+        return;
+    }
+    for (Parameter *p : {&node.weight, &node.bias, &node.scale}) p->grad = Buffer(p->values.size() * sizeof(float));
+    node.saved_mean.data = Buffer(std::size_t(f.n) * sizeof(float));
+    node.saved_inverse.data = Buffer(std::size_t(f.n) * sizeof(float));
+}
+
+// Inference: a normalisation is a factor and a summand of each channel, which the filter and its bias can take over.
+void Network::fold(Node &node) {
+    const std::size_t per_filter = node.weight.values.size() / std::size_t(node.filter_shape.n);
+    for (int k = 0; k < node.filter_shape.n; k++) {
+        const double factor = node.scale.values[k] / std::sqrt(node.variance.values[k] + EPSILON);
+        for (std::size_t i = 0; i < per_filter; i++) {
+            float &w = node.weight.values[std::size_t(k) * per_filter + i];
+            w = float(w * factor);
+        }
+        node.bias.values[k] = float(node.bias.values[k] - node.mean.values[k] * factor);
+    }
+}
+
+// Inference: a layer's memory serves again once everybody who reads it has run. Training keeps all.
+void Network::place() {
+    int step = 0;
+    for (Node &node : nodes_) {
+        for (Node *input : node.inputs) input->last_use = step;
+        if (node.add) node.add->last_use = step;
+        node.last_use = step++;
+    }
+    nodes_.back().last_use = step;
+    std::vector<int> busy_until;
+    step = 0;
+    for (Node &node : nodes_) {
+        const std::size_t bytes = node.desc->bytes();
+        std::size_t best = memory_.size();
+        if (!options_.training)
+            for (std::size_t i = 0; i < memory_.size(); i++)
+                if (busy_until[i] < step && memory_[i].bytes() >= bytes && memory_[i].bytes() <= 4 * bytes &&
+                    (best == memory_.size() || memory_[i].bytes() < memory_[best].bytes()))
+                    best = i;
+        if (best == memory_.size()) {
+            memory_.emplace_back(bytes);
+            busy_until.push_back(0);
+        }
+        busy_until[best] = node.last_use;
+        node.data = memory_[best].data();
+        if (options_.training) {
+            memory_.emplace_back(bytes);
+            busy_until.push_back(step);
+            node.grad = memory_.back().data();
+            if (node.line.op == "conv") {
+                node.convolved = Buffer(bytes);
+                if (node.line.norm) node.normalised = Buffer(bytes);
+            }
+        }
+        step++;
+    }
+}
+
+void Network::choose(Node &node) {
+    const auto x = cudnnTensorDescriptor_t(*node.inputs[0]->desc), y = cudnnTensorDescriptor_t(*node.desc);
+    const auto w = cudnnFilterDescriptor_t(*node.filter);
+    const auto conv = cudnnConvolutionDescriptor_t(*node.convolution);
+    int found = 0;
+    std::size_t bytes = 0;
+    const auto need = [&] { workspace_needed_ = std::max(workspace_needed_, bytes); };
+    cudnnConvolutionFwdAlgoPerf_t forward;
+    if (options_.choose == Choose::Limit) {
+        CUDNN(cudnnGetConvolutionForwardAlgorithm, handle_, x, w, conv, y,
+              CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT, std::size_t(1) << 20, &node.forward);
+    } else {
+        if (options_.choose == Choose::Find)
+            CUDNN(cudnnFindConvolutionForwardAlgorithm, handle_, x, w, conv, y, 1, &found, &forward);
+        else
+            CUDNN(cudnnGetConvolutionForwardAlgorithm_v7, handle_, x, w, conv, y, 1, &found, &forward);
+        node.forward = forward.algo;
+    }
+    CUDNN(cudnnGetConvolutionForwardWorkspaceSize, handle_, x, w, conv, y, node.forward, &bytes);
+    need();
+    if (!options_.training) return;
+    cudnnConvolutionBwdDataAlgoPerf_t to_data;
+    CUDNN(cudnnGetConvolutionBackwardDataAlgorithm_v7, handle_, w, y, conv, x, 1, &found, &to_data);
+    node.to_data = to_data.algo;
+    CUDNN(cudnnGetConvolutionBackwardDataWorkspaceSize, handle_, w, y, conv, x, node.to_data, &bytes);
+    need();
+    cudnnConvolutionBwdFilterAlgoPerf_t to_filter;
+    CUDNN(cudnnGetConvolutionBackwardFilterAlgorithm_v7, handle_, x, y, conv, w, 1, &found, &to_filter);
+    node.to_filter = to_filter.algo;
+    CUDNN(cudnnGetConvolutionBackwardFilterWorkspaceSize, handle_, x, y, conv, w, node.to_filter, &bytes);
+    need();
+}
+
+void Network::draw_input(std::uint64_t seed) {
+    Node &input = nodes_.front();
+    const Shape s = input.shape;
+    std::vector<float> values(s.elements());
+    for (std::size_t i = 0; i < values.size(); i++) values[i] = drawn(seed, ~std::uint64_t(0), i);
+    const cudnn::Tensor nchw = packed(s);
+    CUDNN(cudnnTransformTensor, handle_, &ONE, nchw, values.data(), &ZERO, *input.desc, input.data);
+}
+
+// Leaky ReLU is the larger of x and 0.1 x.
+void Network::activate(const Node &node, float *data) {
+    const cudnn::Tensor &desc = *node.desc;
+    const float slope = 0.1f;
+    if (node.line.act == "leaky")
+        CUDNN(cudnnOpTensor, handle_, maximum_, &ONE, desc, data, &slope, desc, data, &ZERO, desc, node.data);
+    else if (!node.line.act.empty())
+        CUDNN(cudnnActivationForward, handle_, node.line.act == "relu" ? relu_ : relu6_, &ONE, desc, data, &ZERO, desc,
+              node.data);
+}
+
+void Network::run(Node &node) {
+    const Node *x = node.inputs.empty() ? nullptr : node.inputs[0];
+    const std::string &op = node.line.op;
+    if (op == "conv") {
+        // Bias, sum and ReLU while the result is in the cache; what else there is after it, in place.
+        const bool relu = node.line.act == "relu";
+        CUDNN(cudnnConvolutionBiasActivationForward, handle_, &ONE, *x->desc, x->data, *node.filter,
+              node.weight.data.data(), *node.convolution, node.forward, workspace_.data(), workspace_.bytes(),
+              node.add ? &ONE : &ZERO, *node.desc, node.add ? node.add->data : node.data, *node.bias_desc,
+              node.bias.data.data(), relu ? relu_ : identity_, *node.desc, node.data);
+        if (!relu) activate(node, node.data);
+    } else if (node.line.shifted) {
+        const auto steps = strides(*node.unshifted_desc);
+        const cudnn::Tensor inner = window(node.shape, *node.unshifted_desc);
+        CUDNN(cudnnPoolingForward, handle_, *node.pooling, &ONE, *x->desc, x->data, &ZERO, *node.unshifted_desc,
+              node.unshifted.data());
+        CUDNN(cudnnTransformTensor, handle_, &ONE, inner, node.unshifted.data() + steps[2] + steps[3], &ZERO,
+              *node.desc, node.data);
+    } else if (op == "upsample") {
+        // The gradient of a mean over 2 x 2 gives each of the four a quarter. What it was a mean of is not read.
+        const float four = 4;
+        CUDNN(cudnnPoolingBackward, handle_, *node.pooling, &four, *x->desc, x->data, *x->desc, x->data, *node.desc,
+              node.data, &ZERO, *node.desc, node.data);
+    } else if (op == "concat") {
+        std::size_t channel = 0;
+        const auto steps = strides(*node.desc);
+        for (const Node *input : node.inputs) {
+            const cudnn::Tensor slice = window(input->shape, *node.desc);
+            CUDNN(cudnnTransformTensor, handle_, &ONE, *input->desc, input->data, &ZERO, slice,
+                  node.data + channel * std::size_t(steps[1]));
+            channel += std::size_t(input->shape.c);
+        }
+    } else if (node.pooling) {
+        CUDNN(cudnnPoolingForward, handle_, *node.pooling, &ONE, *x->desc, x->data, &ZERO, *node.desc, node.data);
+    }
+}
+
+void Network::forward() {
+    for (Node &node : nodes_) run(node);
+}
+
+std::vector<float> Network::output() const {
+    const Node &last = nodes_.back();
+    std::vector<float> values(last.shape.elements());
+    const cudnn::Tensor nchw = packed(last.shape);
+    CUDNN(cudnnTransformTensor, handle_, &ONE, *last.desc, last.data, &ZERO, nchw, values.data());
+    return values;
+}

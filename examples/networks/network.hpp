@@ -1,0 +1,100 @@
+// A network from a table: its parameters, its forward pass, and one step of training.
+#ifndef EXAMPLES_NETWORK_HPP
+#define EXAMPLES_NETWORK_HPP
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "table.hpp"
+#include "tensors.hpp"
+
+// How algorithms of convolutions are chosen.
+enum class Choose { Get, Find, Limit };
+
+struct Options {
+    int batch = 1;
+    cudnnTensorFormat_t format = CUDNN_TENSOR_NCHW;
+    Choose choose = Choose::Get;
+    bool training = false;
+};
+
+// Numbers of [-1, 1) that depend on nothing but these three; `check.py` draws the same.
+float drawn(std::uint64_t seed, std::uint64_t parameter, std::uint64_t index);
+
+struct Parameter {
+    std::vector<float> values;
+    Buffer data, grad;
+    void upload();
+};
+
+struct Node {
+    Line line;
+    Shape shape;
+    std::optional<cudnn::Tensor> desc;
+    std::vector<Node *> inputs;
+    Node *add = nullptr;
+    float *data = nullptr, *grad = nullptr;
+    bool has_grad = false;
+    int last_use = 0;
+
+    // Of a convolution.
+    Shape filter_shape;
+    std::optional<cudnn::Filter> filter;
+    std::optional<cudnn::Tensor> bias_desc;
+    std::optional<cudnn::Convolution> convolution;
+    Parameter weight, bias, scale, mean, variance, saved_mean, saved_inverse;
+    cudnnConvolutionFwdAlgo_t forward{};
+    cudnnConvolutionBwdDataAlgo_t to_data{};
+    cudnnConvolutionBwdFilterAlgo_t to_filter{};
+    // What the convolution alone gives, where training needs it; and after the normalisation.
+    Buffer convolved, normalised;
+
+    std::optional<cudnn::Pooling> pooling;
+    Buffer unshifted;
+    std::optional<cudnn::Tensor> unshifted_desc;
+};
+
+class Network {
+   public:
+    Network(const Table &table, std::uint64_t seed, Options options);
+    // Fills the input with drawn numbers.
+    void draw_input(std::uint64_t seed);
+    void forward();
+    // Softmax cross-entropy against `labels`, all gradients, one step of plain gradient descent. Returns the loss.
+    float train(const std::vector<int> &labels, float rate);
+    // The last layer in NCHW order.
+    std::vector<float> output() const;
+    // Names and sums of squares of all gradients, in order of creation.
+    std::vector<double> gradient_norms() const;
+    std::size_t workspace_bytes() const { return workspace_.bytes(); }
+
+   private:
+    void add_node(const Line &line);
+    void add_convolution(Node &node);
+    void draw_parameters(Node &node, std::uint64_t seed, std::uint64_t &number);
+    void fold(Node &node);
+    void place();
+    void choose(Node &node);
+    void run(Node &node);
+    void run_training(Node &node);
+    void run_back(Node &node);
+    void activate(const Node &node, float *data);
+    float *gradient_of(Node &node, float &beta);
+    Node &find(const std::string &name, int line);
+
+    Options options_;
+    cudnn::Handle handle_;
+    std::list<Node> nodes_;
+    Buffer workspace_;
+    std::size_t workspace_needed_ = 16;
+    std::vector<Buffer> memory_;
+    cudnn::Activation identity_{CUDNN_ACTIVATION_IDENTITY};
+    cudnn::Activation relu_{CUDNN_ACTIVATION_RELU};
+    cudnn::Activation relu6_{CUDNN_ACTIVATION_CLIPPED_RELU, 6};
+    cudnn::OpTensor maximum_{CUDNN_OP_TENSOR_MAX};
+};
+
+#endif

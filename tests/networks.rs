@@ -1,0 +1,164 @@
+//! Compiles the program of `examples/networks` as a user would, and holds its results to those that PyTorch gave for the
+//! same weights (`tests/data/networks`, recorded by `examples/networks/check.py --record`).
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::{env, fs};
+
+/// Largest difference from PyTorch, as a share of the largest result.
+const TOLERANCE: f32 = 1e-3;
+
+struct Setting {
+    scratch: PathBuf,
+    lib: PathBuf,
+    program: PathBuf,
+}
+
+/// The program, compiled by the first test that needs it.
+fn setting() -> Option<&'static Setting> {
+    static SETTING: OnceLock<Option<Setting>> = OnceLock::new();
+    SETTING
+        .get_or_init(|| {
+            let compiler = "g++";
+            if Command::new(compiler).arg("--version").output().is_err() {
+                println!("skipped: {compiler} is not installed");
+                return None;
+            }
+            let scratch = common::scratch_dir("networks");
+            let (lib, program) = (common::install_layout(&scratch), scratch.join("networks"));
+            let sources = ["main.cpp", "network.cpp", "train.cpp"];
+            let output = Command::new(compiler)
+                .args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+                .arg(common::project_root().join("include"))
+                .args(sources.map(|name| folder().join(name)))
+                .arg("-o")
+                .arg(&program)
+                .arg("-L")
+                .arg(&lib)
+                .args(["-lcudnn", "-lpthread"])
+                .output()
+                .expect("the compiler starts");
+            assert!(output.status.success(), "{}", printed(&output));
+            Some(Setting { scratch, lib, program })
+        })
+        .as_ref()
+}
+
+fn folder() -> PathBuf {
+    common::project_root().join("examples/networks")
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+impl Setting {
+    fn run(&self, table: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(&self.program);
+        command.arg(table).args(arguments).env("LD_LIBRARY_PATH", &self.lib);
+        command.env("CUDNN_SHIM_BACKEND", "cpu").envs(environment.iter().copied());
+        command.output().expect("the program starts")
+    }
+
+    /// What the program writes for a table of the examples, as bits.
+    fn results(&self, table: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<f32> {
+        let name = format!("{table}-{}-{environment:?}.out", arguments.join(""));
+        let out = self.scratch.join(name.replace(['/', '"', ' '], ""));
+        let arguments = [arguments, &["--out", out.to_str().expect("a path of text")]].concat();
+        let output = self.run(&folder().join(format!("{table}.txt")), &arguments, environment);
+        assert!(output.status.success(), "{arguments:?}: {}", printed(&output));
+        let bytes = fs::read(&out).expect("results");
+        bytes.chunks_exact(4).map(|four| f32::from_ne_bytes(four.try_into().expect("four"))).collect()
+    }
+}
+
+fn recorded(name: &str) -> Vec<f32> {
+    let path = common::project_root().join("tests/data/networks").join(name);
+    let text = fs::read_to_string(path).expect("recorded results");
+    text.lines().filter(|line| !line.starts_with('#')).map(|line| line.parse().expect("a number")).collect()
+}
+
+/// `share` is what a difference is a share of: the largest result, or each by itself.
+fn assert_close(what: &str, got: &[f32], want: &[f32], each: bool) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    let largest = want.iter().fold(0_f32, |largest, x| largest.max(x.abs()));
+    for (k, (g, w)) in got.iter().zip(want).enumerate() {
+        let scale = if each { w.abs().max(1e-6) } else { largest };
+        assert!((g - w).abs() <= TOLERANCE * scale, "{what}: result {k} is {g}, PyTorch gives {w}");
+    }
+}
+
+const LAYOUTS: [&str; 3] = ["NCHW", "NHWC", "NCHW8C"];
+
+#[test]
+fn a_small_network_gives_what_pytorch_gives_in_every_layout() {
+    let Some(setting) = setting() else { return };
+    let want = recorded("small.txt");
+    for layout in LAYOUTS {
+        let got = setting.results("small", &["--batch", "2", "--layout", layout], &[]);
+        assert_close(layout, &got, &want, false);
+    }
+}
+
+#[test]
+fn a_step_of_training_has_the_loss_and_the_gradients_of_pytorch() {
+    let Some(setting) = setting() else { return };
+    let want = recorded("small-train.txt");
+    for layout in ["NCHW", "NHWC"] {
+        let got = setting.results("small", &["--batch", "4", "--train", "--layout", layout], &[]);
+        assert_close(layout, &got, &want, true);
+    }
+}
+
+#[test]
+fn resnet_50_gives_what_pytorch_gives() {
+    let Some(setting) = setting() else { return };
+    let (got, want) = (setting.results("resnet50", &[], &[]), recorded("resnet50.txt"));
+    assert_close("resnet50", &got, &want, false);
+    let largest = |of: &[f32]| (0..of.len()).max_by(|&a, &b| of[a].total_cmp(&of[b]));
+    assert_eq!(largest(&got), largest(&want));
+}
+
+#[test]
+fn results_do_not_depend_on_threads_processes_or_how_algorithms_are_chosen() {
+    let Some(setting) = setting() else { return };
+    let want = setting.results("small", &["--batch", "2"], &[]);
+    for threads in ["1", "2", "3"] {
+        let got = setting.results("small", &["--batch", "2"], &[("CUDNN_SHIM_NUM_THREADS", threads)]);
+        assert_eq!(got, want, "{threads} threads");
+    }
+    for arguments in [["--threads", "4"], ["--processes", "4"], ["--choose", "limit"], ["--choose", "find"]] {
+        let got = setting.results("small", &[&["--batch", "2"], &arguments[..]].concat(), &[]);
+        // The numbers of Winograd may be within the bound of other numbers instead.
+        if arguments[0] == "--choose" {
+            assert_close(arguments[1], &got, &want, false)
+        } else {
+            assert_eq!(got, want)
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_one_line_and_exit_code_2() {
+    let Some(setting) = setting() else { return };
+    let table = setting.scratch.join("bad.txt");
+    for (text, arguments, says) in [
+        ("input 3 8 8\na = conv input k=4 r=9\n", vec![], "line 2: nothing is left of images of 8 x 8"),
+        ("input 3 8 8\na = conv other k=4 r=1\n", vec![], "line 2: there is no layer `other` above"),
+        ("input 3 8 8\na = conv input k=4 r=1 g=2\n", vec![], "do not make 2 groups"),
+        ("input 3 8\n", vec![], "`input` needs three extents"),
+        ("input 3 8 8\na = frobnicate input\n", vec![], "there is no operation `frobnicate`"),
+        ("", vec![], "no layers"),
+        ("input 3 8 8\na = conv input k=4\n", vec!["--batch", "none"], "`none` is no number"),
+        ("input 3 8 8\na = conv input k=4\n", vec!["--out", "/dev/null/x"], "cannot be written"),
+    ] {
+        fs::write(&table, text).expect("a table");
+        let output = setting.run(&table, &arguments, &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}: {said}");
+        assert!(said.contains(says) && said.lines().count() == 1, "{text}: {said}");
+    }
+}
