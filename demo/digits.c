@@ -20,10 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "images.h"
 #include "memory.h"
 #include "picture.h"
 
-enum { IMAGES = 1797, SIDE = 8, PIXELS = SIDE * SIDE, TESTS = 360, TRAININGS = IMAGES - TESTS, CLASSES = 10 };
 enum { BATCH = 64, EPOCHS = 20, FILTERS = 16 };
 
 static const float ONE = 1, ZERO = 0;
@@ -159,7 +159,7 @@ static void add_normalisation(void) {
 }
 
 static void add_relu(void) {
-    Layer *l = layer(RELU);
+    const Layer *l = layer(RELU);
     shape(l->out, l->in->c, l->in->h, l->in->w, NULL);
 }
 
@@ -335,32 +335,6 @@ static void learn(const int *digits, float rate) {
             move(&net.layers[i].weight, rate);
             move(&net.layers[i].bias, rate);
         }
-}
-
-/* ---- images ------------------------------------------------------------------------------------------------ */
-
-static struct {
-    int digit;
-    unsigned char pixels[PIXELS];
-} images[IMAGES];
-static int trainings[TRAININGS], tests[TESTS];
-
-static void load(const char *path) {
-    FILE *file = fopen(path, "rb");
-    if (!file) die(path, "cannot be opened");
-    char line[17] = "";
-    if (fread(line, 1, 16, file) != 16 || strcmp(line, "DIGITS 1797 8 8\n") != 0) die(path, "not a file of digits");
-    for (int i = 0; i < IMAGES; i++) {
-        images[i].digit = fgetc(file);
-        if (fread(images[i].pixels, 1, PIXELS, file) != PIXELS) die(path, "ends early");
-        if (images[i].digit < 0 || images[i].digit >= CLASSES) die(path, "a label is no digit");
-        for (int p = 0; p < PIXELS; p++)
-            if (images[i].pixels[p] > 16) die(path, "a pixel is above 16");
-    }
-    if (fgetc(file) != EOF) die(path, "is longer than it should be");
-    fclose(file);
-    int used[2] = {0, 0};
-    for (int i = 0; i < IMAGES; i++) *(i % 5 == 0 ? &tests[used[0]++] : &trainings[used[1]++]) = i;
 }
 
 /* Puts images into the network's input, and their digits into `digits`. */

@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use std::{env, fs};
+use std::fs;
 
 /// Largest difference from PyTorch, as a share of the largest result.
 const TOLERANCE: f32 = 1e-3;
