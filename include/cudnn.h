@@ -438,6 +438,54 @@ typedef enum cudnnConvolutionMode_t {
     CUDNN_CROSS_CORRELATION = 1,
 } cudnnConvolutionMode_t;
 
+/** Whether an algorithm gives the same bits in every run. */
+typedef enum cudnnDeterminism_t {
+    /** The last bits may differ from run to run. */
+    CUDNN_NON_DETERMINISTIC = 0,
+    /** Every run gives the same bits. */
+    CUDNN_DETERMINISTIC = 1,
+} cudnnDeterminism_t;
+
+/** Order in which the dimensions of a packed tensor lie in memory, outermost first. */
+typedef enum cudnnTensorFormat_t {
+    /** N, C, then the spatial dimensions. */
+    CUDNN_TENSOR_NCHW = 0,
+    /** N, the spatial dimensions, then C. */
+    CUDNN_TENSOR_NHWC = 1,
+    /** As NCHW, with vectors of 4 or 32 channels as elements. */
+    CUDNN_TENSOR_NCHW_VECT_C = 2,
+} cudnnTensorFormat_t;
+
+/** How version 7 chose a forward algorithm. */
+typedef enum cudnnConvolutionFwdPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_FWD_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_FWD_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionFwdPreference_t;
+
+/** How version 7 chose a data gradient algorithm. */
+typedef enum cudnnConvolutionBwdDataPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionBwdDataPreference_t;
+
+/** How version 7 chose a filter gradient algorithm. */
+typedef enum cudnnConvolutionBwdFilterPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionBwdFilterPreference_t;
+
 /** What CTC loss does with its input first. */
 typedef enum cudnnLossNormalizationMode_t {
     /** Nothing: the input holds probabilities. */
@@ -454,27 +502,165 @@ typedef enum cudnnCTCGradMode_t {
     CUDNN_CTC_SKIP_OOB_GRADIENTS = 1,
 } cudnnCTCGradMode_t;
 
-/** Order in which the dimensions of a packed tensor lie in memory, outermost first. */
-typedef enum cudnnTensorFormat_t {
-    /** N, C, then the spatial dimensions. */
-    CUDNN_TENSOR_NCHW = 0,
-    /** N, the spatial dimensions, then C. */
-    CUDNN_TENSOR_NHWC = 1,
-    /** As NCHW, with vectors of 4 or 32 channels as elements. */
-    CUDNN_TENSOR_NCHW_VECT_C = 2,
-} cudnnTensorFormat_t;
+/** Chains of operations that run as one plan. */
+typedef enum cudnnFusedOps_t {
+    /** Scale, bias, activation, convolution, batch statistics. */
+    CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS = 0,
+    /** Scale, bias, activation, filter gradient. */
+    CUDNN_FUSED_SCALE_BIAS_ACTIVATION_WGRAD = 1,
+    /** From batch sums to scale and bias, for training. */
+    CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING = 2,
+    /** From running statistics to scale and bias. */
+    CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE = 3,
+    /** Convolution, scale, bias, sum, activation. */
+    CUDNN_FUSED_CONV_SCALE_BIAS_ADD_ACTIVATION = 4,
+    /** Scale, bias, sum, activation and its bit mask. */
+    CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK = 5,
+    /** Gradients of activation and batch normalisation. */
+    CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM = 6,
+} cudnnFusedOps_t CUDNN_DEPRECATED;
 
-/** Which neighbours local response normalisation looks at. */
-typedef enum cudnnLRNMode_t {
-    /** Neighbours along C. */
-    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
-} cudnnLRNMode_t;
+/** Constant parameters of a fused plan: descriptors and pointer placeholders. */
+typedef enum cudnnFusedOpsConstParamLabel_t {
+    /** Descriptor of x. */
+    CUDNN_PARAM_XDESC = 0,
+    /** Placeholder of the pointer to `x`. */
+    CUDNN_PARAM_XDATA_PLACEHOLDER = 1,
+    /** Mode of batch normalisation. */
+    CUDNN_PARAM_BN_MODE = 2,
+    /** Descriptor of the equivalent scale and bias. */
+    CUDNN_PARAM_BN_EQSCALEBIAS_DESC = 3,
+    /** Placeholder of the pointer to the equivalent scale. */
+    CUDNN_PARAM_BN_EQSCALE_PLACEHOLDER = 4,
+    /** Placeholder of the pointer to the equivalent bias. */
+    CUDNN_PARAM_BN_EQBIAS_PLACEHOLDER = 5,
+    /** Descriptor of the activation. */
+    CUDNN_PARAM_ACTIVATION_DESC = 6,
+    /** Descriptor of the convolution. */
+    CUDNN_PARAM_CONV_DESC = 7,
+    /** Descriptor of w. */
+    CUDNN_PARAM_WDESC = 8,
+    /** Placeholder of the pointer to `w`. */
+    CUDNN_PARAM_WDATA_PLACEHOLDER = 9,
+    /** Descriptor of dw. */
+    CUDNN_PARAM_DWDESC = 10,
+    /** Placeholder of the pointer to `dw`. */
+    CUDNN_PARAM_DWDATA_PLACEHOLDER = 11,
+    /** Descriptor of y. */
+    CUDNN_PARAM_YDESC = 12,
+    /** Placeholder of the pointer to `y`. */
+    CUDNN_PARAM_YDATA_PLACEHOLDER = 13,
+    /** Descriptor of dy. */
+    CUDNN_PARAM_DYDESC = 14,
+    /** Placeholder of the pointer to `dy`. */
+    CUDNN_PARAM_DYDATA_PLACEHOLDER = 15,
+    /** Descriptor of the statistics of y. */
+    CUDNN_PARAM_YSTATS_DESC = 16,
+    /** Placeholder of the pointer to the sum of y. */
+    CUDNN_PARAM_YSUM_PLACEHOLDER = 17,
+    /** Placeholder of the pointer to the sum of squares of y. */
+    CUDNN_PARAM_YSQSUM_PLACEHOLDER = 18,
+    /** Descriptor of scale, bias, mean and variance. */
+    CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC = 19,
+    /** Placeholder of the pointer to the scale. */
+    CUDNN_PARAM_BN_SCALE_PLACEHOLDER = 20,
+    /** Placeholder of the pointer to the bias. */
+    CUDNN_PARAM_BN_BIAS_PLACEHOLDER = 21,
+    /** Placeholder of the pointer to the saved mean. */
+    CUDNN_PARAM_BN_SAVED_MEAN_PLACEHOLDER = 22,
+    /** Placeholder of the pointer to the saved inverse deviation. */
+    CUDNN_PARAM_BN_SAVED_INVSTD_PLACEHOLDER = 23,
+    /** Placeholder of the pointer to the running mean. */
+    CUDNN_PARAM_BN_RUNNING_MEAN_PLACEHOLDER = 24,
+    /** Placeholder of the pointer to the running variance. */
+    CUDNN_PARAM_BN_RUNNING_VAR_PLACEHOLDER = 25,
+    /** Descriptor of z. */
+    CUDNN_PARAM_ZDESC = 26,
+    /** Placeholder of the pointer to `z`. */
+    CUDNN_PARAM_ZDATA_PLACEHOLDER = 27,
+    /** Descriptor of the equivalent scale and bias of z. */
+    CUDNN_PARAM_BN_Z_EQSCALEBIAS_DESC = 28,
+    /** Placeholder of the pointer to the equivalent scale of z. */
+    CUDNN_PARAM_BN_Z_EQSCALE_PLACEHOLDER = 29,
+    /** Placeholder of the pointer to the equivalent bias of z. */
+    CUDNN_PARAM_BN_Z_EQBIAS_PLACEHOLDER = 30,
+    /** Descriptor of the activation bit mask. */
+    CUDNN_PARAM_ACTIVATION_BITMASK_DESC = 31,
+    /** Placeholder of the pointer to the activation bit mask. */
+    CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER = 32,
+    /** Descriptor of dx. */
+    CUDNN_PARAM_DXDESC = 33,
+    /** Placeholder of the pointer to `dx`. */
+    CUDNN_PARAM_DXDATA_PLACEHOLDER = 34,
+    /** Descriptor of dz. */
+    CUDNN_PARAM_DZDESC = 35,
+    /** Placeholder of the pointer to `dz`. */
+    CUDNN_PARAM_DZDATA_PLACEHOLDER = 36,
+    /** Placeholder of the pointer to the gradient of the scale. */
+    CUDNN_PARAM_BN_DSCALE_PLACEHOLDER = 37,
+    /** Placeholder of the pointer to the gradient of the bias. */
+    CUDNN_PARAM_BN_DBIAS_PLACEHOLDER = 38,
+} cudnnFusedOpsConstParamLabel_t CUDNN_DEPRECATED;
 
-/** Where divisive normalisation takes its means from. */
-typedef enum cudnnDivNormMode_t {
-    /** The caller supplies them. */
-    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
-} cudnnDivNormMode_t;
+/** Parameters of a fused plan that may change from run to run. */
+typedef enum cudnnFusedOpsVariantParamLabel_t {
+    /** Pointer to `x`. */
+    CUDNN_PTR_XDATA = 0,
+    /** Pointer to the equivalent scale. */
+    CUDNN_PTR_BN_EQSCALE = 1,
+    /** Pointer to the equivalent bias. */
+    CUDNN_PTR_BN_EQBIAS = 2,
+    /** Pointer to `w`. */
+    CUDNN_PTR_WDATA = 3,
+    /** Pointer to `dw`. */
+    CUDNN_PTR_DWDATA = 4,
+    /** Pointer to `y`. */
+    CUDNN_PTR_YDATA = 5,
+    /** Pointer to `dy`. */
+    CUDNN_PTR_DYDATA = 6,
+    /** Pointer to the sum of y. */
+    CUDNN_PTR_YSUM = 7,
+    /** Pointer to the sum of squares of y. */
+    CUDNN_PTR_YSQSUM = 8,
+    /** Pointer to the workspace. */
+    CUDNN_PTR_WORKSPACE = 9,
+    /** Pointer to the scale. */
+    CUDNN_PTR_BN_SCALE = 10,
+    /** Pointer to the bias. */
+    CUDNN_PTR_BN_BIAS = 11,
+    /** Pointer to the saved mean. */
+    CUDNN_PTR_BN_SAVED_MEAN = 12,
+    /** Pointer to the saved inverse deviation. */
+    CUDNN_PTR_BN_SAVED_INVSTD = 13,
+    /** Pointer to the running mean. */
+    CUDNN_PTR_BN_RUNNING_MEAN = 14,
+    /** Pointer to the running variance. */
+    CUDNN_PTR_BN_RUNNING_VAR = 15,
+    /** Pointer to `z`. */
+    CUDNN_PTR_ZDATA = 16,
+    /** Pointer to the equivalent scale of z. */
+    CUDNN_PTR_BN_Z_EQSCALE = 17,
+    /** Pointer to the equivalent bias of z. */
+    CUDNN_PTR_BN_Z_EQBIAS = 18,
+    /** Pointer to the activation bit mask. */
+    CUDNN_PTR_ACTIVATION_BITMASK = 19,
+    /** Pointer to `dx`. */
+    CUDNN_PTR_DXDATA = 20,
+    /** Pointer to `dz`. */
+    CUDNN_PTR_DZDATA = 21,
+    /** Pointer to the gradient of the scale. */
+    CUDNN_PTR_BN_DSCALE = 22,
+    /** Pointer to the gradient of the bias. */
+    CUDNN_PTR_BN_DBIAS = 23,
+    /** Size of the workspace in bytes, `size_t`. */
+    CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES = 100,
+    /** Elements behind each batch statistic, `int64_t`. */
+    CUDNN_SCALAR_INT64_T_BN_ACCUMULATION_COUNT = 101,
+    /** Weight of the new statistics in the running ones, `double`. */
+    CUDNN_SCALAR_DOUBLE_BN_EXP_AVG_FACTOR = 102,
+    /** What is added to the variance, `double`. */
+    CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103,
+} cudnnFusedOpsVariantParamLabel_t CUDNN_DEPRECATED;
 
 /** Over which elements batch normalisation takes its statistics. */
 typedef enum cudnnBatchNormMode_t {
@@ -1636,174 +1822,6 @@ typedef enum cudnnCausalConv1dActivation_t {
     CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1,
 } cudnnCausalConv1dActivation_t;
 
-/** Whether an algorithm gives the same bits in every run. */
-typedef enum cudnnDeterminism_t {
-    /** The last bits may differ from run to run. */
-    CUDNN_NON_DETERMINISTIC = 0,
-    /** Every run gives the same bits. */
-    CUDNN_DETERMINISTIC = 1,
-} cudnnDeterminism_t;
-
-/** Chains of operations that run as one plan. */
-typedef enum cudnnFusedOps_t {
-    /** Scale, bias, activation, convolution, batch statistics. */
-    CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS = 0,
-    /** Scale, bias, activation, filter gradient. */
-    CUDNN_FUSED_SCALE_BIAS_ACTIVATION_WGRAD = 1,
-    /** From batch sums to scale and bias, for training. */
-    CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING = 2,
-    /** From running statistics to scale and bias. */
-    CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE = 3,
-    /** Convolution, scale, bias, sum, activation. */
-    CUDNN_FUSED_CONV_SCALE_BIAS_ADD_ACTIVATION = 4,
-    /** Scale, bias, sum, activation and its bit mask. */
-    CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK = 5,
-    /** Gradients of activation and batch normalisation. */
-    CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM = 6,
-} cudnnFusedOps_t CUDNN_DEPRECATED;
-
-/** Constant parameters of a fused plan: descriptors and pointer placeholders. */
-typedef enum cudnnFusedOpsConstParamLabel_t {
-    /** Descriptor of x. */
-    CUDNN_PARAM_XDESC = 0,
-    /** Placeholder of the pointer to `x`. */
-    CUDNN_PARAM_XDATA_PLACEHOLDER = 1,
-    /** Mode of batch normalisation. */
-    CUDNN_PARAM_BN_MODE = 2,
-    /** Descriptor of the equivalent scale and bias. */
-    CUDNN_PARAM_BN_EQSCALEBIAS_DESC = 3,
-    /** Placeholder of the pointer to the equivalent scale. */
-    CUDNN_PARAM_BN_EQSCALE_PLACEHOLDER = 4,
-    /** Placeholder of the pointer to the equivalent bias. */
-    CUDNN_PARAM_BN_EQBIAS_PLACEHOLDER = 5,
-    /** Descriptor of the activation. */
-    CUDNN_PARAM_ACTIVATION_DESC = 6,
-    /** Descriptor of the convolution. */
-    CUDNN_PARAM_CONV_DESC = 7,
-    /** Descriptor of w. */
-    CUDNN_PARAM_WDESC = 8,
-    /** Placeholder of the pointer to `w`. */
-    CUDNN_PARAM_WDATA_PLACEHOLDER = 9,
-    /** Descriptor of dw. */
-    CUDNN_PARAM_DWDESC = 10,
-    /** Placeholder of the pointer to `dw`. */
-    CUDNN_PARAM_DWDATA_PLACEHOLDER = 11,
-    /** Descriptor of y. */
-    CUDNN_PARAM_YDESC = 12,
-    /** Placeholder of the pointer to `y`. */
-    CUDNN_PARAM_YDATA_PLACEHOLDER = 13,
-    /** Descriptor of dy. */
-    CUDNN_PARAM_DYDESC = 14,
-    /** Placeholder of the pointer to `dy`. */
-    CUDNN_PARAM_DYDATA_PLACEHOLDER = 15,
-    /** Descriptor of the statistics of y. */
-    CUDNN_PARAM_YSTATS_DESC = 16,
-    /** Placeholder of the pointer to the sum of y. */
-    CUDNN_PARAM_YSUM_PLACEHOLDER = 17,
-    /** Placeholder of the pointer to the sum of squares of y. */
-    CUDNN_PARAM_YSQSUM_PLACEHOLDER = 18,
-    /** Descriptor of scale, bias, mean and variance. */
-    CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC = 19,
-    /** Placeholder of the pointer to the scale. */
-    CUDNN_PARAM_BN_SCALE_PLACEHOLDER = 20,
-    /** Placeholder of the pointer to the bias. */
-    CUDNN_PARAM_BN_BIAS_PLACEHOLDER = 21,
-    /** Placeholder of the pointer to the saved mean. */
-    CUDNN_PARAM_BN_SAVED_MEAN_PLACEHOLDER = 22,
-    /** Placeholder of the pointer to the saved inverse deviation. */
-    CUDNN_PARAM_BN_SAVED_INVSTD_PLACEHOLDER = 23,
-    /** Placeholder of the pointer to the running mean. */
-    CUDNN_PARAM_BN_RUNNING_MEAN_PLACEHOLDER = 24,
-    /** Placeholder of the pointer to the running variance. */
-    CUDNN_PARAM_BN_RUNNING_VAR_PLACEHOLDER = 25,
-    /** Descriptor of z. */
-    CUDNN_PARAM_ZDESC = 26,
-    /** Placeholder of the pointer to `z`. */
-    CUDNN_PARAM_ZDATA_PLACEHOLDER = 27,
-    /** Descriptor of the equivalent scale and bias of z. */
-    CUDNN_PARAM_BN_Z_EQSCALEBIAS_DESC = 28,
-    /** Placeholder of the pointer to the equivalent scale of z. */
-    CUDNN_PARAM_BN_Z_EQSCALE_PLACEHOLDER = 29,
-    /** Placeholder of the pointer to the equivalent bias of z. */
-    CUDNN_PARAM_BN_Z_EQBIAS_PLACEHOLDER = 30,
-    /** Descriptor of the activation bit mask. */
-    CUDNN_PARAM_ACTIVATION_BITMASK_DESC = 31,
-    /** Placeholder of the pointer to the activation bit mask. */
-    CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER = 32,
-    /** Descriptor of dx. */
-    CUDNN_PARAM_DXDESC = 33,
-    /** Placeholder of the pointer to `dx`. */
-    CUDNN_PARAM_DXDATA_PLACEHOLDER = 34,
-    /** Descriptor of dz. */
-    CUDNN_PARAM_DZDESC = 35,
-    /** Placeholder of the pointer to `dz`. */
-    CUDNN_PARAM_DZDATA_PLACEHOLDER = 36,
-    /** Placeholder of the pointer to the gradient of the scale. */
-    CUDNN_PARAM_BN_DSCALE_PLACEHOLDER = 37,
-    /** Placeholder of the pointer to the gradient of the bias. */
-    CUDNN_PARAM_BN_DBIAS_PLACEHOLDER = 38,
-} cudnnFusedOpsConstParamLabel_t CUDNN_DEPRECATED;
-
-/** Parameters of a fused plan that may change from run to run. */
-typedef enum cudnnFusedOpsVariantParamLabel_t {
-    /** Pointer to `x`. */
-    CUDNN_PTR_XDATA = 0,
-    /** Pointer to the equivalent scale. */
-    CUDNN_PTR_BN_EQSCALE = 1,
-    /** Pointer to the equivalent bias. */
-    CUDNN_PTR_BN_EQBIAS = 2,
-    /** Pointer to `w`. */
-    CUDNN_PTR_WDATA = 3,
-    /** Pointer to `dw`. */
-    CUDNN_PTR_DWDATA = 4,
-    /** Pointer to `y`. */
-    CUDNN_PTR_YDATA = 5,
-    /** Pointer to `dy`. */
-    CUDNN_PTR_DYDATA = 6,
-    /** Pointer to the sum of y. */
-    CUDNN_PTR_YSUM = 7,
-    /** Pointer to the sum of squares of y. */
-    CUDNN_PTR_YSQSUM = 8,
-    /** Pointer to the workspace. */
-    CUDNN_PTR_WORKSPACE = 9,
-    /** Pointer to the scale. */
-    CUDNN_PTR_BN_SCALE = 10,
-    /** Pointer to the bias. */
-    CUDNN_PTR_BN_BIAS = 11,
-    /** Pointer to the saved mean. */
-    CUDNN_PTR_BN_SAVED_MEAN = 12,
-    /** Pointer to the saved inverse deviation. */
-    CUDNN_PTR_BN_SAVED_INVSTD = 13,
-    /** Pointer to the running mean. */
-    CUDNN_PTR_BN_RUNNING_MEAN = 14,
-    /** Pointer to the running variance. */
-    CUDNN_PTR_BN_RUNNING_VAR = 15,
-    /** Pointer to `z`. */
-    CUDNN_PTR_ZDATA = 16,
-    /** Pointer to the equivalent scale of z. */
-    CUDNN_PTR_BN_Z_EQSCALE = 17,
-    /** Pointer to the equivalent bias of z. */
-    CUDNN_PTR_BN_Z_EQBIAS = 18,
-    /** Pointer to the activation bit mask. */
-    CUDNN_PTR_ACTIVATION_BITMASK = 19,
-    /** Pointer to `dx`. */
-    CUDNN_PTR_DXDATA = 20,
-    /** Pointer to `dz`. */
-    CUDNN_PTR_DZDATA = 21,
-    /** Pointer to the gradient of the scale. */
-    CUDNN_PTR_BN_DSCALE = 22,
-    /** Pointer to the gradient of the bias. */
-    CUDNN_PTR_BN_DBIAS = 23,
-    /** Size of the workspace in bytes, `size_t`. */
-    CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES = 100,
-    /** Elements behind each batch statistic, `int64_t`. */
-    CUDNN_SCALAR_INT64_T_BN_ACCUMULATION_COUNT = 101,
-    /** Weight of the new statistics in the running ones, `double`. */
-    CUDNN_SCALAR_DOUBLE_BN_EXP_AVG_FACTOR = 102,
-    /** What is added to the variance, `double`. */
-    CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103,
-} cudnnFusedOpsVariantParamLabel_t CUDNN_DEPRECATED;
-
 /** How a graph node joins the features of its neighbours. */
 typedef enum cudnnGnnAggOp_t {
     /** Sum. */
@@ -1815,6 +1833,18 @@ typedef enum cudnnGnnAggOp_t {
     /** Minimum. */
     CUDNN_GNN_AGG_MIN = 3,
 } cudnnGnnAggOp_t;
+
+/** Which neighbours local response normalisation looks at. */
+typedef enum cudnnLRNMode_t {
+    /** Neighbours along C. */
+    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
+} cudnnLRNMode_t;
+
+/** Where divisive normalisation takes its means from. */
+typedef enum cudnnDivNormMode_t {
+    /** The caller supplies them. */
+    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
+} cudnnDivNormMode_t;
 
 /** What follows a normalisation in the same call. */
 typedef enum cudnnNormOps_t {
@@ -1833,36 +1863,6 @@ typedef enum cudnnNormAlgo_t {
     /** Kernels that keep data on the chip. */
     CUDNN_NORM_ALGO_PERSIST = 1,
 } cudnnNormAlgo_t CUDNN_DEPRECATED;
-
-/** How version 7 chose a forward algorithm. */
-typedef enum cudnnConvolutionFwdPreference_t {
-    /** One that needs no workspace. */
-    CUDNN_CONVOLUTION_FWD_NO_WORKSPACE = 0,
-    /** The fastest, whatever workspace it needs. */
-    CUDNN_CONVOLUTION_FWD_PREFER_FASTEST = 1,
-    /** The fastest whose workspace fits the given limit. */
-    CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT = 2,
-} cudnnConvolutionFwdPreference_t;
-
-/** How version 7 chose a data gradient algorithm. */
-typedef enum cudnnConvolutionBwdDataPreference_t {
-    /** One that needs no workspace. */
-    CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE = 0,
-    /** The fastest, whatever workspace it needs. */
-    CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST = 1,
-    /** The fastest whose workspace fits the given limit. */
-    CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT = 2,
-} cudnnConvolutionBwdDataPreference_t;
-
-/** How version 7 chose a filter gradient algorithm. */
-typedef enum cudnnConvolutionBwdFilterPreference_t {
-    /** One that needs no workspace. */
-    CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE = 0,
-    /** The fastest, whatever workspace it needs. */
-    CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST = 1,
-    /** The fastest whose workspace fits the given limit. */
-    CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT = 2,
-} cudnnConvolutionBwdFilterPreference_t;
 
 /** What a forward pass is for. */
 typedef enum cudnnForwardMode_t {
@@ -2429,12 +2429,6 @@ typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t CUDNN_DEPRECATED;
 /** Probability and random state of a dropout. */
 typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
 
-/** Type, format and dimensions of a filter. */
-typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t CUDNN_DEPRECATED;
-
-/** Padding, strides, dilation, mode and types of a convolution. */
-typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t CUDNN_DEPRECATED;
-
 /** What a log callback learns about the call behind a message. */
 typedef struct cudnnDebugStruct {
     /** `CUDNN_VERSION` of the library. */
@@ -2470,8 +2464,89 @@ typedef void (*cudnnCallback_t)(cudnnSeverity_t sev,
                                 const cudnnDebug_t *dbg,
                                 const char *msg);
 
+/** Padding, strides, dilation, mode and types of a convolution. */
+typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t CUDNN_DEPRECATED;
+
+/** Type, format and dimensions of a filter. */
+typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t CUDNN_DEPRECATED;
+
+/** How one algorithm of the forward convolution did. */
+typedef struct cudnnConvolutionFwdAlgoPerfStruct {
+    /** The algorithm. */
+    cudnnConvolutionFwdAlgo_t algo;
+    /** Whether it serves, and why not. */
+    cudnnStatus_t status;
+    /** Milliseconds, or -1 where nothing was measured. */
+    float time;
+    /** Workspace in bytes. */
+    size_t memory;
+    /** Whether every run gives the same bits. */
+    cudnnDeterminism_t determinism;
+    /** Arithmetic that it uses. */
+    cudnnMathType_t mathType;
+    /** Zeros. */
+    int reserved[3];
+} cudnnConvolutionFwdAlgoPerfStruct CUDNN_DEPRECATED;
+
+/** How one algorithm of the forward convolution did. */
+typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t CUDNN_DEPRECATED;
+
+/** How one algorithm of the convolution's data gradient did. */
+typedef struct cudnnConvolutionBwdDataAlgoPerfStruct {
+    /** The algorithm. */
+    cudnnConvolutionBwdDataAlgo_t algo;
+    /** Whether it serves, and why not. */
+    cudnnStatus_t status;
+    /** Milliseconds, or -1 where nothing was measured. */
+    float time;
+    /** Workspace in bytes. */
+    size_t memory;
+    /** Whether every run gives the same bits. */
+    cudnnDeterminism_t determinism;
+    /** Arithmetic that it uses. */
+    cudnnMathType_t mathType;
+    /** Zeros. */
+    int reserved[3];
+} cudnnConvolutionBwdDataAlgoPerfStruct CUDNN_DEPRECATED;
+
+/** How one algorithm of the convolution's data gradient did. */
+typedef struct cudnnConvolutionBwdDataAlgoPerfStruct cudnnConvolutionBwdDataAlgoPerf_t CUDNN_DEPRECATED;
+
+/** How one algorithm of the convolution's filter gradient did. */
+typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct {
+    /** The algorithm. */
+    cudnnConvolutionBwdFilterAlgo_t algo;
+    /** Whether it serves, and why not. */
+    cudnnStatus_t status;
+    /** Milliseconds, or -1 where nothing was measured. */
+    float time;
+    /** Workspace in bytes. */
+    size_t memory;
+    /** Whether every run gives the same bits. */
+    cudnnDeterminism_t determinism;
+    /** Arithmetic that it uses. */
+    cudnnMathType_t mathType;
+    /** Zeros. */
+    int reserved[3];
+} cudnnConvolutionBwdFilterAlgoPerfStruct CUDNN_DEPRECATED;
+
+/** How one algorithm of the convolution's filter gradient did. */
+typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct cudnnConvolutionBwdFilterAlgoPerf_t CUDNN_DEPRECATED;
+
+/** Padding, folding and destination format of a tensor transform. */
+typedef struct cudnnTensorTransformStruct *cudnnTensorTransformDescriptor_t CUDNN_DEPRECATED;
+
 /** Type, normalisation and gradient rule of a CTC loss. */
 typedef struct cudnnCTCLossStruct *cudnnCTCLossDescriptor_t;
+
+/** Constant parameters of a fused plan. */
+typedef struct cudnnFusedOpsConstParamStruct *cudnnFusedOpsConstParamPack_t CUDNN_DEPRECATED;
+
+/** Parameters of a fused plan that may change from run to run. */
+typedef struct cudnnFusedOpsVariantParamStruct *cudnnFusedOpsVariantParamPack_t CUDNN_DEPRECATED;
+
+/** A fused plan. */
+typedef struct cudnnFusedOpsPlanStruct *cudnnFusedOpsPlan_t CUDNN_DEPRECATED;
 
 /** Window and coefficients of a local response normalisation. */
 typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
@@ -2499,81 +2574,6 @@ typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_
 
 /** An object of the graph API, of any kind. */
 typedef void *cudnnBackendDescriptor_t;
-
-/** How one algorithm of the convolution's data gradient did. */
-typedef struct cudnnConvolutionBwdDataAlgoPerfStruct {
-    /** The algorithm. */
-    cudnnConvolutionBwdDataAlgo_t algo;
-    /** Whether it serves, and why not. */
-    cudnnStatus_t status;
-    /** Milliseconds, or -1 where nothing was measured. */
-    float time;
-    /** Workspace in bytes. */
-    size_t memory;
-    /** Whether every run gives the same bits. */
-    cudnnDeterminism_t determinism;
-    /** Arithmetic that it uses. */
-    cudnnMathType_t mathType;
-    /** Zeros. */
-    int reserved[3];
-} cudnnConvolutionBwdDataAlgoPerfStruct CUDNN_DEPRECATED;
-
-/** How one algorithm of the convolution's data gradient did. */
-typedef struct cudnnConvolutionBwdDataAlgoPerfStruct cudnnConvolutionBwdDataAlgoPerf_t CUDNN_DEPRECATED;
-
-/** Padding, folding and destination format of a tensor transform. */
-typedef struct cudnnTensorTransformStruct *cudnnTensorTransformDescriptor_t CUDNN_DEPRECATED;
-
-/** How one algorithm of the convolution's filter gradient did. */
-typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct {
-    /** The algorithm. */
-    cudnnConvolutionBwdFilterAlgo_t algo;
-    /** Whether it serves, and why not. */
-    cudnnStatus_t status;
-    /** Milliseconds, or -1 where nothing was measured. */
-    float time;
-    /** Workspace in bytes. */
-    size_t memory;
-    /** Whether every run gives the same bits. */
-    cudnnDeterminism_t determinism;
-    /** Arithmetic that it uses. */
-    cudnnMathType_t mathType;
-    /** Zeros. */
-    int reserved[3];
-} cudnnConvolutionBwdFilterAlgoPerfStruct CUDNN_DEPRECATED;
-
-/** How one algorithm of the convolution's filter gradient did. */
-typedef struct cudnnConvolutionBwdFilterAlgoPerfStruct cudnnConvolutionBwdFilterAlgoPerf_t CUDNN_DEPRECATED;
-
-/** How one algorithm of the forward convolution did. */
-typedef struct cudnnConvolutionFwdAlgoPerfStruct {
-    /** The algorithm. */
-    cudnnConvolutionFwdAlgo_t algo;
-    /** Whether it serves, and why not. */
-    cudnnStatus_t status;
-    /** Milliseconds, or -1 where nothing was measured. */
-    float time;
-    /** Workspace in bytes. */
-    size_t memory;
-    /** Whether every run gives the same bits. */
-    cudnnDeterminism_t determinism;
-    /** Arithmetic that it uses. */
-    cudnnMathType_t mathType;
-    /** Zeros. */
-    int reserved[3];
-} cudnnConvolutionFwdAlgoPerfStruct CUDNN_DEPRECATED;
-
-/** How one algorithm of the forward convolution did. */
-typedef struct cudnnConvolutionFwdAlgoPerfStruct cudnnConvolutionFwdAlgoPerf_t CUDNN_DEPRECATED;
-
-/** Constant parameters of a fused plan. */
-typedef struct cudnnFusedOpsConstParamStruct *cudnnFusedOpsConstParamPack_t CUDNN_DEPRECATED;
-
-/** Parameters of a fused plan that may change from run to run. */
-typedef struct cudnnFusedOpsVariantParamStruct *cudnnFusedOpsVariantParamPack_t CUDNN_DEPRECATED;
-
-/** A fused plan. */
-typedef struct cudnnFusedOpsPlanStruct *cudnnFusedOpsPlan_t CUDNN_DEPRECATED;
 
 /** A bipartite graph in compressed columns, with the maps back to its list of edges. */
 typedef struct cudnnGnnCscGraph_t {
@@ -2729,15 +2729,6 @@ cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
                                      int *maxBatchSize,
                                      int *maxBeamSize);
 
-/** `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x: the matrix by which a filter, as a */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle,
-                          cudnnTensorDescriptor_t xDesc,
-                          const void *x,
-                          cudnnFilterDescriptor_t wDesc,
-                          cudnnConvolutionDescriptor_t convDesc,
-                          void *colBuffer);
-
 /** Creates a handle. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
 
@@ -2865,6 +2856,194 @@ cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(cudnnConvolutionDescriptor_t
                                                     int nbDims,
                                                     int *tensorOuputDimA);
 
+/** `dx = alpha * sum over k, r of dy * w + beta * dx`: each product of the forward sum, taken back to its element of x. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnFilterDescriptor_t wDesc,
+                                           const void *w,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           cudnnConvolutionDescriptor_t convDesc,
+                                           cudnnConvolutionBwdDataAlgo_t algo,
+                                           void *workSpace,
+                                           size_t workSpaceSizeInBytes,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dxDesc,
+                                           void *dx);
+
+/** `dw[k,c,r] = alpha * sum over n, o of dy[n,k,o] * x[n, c, o*stride + r*dilation - pad] + beta * dw[k,c,r]`. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle,
+                                             const void *alpha,
+                                             cudnnTensorDescriptor_t xDesc,
+                                             const void *x,
+                                             cudnnTensorDescriptor_t dyDesc,
+                                             const void *dy,
+                                             cudnnConvolutionDescriptor_t convDesc,
+                                             cudnnConvolutionBwdFilterAlgo_t algo,
+                                             void *workSpace,
+                                             size_t workSpaceSizeInBytes,
+                                             const void *beta,
+                                             cudnnFilterDescriptor_t dwDesc,
+                                             void *dw);
+
+/** `db = alpha * sum(dy) + beta * db` over all dimensions but C. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
+                                           const void *alpha,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dbDesc,
+                                           void *db);
+
+/** Forward algorithms, ranked by measuring them on memory of the library's own. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t handle,
+                                                   cudnnTensorDescriptor_t xDesc,
+                                                   cudnnFilterDescriptor_t wDesc,
+                                                   cudnnConvolutionDescriptor_t convDesc,
+                                                   cudnnTensorDescriptor_t yDesc,
+                                                   int requestedAlgoCount,
+                                                   int *returnedAlgoCount,
+                                                   cudnnConvolutionFwdAlgoPerf_t *perfResults);
+
+/** Forward algorithms, ranked by measuring them on the caller's operands. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle,
+                                                     cudnnTensorDescriptor_t xDesc,
+                                                     const void *x,
+                                                     cudnnFilterDescriptor_t wDesc,
+                                                     const void *w,
+                                                     cudnnConvolutionDescriptor_t convDesc,
+                                                     cudnnTensorDescriptor_t yDesc,
+                                                     void *y,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults,
+                                                     void *workSpace,
+                                                     size_t workSpaceSizeInBytes);
+
+/** Data gradient algorithms, ranked by measuring them on memory of the library's own. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
+                                                        cudnnFilterDescriptor_t wDesc,
+                                                        cudnnTensorDescriptor_t dyDesc,
+                                                        cudnnConvolutionDescriptor_t convDesc,
+                                                        cudnnTensorDescriptor_t dxDesc,
+                                                        int requestedAlgoCount,
+                                                        int *returnedAlgoCount,
+                                                        cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
+
+/** Data gradient algorithms, ranked by measuring them on the caller's operands; `dx` is not touched. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(cudnnHandle_t handle,
+                                                          cudnnFilterDescriptor_t wDesc,
+                                                          const void *w,
+                                                          cudnnTensorDescriptor_t dyDesc,
+                                                          const void *dy,
+                                                          cudnnConvolutionDescriptor_t convDesc,
+                                                          cudnnTensorDescriptor_t dxDesc,
+                                                          void *dx,
+                                                          int requestedAlgoCount,
+                                                          int *returnedAlgoCount,
+                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults,
+                                                          void *workSpace,
+                                                          size_t workSpaceSizeInBytes);
+
+/** Filter gradient algorithms, ranked by measuring them on memory of the library's own. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
+                                                          cudnnTensorDescriptor_t xDesc,
+                                                          cudnnTensorDescriptor_t dyDesc,
+                                                          cudnnConvolutionDescriptor_t convDesc,
+                                                          cudnnFilterDescriptor_t dwDesc,
+                                                          int requestedAlgoCount,
+                                                          int *returnedAlgoCount,
+                                                          cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
+
+/** Filter gradient algorithms, ranked by measuring them on the caller's operands; `dw` is not touched. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(cudnnHandle_t handle,
+                                                            cudnnTensorDescriptor_t xDesc,
+                                                            const void *x,
+                                                            cudnnTensorDescriptor_t dyDesc,
+                                                            const void *y,
+                                                            cudnnConvolutionDescriptor_t convDesc,
+                                                            cudnnFilterDescriptor_t dwDesc,
+                                                            void *dw,
+                                                            int requestedAlgoCount,
+                                                            int *returnedAlgoCount,
+                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults,
+                                                            void *workSpace,
+                                                            size_t workSpaceSizeInBytes);
+
+/** Descriptors that turn a strided data gradient into a folded one without strides. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetFoldedConvBackwardDataDescriptors(cudnnHandle_t handle,
+                                                        cudnnFilterDescriptor_t filterDesc,
+                                                        cudnnTensorDescriptor_t diffDesc,
+                                                        cudnnConvolutionDescriptor_t convDesc,
+                                                        cudnnTensorDescriptor_t gradDesc,
+                                                        cudnnTensorFormat_t transformFormat,
+                                                        cudnnFilterDescriptor_t foldedFilterDesc,
+                                                        cudnnTensorDescriptor_t paddedDiffDesc,
+                                                        cudnnConvolutionDescriptor_t foldedConvDesc,
+                                                        cudnnTensorDescriptor_t foldedGradDesc,
+                                                        cudnnTensorTransformDescriptor_t filterFoldTransDesc,
+                                                        cudnnTensorTransformDescriptor_t diffPadTransDesc,
+                                                        cudnnTensorTransformDescriptor_t gradFoldTransDesc,
+                                                        cudnnTensorTransformDescriptor_t gradUnfoldTransDesc);
+
+/** Hands a filter, and a bias, to convolutions with reorder type NO_REORDER: `reorderedFilterData = filterData`. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnReorderFilterAndBias(cudnnHandle_t handle,
+                                        cudnnFilterDescriptor_t filterDesc,
+                                        cudnnReorderType_t reorderType,
+                                        const void *filterData,
+                                        void *reorderedFilterData,
+                                        int reorderBias,
+                                        const void *biasData,
+                                        void *reorderedBiasData);
+
+/** `y[n,k,o] = alpha * sum over c, r of x[n, c, o*stride + r*dilation - pad] * w[k,c,r] + beta * y[n,k,o]`. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle,
+                                      const void *alpha,
+                                      cudnnTensorDescriptor_t xDesc,
+                                      const void *x,
+                                      cudnnFilterDescriptor_t wDesc,
+                                      const void *w,
+                                      cudnnConvolutionDescriptor_t convDesc,
+                                      cudnnConvolutionFwdAlgo_t algo,
+                                      void *workSpace,
+                                      size_t workSpaceSizeInBytes,
+                                      const void *beta,
+                                      cudnnTensorDescriptor_t yDesc,
+                                      void *y);
+
+/** `y = activation(alpha1 * conv(x, w) + alpha2 * z + bias)`, with conv as in cudnnConvolutionForward. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
+                                                    const void *alpha1,
+                                                    cudnnTensorDescriptor_t xDesc,
+                                                    const void *x,
+                                                    cudnnFilterDescriptor_t wDesc,
+                                                    const void *w,
+                                                    cudnnConvolutionDescriptor_t convDesc,
+                                                    cudnnConvolutionFwdAlgo_t algo,
+                                                    void *workSpace,
+                                                    size_t workSpaceSizeInBytes,
+                                                    const void *alpha2,
+                                                    cudnnTensorDescriptor_t zDesc,
+                                                    const void *z,
+                                                    cudnnTensorDescriptor_t biasDesc,
+                                                    const void *bias,
+                                                    cudnnActivationDescriptor_t activationDesc,
+                                                    cudnnTensorDescriptor_t yDesc,
+                                                    void *y);
+
 /** The most results that a search for forward algorithms gives: 10. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithmMaxCount(cudnnHandle_t handle,
@@ -2879,6 +3058,69 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithmMaxCount(cudnnHandle_t han
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(cudnnHandle_t handle,
                                                                  int *count);
+
+/** Forward algorithms, ranked by rules. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t handle,
+                                                     cudnnTensorDescriptor_t srcDesc,
+                                                     cudnnFilterDescriptor_t filterDesc,
+                                                     cudnnConvolutionDescriptor_t convDesc,
+                                                     cudnnTensorDescriptor_t destDesc,
+                                                     int requestedAlgoCount,
+                                                     int *returnedAlgoCount,
+                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults);
+
+/** Data gradient algorithms, ranked by rules. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle,
+                                                          cudnnFilterDescriptor_t filterDesc,
+                                                          cudnnTensorDescriptor_t diffDesc,
+                                                          cudnnConvolutionDescriptor_t convDesc,
+                                                          cudnnTensorDescriptor_t gradDesc,
+                                                          int requestedAlgoCount,
+                                                          int *returnedAlgoCount,
+                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
+
+/** Filter gradient algorithms, ranked by rules. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle,
+                                                            cudnnTensorDescriptor_t srcDesc,
+                                                            cudnnTensorDescriptor_t diffDesc,
+                                                            cudnnConvolutionDescriptor_t convDesc,
+                                                            cudnnFilterDescriptor_t gradDesc,
+                                                            int requestedAlgoCount,
+                                                            int *returnedAlgoCount,
+                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
+
+/** Bytes of workspace of a convolution. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle,
+                                                      cudnnTensorDescriptor_t xDesc,
+                                                      cudnnFilterDescriptor_t wDesc,
+                                                      cudnnConvolutionDescriptor_t convDesc,
+                                                      cudnnTensorDescriptor_t yDesc,
+                                                      cudnnConvolutionFwdAlgo_t algo,
+                                                      size_t *sizeInBytes);
+
+/** Bytes of workspace of a convolution's data gradient. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t handle,
+                                                           cudnnFilterDescriptor_t wDesc,
+                                                           cudnnTensorDescriptor_t dyDesc,
+                                                           cudnnConvolutionDescriptor_t convDesc,
+                                                           cudnnTensorDescriptor_t dxDesc,
+                                                           cudnnConvolutionBwdDataAlgo_t algo,
+                                                           size_t *sizeInBytes);
+
+/** Bytes of workspace of a convolution's filter gradient. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t handle,
+                                                             cudnnTensorDescriptor_t xDesc,
+                                                             cudnnTensorDescriptor_t dyDesc,
+                                                             cudnnConvolutionDescriptor_t convDesc,
+                                                             cudnnFilterDescriptor_t gradDesc,
+                                                             cudnnConvolutionBwdFilterAlgo_t algo,
+                                                             size_t *sizeInBytes);
 
 /** Creates the descriptor of a CTC loss: computed in float, zeros elsewhere. */
 cudnnStatus_t cudnnCreateCTCLossDescriptor(cudnnCTCLossDescriptor_t *ctcLossDesc);
@@ -2952,7 +3194,7 @@ cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *sizeInByte
 /** Bytes that dropout keeps between forward and backward: one bit per element, in words of 4 bytes. */
 cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t xdesc, size_t *sizeInBytes);
 
-/** Sets probability and seed of a dropout, and where its random state lies. */
+/** Sets probability and seed of a dropout, and starts its random state. */
 cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
                                         cudnnHandle_t handle,
                                         float dropout,
@@ -2974,6 +3216,26 @@ cudnnStatus_t cudnnGetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
                                         float *dropout,
                                         void **states,
                                         unsigned long long *seed);
+
+/** `y = bit ? x / (1 - p) : 0`, with a bit for each element that is drawn: 0 with probability p. */
+cudnnStatus_t cudnnDropoutForward(cudnnHandle_t handle,
+                                  cudnnDropoutDescriptor_t dropoutDesc,
+                                  cudnnTensorDescriptor_t xdesc,
+                                  const void *x,
+                                  cudnnTensorDescriptor_t ydesc,
+                                  void *y,
+                                  void *reserveSpace,
+                                  size_t reserveSpaceSizeInBytes);
+
+/** `dx = bit ? dy / (1 - p) : 0`, with the bits that the forward pass has drawn. */
+cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle,
+                                   cudnnDropoutDescriptor_t dropoutDesc,
+                                   cudnnTensorDescriptor_t dydesc,
+                                   const void *dy,
+                                   cudnnTensorDescriptor_t dxdesc,
+                                   void *dx,
+                                   void *reserveSpace,
+                                   size_t reserveSpaceSizeInBytes);
 
 /** Creates a filter descriptor: type float, no dimensions. */
 CUDNN_DEPRECATED cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filterDesc);
@@ -3023,6 +3285,70 @@ CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetFilterSizeInBytes(cudnnFilterDescriptor_t filterDesc,
                                         size_t *size);
 
+/** Creates the constant parameters of a fused plan: no descriptors, numbers 0. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreateFusedOpsConstParamPack(cudnnFusedOpsConstParamPack_t *constPack,
+                                                cudnnFusedOps_t ops);
+
+/** Destroys the constant parameters of a fused plan; NULL is fine. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDestroyFusedOpsConstParamPack(cudnnFusedOpsConstParamPack_t constPack);
+
+/** Sets a constant parameter: the content of a descriptor, which is copied, or an int. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetFusedOpsConstParamPackAttribute(cudnnFusedOpsConstParamPack_t constPack,
+                                                      cudnnFusedOpsConstParamLabel_t paramLabel,
+                                                      const void *param);
+
+/** Reads a constant parameter: fills the descriptor given, or stores an int. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetFusedOpsConstParamPackAttribute(cudnnFusedOpsConstParamPack_t constPack,
+                                                      cudnnFusedOpsConstParamLabel_t paramLabel,
+                                                      void *param,
+                                                      int *isNULL);
+
+/** Creates the variant parameters of a fused plan: pointers NULL, scalars 0. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreateFusedOpsVariantParamPack(cudnnFusedOpsVariantParamPack_t *varPack,
+                                                  cudnnFusedOps_t ops);
+
+/** Destroys the variant parameters of a fused plan; NULL is fine. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnDestroyFusedOpsVariantParamPack(cudnnFusedOpsVariantParamPack_t varPack);
+
+/** Sets a variant parameter: a data pointer, which is `ptr` itself, or a scalar, which `ptr` points to. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSetFusedOpsVariantParamPackAttribute(cudnnFusedOpsVariantParamPack_t varPack,
+                                                        cudnnFusedOpsVariantParamLabel_t paramLabel,
+                                                        void *ptr);
+
+/** Reads a variant parameter as it was set. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetFusedOpsVariantParamPackAttribute(cudnnFusedOpsVariantParamPack_t varPack,
+                                                        cudnnFusedOpsVariantParamLabel_t paramLabel,
+                                                        void *ptr);
+
+/** Creates a fused plan, which is made next. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnCreateFusedOpsPlan(cudnnFusedOpsPlan_t *plan,
+                                      cudnnFusedOps_t ops);
+
+/** Destroys a fused plan; NULL is fine. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyFusedOpsPlan(cudnnFusedOpsPlan_t plan);
+
+/** Makes a plan of constant parameters, and tells the workspace that it needs. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnMakeFusedOpsPlan(cudnnHandle_t handle,
+                                    cudnnFusedOpsPlan_t plan,
+                                    cudnnFusedOpsConstParamPack_t constPack,
+                                    size_t *workspaceSizeInBytes);
+
+/** Runs a fused plan on variant parameters. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnFusedOpsExecute(cudnnHandle_t handle,
+                                   cudnnFusedOpsPlan_t plan,
+                                   cudnnFusedOpsVariantParamPack_t varPack);
+
 /** Creates the descriptor of a local response normalisation: n 5, alpha 1e-4, beta 0.75, k 2. */
 cudnnStatus_t cudnnCreateLRNDescriptor(cudnnLRNDescriptor_t *normDesc);
 
@@ -3042,62 +3368,6 @@ cudnnStatus_t cudnnGetLRNDescriptor(cudnnLRNDescriptor_t normDesc,
                                     double *lrnAlpha,
                                     double *lrnBeta,
                                     double *lrnK);
-
-/** `y = alpha * x * (k + lrnAlpha / n * sum x^2)^-lrnBeta + beta * y` over n neighbouring channels. */
-cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle,
-                                          cudnnLRNDescriptor_t normDesc,
-                                          cudnnLRNMode_t lrnMode,
-                                          const void *alpha,
-                                          cudnnTensorDescriptor_t xDesc,
-                                          const void *x,
-                                          const void *beta,
-                                          cudnnTensorDescriptor_t yDesc,
-                                          void *y);
-
-/** The gradient of cudnnLRNCrossChannelForward: with `s = k + lrnAlpha / n * sum x^2` of a channel, */
-cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle,
-                                           cudnnLRNDescriptor_t normDesc,
-                                           cudnnLRNMode_t lrnMode,
-                                           const void *alpha,
-                                           cudnnTensorDescriptor_t yDesc,
-                                           const void *y,
-                                           cudnnTensorDescriptor_t dyDesc,
-                                           const void *dy,
-                                           cudnnTensorDescriptor_t xDesc,
-                                           const void *x,
-                                           const void *beta,
-                                           cudnnTensorDescriptor_t dxDesc,
-                                           void *dx);
-
-/** `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window of n neighbours along each of */
-cudnnStatus_t cudnnDivisiveNormalizationForward(cudnnHandle_t handle,
-                                                cudnnLRNDescriptor_t normDesc,
-                                                cudnnDivNormMode_t mode,
-                                                const void *alpha,
-                                                cudnnTensorDescriptor_t xDesc,
-                                                const void *x,
-                                                const void *means,
-                                                void *temp,
-                                                void *temp2,
-                                                const void *beta,
-                                                cudnnTensorDescriptor_t yDesc,
-                                                void *y);
-
-/** The gradients of cudnnDivisiveNormalizationForward by x and by the means, exact for even n as well. */
-cudnnStatus_t cudnnDivisiveNormalizationBackward(cudnnHandle_t handle,
-                                                 cudnnLRNDescriptor_t normDesc,
-                                                 cudnnDivNormMode_t mode,
-                                                 const void *alpha,
-                                                 cudnnTensorDescriptor_t xDesc,
-                                                 const void *x,
-                                                 const void *means,
-                                                 const void *dy,
-                                                 void *temp,
-                                                 void *temp2,
-                                                 const void *beta,
-                                                 cudnnTensorDescriptor_t dXdMeansDesc,
-                                                 void *dx,
-                                                 void *dMeans);
 
 /** Sets a descriptor to the tensor of scale, bias, mean or variance of a batch normalisation of x. */
 CUDNN_DEPRECATED
@@ -3236,32 +3506,6 @@ cudnnStatus_t cudnnGetPoolingNdForwardOutputDim(cudnnPoolingDescriptor_t pooling
                                                 cudnnTensorDescriptor_t inputTensorDesc,
                                                 int nbDims,
                                                 int *outputTensorDimA);
-
-/** `y = alpha * pool(x) + beta * y`, the maximum or the average over windows of the spatial dimensions. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle,
-                                  cudnnPoolingDescriptor_t poolingDesc,
-                                  const void *alpha,
-                                  cudnnTensorDescriptor_t xDesc,
-                                  const void *x,
-                                  const void *beta,
-                                  cudnnTensorDescriptor_t yDesc,
-                                  void *y);
-
-/** `dx = alpha * pool'(x, dy) + beta * dx`, the gradient of cudnnPoolingForward. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle,
-                                   cudnnPoolingDescriptor_t poolingDesc,
-                                   const void *alpha,
-                                   cudnnTensorDescriptor_t yDesc,
-                                   const void *y,
-                                   cudnnTensorDescriptor_t dyDesc,
-                                   const void *dy,
-                                   cudnnTensorDescriptor_t xDesc,
-                                   const void *x,
-                                   const void *beta,
-                                   cudnnTensorDescriptor_t dxDesc,
-                                   void *dx);
 
 /** Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices. */
 CUDNN_DEPRECATED
@@ -3939,256 +4183,14 @@ cudnnStatus_t cudnnLongFFTCausalConv1dBackward(cudaStream_t stream,
                                                void *reserveSpace,
                                                size_t reserveSpaceSizeInBytes);
 
-/** Data gradient algorithms, ranked by measuring them on own buffers. Not built yet. */
+/** Writes each window of x as one column of a matrix. Not built yet. */
 CUDNN_DEPRECATED
-cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
-                                                        cudnnFilterDescriptor_t wDesc,
-                                                        cudnnTensorDescriptor_t dyDesc,
-                                                        cudnnConvolutionDescriptor_t convDesc,
-                                                        cudnnTensorDescriptor_t dxDesc,
-                                                        int requestedAlgoCount,
-                                                        int *returnedAlgoCount,
-                                                        cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
-
-/** Data gradient algorithms, ranked by measuring them on the caller's buffers. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(cudnnHandle_t handle,
-                                                          cudnnFilterDescriptor_t wDesc,
-                                                          const void *w,
-                                                          cudnnTensorDescriptor_t dyDesc,
-                                                          const void *dy,
-                                                          cudnnConvolutionDescriptor_t convDesc,
-                                                          cudnnTensorDescriptor_t dxDesc,
-                                                          void *dx,
-                                                          int requestedAlgoCount,
-                                                          int *returnedAlgoCount,
-                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults,
-                                                          void *workSpace,
-                                                          size_t workSpaceSizeInBytes);
-
-/** Data gradient algorithms, ranked by rules. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle,
-                                                          cudnnFilterDescriptor_t filterDesc,
-                                                          cudnnTensorDescriptor_t diffDesc,
-                                                          cudnnConvolutionDescriptor_t convDesc,
-                                                          cudnnTensorDescriptor_t gradDesc,
-                                                          int requestedAlgoCount,
-                                                          int *returnedAlgoCount,
-                                                          cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
-
-/** Bytes of workspace of a convolution's data gradient. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t handle,
-                                                           cudnnFilterDescriptor_t wDesc,
-                                                           cudnnTensorDescriptor_t dyDesc,
-                                                           cudnnConvolutionDescriptor_t convDesc,
-                                                           cudnnTensorDescriptor_t dxDesc,
-                                                           cudnnConvolutionBwdDataAlgo_t algo,
-                                                           size_t *sizeInBytes);
-
-/** `dx = alpha * conv_data_gradient(w, dy) + beta * dx`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle,
-                                           const void *alpha,
-                                           cudnnFilterDescriptor_t wDesc,
-                                           const void *w,
-                                           cudnnTensorDescriptor_t dyDesc,
-                                           const void *dy,
-                                           cudnnConvolutionDescriptor_t convDesc,
-                                           cudnnConvolutionBwdDataAlgo_t algo,
-                                           void *workSpace,
-                                           size_t workSpaceSizeInBytes,
-                                           const void *beta,
-                                           cudnnTensorDescriptor_t dxDesc,
-                                           void *dx);
-
-/** Descriptors that turn a strided data gradient into a folded one without strides. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetFoldedConvBackwardDataDescriptors(cudnnHandle_t handle,
-                                                        cudnnFilterDescriptor_t filterDesc,
-                                                        cudnnTensorDescriptor_t diffDesc,
-                                                        cudnnConvolutionDescriptor_t convDesc,
-                                                        cudnnTensorDescriptor_t gradDesc,
-                                                        cudnnTensorFormat_t transformFormat,
-                                                        cudnnFilterDescriptor_t foldedFilterDesc,
-                                                        cudnnTensorDescriptor_t paddedDiffDesc,
-                                                        cudnnConvolutionDescriptor_t foldedConvDesc,
-                                                        cudnnTensorDescriptor_t foldedGradDesc,
-                                                        cudnnTensorTransformDescriptor_t filterFoldTransDesc,
-                                                        cudnnTensorTransformDescriptor_t diffPadTransDesc,
-                                                        cudnnTensorTransformDescriptor_t gradFoldTransDesc,
-                                                        cudnnTensorTransformDescriptor_t gradUnfoldTransDesc);
-
-/** Filter gradient algorithms, ranked by measuring them on own buffers. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
-                                                          cudnnTensorDescriptor_t xDesc,
-                                                          cudnnTensorDescriptor_t dyDesc,
-                                                          cudnnConvolutionDescriptor_t convDesc,
-                                                          cudnnFilterDescriptor_t dwDesc,
-                                                          int requestedAlgoCount,
-                                                          int *returnedAlgoCount,
-                                                          cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
-
-/** Filter gradient algorithms, ranked by measuring them on the caller's buffers. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(cudnnHandle_t handle,
-                                                            cudnnTensorDescriptor_t xDesc,
-                                                            const void *x,
-                                                            cudnnTensorDescriptor_t dyDesc,
-                                                            const void *y,
-                                                            cudnnConvolutionDescriptor_t convDesc,
-                                                            cudnnFilterDescriptor_t dwDesc,
-                                                            void *dw,
-                                                            int requestedAlgoCount,
-                                                            int *returnedAlgoCount,
-                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults,
-                                                            void *workSpace,
-                                                            size_t workSpaceSizeInBytes);
-
-/** Filter gradient algorithms, ranked by rules. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle,
-                                                            cudnnTensorDescriptor_t srcDesc,
-                                                            cudnnTensorDescriptor_t diffDesc,
-                                                            cudnnConvolutionDescriptor_t convDesc,
-                                                            cudnnFilterDescriptor_t gradDesc,
-                                                            int requestedAlgoCount,
-                                                            int *returnedAlgoCount,
-                                                            cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
-
-/** Bytes of workspace of a convolution's filter gradient. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t handle,
-                                                             cudnnTensorDescriptor_t xDesc,
-                                                             cudnnTensorDescriptor_t dyDesc,
-                                                             cudnnConvolutionDescriptor_t convDesc,
-                                                             cudnnFilterDescriptor_t gradDesc,
-                                                             cudnnConvolutionBwdFilterAlgo_t algo,
-                                                             size_t *sizeInBytes);
-
-/** `dw = alpha * conv_filter_gradient(x, dy) + beta * dw`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle,
-                                             const void *alpha,
-                                             cudnnTensorDescriptor_t xDesc,
-                                             const void *x,
-                                             cudnnTensorDescriptor_t dyDesc,
-                                             const void *dy,
-                                             cudnnConvolutionDescriptor_t convDesc,
-                                             cudnnConvolutionBwdFilterAlgo_t algo,
-                                             void *workSpace,
-                                             size_t workSpaceSizeInBytes,
-                                             const void *beta,
-                                             cudnnFilterDescriptor_t dwDesc,
-                                             void *dw);
-
-/** `db = alpha * sum(dy) + beta * db` over all dimensions but C. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
-                                           const void *alpha,
-                                           cudnnTensorDescriptor_t dyDesc,
-                                           const void *dy,
-                                           const void *beta,
-                                           cudnnTensorDescriptor_t dbDesc,
-                                           void *db);
-
-/** Forward algorithms, ranked by rules. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t handle,
-                                                     cudnnTensorDescriptor_t srcDesc,
-                                                     cudnnFilterDescriptor_t filterDesc,
-                                                     cudnnConvolutionDescriptor_t convDesc,
-                                                     cudnnTensorDescriptor_t destDesc,
-                                                     int requestedAlgoCount,
-                                                     int *returnedAlgoCount,
-                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults);
-
-/** Forward algorithms, ranked by measuring them on own buffers. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t handle,
-                                                   cudnnTensorDescriptor_t xDesc,
-                                                   cudnnFilterDescriptor_t wDesc,
-                                                   cudnnConvolutionDescriptor_t convDesc,
-                                                   cudnnTensorDescriptor_t yDesc,
-                                                   int requestedAlgoCount,
-                                                   int *returnedAlgoCount,
-                                                   cudnnConvolutionFwdAlgoPerf_t *perfResults);
-
-/** Forward algorithms, ranked by measuring them on the caller's buffers. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle,
-                                                     cudnnTensorDescriptor_t xDesc,
-                                                     const void *x,
-                                                     cudnnFilterDescriptor_t wDesc,
-                                                     const void *w,
-                                                     cudnnConvolutionDescriptor_t convDesc,
-                                                     cudnnTensorDescriptor_t yDesc,
-                                                     void *y,
-                                                     int requestedAlgoCount,
-                                                     int *returnedAlgoCount,
-                                                     cudnnConvolutionFwdAlgoPerf_t *perfResults,
-                                                     void *workSpace,
-                                                     size_t workSpaceSizeInBytes);
-
-/** Reorders an 8-bit filter and its bias for vectors of 32 channels. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnReorderFilterAndBias(cudnnHandle_t handle,
-                                        cudnnFilterDescriptor_t filterDesc,
-                                        cudnnReorderType_t reorderType,
-                                        const void *filterData,
-                                        void *reorderedFilterData,
-                                        int reorderBias,
-                                        const void *biasData,
-                                        void *reorderedBiasData);
-
-/** Bytes of workspace of a forward convolution. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle,
-                                                      cudnnTensorDescriptor_t xDesc,
-                                                      cudnnFilterDescriptor_t wDesc,
-                                                      cudnnConvolutionDescriptor_t convDesc,
-                                                      cudnnTensorDescriptor_t yDesc,
-                                                      cudnnConvolutionFwdAlgo_t algo,
-                                                      size_t *sizeInBytes);
-
-/** `y = alpha * conv(x, w) + beta * y`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle,
-                                      const void *alpha,
-                                      cudnnTensorDescriptor_t xDesc,
-                                      const void *x,
-                                      cudnnFilterDescriptor_t wDesc,
-                                      const void *w,
-                                      cudnnConvolutionDescriptor_t convDesc,
-                                      cudnnConvolutionFwdAlgo_t algo,
-                                      void *workSpace,
-                                      size_t workSpaceSizeInBytes,
-                                      const void *beta,
-                                      cudnnTensorDescriptor_t yDesc,
-                                      void *y);
-
-/** `y = f(alpha1 * conv(x, w) + alpha2 * z + bias)`. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t handle,
-                                                    const void *alpha1,
-                                                    cudnnTensorDescriptor_t xDesc,
-                                                    const void *x,
-                                                    cudnnFilterDescriptor_t wDesc,
-                                                    const void *w,
-                                                    cudnnConvolutionDescriptor_t convDesc,
-                                                    cudnnConvolutionFwdAlgo_t algo,
-                                                    void *workSpace,
-                                                    size_t workSpaceSizeInBytes,
-                                                    const void *alpha2,
-                                                    cudnnTensorDescriptor_t zDesc,
-                                                    const void *z,
-                                                    cudnnTensorDescriptor_t biasDesc,
-                                                    const void *bias,
-                                                    cudnnActivationDescriptor_t activationDesc,
-                                                    cudnnTensorDescriptor_t yDesc,
-                                                    void *y);
+cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle,
+                          cudnnTensorDescriptor_t xDesc,
+                          const void *x,
+                          cudnnFilterDescriptor_t wDesc,
+                          cudnnConvolutionDescriptor_t convDesc,
+                          void *colBuffer);
 
 /** `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet. */
 cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
@@ -4239,90 +4241,6 @@ cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t handle,
                                               cudnnTensorDescriptor_t gradientsDesc,
                                               size_t *sizeInBytes);
 
-/** `y = mask * x / (1 - p)` with a random mask that is zero with probability p. Not built yet. */
-cudnnStatus_t cudnnDropoutForward(cudnnHandle_t handle,
-                                  cudnnDropoutDescriptor_t dropoutDesc,
-                                  cudnnTensorDescriptor_t xdesc,
-                                  const void *x,
-                                  cudnnTensorDescriptor_t ydesc,
-                                  void *y,
-                                  void *reserveSpace,
-                                  size_t reserveSpaceSizeInBytes);
-
-/** `dx = mask * dy / (1 - p)` with the mask of the forward pass. Not built yet. */
-cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle,
-                                   cudnnDropoutDescriptor_t dropoutDesc,
-                                   cudnnTensorDescriptor_t dydesc,
-                                   const void *dy,
-                                   cudnnTensorDescriptor_t dxdesc,
-                                   void *dx,
-                                   void *reserveSpace,
-                                   size_t reserveSpaceSizeInBytes);
-
-/** Creates the constant parameters of a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnCreateFusedOpsConstParamPack(cudnnFusedOpsConstParamPack_t *constPack,
-                                                cudnnFusedOps_t ops);
-
-/** Destroys the constant parameters of a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnDestroyFusedOpsConstParamPack(cudnnFusedOpsConstParamPack_t constPack);
-
-/** Sets one constant parameter of a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetFusedOpsConstParamPackAttribute(cudnnFusedOpsConstParamPack_t constPack,
-                                                      cudnnFusedOpsConstParamLabel_t paramLabel,
-                                                      const void *param);
-
-/** One constant parameter of a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetFusedOpsConstParamPackAttribute(cudnnFusedOpsConstParamPack_t constPack,
-                                                      cudnnFusedOpsConstParamLabel_t paramLabel,
-                                                      void *param,
-                                                      int *isNULL);
-
-/** Creates the changeable parameters of a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnCreateFusedOpsVariantParamPack(cudnnFusedOpsVariantParamPack_t *varPack,
-                                                  cudnnFusedOps_t ops);
-
-/** Destroys the changeable parameters of a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnDestroyFusedOpsVariantParamPack(cudnnFusedOpsVariantParamPack_t varPack);
-
-/** Sets one changeable parameter of a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSetFusedOpsVariantParamPackAttribute(cudnnFusedOpsVariantParamPack_t varPack,
-                                                        cudnnFusedOpsVariantParamLabel_t paramLabel,
-                                                        void *ptr);
-
-/** One changeable parameter of a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetFusedOpsVariantParamPackAttribute(cudnnFusedOpsVariantParamPack_t varPack,
-                                                        cudnnFusedOpsVariantParamLabel_t paramLabel,
-                                                        void *ptr);
-
-/** Creates a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnCreateFusedOpsPlan(cudnnFusedOpsPlan_t *plan,
-                                      cudnnFusedOps_t ops);
-
-/** Destroys a fused plan. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyFusedOpsPlan(cudnnFusedOpsPlan_t plan);
-
-/** Builds a fused plan from its constant parameters and tells its workspace. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnMakeFusedOpsPlan(cudnnHandle_t handle,
-                                    cudnnFusedOpsPlan_t plan,
-                                    cudnnFusedOpsConstParamPack_t constPack,
-                                    size_t *workspaceSizeInBytes);
-
-/** Runs a fused plan. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnFusedOpsExecute(cudnnHandle_t handle,
-                                   cudnnFusedOpsPlan_t plan,
-                                   cudnnFusedOpsVariantParamPack_t varPack);
-
 /** Joins the features of each node's neighbours by sum, mean, maximum or minimum. Not built yet. */
 cudnnStatus_t cudnnGnnAggSimpleForward(cudaStream_t stream,
                                        const struct cudnnGnnCscGraph_t *graph,
@@ -4350,6 +4268,62 @@ cudnnStatus_t cudnnGnnAggSimpleBackward(cudaStream_t stream,
                                         int concatFeatDim,
                                         cudnnDataType_t dataType,
                                         cudnnGnnAggOp_t aggOp);
+
+/** `y = alpha * x / (k + a / n * sum(x^2))^b + beta * y` over n channels. Not built yet. */
+cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle,
+                                          cudnnLRNDescriptor_t normDesc,
+                                          cudnnLRNMode_t lrnMode,
+                                          const void *alpha,
+                                          cudnnTensorDescriptor_t xDesc,
+                                          const void *x,
+                                          const void *beta,
+                                          cudnnTensorDescriptor_t yDesc,
+                                          void *y);
+
+/** Divides x by the deviation from given means in a spatial window. Not built yet. */
+cudnnStatus_t cudnnDivisiveNormalizationForward(cudnnHandle_t handle,
+                                                cudnnLRNDescriptor_t normDesc,
+                                                cudnnDivNormMode_t mode,
+                                                const void *alpha,
+                                                cudnnTensorDescriptor_t xDesc,
+                                                const void *x,
+                                                const void *means,
+                                                void *temp,
+                                                void *temp2,
+                                                const void *beta,
+                                                cudnnTensorDescriptor_t yDesc,
+                                                void *y);
+
+/** Gradient of the local response normalisation. Not built yet. */
+cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle,
+                                           cudnnLRNDescriptor_t normDesc,
+                                           cudnnLRNMode_t lrnMode,
+                                           const void *alpha,
+                                           cudnnTensorDescriptor_t yDesc,
+                                           const void *y,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           cudnnTensorDescriptor_t xDesc,
+                                           const void *x,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dxDesc,
+                                           void *dx);
+
+/** Gradients of the divisive normalisation by x and by the means. Not built yet. */
+cudnnStatus_t cudnnDivisiveNormalizationBackward(cudnnHandle_t handle,
+                                                 cudnnLRNDescriptor_t normDesc,
+                                                 cudnnDivNormMode_t mode,
+                                                 const void *alpha,
+                                                 cudnnTensorDescriptor_t xDesc,
+                                                 const void *x,
+                                                 const void *means,
+                                                 const void *dy,
+                                                 void *temp,
+                                                 void *temp2,
+                                                 const void *beta,
+                                                 cudnnTensorDescriptor_t dXdMeansDesc,
+                                                 void *dx,
+                                                 void *dMeans);
 
 /** Normalises x by given statistics, with a sum and an activation behind it. Not built yet. */
 CUDNN_DEPRECATED
@@ -4484,6 +4458,32 @@ cudnnStatus_t cudnnNormalizationBackward(cudnnHandle_t handle,
                                          void *reserveSpace,
                                          size_t reserveSpaceSizeInBytes,
                                          int groupCnt);
+
+/** `y = alpha * pool(x) + beta * y`. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle,
+                                  cudnnPoolingDescriptor_t poolingDesc,
+                                  const void *alpha,
+                                  cudnnTensorDescriptor_t xDesc,
+                                  const void *x,
+                                  const void *beta,
+                                  cudnnTensorDescriptor_t yDesc,
+                                  void *y);
+
+/** `dx = alpha * pool'(x, y, dy) + beta * dx`. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle,
+                                   cudnnPoolingDescriptor_t poolingDesc,
+                                   const void *alpha,
+                                   cudnnTensorDescriptor_t yDesc,
+                                   const void *y,
+                                   cudnnTensorDescriptor_t dyDesc,
+                                   const void *dy,
+                                   cudnnTensorDescriptor_t xDesc,
+                                   const void *x,
+                                   const void *beta,
+                                   cudnnTensorDescriptor_t dxDesc,
+                                   void *dx);
 
 /** Builds the kernels of a persistent recurrent network for one batch size. Not built yet. */
 cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int miniBatch);
@@ -4798,6 +4798,26 @@ cudnnStatus_t cudnnCopyAlgorithmDescriptor(cudnnAlgorithmDescriptor_t src,
 /** Destroys an algorithm descriptor; NULL is fine. */
 CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyAlgorithmDescriptor(cudnnAlgorithmDescriptor_t algoDesc);
 
+/** Bytes that an algorithm takes when it is saved: those of its number. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetAlgorithmSpaceSize(cudnnHandle_t handle,
+                                         cudnnAlgorithmDescriptor_t algoDesc,
+                                         size_t *algoSpaceSizeInBytes);
+
+/** Saves an algorithm to host memory. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnSaveAlgorithm(cudnnHandle_t handle,
+                                 cudnnAlgorithmDescriptor_t algoDesc,
+                                 void *algoSpace,
+                                 size_t algoSpaceSizeInBytes);
+
+/** Restores an algorithm that cudnnSaveAlgorithm has saved. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnRestoreAlgorithm(cudnnHandle_t handle,
+                                    void *algoSpace,
+                                    size_t algoSpaceSizeInBytes,
+                                    cudnnAlgorithmDescriptor_t algoDesc);
+
 /** Creates `numberToCreate` performances; all of them or none. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnCreateAlgorithmPerformance(cudnnAlgorithmPerformance_t *algoPerf,
@@ -4824,6 +4844,39 @@ CUDNN_DEPRECATED
 cudnnStatus_t cudnnDestroyAlgorithmPerformance(cudnnAlgorithmPerformance_t *algoPerf,
                                                int numberToDestroy);
 
+/** The forward algorithm that fits a preference. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm(cudnnHandle_t handle,
+                                                  cudnnTensorDescriptor_t xDesc,
+                                                  cudnnFilterDescriptor_t wDesc,
+                                                  cudnnConvolutionDescriptor_t convDesc,
+                                                  cudnnTensorDescriptor_t yDesc,
+                                                  cudnnConvolutionFwdPreference_t preference,
+                                                  size_t memoryLimitInBytes,
+                                                  cudnnConvolutionFwdAlgo_t *algo);
+
+/** The data gradient algorithm that fits a preference. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
+                                                       cudnnFilterDescriptor_t wDesc,
+                                                       cudnnTensorDescriptor_t dyDesc,
+                                                       cudnnConvolutionDescriptor_t convDesc,
+                                                       cudnnTensorDescriptor_t dxDesc,
+                                                       cudnnConvolutionBwdDataPreference_t preference,
+                                                       size_t memoryLimitInBytes,
+                                                       cudnnConvolutionBwdDataAlgo_t *algo);
+
+/** The filter gradient algorithm that fits a preference. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
+                                                         cudnnTensorDescriptor_t xDesc,
+                                                         cudnnTensorDescriptor_t dyDesc,
+                                                         cudnnConvolutionDescriptor_t convDesc,
+                                                         cudnnFilterDescriptor_t dwDesc,
+                                                         cudnnConvolutionBwdFilterPreference_t preference,
+                                                         size_t memoryLimitInBytes,
+                                                         cudnnConvolutionBwdFilterAlgo_t *algo);
+
 /** Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnRNNSetClip(cudnnHandle_t handle,
@@ -4841,59 +4894,6 @@ cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
                               cudnnNanPropagation_t *clipNanOpt,
                               double *lclip,
                               double *rclip);
-
-/** Bytes that an algorithm takes when it is saved. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetAlgorithmSpaceSize(cudnnHandle_t handle,
-                                         cudnnAlgorithmDescriptor_t algoDesc,
-                                         size_t *algoSpaceSizeInBytes);
-
-/** Saves an algorithm to host memory. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnSaveAlgorithm(cudnnHandle_t handle,
-                                 cudnnAlgorithmDescriptor_t algoDesc,
-                                 void *algoSpace,
-                                 size_t algoSpaceSizeInBytes);
-
-/** Restores an algorithm from host memory. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnRestoreAlgorithm(cudnnHandle_t handle,
-                                    void *algoSpace,
-                                    size_t algoSpaceSizeInBytes,
-                                    cudnnAlgorithmDescriptor_t algoDesc);
-
-/** The forward algorithm that fits a preference. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithm(cudnnHandle_t handle,
-                                                  cudnnTensorDescriptor_t xDesc,
-                                                  cudnnFilterDescriptor_t wDesc,
-                                                  cudnnConvolutionDescriptor_t convDesc,
-                                                  cudnnTensorDescriptor_t yDesc,
-                                                  cudnnConvolutionFwdPreference_t preference,
-                                                  size_t memoryLimitInBytes,
-                                                  cudnnConvolutionFwdAlgo_t *algo);
-
-/** The data gradient algorithm that fits a preference. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
-                                                       cudnnFilterDescriptor_t wDesc,
-                                                       cudnnTensorDescriptor_t dyDesc,
-                                                       cudnnConvolutionDescriptor_t convDesc,
-                                                       cudnnTensorDescriptor_t dxDesc,
-                                                       cudnnConvolutionBwdDataPreference_t preference,
-                                                       size_t memoryLimitInBytes,
-                                                       cudnnConvolutionBwdDataAlgo_t *algo);
-
-/** The filter gradient algorithm that fits a preference. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
-                                                         cudnnTensorDescriptor_t xDesc,
-                                                         cudnnTensorDescriptor_t dyDesc,
-                                                         cudnnConvolutionDescriptor_t convDesc,
-                                                         cudnnFilterDescriptor_t dwDesc,
-                                                         cudnnConvolutionBwdFilterPreference_t preference,
-                                                         size_t memoryLimitInBytes,
-                                                         cudnnConvolutionBwdFilterAlgo_t *algo);
 
 /** Sets the sizes, cell and algorithm of a recurrent network. Not built yet. */
 CUDNN_DEPRECATED

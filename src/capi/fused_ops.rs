@@ -110,10 +110,10 @@ pub unsafe extern "C" fn cudnnSetFusedOpsConstParamPackAttribute(
             pack.check(label)?;
             let kind = ConstantKind::of(label);
             if kind == ConstantKind::Number {
-                // SAFETY: not NULL, and the caller vouches for one int.
-                let number =
-                    if param.is_null() { 0 } else { unsafe { param.cast::<c_int>().read_unaligned() } };
-                pack.set_number(label, number);
+                let mut number = [0];
+                // SAFETY: the caller vouches for one int, unless it is NULL.
+                unsafe { arg::load_optional(param.cast::<c_int>(), &mut number) };
+                pack.set_number(label, number[0]);
                 return Ok(());
             }
             let descriptor = if param.is_null() { None } else { Some(read(kind, param.cast_mut())?) };

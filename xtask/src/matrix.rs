@@ -38,7 +38,21 @@ const COMPUTING: &[(&str, &str, &str)] = &[
     ("cudnnDivisiveNormalizationForward", "CPU, CUDA", "the 14 element types, x and y of one"),
     ("cudnnDivisiveNormalizationBackward", "CPU, CUDA", "the 14 element types, x and dx of one"),
     ("cudnnIm2Col", "CPU, CUDA", "the 14 element types"),
+    ("cudnnConvolutionForward", "CPU", PRODUCTS),
+    ("cudnnConvolutionBiasActivationForward", "CPU", PRODUCTS),
+    ("cudnnConvolutionBackwardData", "CPU", PRODUCTS),
+    ("cudnnConvolutionBackwardFilter", "CPU", PRODUCTS),
+    ("cudnnFindConvolutionForwardAlgorithmEx", "CPU", "as the call that it measures"),
+    ("cudnnFindConvolutionBackwardDataAlgorithmEx", "CPU", "as the call that it measures"),
+    ("cudnnFindConvolutionBackwardFilterAlgorithmEx", "CPU", "as the call that it measures"),
+    ("cudnnReorderFilterAndBias", "CPU, CUDA", "every type of a filter"),
+    ("cudnnFusedOpsExecute", "CPU", "operations 0 and 1, types as cudnnConvolutionForward"),
+    ("cudnnSaveAlgorithm", "host", ""),
+    ("cudnnRestoreAlgorithm", "host", ""),
 ];
+
+/// The types of convolutions.
+const PRODUCTS: &str = "products of floating types and of 8-bit integers, any output type but BOOLEAN";
 
 pub fn run(arguments: &[String]) -> Result<()> {
     write_or_check("MATRIX.md", &generate()?, arguments, "matrix")

@@ -250,6 +250,9 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         tally = tally + program("windows.py", &["--core", core])?;
         tally = tally + program("windows.py", &["--core", core, "--cases", "60", "--negative-control"])?;
     }
+    // The CUDA core has no kernels for contractions yet.
+    tally = tally + program("convolution.py", &["--cases", NUMPY_CASES])?;
+    tally = tally + program("convolution.py", &["--cases", "200", "--negative-control"])?;
     // On the CPU core alone: the driver double takes minutes for as many elements; tests/cuda/large.rs samples them.
     tally = tally + program("arithmetic.py", &["--slow"])?;
     Ok(tally)

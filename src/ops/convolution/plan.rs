@@ -199,7 +199,7 @@ fn check_strict(convolution: &Convolution, z: &TensorDescriptor, bias: &TensorDe
     if let Some(axis) = (0..of_bias.rank()).find(|&axis| of_bias[axis] != wanted(axis)) {
         let text = format!("dimension {axis} of biasDesc is {}, not {}", of_bias[axis], wanted(axis));
         // Computed in HALF, the original takes another number of channels for another type.
-        let is_type = axis == 1 && is_half;
+        let is_type = is_half && axis == 1 && of_bias[axis] != 1;
         return Err(if is_type {
             Error::UnsupportedType(text.into())
         } else {
