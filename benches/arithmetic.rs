@@ -4,7 +4,6 @@
 //! that move as many bytes; words after `--` choose the rows whose names hold all of them. The target is 1.15, and NHWC within 1.1 of NCHW.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use cudnn::backend::Machine;
 use cudnn::desc::{Format, OpTensorDescriptor, OpTensorOp, ReduceDescriptor, ReduceOp, TensorDescriptor};
@@ -15,51 +14,14 @@ use cudnn::ops::add;
 use cudnn::ops::op::Factors;
 use cudnn::ops::{FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling};
 
+mod timing;
+
+use timing::{BYTES, Pointer, ROUNDS, divided, times};
+
 const DIMS: [i64; 4] = [16, 256, 64, 64];
-const BYTES: usize = 64 << 20;
-const ROUNDS: usize = 41;
 
 fn tensor(format: Format, dims: &[i64]) -> TensorDescriptor {
     TensorDescriptor::with_format(DataType::Float, format, 4, dims, Mode::Extended).expect("valid")
-}
-
-/// Seconds per run of every body, sorted: all rounds in turns, so that whatever else runs on the machine meets all.
-/// `others` are read before each, so that none pays for what the one before left to be written.
-fn times<const N: usize>(others: &[f32], mut bodies: [&mut dyn FnMut(); N]) -> [Vec<f64>; N] {
-    let mut times: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
-    for _ in 0..ROUNDS {
-        for (body, times) in bodies.iter_mut().zip(&mut times) {
-            black_box(others.iter().fold(0, |bits, x| bits ^ x.to_bits()));
-            let start = Instant::now();
-            body();
-            times.push(start.elapsed().as_secs_f64());
-        }
-    }
-    times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    times
-}
-
-/// `body(first, len)` on every thread's part of `BYTES`.
-fn divided(body: impl Fn(usize, usize) + Sync) {
-    let threads = Machine::host().threads;
-    let part = BYTES / threads;
-    std::thread::scope(|scope| {
-        for i in 1..threads {
-            let body = &body;
-            scope.spawn(move || body(i * part, part));
-        }
-        body(0, part);
-    });
-}
-
-struct Pointer(*mut u8);
-// SAFETY: threads use disjoint parts.
-unsafe impl Sync for Pointer {}
-
-impl Pointer {
-    fn at(&self, offset: usize) -> *mut u8 {
-        self.0.wrapping_add(offset)
-    }
 }
 
 fn main() {

@@ -63,6 +63,18 @@ unsafe extern "C" {
         c_desc: Handle,
         c: *mut f32,
     ) -> c_int;
+    fn cudnnCreateActivationDescriptor(desc: *mut Handle) -> c_int;
+    fn cudnnSetActivationDescriptor(desc: Handle, mode: c_int, nan: c_int, coefficient: f64) -> c_int;
+    fn cudnnActivationForward(
+        handle: Handle,
+        activation: Handle,
+        alpha: *const f32,
+        x_desc: Handle,
+        x: *const f32,
+        beta: *const f32,
+        y_desc: Handle,
+        y: *mut f32,
+    ) -> c_int;
     fn cudnnSetTensor(handle: Handle, y_desc: Handle, y: *mut f32, value: *const f32) -> c_int;
     fn cudnnScaleTensor(handle: Handle, y_desc: Handle, y: *mut f32, alpha: *const f32) -> c_int;
     fn cudnnReduceTensor(
@@ -87,6 +99,7 @@ const NCHW: c_int = 0;
 const NHWC: c_int = 1;
 /// The sum, both as a function of two tensors and as a reduction.
 const ADD: c_int = 0;
+const RELU: c_int = 1;
 /// The first choice of every other enumeration.
 const FIRST: c_int = 0;
 
@@ -114,9 +127,11 @@ fn main() {
     set(bias_desc, NCHW, [1, 64, 1, 1]);
     let op_desc = descriptor(cudnnCreateOpTensorDescriptor);
     let reduce_desc = descriptor(cudnnCreateReduceTensorDescriptor);
+    let activation = descriptor(cudnnCreateActivationDescriptor);
     // SAFETY: the descriptors are alive.
     unsafe {
         check(cudnnSetOpTensorDescriptor(op_desc, ADD, FLOAT, FIRST));
+        check(cudnnSetActivationDescriptor(activation, RELU, FIRST, 0.0));
         check(cudnnSetReduceTensorDescriptor(reduce_desc, ADD, FLOAT, FIRST, FIRST, FIRST));
     }
     let (x, mut bias, mut y) = (vec![1.0_f32; 64 * 20], vec![1.0_f32; 64], vec![0.0_f32; 64 * 20]);
@@ -143,6 +158,10 @@ fn main() {
     // SAFETY: as above.
     time("cudnnOpTensor f32 add 1x64x5x4", || unsafe {
         check(cudnnOpTensor(handle, op_desc, one, x_desc, x, one, x_desc, x, zero, x_desc, y));
+    });
+    // SAFETY: as above.
+    time("cudnnActivationForward f32 relu 1x64x5x4", || unsafe {
+        check(cudnnActivationForward(handle, activation, one, x_desc, x, zero, x_desc, y));
     });
     // SAFETY: as above; a sum has no indices and needs no workspace.
     time("cudnnReduceTensor f32 sum 1x64x5x4 to 1x64x1x1", || unsafe {

@@ -41,7 +41,7 @@ fn random_loops(extents: &[i64], is_element: &[bool], rng: &mut Rng) -> (LoopNes
     let mut nests = [LoopNest::new(&[], [0; 3]), LoopNest::new(&[], [0; 3])];
     let mut strides = vec![[0; 3]; extents.len()];
     let mut need = 0;
-    for k in 0..3 {
+    (0..3).for_each(|k| {
         let mut order: Vec<usize> = (0..extents.len()).collect();
         if rng.below(3) == 0 {
             (1..order.len()).rev().for_each(|i| order.swap(i, rng.below(i + 1)));
@@ -52,7 +52,7 @@ fn random_loops(extents: &[i64], is_element: &[bool], rng: &mut Rng) -> (LoopNes
             step = step * extents[i] + if rng.below(5) == 0 { 3 } else { 0 };
         }
         need = need.max(step);
-    }
+    });
     for (i, (&extent, &strides)) in extents.iter().zip(&strides).enumerate() {
         nests[usize::from(is_element[i])].push(Axis { extent, strides });
     }

@@ -140,7 +140,7 @@ macro_rules! math {
 
 math! { f32, u32, 23,
     const TINY: Self = 9.313226e-10; // 2^-30
-    const LOG2_E: Self = 1.442695;
+    const LOG2_E: Self = std::f32::consts::LOG2_E;
     const LN2: [Self; 2] = [0.69314575, 1.4286068e-6];
     const EXP_RANGE: [Self; 2] = [-104.0, 89.0];
     const EXPM1_LOW: Self = -30.0;
