@@ -8,8 +8,8 @@ use super::arg::{self, Out};
 use super::guard::entry;
 use super::normalise::{BackwardCall, ForwardCall, follows, fused, input};
 use super::types::{
-    cudnnActivationDescriptor_t, cudnnHandle_t, cudnnNormAlgo_t, cudnnNormMode_t, cudnnNormOps_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, raw,
+    cudnnActivationDescriptor_t, cudnnHandle_t, cudnnNormAlgo_t, cudnnNormMode_t, cudnnNormOps_t,
+    cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
 use super::{context, tensor};
 use crate::desc::normalization::{BatchNormMode, NormOps};
@@ -39,10 +39,7 @@ fn check_equal(
 
 /// The groups that mode and algorithm ask for: PERSIST is the mode SPATIAL_PERSISTENT of batch normalisation. Outside strict
 /// mode any algorithm serves either mode.
-fn groups(
-    mode: MaybeUninit<cudnnNormMode_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-) -> Result<BatchNormMode> {
+fn groups(mode: MaybeUninit<cudnnNormMode_t>, algo: MaybeUninit<cudnnNormAlgo_t>) -> Result<BatchNormMode> {
     match (raw(mode), raw(algo)) {
         (0, 0) => Ok(BatchNormMode::PerActivation),
         (0, 1) if !Mode::current().is_strict() => Ok(BatchNormMode::PerActivation),

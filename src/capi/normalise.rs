@@ -6,7 +6,7 @@ use super::log::Note;
 use super::types::{cudnnActivationDescriptor_t, cudnnHandle_t, cudnnTensorDescriptor_t};
 use super::{activation, arg, context, tensor, transform};
 use crate::backend::Address;
-use crate::desc::{ActivationMode, TensorDescriptor};
+use crate::desc::TensorDescriptor;
 use crate::desc::normalization::{BatchNormMode, NormOps};
 use crate::error::{Error, Result};
 use crate::exec::Context;
@@ -58,14 +58,6 @@ pub(super) fn follows(ops: NormOps, activation: cudnnActivationDescriptor_t) -> 
         return Ok(None);
     }
     let activation = activation::get(activation, "activationDesc")?;
-    if !matches!(
-        activation.mode,
-        ActivationMode::Relu | ActivationMode::ClippedRelu | ActivationMode::Identity
-    ) && !Mode::current().is_strict()
-    {
-        let text = format!("activationDesc: {:?} is not fused with a normalisation yet", activation.mode);
-        return Err(Error::unsupported(text));
-    }
     Ok(Some(Fused { adds: ops == NormOps::AddActivate, activation }))
 }
 
@@ -116,7 +108,12 @@ fn reserve_bytes(
 }
 
 /// Looks at parameters and statistics: those that must be there, and the alignment of all.
-fn check_numbers(numbers: &[*mut c_void], names: &[&'static str], required: &[usize], size: usize) -> Result<()> {
+fn check_numbers(
+    numbers: &[*mut c_void],
+    names: &[&'static str],
+    required: &[usize],
+    size: usize,
+) -> Result<()> {
     for (k, (&pointer, &name)) in numbers.iter().zip(names).enumerate() {
         if required.contains(&k) || !pointer.is_null() {
             arg::data(pointer, size, name)?;

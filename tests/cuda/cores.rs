@@ -10,7 +10,7 @@ use cudnn::ops::{Scaling, TransformPlan};
 
 use crate::double::{self, Memory};
 use crate::tensors::{Rng, Tensor, Words, format, packed, strided};
-use crate::{arithmetic, layers};
+use crate::{arithmetic, layers, normal};
 
 /// The types of one channel, one for each scalar.
 pub const PLAIN: [DataType; 11] = [
@@ -376,6 +376,7 @@ fn all(cores: &mut Cores) {
     far_coordinates(cores);
     arithmetic::all(cores);
     layers::all(cores);
+    normal::all(cores);
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     let missed: Vec<&str> = kernels.filter(|name| double::count(name) == 0).collect();
     assert!(missed.is_empty(), "kernels that no problem of the list needs: {missed:?}");

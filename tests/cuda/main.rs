@@ -13,6 +13,7 @@ mod faults;
 mod large;
 mod launch;
 mod layers;
+mod normal;
 #[path = "../windows/problems.rs"]
 mod problems;
 mod programs;

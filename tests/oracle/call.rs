@@ -14,13 +14,14 @@ const GUARD: usize = 64;
 /// Arrays are given at least so many readable elements: some calls claim more dimensions than they pass.
 const READABLE: usize = 16;
 /// Integer-class arguments of the longest signature; the callee ignores the ones beyond its own.
-const WORDS: usize = 24;
+const WORDS: usize = 36;
 
 /// Every entry point seen as one type. Integers and pointers on the one hand, floating-point numbers on the other are
 /// assigned to registers and stack independently, in order, each stack slot eight bytes wide, and the caller cleans
 /// up; so surplus arguments are harmless.
 #[rustfmt::skip]
 type Entry = unsafe extern "C" fn(
+    u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
     u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
     u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
     f64, f64, f64, f64,
@@ -370,7 +371,8 @@ fn invoke(entry: Entry, arguments: &Arguments) -> u64 {
     unsafe {
         entry(
             w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14],
-            w[15], w[16], w[17], w[18], w[19], w[20], w[21], w[22], w[23], f[0], f[1], f[2], f[3],
+            w[15], w[16], w[17], w[18], w[19], w[20], w[21], w[22], w[23], w[24], w[25], w[26], w[27], w[28],
+            w[29], w[30], w[31], w[32], w[33], w[34], w[35], f[0], f[1], f[2], f[3],
         )
     }
 }

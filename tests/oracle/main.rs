@@ -13,6 +13,7 @@ mod convolutions;
 mod departures;
 mod filters;
 mod layers;
+mod normal;
 mod replay;
 mod signature;
 mod training;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::case::Step;
 use super::departures::{BAD_PARAM, NOT_SUPPORTED, OK, Promise, Tensor, VECT_C};
+use super::normal;
 
 const BFLOAT16: i64 = 9;
 
@@ -13,8 +14,10 @@ const FP8: std::ops::RangeInclusive<i64> = 12..=13;
 /// What the descriptors of a case's operations hold.
 #[derive(Default)]
 pub struct Training {
-    /// Dropouts that have states.
+    /// Training that have states.
     states: HashSet<String>,
+    /// The modes of activations.
+    activations: HashMap<String, i64>,
 }
 
 impl Training {
@@ -26,6 +29,9 @@ impl Training {
             "SetDropoutDescriptor" | "RestoreDropoutDescriptor" if given => {
                 self.states.insert(step.args[0].clone());
             }
+            "SetActivationDescriptor" => {
+                self.activations.extend(step.int(1).map(|mode| (step.args[0].clone(), mode)));
+            }
             _ => {}
         }
     }
@@ -33,7 +39,7 @@ impl Training {
     /// The promise for a step of these calls, whose tensors are as given.
     pub fn promise(&self, step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise> {
         let ready = step.function != "DropoutForward" || self.states.contains(&step.args[1]);
-        promise(step, tensors).filter(|_| ready)
+        promise(step, tensors).filter(|_| ready).or_else(|| normal::promise(step, tensors, &self.activations))
     }
 }
 

@@ -5,6 +5,7 @@
 mod arithmetic;
 mod layers;
 mod moves;
+mod normal;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,8 @@ use cudnn::ops::{Plan, Scaling};
 
 /// What every family launches, each with the name of the kernel that it must end in.
 fn expected() -> Vec<(String, Launch)> {
-    [moves::launches(), arithmetic::launches(), layers::launches(), windows::launches()].concat()
+    [moves::launches(), arithmetic::launches(), layers::launches(), normal::launches(), windows::launches()]
+        .concat()
 }
 
 /// Generates the PTX and the tables of resources again, with the pinned compiler and assembler, and compares.

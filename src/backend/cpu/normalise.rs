@@ -17,6 +17,7 @@ use super::strided::copy_strided;
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
+use crate::dtype::math::{Math, expm1, sigmoid, tanh};
 use crate::error::Result;
 use crate::ops::normalise::{Activation, ActivationKind, Normalise, NormaliseBackward};
 use crate::ops::{NanRule, Scaling};
@@ -89,20 +90,36 @@ unsafe fn first_elements<T: Real>(
 
 /// An activation and its slope.
 #[inline(always)]
-fn activate<T: Real>(activation: &Activation, x: T) -> (T, T) {
+fn activate<T: Real + Math>(activation: &Activation, x: T) -> (T, T) {
     let pick = |condition: bool, yes: T, no: T| if condition { yes } else { no };
-    let parameter = T::from_f64(activation.parameter);
+    let (parameter, one) = (T::from_f64(activation.parameter), T::from_f64(1.0));
     match activation.kind {
         ActivationKind::Relu(nan) => {
             let above = x > T::ZERO || (nan == NanRule::Propagate && x.is_nan());
-            (pick(above, x, T::ZERO), pick(above, T::ONE, T::ZERO))
+            (pick(above, x, T::ZERO), pick(above, one, T::ZERO))
         }
         ActivationKind::ClippedRelu(nan) => {
             let above = x > T::ZERO || (nan == NanRule::Propagate && x.is_nan());
             let result = pick(above, x, T::ZERO);
-            (pick(result > parameter, parameter, result), pick(above && !(x >= parameter), T::ONE, T::ZERO))
+            (pick(result > parameter, parameter, result), pick(above && !(x >= parameter), one, T::ZERO))
         }
-        _ => (x, T::ONE),
+        ActivationKind::Sigmoid => {
+            let result = sigmoid(x);
+            (result, result * (one - result))
+        }
+        ActivationKind::Tanh => {
+            let result = tanh(x);
+            (result, one - result * result)
+        }
+        ActivationKind::Elu => {
+            let below = parameter * expm1(x);
+            let above = x > T::ZERO;
+            (pick(above, x, below), pick(above, one, below + parameter))
+        }
+        ActivationKind::Swish => {
+            let s = sigmoid(parameter * x);
+            (x * s, s + parameter * x * (s * (one - s)))
+        }
     }
 }
 

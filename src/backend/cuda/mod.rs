@@ -4,7 +4,7 @@
 //!  driver.rs   the driver's entry points, found at run time     module.rs     the kernels; how to add a family
 //!  plan.rs     which kernels run a step, with what grid         residency.rs  CUDNN_SHIM_CHECK
 //!  params.rs   how parameters get to a kernel                   bytes.rs      nests in bytes
-//!  linear.rs tiled.rs general.rs pointwise.rs fill.rs reduce.rs    the launches of each family of kernels
+//!  linear.rs tiled.rs general.rs pointwise.rs fill.rs reduce.rs random.rs normalise.rs    the launches of each family
 //! ```
 //! A call pushes its context, queues kernels and pops; it allocates no device memory and waits for nothing, so it
 //! can be captured into a graph. The first launch of a kernel in a context loads it, which takes time and may wait.
@@ -16,9 +16,11 @@ pub mod formula;
 mod general;
 mod linear;
 pub mod module;
+mod normalise;
 pub mod params;
 pub mod plan;
 mod pointwise;
+mod random;
 mod reduce;
 mod residency;
 mod rows;

@@ -6,7 +6,7 @@
 
 use super::bytes::ByteNest;
 use super::params::{Operation, Params};
-use super::{fill, formula, general, linear, pointwise, reduce, tiled, window};
+use super::{fill, formula, general, linear, normalise, pointwise, random, reduce, tiled, window};
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::layout::Class;
@@ -58,6 +58,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
     let ordered = plan.is_ordered();
     plan.steps(&mut |step, slots| {
         let place = |k: usize| at[slots[k]].device();
+        let places = || slots.iter().map(|&slot| at[slot].device()).collect::<Vec<_>>();
         let pair = || Pointers { dst: place(0), src: place(1) };
         match step {
             Step::Transform(_) | Step::Padded(_) if ordered => general::ordered(step, pair(), emit),
@@ -82,10 +83,9 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
                 reduce::launches(reduce, at, ordered, emit)
             }
             Step::Contract(_) => Err(Error::unsupported("the CUDA core has no kernels for contractions yet")),
-            Step::Random(_) => Err(Error::unsupported("dropout on the CUDA core is not built yet")),
-            Step::Normalise(_) | Step::NormaliseBackward(_) => {
-                Err(Error::unsupported("batch normalisation on the CUDA core is not built yet"))
-            }
+            Step::Random(random) => random::launches(random, &places(), emit),
+            Step::Normalise(step) => normalise::forward(step, &places(), emit),
+            Step::NormaliseBackward(step) => normalise::backward(step, &places(), emit),
             Step::Window(window) => window::launches(window, std::array::from_fn(place), ordered, emit),
         }
     })

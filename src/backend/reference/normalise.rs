@@ -3,6 +3,7 @@
 use super::{load, store};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
+use crate::dtype::math::{Math, expm1, sigmoid, tanh};
 use crate::layout::LoopNest;
 use crate::ops::normalise::{
     Activation, ActivationKind, Normalise, NormaliseBackward, Slope, Statistics, Tree,
@@ -22,11 +23,8 @@ fn sum(tree: Tree, numbers: &[f64]) -> f64 {
 /// The sum of one block.
 fn lanes(count: usize, block: &[f64]) -> f64 {
     if count > 1 {
-        // Lanes j and j + count / 2 are joined last: the elements of either half, by lanes of their own.
-        let half = |odd: usize| {
-            let own = block.iter().enumerate().filter(|(i, _)| i % count / (count / 2) == odd);
-            own.map(|(_, &x)| x).collect::<Vec<_>>()
-        };
+        // What is joined last are the lanes of even number and those of odd number.
+        let half = |odd: usize| block.iter().skip(odd).step_by(2).copied().collect::<Vec<_>>();
         return lanes(count / 2, &half(0)) + lanes(count / 2, &half(1));
     }
     block.iter().fold(0.0, |sum, x| sum + x)
@@ -52,22 +50,29 @@ fn moments(tree: Tree, numbers: &[f64]) -> [f64; 3] {
 }
 
 /// The function, and its derivative.
-fn activated<T: Real>(activation: Activation, x: T) -> (T, T) {
-    let parameter = T::from_f64(activation.parameter);
+fn activated<T: Real + Math>(activation: Activation, x: T) -> (T, T) {
+    let (parameter, one) = (T::from_f64(activation.parameter), T::from_f64(1.0));
     match activation.kind {
         ActivationKind::Relu(NanRule::Propagate) | ActivationKind::ClippedRelu(NanRule::Propagate)
             if x.is_nan() =>
         {
-            (x, T::ONE)
+            (x, one)
         }
-        ActivationKind::Relu(_) if x > T::ZERO => (x, T::ONE),
+        ActivationKind::Relu(_) if x > T::ZERO => (x, one),
         ActivationKind::ClippedRelu(_) if x > T::ZERO => {
             let result = if x > parameter { parameter } else { x };
-            (result, if x < parameter { T::ONE } else { T::ZERO })
+            (result, if x < parameter { one } else { T::ZERO })
         }
         ActivationKind::ClippedRelu(_) if T::ZERO > parameter => (parameter, T::ZERO),
         ActivationKind::Relu(_) | ActivationKind::ClippedRelu(_) => (T::ZERO, T::ZERO),
-        _ => (x, T::ONE),
+        ActivationKind::Sigmoid => (sigmoid(x), sigmoid(x) * (one - sigmoid(x))),
+        ActivationKind::Tanh => (tanh(x), one - tanh(x) * tanh(x)),
+        ActivationKind::Elu if x > T::ZERO => (x, one),
+        ActivationKind::Elu => (parameter * expm1(x), parameter * expm1(x) + parameter),
+        ActivationKind::Swish => {
+            let s = sigmoid(parameter * x);
+            (x * s, s + parameter * x * (s * (one - s)))
+        }
     }
 }
 
@@ -86,7 +91,7 @@ pub unsafe fn normalise(step: &Normalise, at: &[Address]) {
 
 /// # Safety
 /// As for [`normalise`].
-unsafe fn forward_group<T: Real>(step: &Normalise, group: [i64; 5], at: &[Address]) {
+unsafe fn forward_group<T: Real + Math>(step: &Normalise, group: [i64; 5], at: &[Address]) {
     let [y, saved_mean, saved_inverse, means, variances, reserve, x, z, scale, bias] =
         std::array::from_fn(|k| at[k].pointer());
     let cells = offsets(group, &step.members);
@@ -140,7 +145,13 @@ unsafe fn forward_group<T: Real>(step: &Normalise, group: [i64; 5], at: &[Addres
 ///
 /// # Safety
 /// The place is writable and aligned, and readable if `beta != 0`.
-unsafe fn write<T: Real>(scalar: crate::dtype::Scalar, base: *mut u8, offset: i64, x: T, scaling: Scaling) {
+unsafe fn write<T: Real + Math>(
+    scalar: crate::dtype::Scalar,
+    base: *mut u8,
+    offset: i64,
+    x: T,
+    scaling: Scaling,
+) {
     let mut r = x;
     if !scaling.is_move() {
         r = x * T::from_f64(scaling.alpha);
@@ -167,7 +178,7 @@ pub unsafe fn normalise_backward(step: &NormaliseBackward, at: &[Address]) {
 
 /// # Safety
 /// As for [`normalise_backward`].
-unsafe fn backward_group<T: Real>(step: &NormaliseBackward, group: [i64; 6], at: &[Address]) {
+unsafe fn backward_group<T: Real + Math>(step: &NormaliseBackward, group: [i64; 6], at: &[Address]) {
     let [dx, d_scale, d_bias, dz, x, dy, scale, bias, means, inverses, reserve] =
         std::array::from_fn(|k| at[k].pointer());
     let cells = offsets(group, &step.members);

@@ -1,11 +1,8 @@
 //! Every symbol that is not built yet: exported, logged, answered with `CUDNN_STATUS_NOT_SUPPORTED`.
 //!
-//! A call that takes a library handle checks it first, so that a missing or destroyed handle is reported as such; one
-//! that takes a number of groups looks at that before. Nothing else is looked at and no memory is touched. When a call is
-//! built it leaves this folder; `MATRIX.md` is derived from exactly that.
+//! A call that takes a library handle checks it first, so that a missing or destroyed handle is reported as such. Nothing
+//! else is looked at and no memory is touched. When a call is built it leaves this folder; `MATRIX.md` is derived from exactly that.
 #![allow(unused_variables, reason = "a stub names its arguments for the header and ignores them")]
-
-use std::ffi::c_int;
 
 use crate::Error;
 use crate::capi::context;
@@ -14,14 +11,12 @@ use crate::capi::types::{cudnnHandle_t, cudnnStatus_t};
 
 mod attention;
 mod backend;
-mod batch_norm;
 #[cfg(not(feature = "cudnn8"))]
 mod causal_conv;
 mod ctc;
 #[cfg(not(feature = "cudnn8"))]
 mod gnn;
 mod internal;
-mod normalization;
 mod removed_rnn;
 mod removed_rnn_run;
 mod removed_rnn_run_ex;
@@ -38,16 +33,6 @@ fn unsupported(name: &'static str) -> cudnnStatus_t {
 fn unsupported_on(name: &'static str, handle: cudnnHandle_t) -> cudnnStatus_t {
     entry(name, format_args!("handle={handle:?}"), || {
         context::check(handle)?;
-        Err(not_built())
-    })
-}
-
-/// The same for a call on groups of channels: their number is looked at first, as observed on the original.
-fn unsupported_on_groups(name: &'static str, handle: cudnnHandle_t, groups: c_int) -> cudnnStatus_t {
-    entry(name, format_args!("handle={handle:?}, groupCnt={groups}"), || {
-        if groups == 1 {
-            context::check(handle)?;
-        }
         Err(not_built())
     })
 }

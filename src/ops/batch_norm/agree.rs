@@ -83,9 +83,7 @@ pub(super) fn check(
     if mode.is_strict() && !(4..=5).contains(&x.rank()) {
         return Err(Error::mismatch(format!("strict mode: xDesc has {} dimensions, not 4 or 5", x.rank())));
     }
-    if !x.is_set() {
-        return Err(Error::mismatch("xDesc was never set"));
-    }
+    check_set(x)?;
     let (name, tensor) = (other.name, other.tensor);
     if tensor.dims() != x.dims() {
         return Err(Error::mismatch(format!(
@@ -151,6 +149,23 @@ fn strict_packed(Parameters { name, tensor }: Parameters<'_>, dims: &Dims) -> Re
     Ok(())
 }
 
+/// Refuses strides of parameters that training passes of the original do not take (observed on 9.27.0).
+///
+/// # Errors
+/// Bad parameter.
+pub(super) fn strict_parameters(Parameters { name, tensor }: Parameters<'_>) -> Result<()> {
+    let strides = tensor.strides();
+    match (0..strides.rank()).find(|&k| strides[k] < 0) {
+        Some(k) => Err(Error::element(
+            "strideA",
+            k,
+            strides[k],
+            format!("strict mode: {name} has no negative strides"),
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a negative epsilon; 0 and NaN pass, as observed on 9.27.0.
 ///
 /// # Errors
@@ -160,6 +175,25 @@ pub(super) fn check_epsilon(epsilon: f64) -> Result<()> {
         return Err(Error::mismatch(format!("epsilon = {epsilon}: it must not be negative")));
     }
     Ok(())
+}
+
+/// The least epsilon of the fused passes of the original (observed on 9.27.0).
+///
+/// # Errors
+/// Not supported.
+pub(super) fn strict_epsilon(epsilon: f64) -> Result<()> {
+    if epsilon < 1e-5 {
+        return Err(Error::unsupported(format!("strict mode: epsilon = {epsilon} is not fused, 1e-5 is")));
+    }
+    Ok(())
+}
+
+/// Refuses what was never set.
+///
+/// # Errors
+/// Bad parameter.
+pub(super) fn check_set(x: &TensorDescriptor) -> Result<()> {
+    if x.is_set() { Ok(()) } else { Err(Error::mismatch("xDesc was never set")) }
 }
 
 /// Refuses one half of the saved pair.

@@ -84,6 +84,7 @@ impl BackwardPlan {
         let Backward { x, dy, dx, dz, parameters, fused, names, .. } = call;
         let named = |name, tensor| Named { name, tensor };
         let (named_dx, named_dy) = (named("dxDesc", dx), named("dyDesc", dy));
+        agree::check_set(x)?;
         if fused.is_some() && mode.is_strict() {
             agree::strict_fused(call.mode, &[named("xDesc", x), named_dx, named_dy])?;
         }
@@ -92,6 +93,9 @@ impl BackwardPlan {
         agree::check_bfloat16(x, parameters)?;
         agree::check(call.mode, x, named_dx, parameters, mode)?;
         agree::check(call.mode, x, named_dy, parameters, mode)?;
+        if mode.is_strict() {
+            agree::strict_parameters(parameters)?;
+        }
         agree::check_epsilon(call.epsilon)?;
         if let Some(dz) = dz {
             agree::check(call.mode, x, named("dzDesc", dz), parameters, mode)?;

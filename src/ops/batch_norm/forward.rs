@@ -95,6 +95,7 @@ impl ForwardPlan {
         let Forward { x, y, z, parameters, source, fused, names, .. } = call;
         let (named_y, named_z) =
             (Named { name: "yDesc", tensor: y }, z.map(|tensor| Named { name: "zDesc", tensor }));
+        agree::check_set(x)?;
         if fused.is_some() && mode.is_strict() {
             agree::strict_fused(call.mode, &[Named { name: "xDesc", tensor: x }, named_y])?;
         }
@@ -107,6 +108,9 @@ impl ForwardPlan {
             agree::check_pair([names[0], names[1]], saved)?;
         }
         agree::check(call.mode, x, named_y, parameters, mode)?;
+        if training && mode.is_strict() {
+            agree::strict_parameters(parameters)?;
+        }
         agree::check_epsilon(call.epsilon)?;
         if let Some(z) = named_z {
             agree::check(call.mode, x, z, parameters, mode)?;
@@ -180,6 +184,7 @@ impl ForwardPlan {
 fn strict(call: &Forward<'_>) -> Result<()> {
     if let Some(fused) = &call.fused {
         agree::strict_kernel(call.x, fused, true, true)?;
+        agree::strict_epsilon(call.epsilon)?;
         if let Source::Batch { saved: [false, _], .. } = call.source {
             return Err(Error::unsupported("strict mode: fused passes save mean and inverse variance"));
         }

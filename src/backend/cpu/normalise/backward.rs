@@ -7,6 +7,7 @@ use super::{Store, activate};
 use crate::backend::Address;
 use crate::backend::cpu::{Machine, row};
 use crate::backend::function::Real;
+use crate::dtype::math::Math;
 use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::normalise::{NormaliseBackward, Slope};
@@ -49,7 +50,11 @@ struct Backward<'a, T> {
 ///
 /// # Safety
 /// As for [`super::backward`].
-pub(super) unsafe fn run<T: Real>(step: &NormaliseBackward, at: &[Address], machine: Machine) -> Result<()> {
+pub(super) unsafe fn run<T: Real + Math>(
+    step: &NormaliseBackward,
+    at: &[Address],
+    machine: Machine,
+) -> Result<()> {
     let cell = step.data.size();
     let access = |scalar: crate::dtype::Scalar| Access {
         cell: scalar.size(),
@@ -78,7 +83,7 @@ pub(super) unsafe fn run<T: Real>(step: &NormaliseBackward, at: &[Address], mach
     unsafe { engine.run(machine) }
 }
 
-impl<T: Real> Backward<'_, T> {
+impl<T: Real + Math> Backward<'_, T> {
     /// The number of a parameter or statistic of a tile's group.
     fn place(&self, operand: usize, tile: &Tile<6>, j: usize) -> *mut T {
         self.at[operand].pointer().wrapping_offset(tile.offsets[5] + tile.steps[5] * j as isize).cast()
@@ -134,7 +139,7 @@ impl<T: Real> Backward<'_, T> {
     }
 }
 
-impl<T: Real> Job<T, 5, 6> for Backward<'_, T> {
+impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
     fn sums(&self) -> usize {
         if self.step.saved { 1 } else { 2 }
     }

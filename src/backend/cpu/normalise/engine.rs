@@ -187,7 +187,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                     unsafe {
                         self.job.prepare(tile, &mut lists);
                         for sum in 0..self.job.sums() {
-                            self.job.shifts(sum, tile, &lists, &mut room.shifts);
+                            self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
                             self.sum(sum, tile, 0..self.members.len, &lists, &mut room);
                             self.job.take(sum, tile, &room.sums, &room.shifts, &mut lists);
                         }
@@ -215,7 +215,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 let lists = lists(&tile);
                 // SAFETY: handed on; each task has a place of its own.
                 unsafe {
-                    self.job.shifts(sum, tile, &lists, &mut room.shifts);
+                    self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
                     self.sum(sum, tile, range(task % chunks), &lists, &mut room);
                     partials.places(task * 2 * self.width, 2 * tile.width).copy_from_slice(&room.sums);
                 }
@@ -231,7 +231,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 room.sums = tree.root();
                 // SAFETY: handed on.
                 unsafe {
-                    self.job.shifts(sum, tile, &lists, &mut room.shifts);
+                    self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
                     self.job.take(sum, tile, &room.sums, &room.shifts, &mut lists);
                 }
             }
@@ -267,6 +267,13 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         (0..M).for_each(|k| offsets[k] += self.along.1[k] * first as isize);
         let width = self.width.min(self.along.0 - first);
         Tile { first: number * self.width, offsets, steps: self.along.1, width }
+    }
+
+    /// The tile with its tensors at the first element of every group.
+    fn first(&self, mut tile: Tile<M>) -> Tile<M> {
+        let first = self.members.at(0);
+        tile.offsets.iter_mut().zip(first).for_each(|(offset, first)| *offset += first);
+        tile
     }
 
     /// Joins positions of a tile, whole subtrees, to `room.sums`.

@@ -7,6 +7,7 @@ use super::{Store, activate};
 use crate::backend::Address;
 use crate::backend::cpu::{Machine, row};
 use crate::backend::function::Real;
+use crate::dtype::math::Math;
 use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::normalise::{Normalise, Statistics};
@@ -44,7 +45,7 @@ struct Forward<'a, T> {
 ///
 /// # Safety
 /// As for [`super::forward`].
-pub(super) unsafe fn run<T: Real>(step: &Normalise, at: &[Address], machine: Machine) -> Result<()> {
+pub(super) unsafe fn run<T: Real + Math>(step: &Normalise, at: &[Address], machine: Machine) -> Result<()> {
     let cell = step.data.size();
     let access = Access {
         cell,
@@ -68,14 +69,14 @@ pub(super) unsafe fn run<T: Real>(step: &Normalise, at: &[Address], machine: Mac
     unsafe { engine.run(machine) }
 }
 
-impl<T: Real> Forward<'_, T> {
+impl<T: Real + Math> Forward<'_, T> {
     /// The number of a parameter or statistic of a tile's group.
     fn place(&self, operand: usize, tile: &Tile<5>, j: usize) -> *mut T {
         self.at[operand].pointer().wrapping_offset(tile.offsets[4] + tile.steps[4] * j as isize).cast()
     }
 }
 
-impl<T: Real> Job<T, 4, 5> for Forward<'_, T> {
+impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     fn sums(&self) -> usize {
         match self.step.statistics {
             Statistics::Given => 0,

@@ -1,0 +1,108 @@
+// Random masks: drawn word by word, applied element by element, and the call number counted up. `ops/random.rs` defines
+// the bits.
+#include "pointwise.cuh"
+
+struct Random {
+    char *dst;
+    const char *src;
+    u32 *mask;
+    u64 *states;  // seed and call number; only where a mask is drawn
+    u64 count;    // elements of the loops
+    u64 elements;
+    u64 threshold;
+    u64 first;  // number of the loops' first element
+    f64 scale;
+    u32 scalar;  // Scalar
+    u32 wide;    // whether numbers are binary64
+    u32 rank;
+    u32 unused;
+    OperandTurn turns[20];  // innermost first: bytes of destination and source, number of the element
+};
+
+static_assert(sizeof(Random) == 72 + 16 + 48 * 20, "random.rs has another Random");
+
+// All words of Philox4x32-10 for one counter, compared with the threshold: bit k for word k.
+__device__ __forceinline__ u32 kept_of(u64 block, u64 call, u64 seed, u32 threshold) {
+    u32 a = u32(block), b = u32(block >> 32), c = u32(call), d = u32(call >> 32);
+    u32 k = u32(seed), l = u32(seed >> 32);
+#pragma unroll
+    for (u32 round = 0; round < 10; ++round) {
+        const u64 p = u64(0xd2511f53u) * a, q = u64(0xcd9e8d57u) * c;
+        a = u32(q >> 32) ^ b ^ k;
+        b = u32(q);
+        c = u32(p >> 32) ^ d ^ l;
+        d = u32(p);
+        k += 0x9e3779b9u;
+        l += 0xbb67ae85u;
+    }
+    return u32(a >= threshold) | u32(b >= threshold) << 1 | u32(c >= threshold) << 2 | u32(d >= threshold) << 3;
+}
+
+// A word of the mask, without bits beyond the last element.
+__device__ __forceinline__ u32 drawn(const Random &p, u64 word) {
+    if (p.threshold >> 32) return 0;
+    const u64 seed = p.states[0], call = p.states[1];
+    u32 bits = 0;
+#pragma unroll 1
+    for (u32 j = 0; j < 8; ++j) {
+        const u32 kept = kept_of(8 * word + j, call, seed, u32(p.threshold));
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) bits |= (kept >> k & 1) << (8 * k + j);
+    }
+    const u64 left = p.elements - 32 * word;
+    return left < 32 ? bits & ((1u << left) - 1) : bits;
+}
+
+__device__ __forceinline__ void apply(const Random &p, bool kept, char *to, const char *from) {
+    if (p.wide) {
+        const f64 x = Real<f64>::load(p.scalar, from);
+        Real<f64>::store(p.scalar, to, kept ? product(x, p.scale) : 0.0);
+    } else {
+        const f32 x = Real<f32>::load(p.scalar, from);
+        Real<f32>::store(p.scalar, to, kept ? product(x, f32(p.scale)) : 0.0f);
+    }
+}
+
+// A thread for a word.
+extern "C" __global__ void __launch_bounds__(THREADS) random_draw(const Random p) {
+    const u64 word = u64(blockIdx.x) * THREADS + threadIdx.x;
+    if (32 * word < p.elements) p.mask[word] = drawn(p, word);
+}
+
+// Any loops, with a mask that is there.
+extern "C" __global__ void __launch_bounds__(THREADS) random_apply(const Random p) {
+    const u64 first = u64(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
+#pragma unroll 1
+    for (u32 i = 0; i < PER_THREAD; ++i) {
+        const u64 index = first + i * THREADS;
+        if (index >= p.count) return;
+        const OperandOffsets offsets = operand_offsets(index, p.turns, p.rank);
+        const u64 number = p.first + u64(offsets.of[2]);
+        apply(p, p.mask[number / 32] >> (number % 32) & 1, p.dst + offsets.of[0], p.src + offsets.of[1]);
+    }
+}
+
+// Elements that follow one another in both tensors, as they are numbered: each thread draws a word, and neighbouring
+// threads apply neighbouring bits.
+extern "C" __global__ void __launch_bounds__(THREADS) random_run(const Random p) {
+    __shared__ u32 words[THREADS];
+    const u64 first = u64(blockIdx.x) * THREADS;
+    const u64 word = first + threadIdx.x;
+    const bool there = 32 * word < p.elements;
+    words[threadIdx.x] = there ? drawn(p, word) : 0;
+    if (there) p.mask[word] = words[threadIdx.x];
+    __syncthreads();
+    const u32 cell = size_of(p.scalar);
+#pragma unroll 4
+    for (u32 i = 0; i < 32; ++i) {
+        const u32 at = i * THREADS + threadIdx.x;
+        const u64 index = 32 * first + at;
+        if (index >= p.elements) return;
+        apply(p, words[at / 32] >> (at % 32) & 1, p.dst + index * cell, p.src + index * cell);
+    }
+}
+
+// The next mask is another one.
+extern "C" __global__ void __launch_bounds__(32) random_advance(const Random p) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) p.states[1] += 1;
+}

@@ -1,0 +1,262 @@
+//! Launches of normalisations (`kernels/normalise.cu`).
+
+use super::general::launch;
+use super::params::{Divisor, Index, Params};
+use super::plan::{Emit, Launch, grid};
+use crate::error::{Error, Result};
+use crate::layout::LoopNest;
+use crate::ops::normalise::{
+    Activation, ActivationKind, Normalise, NormaliseBackward, Slope, Statistics, Tree,
+};
+use crate::ops::{Compute, NanRule, Scaling};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+/// Neighbouring groups of a block.
+const ROW_GROUPS: u64 = 32;
+
+const MEMBER_AXES: usize = 8;
+const GROUP_AXES: usize = 12;
+
+const BATCH: u32 = 1;
+const RUNNING: [u32; 2] = [2, 4];
+const SAVES: u32 = 8;
+const ADDS: u32 = 16;
+const KEEPS: u32 = 32;
+const SLOPES: u32 = 64;
+const DATA_SCALED: u32 = 128;
+const DATA_BLENDED: u32 = 256;
+const BY_ROWS: u32 = 512;
+const NUMBER_BLENDED: u32 = 1024;
+
+/// One loop over the operands of a group, or of what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct NormalTurn {
+    /// How often it turns.
+    pub extent: Divisor,
+    /// Bytes that each operand moves per turn.
+    pub step: [i64; 6],
+}
+
+impl NormalTurn {
+    const ONCE: NormalTurn = NormalTurn { extent: Divisor::ONE, step: [0; 6] };
+}
+
+/// Groups that are normalised: `normalise_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Parameters {
+    /// Where the operands of the step start.
+    pub at: [u64; 11],
+    /// Number of groups.
+    pub groups: u64,
+    /// Elements of each.
+    pub members: u64,
+    /// What is added to a variance.
+    pub epsilon: f64,
+    /// The weight of new statistics.
+    pub factor: f64,
+    /// Alpha and beta of the result.
+    pub scaling: [f64; 2],
+    /// Alpha and beta of the gradients of parameters.
+    pub parameter_scaling: [f64; 2],
+    /// That of the activation.
+    pub parameter: f64,
+    /// Scalar type of the tensors.
+    pub data: u32,
+    /// Scalar type of kept slopes.
+    pub slopes: u32,
+    /// What there is, as bits.
+    pub flags: u32,
+    /// The activation.
+    pub activation: u32,
+    /// 1 if it keeps NaNs.
+    pub propagates: u32,
+    /// Number of loops over groups.
+    pub group_rank: u32,
+    /// Number of loops inside them.
+    pub member_rank: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+    /// The loops over groups, innermost first.
+    pub group: [NormalTurn; GROUP_AXES],
+    /// The loops inside them.
+    pub member: [NormalTurn; MEMBER_AXES],
+}
+
+// The same number stands in the kernels' source.
+const _: () = assert!(size_of::<Parameters>() == 88 + 72 + 32 + 72 * (GROUP_AXES + MEMBER_AXES));
+
+/// Loops as a kernel walks them, and how many.
+fn turns<const N: usize, const A: usize>(
+    nest: &LoopNest<N>,
+    sizes: [i64; N],
+) -> Result<([NormalTurn; A], u32)> {
+    let mut turns = [NormalTurn::ONCE; A];
+    if nest.axes().len() > A {
+        return Err(Error::unsupported(format!("{} loops, more than {A}: {nest}", nest.axes().len())));
+    }
+    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
+        turn.extent = Divisor::new(axis.extent, Index::I64);
+        (0..N).for_each(|k| turn.step[k] = axis.strides[k] * sizes[k]);
+    }
+    Ok((turns, nest.axes().len() as u32))
+}
+
+fn activation(of: Option<Activation>) -> (u32, u32, f64) {
+    let Some(Activation { kind, parameter }) = of else { return (0, 0, 0.0) };
+    let propagates = |nan: NanRule| u32::from(nan == NanRule::Propagate);
+    let (number, propagates) = match kind {
+        ActivationKind::Sigmoid => (0, 0),
+        ActivationKind::Relu(nan) => (1, propagates(nan)),
+        ActivationKind::Tanh => (2, 0),
+        ActivationKind::ClippedRelu(nan) => (3, propagates(nan)),
+        ActivationKind::Elu => (4, 0),
+        ActivationKind::Swish => (5, 0),
+    };
+    (number, propagates, parameter)
+}
+
+fn scaled(scaling: Scaling) -> u32 {
+    let blended = if scaling.beta == 0.0 { 0 } else { DATA_BLENDED };
+    if scaling.is_move() { 0 } else { DATA_SCALED | blended }
+}
+
+fn by_rows(tree: Tree) -> u32 {
+    if tree == Tree::ROWS { BY_ROWS } else { 0 }
+}
+
+/// The launch with a block of threads for a group, or for a row of them.
+fn by_groups(kernel: &'static str, params: &Parameters) -> Result<Launch> {
+    let rows = params.flags & BY_ROWS != 0;
+    let blocks = if rows { params.groups.div_ceil(ROW_GROUPS) } else { params.groups };
+    Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params: Params::new(params) })
+}
+
+/// Hands the launch of a forward pass to `emit`.
+///
+/// # Errors
+/// As for [`super::plan::launches`].
+pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()> {
+    let (data, number) = (step.data.size() as i64, step.compute.scalar().size() as i64);
+    let slopes = step.slopes.map_or(1, |scalar| scalar.size() as i64);
+    let sizes = [data, data, data, slopes, number];
+    let (group, group_rank) = turns(&step.groups, sizes)?;
+    let (member, member_rank) = turns(&step.members, [data, data, data, slopes])?;
+    let start = |operand: usize, k: usize| {
+        let inside = if k < 4 { step.members.offsets[k] } else { 0 };
+        at[operand].wrapping_add_signed((step.groups.offsets[k] + inside) * sizes[k])
+    };
+    let (mut flags, mut factor) = (scaled(step.scaling) | by_rows(step.tree()), 0.0);
+    if let Statistics::Batch { factor: weight, running, saves } = step.statistics {
+        factor = weight;
+        flags |= BATCH | if saves { SAVES } else { 0 };
+        (0..2).filter(|&k| running[k]).for_each(|k| flags |= RUNNING[k]);
+    }
+    flags |= if step.adds { ADDS } else { 0 };
+    flags |= if step.activation.is_some() { SLOPES } else { 0 };
+    flags |= if step.slopes.is_some() { KEEPS } else { 0 };
+    let (activation, propagates, parameter) = activation(step.activation);
+    let params = Parameters {
+        at: [
+            start(0, 0),
+            start(1, 4),
+            start(2, 4),
+            start(3, 4),
+            start(4, 4),
+            start(5, 3),
+            start(6, 1),
+            start(7, 2),
+            start(8, 4),
+            start(9, 4),
+            0,
+        ],
+        groups: step.groups.len() as u64,
+        members: step.members.len() as u64,
+        epsilon: step.epsilon,
+        factor,
+        scaling: [step.scaling.alpha, step.scaling.beta],
+        parameter_scaling: [1.0, 0.0],
+        parameter,
+        data: step.data as u32,
+        slopes: step.slopes.unwrap_or(step.data) as u32,
+        flags,
+        activation,
+        propagates,
+        group_rank,
+        member_rank,
+        unused: 0,
+        group,
+        member,
+    };
+    let single = step.compute == Compute::Single;
+    if step.statistics == Statistics::Given {
+        let kernel = if single { "normalise_given_f32" } else { "normalise_given_f64" };
+        return emit(&launch(kernel, params.groups * params.members, Params::new(&params))?);
+    }
+    emit(&by_groups(if single { "normalise_batch_f32" } else { "normalise_batch_f64" }, &params)?)
+}
+
+/// Hands the launch of a backward pass to `emit`.
+///
+/// # Errors
+/// As for [`super::plan::launches`].
+pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> Result<()> {
+    let (data, number) = (step.data.size() as i64, step.compute.scalar().size() as i64);
+    let (slopes, mut flags) = match step.slope {
+        Slope::One => (step.data, 0),
+        Slope::Of(_) => (step.data, SLOPES),
+        Slope::Kept(scalar) => (scalar, SLOPES | KEEPS),
+    };
+    let kept = slopes.size() as i64;
+    let sizes = [data, data, data, data, kept, number];
+    let (group, group_rank) = turns(&step.groups, sizes)?;
+    let (member, member_rank) = turns(&step.members, [data, data, data, data, kept])?;
+    let start = |operand: usize, k: usize| {
+        let inside = if k < 5 { step.members.offsets[k] } else { 0 };
+        at[operand].wrapping_add_signed((step.groups.offsets[k] + inside) * sizes[k])
+    };
+    flags |= scaled(step.scaling) | by_rows(step.tree());
+    flags |= if step.saved { SAVES } else { 0 };
+    flags |= if step.splits { ADDS } else { 0 };
+    flags |= if step.parameter_scaling.beta == 0.0 { 0 } else { NUMBER_BLENDED };
+    let (activation, propagates, parameter) = match step.slope {
+        Slope::Of(of) => activation(Some(of)),
+        _ => activation(None),
+    };
+    let params = Parameters {
+        at: [
+            start(0, 0),
+            start(1, 5),
+            start(2, 5),
+            start(3, 3),
+            start(4, 1),
+            start(5, 2),
+            start(6, 5),
+            start(7, 5),
+            start(8, 5),
+            start(9, 5),
+            start(10, 4),
+        ],
+        groups: step.groups.len() as u64,
+        members: step.members.len() as u64,
+        epsilon: step.epsilon,
+        factor: 0.0,
+        scaling: [step.scaling.alpha, step.scaling.beta],
+        parameter_scaling: [step.parameter_scaling.alpha, step.parameter_scaling.beta],
+        parameter,
+        data: step.data as u32,
+        slopes: slopes as u32,
+        flags,
+        activation,
+        propagates,
+        group_rank,
+        member_rank,
+        unused: 0,
+        group,
+        member,
+    };
+    let single = step.compute == Compute::Single;
+    emit(&by_groups(if single { "normalise_backward_f32" } else { "normalise_backward_f64" }, &params)?)
+}

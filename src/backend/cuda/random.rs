@@ -1,0 +1,98 @@
+//! Launches of random masks (`kernels/random.cu`).
+
+use super::general::launch;
+use super::params::{Index, OperandTurn, Params};
+use super::plan::{Emit, Launch, grid};
+use super::pointwise::operand_turns;
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::layout::{Axis, LoopNest, MAX_AXES};
+use crate::ops::Random;
+
+/// Threads of a block, each with a word of a mask that is drawn.
+const THREADS: u32 = 256;
+
+/// A mask that is drawn or there: `random_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Parameters {
+    /// Where the destination starts.
+    pub dst: u64,
+    /// Where the source starts.
+    pub src: u64,
+    /// The mask.
+    pub mask: u64,
+    /// Seed and call number.
+    pub states: u64,
+    /// Elements of the loops.
+    pub count: u64,
+    /// Elements of the mask.
+    pub elements: u64,
+    /// Numbers below it drop their element.
+    pub threshold: u64,
+    /// The number of the loops' first element.
+    pub first: u64,
+    /// The factor of what is kept.
+    pub scale: f64,
+    /// Scalar type of both tensors.
+    pub scalar: u32,
+    /// 1 if numbers are binary64.
+    pub wide: u32,
+    /// Number of loops.
+    pub rank: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+    /// The loops, innermost first.
+    pub turns: [OperandTurn; MAX_AXES],
+}
+
+// The same number stands in the kernels' source.
+const _: () = assert!(size_of::<Parameters>() == 72 + 16 + 48 * MAX_AXES);
+
+/// Hands the launches of a step to `emit`: `at` are destination, source, mask and, if the step draws, states.
+///
+/// # Errors
+/// As for [`super::plan::launches`].
+pub(super) fn launches(step: &Random, at: &[u64], emit: Emit<'_>) -> Result<()> {
+    let size = step.scalar.size() as i64;
+    let sizes = [size, size, 1];
+    let mut nest = LoopNest::new(&[], [0; 3]);
+    for axis in step.nest.axes() {
+        nest.push(Axis { extent: axis.extent, strides: std::array::from_fn(|k| axis.strides[k] * sizes[k]) });
+    }
+    let [to, from, number] = step.nest.offsets;
+    let params = Parameters {
+        dst: at[0].wrapping_add_signed(to * size),
+        src: at[1].wrapping_add_signed(from * size),
+        mask: at[2],
+        states: step.draw.map_or(0, |_| at[3]),
+        count: step.nest.len() as u64,
+        elements: step.draw.map_or(0, |draw| draw.elements),
+        threshold: step.draw.map_or(0, |draw| draw.threshold),
+        first: number as u64,
+        scale: step.scale,
+        scalar: step.scalar as u32,
+        wide: u32::from(step.scalar == Scalar::F64),
+        rank: nest.axes().len() as u32,
+        unused: 0,
+        turns: operand_turns(&nest, Index::I64),
+    };
+    let by_words = |kernel, params: &Parameters| -> Result<Launch> {
+        let blocks = params.elements.div_ceil(32 * u64::from(THREADS));
+        let params = Params::new(params);
+        Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
+    };
+    if step.draw.is_some() && step.nest.is_contiguous() && number == 0 {
+        emit(&by_words("random_run", &params)?)?;
+    } else {
+        if step.draw.is_some() {
+            emit(&by_words("random_draw", &params)?)?;
+        }
+        emit(&launch("random_apply", params.count, Params::new(&params))?)?;
+    }
+    if step.draw.is_some() {
+        let params = Params::new(&params);
+        emit(&Launch { kernel: "random_advance", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Dropout and batch normalisation on both cores, equal in every bit.
+
+use cudnn::desc::normalization::{BatchNormMode, parameters};
+use cudnn::desc::{ActivationDescriptor, ActivationMode, DropoutDescriptor, Format, NanPropagation};
+use cudnn::dtype::DataType;
+use cudnn::exec::Address;
+use cudnn::mode::Mode;
+use cudnn::ops::batch_norm::{
+    Backward, BackwardPlan, Forward, ForwardPlan, Fused, Parameters, Source, reserve_size,
+};
+use cudnn::ops::dropout::{DropoutPlan, Pass};
+use cudnn::ops::{Plan, Scaling};
+
+use crate::cores::Cores;
+use crate::tensors::{Tensor, format};
+
+const TYPES: [DataType; 5] =
+    [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16, DataType::Fp8E5m2];
+const ACTIVATIONS: [ActivationMode; 7] = [
+    ActivationMode::Relu,
+    ActivationMode::ClippedRelu,
+    ActivationMode::Sigmoid,
+    ActivationMode::Tanh,
+    ActivationMode::Elu,
+    ActivationMode::Swish,
+    ActivationMode::Identity,
+];
+const DIMS: [[i64; 4]; 6] =
+    [[3, 5, 7, 6], [2, 40, 3, 3], [1, 2, 50, 60], [65, 3, 2, 2], [4, 33, 1, 1], [1, 1, 1, 1]];
+
+impl Cores {
+    /// Runs a plan on both cores.
+    fn agree(&mut self, plan: &dyn Plan, tensors: &[Tensor], contents: &[Vec<u8>]) {
+        self.same(&plan.to_string(), tensors, contents, &|context, at, _| {
+            let at: Vec<Address> = at.iter().map(|&at| at.into()).collect();
+            // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.
+            unsafe { context.run(plan, &at) }
+        });
+    }
+
+    fn tensor(&mut self, data_type: DataType, dims: &[i64]) -> Tensor {
+        match self.rng.below(4) {
+            0 => format(data_type, Format::Nchw, dims),
+            1 => format(data_type, Format::Nhwc, dims),
+            _ => self.laid_out(data_type, dims, false),
+        }
+    }
+
+    fn fused(&mut self) -> Option<Fused> {
+        let activation = ActivationDescriptor {
+            mode: self.rng.pick(&ACTIVATIONS),
+            nan: self.rng.pick(&[NanPropagation::Drop, NanPropagation::Keep]),
+            coefficient: 0.75,
+            swish_beta: 1.25,
+        };
+        let adds = self.rng.pick(&[false, true]);
+        self.rng.pick(&[false, true]).then_some(Fused { adds, activation })
+    }
+}
+
+fn dropouts(cores: &mut Cores) {
+    for _ in 0..60 {
+        let data_type = cores.rng.pick(&TYPES);
+        let dims = cores.rng.pick(&DIMS);
+        let (x, y) = (cores.tensor(data_type, &dims), cores.tensor(data_type, &dims));
+        let mask_bytes = 4 * dims.iter().product::<i64>().div_euclid(32) + 4;
+        let mask = format(DataType::Int32, Format::Nchw, &[1, mask_bytes / 4]);
+        let states = format(DataType::Int64, Format::Nchw, &[1, 2]);
+        let mut desc = DropoutDescriptor::default();
+        let p = cores.rng.pick(&[0.0, 0.3, 0.5, 1.0]);
+        desc.restore(p, 8, 16, 1).expect("enough room");
+        let pass = Pass {
+            src: ("xdesc", &x.desc),
+            dst: ("ydesc", &y.desc),
+            reserve_size: mask_bytes as usize,
+            in_place: false,
+        };
+        let contents = [
+            cores.before(y, 0.0),
+            cores.rng.bytes(mask.size()),
+            cores.rng.bytes(states.size()),
+            cores.rng.bytes(x.size()),
+        ];
+        let plan = DropoutPlan::forward(&desc, pass, Mode::Extended).expect("a plan");
+        cores.agree(&plan, &[y, mask, states, x], &contents);
+        let contents = [contents[0].clone(), contents[3].clone(), contents[1].clone()];
+        let plan = DropoutPlan::backward(&desc, pass, Mode::Extended).expect("a plan");
+        cores.agree(&plan, &[y, x, mask], &contents);
+    }
+}
+
+fn normalisations(cores: &mut Cores) {
+    for _ in 0..80 {
+        let data_type = cores.rng.pick(&TYPES);
+        let dims = cores.rng.pick(&DIMS);
+        let mode = cores.rng.pick(&[BatchNormMode::PerActivation, BatchNormMode::Spatial]);
+        let [x, y, z, dy] = std::array::from_fn(|_| cores.tensor(data_type, &dims));
+        let s = Tensor::of(
+            parameters(&x.desc, mode == BatchNormMode::PerActivation, Mode::Extended).expect("parameters"),
+        );
+        let fused = cores.fused();
+        let adds = fused.is_some_and(|fused| fused.adds);
+        let reserve_bytes = reserve_size(&x.desc, fused.as_ref()).expect("a size");
+        let reserve = format(DataType::Double, Format::Nchw, &[1, reserve_bytes.div_ceil(8) as i64]);
+        let scaling = cores.scaling();
+        let training = cores.rng.below(4) > 0;
+        let saved = cores.rng.pick(&[false, true]);
+        let source = match training {
+            true => Source::Batch {
+                factor: cores.rng.pick(&[0.0, 0.1, 1.0]),
+                running: [cores.rng.pick(&[false, true]), cores.rng.pick(&[false, true])],
+                saved: [saved; 2],
+            },
+            false => Source::Given,
+        };
+        let call = Forward {
+            mode,
+            x: &x.desc,
+            y: &y.desc,
+            z: adds.then_some(&z.desc),
+            parameters: Parameters { name: "s", tensor: &s.desc },
+            source,
+            epsilon: 1e-5,
+            scaling,
+            fused,
+            reserve_size: reserve_bytes,
+            names: [""; 6],
+        };
+        let plan = ForwardPlan::new(call, Mode::Extended).expect("a plan");
+        let tensors = [y, s, s, s, s, reserve, x, z, s, s];
+        let mut contents: Vec<Vec<u8>> =
+            tensors.iter().map(|tensor| cores.rng.bytes(tensor.size())).collect();
+        contents[0] = cores.before(y, scaling.beta);
+        cores.agree(&plan, &tensors, &contents);
+        let call = Backward {
+            mode,
+            x: &x.desc,
+            dy: &dy.desc,
+            dx: &y.desc,
+            dz: adds.then_some(&z.desc),
+            parameters: Parameters { name: "s", tensor: &s.desc },
+            saved: [saved; 2],
+            bias: true,
+            epsilon: 1e-3,
+            scaling,
+            parameter_scaling: cores.scaling(),
+            fused,
+            reserve_size: reserve_bytes,
+            names: [""; 6],
+        };
+        let plan = BackwardPlan::new(call, Mode::Extended).expect("a plan");
+        let tensors = [y, s, s, z, x, dy, s, s, s, s, reserve];
+        let contents: Vec<Vec<u8>> = tensors.iter().map(|tensor| cores.rng.bytes(tensor.size())).collect();
+        cores.agree(&plan, &tensors, &contents);
+    }
+}
+
+/// Everything here.
+pub fn all(cores: &mut Cores) {
+    dropouts(cores);
+    normalisations(cores);
+}
