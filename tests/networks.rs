@@ -3,10 +3,10 @@
 
 mod common;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use std::fs;
 
 /// Largest difference from PyTorch, as a share of the largest result.
 const TOLERANCE: f32 = 1e-3;

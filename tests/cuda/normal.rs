@@ -9,7 +9,7 @@ use cudnn::ops::batch_norm::{
     Backward, BackwardPlan, Forward, ForwardPlan, Fused, Parameters, Source, reserve_size,
 };
 use cudnn::ops::dropout::{DropoutPlan, Pass};
-use cudnn::ops::{Plan, Scaling};
+use cudnn::ops::Plan;
 
 use crate::cores::Cores;
 use crate::tensors::{Tensor, format};
