@@ -300,6 +300,26 @@ typedef enum cudnnMathType_t {
     CUDNN_FMA_MATH = 3,
 } cudnnMathType_t;
 
+/** Over which elements batch normalisation takes its statistics. */
+typedef enum cudnnBatchNormMode_t {
+    /** Over N: one mean for each C, H and W. */
+    CUDNN_BATCHNORM_PER_ACTIVATION = 0,
+    /** Over N, H and W: one mean for each C. */
+    CUDNN_BATCHNORM_SPATIAL = 1,
+    /** As spatial, with kernels that keep data on the chip. */
+    CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2,
+} cudnnBatchNormMode_t;
+
+/** What follows batch normalisation in the same call. */
+typedef enum cudnnBatchNormOps_t {
+    /** Nothing. */
+    CUDNN_BATCHNORM_OPS_BN = 0,
+    /** An activation. */
+    CUDNN_BATCHNORM_OPS_BN_ACTIVATION = 1,
+    /** The sum with z, then an activation. */
+    CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION = 2,
+} cudnnBatchNormOps_t;
+
 /** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
 typedef enum cudnnErrQueryMode_t {
     /** Read the stored code as it is. */
@@ -554,15 +574,17 @@ typedef enum cudnnFusedOpsVariantParamLabel_t {
     CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103,
 } cudnnFusedOpsVariantParamLabel_t;
 
-/** Over which elements batch normalisation takes its statistics. */
-typedef enum cudnnBatchNormMode_t {
-    /** Over N: one mean for each C, H and W. */
-    CUDNN_BATCHNORM_PER_ACTIVATION = 0,
-    /** Over N, H and W: one mean for each C. */
-    CUDNN_BATCHNORM_SPATIAL = 1,
-    /** As spatial, with kernels that keep data on the chip. */
-    CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2,
-} cudnnBatchNormMode_t;
+/** Which neighbours local response normalisation looks at. */
+typedef enum cudnnLRNMode_t {
+    /** Neighbours along C. */
+    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
+} cudnnLRNMode_t;
+
+/** Where divisive normalisation takes its means from. */
+typedef enum cudnnDivNormMode_t {
+    /** The caller supplies them. */
+    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
+} cudnnDivNormMode_t;
 
 /** Over which elements a normalisation takes its statistics. */
 typedef enum cudnnNormMode_t {
@@ -571,6 +593,24 @@ typedef enum cudnnNormMode_t {
     /** Over N, H and W: one mean for each C. */
     CUDNN_NORM_PER_CHANNEL = 1,
 } cudnnNormMode_t;
+
+/** What follows a normalisation in the same call. */
+typedef enum cudnnNormOps_t {
+    /** Nothing. */
+    CUDNN_NORM_OPS_NORM = 0,
+    /** An activation. */
+    CUDNN_NORM_OPS_NORM_ACTIVATION = 1,
+    /** The sum with z, then an activation. */
+    CUDNN_NORM_OPS_NORM_ADD_ACTIVATION = 2,
+} cudnnNormOps_t;
+
+/** Algorithms of a normalisation. */
+typedef enum cudnnNormAlgo_t {
+    /** No special demands. */
+    CUDNN_NORM_ALGO_STANDARD = 0,
+    /** Kernels that keep data on the chip. */
+    CUDNN_NORM_ALGO_PERSIST = 1,
+} cudnnNormAlgo_t;
 
 /** What `cudnnOpTensor` does with each pair of elements. */
 typedef enum cudnnOpTensorOp_t {
@@ -1328,46 +1368,6 @@ typedef enum cudnnBackendAttributeType_t {
     CUDNN_TYPE_RNG_DISTRIBUTION = 29,
 } cudnnBackendAttributeType_t;
 
-/** What follows batch normalisation in the same call. */
-typedef enum cudnnBatchNormOps_t {
-    /** Nothing. */
-    CUDNN_BATCHNORM_OPS_BN = 0,
-    /** An activation. */
-    CUDNN_BATCHNORM_OPS_BN_ACTIVATION = 1,
-    /** The sum with z, then an activation. */
-    CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION = 2,
-} cudnnBatchNormOps_t;
-
-/** Which neighbours local response normalisation looks at. */
-typedef enum cudnnLRNMode_t {
-    /** Neighbours along C. */
-    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
-} cudnnLRNMode_t;
-
-/** Where divisive normalisation takes its means from. */
-typedef enum cudnnDivNormMode_t {
-    /** The caller supplies them. */
-    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
-} cudnnDivNormMode_t;
-
-/** What follows a normalisation in the same call. */
-typedef enum cudnnNormOps_t {
-    /** Nothing. */
-    CUDNN_NORM_OPS_NORM = 0,
-    /** An activation. */
-    CUDNN_NORM_OPS_NORM_ACTIVATION = 1,
-    /** The sum with z, then an activation. */
-    CUDNN_NORM_OPS_NORM_ADD_ACTIVATION = 2,
-} cudnnNormOps_t;
-
-/** Algorithms of a normalisation. */
-typedef enum cudnnNormAlgo_t {
-    /** No special demands. */
-    CUDNN_NORM_ALGO_STANDARD = 0,
-    /** Kernels that keep data on the chip. */
-    CUDNN_NORM_ALGO_PERSIST = 1,
-} cudnnNormAlgo_t;
-
 /** What a forward pass is for. */
 typedef enum cudnnForwardMode_t {
     /** Results only. */
@@ -1845,6 +1845,12 @@ typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t;
 /** Probability and random state of a dropout. */
 typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
 
+/** Type, format and dimensions of a filter. */
+typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
+
+/** Padding, strides, dilation, mode and types of a convolution. */
+typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
+
 /** What a log callback learns about the call behind a message. */
 typedef struct cudnnDebugStruct {
     /** `CUDNN_VERSION` of the library. */
@@ -1879,12 +1885,6 @@ typedef void (*cudnnCallback_t)(cudnnSeverity_t sev,
                                 void *udata,
                                 const cudnnDebug_t *dbg,
                                 const char *msg);
-
-/** Padding, strides, dilation, mode and types of a convolution. */
-typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
-
-/** Type, format and dimensions of a filter. */
-typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 
 /** How one algorithm of the forward convolution did. */
 typedef struct cudnnConvolutionFwdAlgoPerfStruct {
@@ -2181,6 +2181,161 @@ cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
                                      int *kvMaxSeqLength,
                                      int *maxBatchSize,
                                      int *maxBeamSize);
+
+/** `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y` */
+cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle,
+                                                      cudnnBatchNormMode_t mode,
+                                                      const void *alpha,
+                                                      const void *beta,
+                                                      cudnnTensorDescriptor_t xDesc,
+                                                      const void *x,
+                                                      cudnnTensorDescriptor_t yDesc,
+                                                      void *y,
+                                                      cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
+                                                      const void *bnScale,
+                                                      const void *bnBias,
+                                                      const void *estimatedMean,
+                                                      const void *estimatedVariance,
+                                                      double epsilon);
+
+/** `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y` with the statistics of the batch. */
+cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle,
+                                                     cudnnBatchNormMode_t mode,
+                                                     const void *alpha,
+                                                     const void *beta,
+                                                     cudnnTensorDescriptor_t xDesc,
+                                                     const void *x,
+                                                     cudnnTensorDescriptor_t yDesc,
+                                                     void *y,
+                                                     cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
+                                                     const void *bnScale,
+                                                     const void *bnBias,
+                                                     double exponentialAverageFactor,
+                                                     void *resultRunningMean,
+                                                     void *resultRunningVariance,
+                                                     double epsilon,
+                                                     void *resultSaveMean,
+                                                     void *resultSaveInvVariance);
+
+/** The training pass of cudnnBatchNormalizationForwardTraining, and behind it `act(...)` or `act(... + z)`. */
+cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(cudnnHandle_t handle,
+                                                       cudnnBatchNormMode_t mode,
+                                                       cudnnBatchNormOps_t bnOps,
+                                                       const void *alpha,
+                                                       const void *beta,
+                                                       cudnnTensorDescriptor_t xDesc,
+                                                       const void *xData,
+                                                       cudnnTensorDescriptor_t zDesc,
+                                                       const void *zData,
+                                                       cudnnTensorDescriptor_t yDesc,
+                                                       void *yData,
+                                                       cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
+                                                       const void *bnScale,
+                                                       const void *bnBias,
+                                                       double exponentialAverageFactor,
+                                                       void *resultRunningMean,
+                                                       void *resultRunningVariance,
+                                                       double epsilon,
+                                                       void *resultSaveMean,
+                                                       void *resultSaveInvVariance,
+                                                       cudnnActivationDescriptor_t activationDesc,
+                                                       void *workspace,
+                                                       size_t workSpaceSizeInBytes,
+                                                       void *reserveSpace,
+                                                       size_t reserveSpaceSizeInBytes);
+
+/** `dBias = sum(dy)`, `dScale = sum(dy * (x - mean)) * inverse`, and the gradient of x. */
+cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle,
+                                              cudnnBatchNormMode_t mode,
+                                              const void *alphaDataDiff,
+                                              const void *betaDataDiff,
+                                              const void *alphaParamDiff,
+                                              const void *betaParamDiff,
+                                              cudnnTensorDescriptor_t xDesc,
+                                              const void *x,
+                                              cudnnTensorDescriptor_t dyDesc,
+                                              const void *dy,
+                                              cudnnTensorDescriptor_t dxDesc,
+                                              void *dx,
+                                              cudnnTensorDescriptor_t dBnScaleBiasDesc,
+                                              const void *bnScale,
+                                              void *dBnScaleResult,
+                                              void *dBnBiasResult,
+                                              double epsilon,
+                                              const void *savedMean,
+                                              const void *savedInvVariance);
+
+/** The gradients of cudnnBatchNormalizationForwardTrainingEx. */
+cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
+                                                cudnnBatchNormMode_t mode,
+                                                cudnnBatchNormOps_t bnOps,
+                                                const void *alphaDataDiff,
+                                                const void *betaDataDiff,
+                                                const void *alphaParamDiff,
+                                                const void *betaParamDiff,
+                                                cudnnTensorDescriptor_t xDesc,
+                                                const void *xData,
+                                                cudnnTensorDescriptor_t yDesc,
+                                                const void *yData,
+                                                cudnnTensorDescriptor_t dyDesc,
+                                                const void *dyData,
+                                                cudnnTensorDescriptor_t dzDesc,
+                                                void *dzData,
+                                                cudnnTensorDescriptor_t dxDesc,
+                                                void *dxData,
+                                                cudnnTensorDescriptor_t dBnScaleBiasDesc,
+                                                const void *bnScaleData,
+                                                const void *bnBiasData,
+                                                void *dBnScaleData,
+                                                void *dBnBiasData,
+                                                double epsilon,
+                                                const void *savedMean,
+                                                const void *savedInvVariance,
+                                                cudnnActivationDescriptor_t activationDesc,
+                                                void *workSpace,
+                                                size_t workSpaceSizeInBytes,
+                                                void *reserveSpace,
+                                                size_t reserveSpaceSizeInBytes);
+
+/** Bytes of workspace of cudnnBatchNormalizationForwardTrainingEx: 16, of which none are touched. */
+cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(cudnnHandle_t handle,
+                                                                       cudnnBatchNormMode_t mode,
+                                                                       cudnnBatchNormOps_t bnOps,
+                                                                       cudnnTensorDescriptor_t xDesc,
+                                                                       cudnnTensorDescriptor_t zDesc,
+                                                                       cudnnTensorDescriptor_t yDesc,
+                                                                       cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
+                                                                       cudnnActivationDescriptor_t activationDesc,
+                                                                       size_t *sizeInBytes);
+
+/** Bytes of workspace of cudnnBatchNormalizationBackwardEx: 16, of which none are touched. */
+cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(cudnnHandle_t handle,
+                                                                cudnnBatchNormMode_t mode,
+                                                                cudnnBatchNormOps_t bnOps,
+                                                                cudnnTensorDescriptor_t xDesc,
+                                                                cudnnTensorDescriptor_t yDesc,
+                                                                cudnnTensorDescriptor_t dyDesc,
+                                                                cudnnTensorDescriptor_t dzDesc,
+                                                                cudnnTensorDescriptor_t dxDesc,
+                                                                cudnnTensorDescriptor_t dBnScaleBiasDesc,
+                                                                cudnnActivationDescriptor_t activationDesc,
+                                                                size_t *sizeInBytes);
+
+/** Bytes that the extended passes keep between forward and backward: the slopes of the activation with `bnOps` 2 (a byte for */
+cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t handle,
+                                                                   cudnnBatchNormMode_t mode,
+                                                                   cudnnBatchNormOps_t bnOps,
+                                                                   cudnnActivationDescriptor_t activationDesc,
+                                                                   cudnnTensorDescriptor_t xDesc,
+                                                                   size_t *sizeInBytes);
+
+/** `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x: the matrix by which a filter, as a */
+cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle,
+                          cudnnTensorDescriptor_t xDesc,
+                          const void *x,
+                          cudnnFilterDescriptor_t wDesc,
+                          cudnnConvolutionDescriptor_t convDesc,
+                          void *colBuffer);
 
 /** Creates a handle. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
@@ -2751,6 +2906,190 @@ cudnnStatus_t cudnnGetLRNDescriptor(cudnnLRNDescriptor_t normDesc,
                                     double *lrnBeta,
                                     double *lrnK);
 
+/** `y = alpha * x * (k + lrnAlpha / n * sum x^2)^-lrnBeta + beta * y` over n neighbouring channels. */
+cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle,
+                                          cudnnLRNDescriptor_t normDesc,
+                                          cudnnLRNMode_t lrnMode,
+                                          const void *alpha,
+                                          cudnnTensorDescriptor_t xDesc,
+                                          const void *x,
+                                          const void *beta,
+                                          cudnnTensorDescriptor_t yDesc,
+                                          void *y);
+
+/** The gradient of cudnnLRNCrossChannelForward: with `s = k + lrnAlpha / n * sum x^2` of a channel, */
+cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle,
+                                           cudnnLRNDescriptor_t normDesc,
+                                           cudnnLRNMode_t lrnMode,
+                                           const void *alpha,
+                                           cudnnTensorDescriptor_t yDesc,
+                                           const void *y,
+                                           cudnnTensorDescriptor_t dyDesc,
+                                           const void *dy,
+                                           cudnnTensorDescriptor_t xDesc,
+                                           const void *x,
+                                           const void *beta,
+                                           cudnnTensorDescriptor_t dxDesc,
+                                           void *dx);
+
+/** `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window of n neighbours along each of */
+cudnnStatus_t cudnnDivisiveNormalizationForward(cudnnHandle_t handle,
+                                                cudnnLRNDescriptor_t normDesc,
+                                                cudnnDivNormMode_t mode,
+                                                const void *alpha,
+                                                cudnnTensorDescriptor_t xDesc,
+                                                const void *x,
+                                                const void *means,
+                                                void *temp,
+                                                void *temp2,
+                                                const void *beta,
+                                                cudnnTensorDescriptor_t yDesc,
+                                                void *y);
+
+/** The gradients of cudnnDivisiveNormalizationForward by x and by the means, exact for even n as well. */
+cudnnStatus_t cudnnDivisiveNormalizationBackward(cudnnHandle_t handle,
+                                                 cudnnLRNDescriptor_t normDesc,
+                                                 cudnnDivNormMode_t mode,
+                                                 const void *alpha,
+                                                 cudnnTensorDescriptor_t xDesc,
+                                                 const void *x,
+                                                 const void *means,
+                                                 const void *dy,
+                                                 void *temp,
+                                                 void *temp2,
+                                                 const void *beta,
+                                                 cudnnTensorDescriptor_t dXdMeansDesc,
+                                                 void *dx,
+                                                 void *dMeans);
+
+/** `y = alpha * act(normScale * (x - mean) / sqrt(variance + epsilon) + normBias + z) + beta * y` */
+cudnnStatus_t cudnnNormalizationForwardInference(cudnnHandle_t handle,
+                                                 cudnnNormMode_t mode,
+                                                 cudnnNormOps_t normOps,
+                                                 cudnnNormAlgo_t algo,
+                                                 const void *alpha,
+                                                 const void *beta,
+                                                 cudnnTensorDescriptor_t xDesc,
+                                                 const void *x,
+                                                 cudnnTensorDescriptor_t normScaleBiasDesc,
+                                                 const void *normScale,
+                                                 const void *normBias,
+                                                 cudnnTensorDescriptor_t normMeanVarDesc,
+                                                 const void *estimatedMean,
+                                                 const void *estimatedVariance,
+                                                 cudnnTensorDescriptor_t zDesc,
+                                                 const void *z,
+                                                 cudnnActivationDescriptor_t activationDesc,
+                                                 cudnnTensorDescriptor_t yDesc,
+                                                 void *y,
+                                                 double epsilon,
+                                                 int groupCnt);
+
+/** The training pass of cudnnBatchNormalizationForwardTrainingEx. */
+cudnnStatus_t cudnnNormalizationForwardTraining(cudnnHandle_t handle,
+                                                cudnnNormMode_t mode,
+                                                cudnnNormOps_t normOps,
+                                                cudnnNormAlgo_t algo,
+                                                const void *alpha,
+                                                const void *beta,
+                                                cudnnTensorDescriptor_t xDesc,
+                                                const void *xData,
+                                                cudnnTensorDescriptor_t normScaleBiasDesc,
+                                                const void *normScale,
+                                                const void *normBias,
+                                                double exponentialAverageFactor,
+                                                cudnnTensorDescriptor_t normMeanVarDesc,
+                                                void *resultRunningMean,
+                                                void *resultRunningVariance,
+                                                double epsilon,
+                                                void *resultSaveMean,
+                                                void *resultSaveInvVariance,
+                                                cudnnActivationDescriptor_t activationDesc,
+                                                cudnnTensorDescriptor_t zDesc,
+                                                const void *zData,
+                                                cudnnTensorDescriptor_t yDesc,
+                                                void *yData,
+                                                void *workspace,
+                                                size_t workSpaceSizeInBytes,
+                                                void *reserveSpace,
+                                                size_t reserveSpaceSizeInBytes,
+                                                int groupCnt);
+
+/** The gradients of cudnnNormalizationForwardTraining. */
+cudnnStatus_t cudnnNormalizationBackward(cudnnHandle_t handle,
+                                         cudnnNormMode_t mode,
+                                         cudnnNormOps_t normOps,
+                                         cudnnNormAlgo_t algo,
+                                         const void *alphaDataDiff,
+                                         const void *betaDataDiff,
+                                         const void *alphaParamDiff,
+                                         const void *betaParamDiff,
+                                         cudnnTensorDescriptor_t xDesc,
+                                         const void *xData,
+                                         cudnnTensorDescriptor_t yDesc,
+                                         const void *yData,
+                                         cudnnTensorDescriptor_t dyDesc,
+                                         const void *dyData,
+                                         cudnnTensorDescriptor_t dzDesc,
+                                         void *dzData,
+                                         cudnnTensorDescriptor_t dxDesc,
+                                         void *dxData,
+                                         cudnnTensorDescriptor_t dNormScaleBiasDesc,
+                                         const void *normScaleData,
+                                         const void *normBiasData,
+                                         void *dNormScaleData,
+                                         void *dNormBiasData,
+                                         double epsilon,
+                                         cudnnTensorDescriptor_t normMeanVarDesc,
+                                         const void *savedMean,
+                                         const void *savedInvVariance,
+                                         cudnnActivationDescriptor_t activationDesc,
+                                         void *workSpace,
+                                         size_t workSpaceSizeInBytes,
+                                         void *reserveSpace,
+                                         size_t reserveSpaceSizeInBytes,
+                                         int groupCnt);
+
+/** Bytes of workspace of cudnnNormalizationForwardTraining: 16, of which none are touched. */
+cudnnStatus_t cudnnGetNormalizationForwardTrainingWorkspaceSize(cudnnHandle_t handle,
+                                                                cudnnNormMode_t mode,
+                                                                cudnnNormOps_t normOps,
+                                                                cudnnNormAlgo_t algo,
+                                                                cudnnTensorDescriptor_t xDesc,
+                                                                cudnnTensorDescriptor_t zDesc,
+                                                                cudnnTensorDescriptor_t yDesc,
+                                                                cudnnTensorDescriptor_t normScaleBiasDesc,
+                                                                cudnnActivationDescriptor_t activationDesc,
+                                                                cudnnTensorDescriptor_t normMeanVarDesc,
+                                                                size_t *sizeInBytes,
+                                                                int groupCnt);
+
+/** Bytes of workspace of cudnnNormalizationBackward: 16, of which none are touched. */
+cudnnStatus_t cudnnGetNormalizationBackwardWorkspaceSize(cudnnHandle_t handle,
+                                                         cudnnNormMode_t mode,
+                                                         cudnnNormOps_t normOps,
+                                                         cudnnNormAlgo_t algo,
+                                                         cudnnTensorDescriptor_t xDesc,
+                                                         cudnnTensorDescriptor_t yDesc,
+                                                         cudnnTensorDescriptor_t dyDesc,
+                                                         cudnnTensorDescriptor_t dzDesc,
+                                                         cudnnTensorDescriptor_t dxDesc,
+                                                         cudnnTensorDescriptor_t dNormScaleBiasDesc,
+                                                         cudnnActivationDescriptor_t activationDesc,
+                                                         cudnnTensorDescriptor_t normMeanVarDesc,
+                                                         size_t *sizeInBytes,
+                                                         int groupCnt);
+
+/** Bytes that cudnnNormalizationForwardTraining leaves for cudnnNormalizationBackward, as */
+cudnnStatus_t cudnnGetNormalizationTrainingReserveSpaceSize(cudnnHandle_t handle,
+                                                            cudnnNormMode_t mode,
+                                                            cudnnNormOps_t normOps,
+                                                            cudnnNormAlgo_t algo,
+                                                            cudnnActivationDescriptor_t activationDesc,
+                                                            cudnnTensorDescriptor_t xDesc,
+                                                            size_t *sizeInBytes,
+                                                            int groupCnt);
+
 /** Sets a descriptor to the tensor of scale, bias, mean or variance of a batch normalisation of x. */
 cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derivedBnDesc,
                                             cudnnTensorDescriptor_t xDesc,
@@ -2875,6 +3214,30 @@ cudnnStatus_t cudnnGetPoolingNdForwardOutputDim(cudnnPoolingDescriptor_t pooling
                                                 cudnnTensorDescriptor_t inputTensorDesc,
                                                 int nbDims,
                                                 int *outputTensorDimA);
+
+/** `y = alpha * pool(x) + beta * y`, the maximum or the average over windows of the spatial dimensions. */
+cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle,
+                                  cudnnPoolingDescriptor_t poolingDesc,
+                                  const void *alpha,
+                                  cudnnTensorDescriptor_t xDesc,
+                                  const void *x,
+                                  const void *beta,
+                                  cudnnTensorDescriptor_t yDesc,
+                                  void *y);
+
+/** `dx = alpha * pool'(x, dy) + beta * dx`, the gradient of cudnnPoolingForward. */
+cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle,
+                                   cudnnPoolingDescriptor_t poolingDesc,
+                                   const void *alpha,
+                                   cudnnTensorDescriptor_t yDesc,
+                                   const void *y,
+                                   cudnnTensorDescriptor_t dyDesc,
+                                   const void *dy,
+                                   cudnnTensorDescriptor_t xDesc,
+                                   const void *x,
+                                   const void *beta,
+                                   cudnnTensorDescriptor_t dxDesc,
+                                   void *dx);
 
 /** Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices. */
 cudnnStatus_t cudnnGetReductionIndicesSize(cudnnHandle_t handle,
@@ -3216,152 +3579,6 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
 
 
 
-/** `y = alpha * (scale * (x - mean) / sqrt(var + epsilon) + bias) + beta * y`. Not built yet. */
-cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle,
-                                                      cudnnBatchNormMode_t mode,
-                                                      const void *alpha,
-                                                      const void *beta,
-                                                      cudnnTensorDescriptor_t xDesc,
-                                                      const void *x,
-                                                      cudnnTensorDescriptor_t yDesc,
-                                                      void *y,
-                                                      cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
-                                                      const void *bnScale,
-                                                      const void *bnBias,
-                                                      const void *estimatedMean,
-                                                      const void *estimatedVariance,
-                                                      double epsilon);
-
-/** Bytes of workspace of the extended training forward pass. Not built yet. */
-cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(cudnnHandle_t handle,
-                                                                       cudnnBatchNormMode_t mode,
-                                                                       cudnnBatchNormOps_t bnOps,
-                                                                       cudnnTensorDescriptor_t xDesc,
-                                                                       cudnnTensorDescriptor_t zDesc,
-                                                                       cudnnTensorDescriptor_t yDesc,
-                                                                       cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
-                                                                       cudnnActivationDescriptor_t activationDesc,
-                                                                       size_t *sizeInBytes);
-
-/** Bytes of workspace of the extended backward pass. Not built yet. */
-cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(cudnnHandle_t handle,
-                                                                cudnnBatchNormMode_t mode,
-                                                                cudnnBatchNormOps_t bnOps,
-                                                                cudnnTensorDescriptor_t xDesc,
-                                                                cudnnTensorDescriptor_t yDesc,
-                                                                cudnnTensorDescriptor_t dyDesc,
-                                                                cudnnTensorDescriptor_t dzDesc,
-                                                                cudnnTensorDescriptor_t dxDesc,
-                                                                cudnnTensorDescriptor_t dBnScaleBiasDesc,
-                                                                cudnnActivationDescriptor_t activationDesc,
-                                                                size_t *sizeInBytes);
-
-/** Bytes that the extended passes keep between forward and backward. Not built yet. */
-cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t handle,
-                                                                   cudnnBatchNormMode_t mode,
-                                                                   cudnnBatchNormOps_t bnOps,
-                                                                   cudnnActivationDescriptor_t activationDesc,
-                                                                   cudnnTensorDescriptor_t xDesc,
-                                                                   size_t *sizeInBytes);
-
-/** Normalises x by the statistics of its batch and updates the running ones. Not built yet. */
-cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle,
-                                                     cudnnBatchNormMode_t mode,
-                                                     const void *alpha,
-                                                     const void *beta,
-                                                     cudnnTensorDescriptor_t xDesc,
-                                                     const void *x,
-                                                     cudnnTensorDescriptor_t yDesc,
-                                                     void *y,
-                                                     cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
-                                                     const void *bnScale,
-                                                     const void *bnBias,
-                                                     double exponentialAverageFactor,
-                                                     void *resultRunningMean,
-                                                     void *resultRunningVariance,
-                                                     double epsilon,
-                                                     void *resultSaveMean,
-                                                     void *resultSaveInvVariance);
-
-/** Training forward pass with a sum and an activation behind it. Not built yet. */
-cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(cudnnHandle_t handle,
-                                                       cudnnBatchNormMode_t mode,
-                                                       cudnnBatchNormOps_t bnOps,
-                                                       const void *alpha,
-                                                       const void *beta,
-                                                       cudnnTensorDescriptor_t xDesc,
-                                                       const void *xData,
-                                                       cudnnTensorDescriptor_t zDesc,
-                                                       const void *zData,
-                                                       cudnnTensorDescriptor_t yDesc,
-                                                       void *yData,
-                                                       cudnnTensorDescriptor_t bnScaleBiasMeanVarDesc,
-                                                       const void *bnScale,
-                                                       const void *bnBias,
-                                                       double exponentialAverageFactor,
-                                                       void *resultRunningMean,
-                                                       void *resultRunningVariance,
-                                                       double epsilon,
-                                                       void *resultSaveMean,
-                                                       void *resultSaveInvVariance,
-                                                       cudnnActivationDescriptor_t activationDesc,
-                                                       void *workspace,
-                                                       size_t workSpaceSizeInBytes,
-                                                       void *reserveSpace,
-                                                       size_t reserveSpaceSizeInBytes);
-
-/** Gradients of batch normalisation by x, scale and bias. Not built yet. */
-cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle,
-                                              cudnnBatchNormMode_t mode,
-                                              const void *alphaDataDiff,
-                                              const void *betaDataDiff,
-                                              const void *alphaParamDiff,
-                                              const void *betaParamDiff,
-                                              cudnnTensorDescriptor_t xDesc,
-                                              const void *x,
-                                              cudnnTensorDescriptor_t dyDesc,
-                                              const void *dy,
-                                              cudnnTensorDescriptor_t dxDesc,
-                                              void *dx,
-                                              cudnnTensorDescriptor_t dBnScaleBiasDesc,
-                                              const void *bnScale,
-                                              void *dBnScaleResult,
-                                              void *dBnBiasResult,
-                                              double epsilon,
-                                              const void *savedMean,
-                                              const void *savedInvVariance);
-
-/** Gradients of batch normalisation with a sum and an activation behind it. Not built yet. */
-cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
-                                                cudnnBatchNormMode_t mode,
-                                                cudnnBatchNormOps_t bnOps,
-                                                const void *alphaDataDiff,
-                                                const void *betaDataDiff,
-                                                const void *alphaParamDiff,
-                                                const void *betaParamDiff,
-                                                cudnnTensorDescriptor_t xDesc,
-                                                const void *xData,
-                                                cudnnTensorDescriptor_t yDesc,
-                                                const void *yData,
-                                                cudnnTensorDescriptor_t dyDesc,
-                                                const void *dyData,
-                                                cudnnTensorDescriptor_t dzDesc,
-                                                void *dzData,
-                                                cudnnTensorDescriptor_t dxDesc,
-                                                void *dxData,
-                                                cudnnTensorDescriptor_t dBnScaleBiasDesc,
-                                                const void *bnScaleData,
-                                                const void *bnBiasData,
-                                                void *dBnScaleData,
-                                                void *dBnBiasData,
-                                                double epsilon,
-                                                const void *savedMean,
-                                                const void *savedInvVariance,
-                                                cudnnActivationDescriptor_t activationDesc,
-                                                void *workSpace,
-                                                size_t workSpaceSizeInBytes,
-                                                void *reserveSpace,
-                                                size_t reserveSpaceSizeInBytes);
 
 
 
@@ -3372,15 +3589,6 @@ cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
 
 
 
-
-
-/** Writes each window of x as one column of a matrix. Not built yet. */
-cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle,
-                          cudnnTensorDescriptor_t xDesc,
-                          const void *x,
-                          cudnnFilterDescriptor_t wDesc,
-                          cudnnConvolutionDescriptor_t convDesc,
-                          void *colBuffer);
 
 /** `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet. */
 cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
@@ -3432,214 +3640,6 @@ cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t handle,
                                               size_t *sizeInBytes);
 
 
-
-/** `y = alpha * x / (k + a / n * sum(x^2))^b + beta * y` over n channels. Not built yet. */
-cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle,
-                                          cudnnLRNDescriptor_t normDesc,
-                                          cudnnLRNMode_t lrnMode,
-                                          const void *alpha,
-                                          cudnnTensorDescriptor_t xDesc,
-                                          const void *x,
-                                          const void *beta,
-                                          cudnnTensorDescriptor_t yDesc,
-                                          void *y);
-
-/** Divides x by the deviation from given means in a spatial window. Not built yet. */
-cudnnStatus_t cudnnDivisiveNormalizationForward(cudnnHandle_t handle,
-                                                cudnnLRNDescriptor_t normDesc,
-                                                cudnnDivNormMode_t mode,
-                                                const void *alpha,
-                                                cudnnTensorDescriptor_t xDesc,
-                                                const void *x,
-                                                const void *means,
-                                                void *temp,
-                                                void *temp2,
-                                                const void *beta,
-                                                cudnnTensorDescriptor_t yDesc,
-                                                void *y);
-
-/** Gradient of the local response normalisation. Not built yet. */
-cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle,
-                                           cudnnLRNDescriptor_t normDesc,
-                                           cudnnLRNMode_t lrnMode,
-                                           const void *alpha,
-                                           cudnnTensorDescriptor_t yDesc,
-                                           const void *y,
-                                           cudnnTensorDescriptor_t dyDesc,
-                                           const void *dy,
-                                           cudnnTensorDescriptor_t xDesc,
-                                           const void *x,
-                                           const void *beta,
-                                           cudnnTensorDescriptor_t dxDesc,
-                                           void *dx);
-
-/** Gradients of the divisive normalisation by x and by the means. Not built yet. */
-cudnnStatus_t cudnnDivisiveNormalizationBackward(cudnnHandle_t handle,
-                                                 cudnnLRNDescriptor_t normDesc,
-                                                 cudnnDivNormMode_t mode,
-                                                 const void *alpha,
-                                                 cudnnTensorDescriptor_t xDesc,
-                                                 const void *x,
-                                                 const void *means,
-                                                 const void *dy,
-                                                 void *temp,
-                                                 void *temp2,
-                                                 const void *beta,
-                                                 cudnnTensorDescriptor_t dXdMeansDesc,
-                                                 void *dx,
-                                                 void *dMeans);
-
-/** Normalises x by given statistics, with a sum and an activation behind it. Not built yet. */
-cudnnStatus_t cudnnNormalizationForwardInference(cudnnHandle_t handle,
-                                                 cudnnNormMode_t mode,
-                                                 cudnnNormOps_t normOps,
-                                                 cudnnNormAlgo_t algo,
-                                                 const void *alpha,
-                                                 const void *beta,
-                                                 cudnnTensorDescriptor_t xDesc,
-                                                 const void *x,
-                                                 cudnnTensorDescriptor_t normScaleBiasDesc,
-                                                 const void *normScale,
-                                                 const void *normBias,
-                                                 cudnnTensorDescriptor_t normMeanVarDesc,
-                                                 const void *estimatedMean,
-                                                 const void *estimatedVariance,
-                                                 cudnnTensorDescriptor_t zDesc,
-                                                 const void *z,
-                                                 cudnnActivationDescriptor_t activationDesc,
-                                                 cudnnTensorDescriptor_t yDesc,
-                                                 void *y,
-                                                 double epsilon,
-                                                 int groupCnt);
-
-/** Bytes of workspace of the training forward pass. Not built yet. */
-cudnnStatus_t cudnnGetNormalizationForwardTrainingWorkspaceSize(cudnnHandle_t handle,
-                                                                cudnnNormMode_t mode,
-                                                                cudnnNormOps_t normOps,
-                                                                cudnnNormAlgo_t algo,
-                                                                cudnnTensorDescriptor_t xDesc,
-                                                                cudnnTensorDescriptor_t zDesc,
-                                                                cudnnTensorDescriptor_t yDesc,
-                                                                cudnnTensorDescriptor_t normScaleBiasDesc,
-                                                                cudnnActivationDescriptor_t activationDesc,
-                                                                cudnnTensorDescriptor_t normMeanVarDesc,
-                                                                size_t *sizeInBytes,
-                                                                int groupCnt);
-
-/** Bytes of workspace of the backward pass. Not built yet. */
-cudnnStatus_t cudnnGetNormalizationBackwardWorkspaceSize(cudnnHandle_t handle,
-                                                         cudnnNormMode_t mode,
-                                                         cudnnNormOps_t normOps,
-                                                         cudnnNormAlgo_t algo,
-                                                         cudnnTensorDescriptor_t xDesc,
-                                                         cudnnTensorDescriptor_t yDesc,
-                                                         cudnnTensorDescriptor_t dyDesc,
-                                                         cudnnTensorDescriptor_t dzDesc,
-                                                         cudnnTensorDescriptor_t dxDesc,
-                                                         cudnnTensorDescriptor_t dNormScaleBiasDesc,
-                                                         cudnnActivationDescriptor_t activationDesc,
-                                                         cudnnTensorDescriptor_t normMeanVarDesc,
-                                                         size_t *sizeInBytes,
-                                                         int groupCnt);
-
-/** Bytes that normalisation keeps between forward and backward. Not built yet. */
-cudnnStatus_t cudnnGetNormalizationTrainingReserveSpaceSize(cudnnHandle_t handle,
-                                                            cudnnNormMode_t mode,
-                                                            cudnnNormOps_t normOps,
-                                                            cudnnNormAlgo_t algo,
-                                                            cudnnActivationDescriptor_t activationDesc,
-                                                            cudnnTensorDescriptor_t xDesc,
-                                                            size_t *sizeInBytes,
-                                                            int groupCnt);
-
-/** Normalises x by the statistics of its batch and updates the running ones. Not built yet. */
-cudnnStatus_t cudnnNormalizationForwardTraining(cudnnHandle_t handle,
-                                                cudnnNormMode_t mode,
-                                                cudnnNormOps_t normOps,
-                                                cudnnNormAlgo_t algo,
-                                                const void *alpha,
-                                                const void *beta,
-                                                cudnnTensorDescriptor_t xDesc,
-                                                const void *xData,
-                                                cudnnTensorDescriptor_t normScaleBiasDesc,
-                                                const void *normScale,
-                                                const void *normBias,
-                                                double exponentialAverageFactor,
-                                                cudnnTensorDescriptor_t normMeanVarDesc,
-                                                void *resultRunningMean,
-                                                void *resultRunningVariance,
-                                                double epsilon,
-                                                void *resultSaveMean,
-                                                void *resultSaveInvVariance,
-                                                cudnnActivationDescriptor_t activationDesc,
-                                                cudnnTensorDescriptor_t zDesc,
-                                                const void *zData,
-                                                cudnnTensorDescriptor_t yDesc,
-                                                void *yData,
-                                                void *workspace,
-                                                size_t workSpaceSizeInBytes,
-                                                void *reserveSpace,
-                                                size_t reserveSpaceSizeInBytes,
-                                                int groupCnt);
-
-/** Gradients of a normalisation by x, scale, bias and z. Not built yet. */
-cudnnStatus_t cudnnNormalizationBackward(cudnnHandle_t handle,
-                                         cudnnNormMode_t mode,
-                                         cudnnNormOps_t normOps,
-                                         cudnnNormAlgo_t algo,
-                                         const void *alphaDataDiff,
-                                         const void *betaDataDiff,
-                                         const void *alphaParamDiff,
-                                         const void *betaParamDiff,
-                                         cudnnTensorDescriptor_t xDesc,
-                                         const void *xData,
-                                         cudnnTensorDescriptor_t yDesc,
-                                         const void *yData,
-                                         cudnnTensorDescriptor_t dyDesc,
-                                         const void *dyData,
-                                         cudnnTensorDescriptor_t dzDesc,
-                                         void *dzData,
-                                         cudnnTensorDescriptor_t dxDesc,
-                                         void *dxData,
-                                         cudnnTensorDescriptor_t dNormScaleBiasDesc,
-                                         const void *normScaleData,
-                                         const void *normBiasData,
-                                         void *dNormScaleData,
-                                         void *dNormBiasData,
-                                         double epsilon,
-                                         cudnnTensorDescriptor_t normMeanVarDesc,
-                                         const void *savedMean,
-                                         const void *savedInvVariance,
-                                         cudnnActivationDescriptor_t activationDesc,
-                                         void *workSpace,
-                                         size_t workSpaceSizeInBytes,
-                                         void *reserveSpace,
-                                         size_t reserveSpaceSizeInBytes,
-                                         int groupCnt);
-
-/** `y = alpha * pool(x) + beta * y`. Not built yet. */
-cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle,
-                                  cudnnPoolingDescriptor_t poolingDesc,
-                                  const void *alpha,
-                                  cudnnTensorDescriptor_t xDesc,
-                                  const void *x,
-                                  const void *beta,
-                                  cudnnTensorDescriptor_t yDesc,
-                                  void *y);
-
-/** `dx = alpha * pool'(x, y, dy) + beta * dx`. Not built yet. */
-cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle,
-                                   cudnnPoolingDescriptor_t poolingDesc,
-                                   const void *alpha,
-                                   cudnnTensorDescriptor_t yDesc,
-                                   const void *y,
-                                   cudnnTensorDescriptor_t dyDesc,
-                                   const void *dy,
-                                   cudnnTensorDescriptor_t xDesc,
-                                   const void *x,
-                                   const void *beta,
-                                   cudnnTensorDescriptor_t dxDesc,
-                                   void *dx);
 
 /** Sets the sizes, cell and algorithm of a recurrent network. Not built yet. */
 CUDNN_DEPRECATED
