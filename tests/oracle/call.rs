@@ -282,7 +282,7 @@ impl Machine {
     /// The register or buffer that has this value.
     fn holder(&self, value: u64) -> Option<String> {
         let registers = self.registers.iter().map(|(name, &register)| (name, register));
-        let buffers = self.buffers.iter().map(|(name, memory)| (name, memory.blocks.as_ptr() as u64));
+        let buffers = self.buffers.iter().map(|(name, memory)| (name, memory.bytes().as_ptr() as u64));
         registers.chain(buffers).find(|&(_, held)| held == value).map(|(name, _)| name.clone())
     }
 
