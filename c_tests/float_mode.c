@@ -1,4 +1,6 @@
-/* The floating-point mode of the caller: results do not depend on it, and it is as it was after the call. */
+/* The floating-point mode of the caller: results do not depend on it, and it is as it was after the call.
+ *
+ * Not under valgrind, which keeps no flags. */
 #include <fenv.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>

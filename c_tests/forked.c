@@ -1,6 +1,6 @@
 /* A handle in the midst of a call of another thread: nobody waits for that call, neither other threads nor a child.
  *
- * The call stops at a page that cannot be read until the program is done with the handle. */
+ * The call stops at a page that cannot be read until the program is done with the handle. Not under valgrind, which reports that. */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,6 @@
-/* A program that makes memory accessible when it is first touched, in a handler of SIGSEGV: on every thread of a call. */
+/* A program that makes memory accessible when it is first touched, in a handler of SIGSEGV: on every thread of a call.
+ *
+ * Not under valgrind, which reports every touch. */
 #define _DEFAULT_SOURCE
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,4 +1,6 @@
-/* Calls on a stack of 32 KiB, large ones and small ones of every way through the CPU core. */
+/* Calls on a stack of 32 KiB, large ones and small ones of every way through the CPU core.
+ *
+ * Not under valgrind, which takes minutes for them. */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
 #include <sys/mman.h>

@@ -50,6 +50,8 @@ struct Program {
     cpp: bool,
     /// A function that the program needs and that is not built.
     missing: Option<String>,
+    /// Whether it does what valgrind cannot follow, as it says itself.
+    evades_valgrind: bool,
 }
 
 /// Directories and environment that all programs are built and run with.
@@ -139,7 +141,8 @@ fn programs(stubs: &BTreeSet<String>) -> Vec<Program> {
                 .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
                 .find(|word| stubs.contains(*word) && name != ABOUT_STUBS)
                 .map(str::to_owned);
-            Some(Program { name, source, cpp, missing })
+            let evades_valgrind = text.contains("Not under valgrind");
+            Some(Program { name, source, cpp, missing, evades_valgrind })
         })
         .collect();
     programs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -168,6 +171,8 @@ impl Setting {
             Some("compiler")
         } else if mode == Mode::Sanitized && !self.sanitizing.contains(&compiler) {
             Some("runtime")
+        } else if mode == Mode::Valgrind && program.evades_valgrind {
+            Some("unfit")
         } else if mode == Mode::Valgrind && !installed("valgrind") {
             Some("valgrind")
         } else {
