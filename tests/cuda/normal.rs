@@ -5,11 +5,11 @@ use cudnn::desc::{ActivationDescriptor, ActivationMode, DropoutDescriptor, Forma
 use cudnn::dtype::DataType;
 use cudnn::exec::Address;
 use cudnn::mode::Mode;
+use cudnn::ops::Plan;
 use cudnn::ops::batch_norm::{
     Backward, BackwardPlan, Forward, ForwardPlan, Fused, Parameters, Source, reserve_size,
 };
 use cudnn::ops::dropout::{DropoutPlan, Pass};
-use cudnn::ops::Plan;
 
 use crate::cores::Cores;
 use crate::tensors::{Tensor, format};
