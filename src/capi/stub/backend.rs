@@ -3,7 +3,7 @@
 use super::{unsupported, unsupported_on};
 use crate::capi::types::{
     cudaGraph_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t,
-    cudnnBackendDescriptorType_t, cudnnHandle_t, cudnnStatus_t,
+    cudnnBackendDescriptorType_t, cudnnHandle_t, cudnnStatus_t, raw,
 };
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -17,7 +17,10 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
     descriptorType: MaybeUninit<cudnnBackendDescriptorType_t>,
     descriptor: *mut cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    unsupported("cudnnBackendCreateDescriptor")
+    unsupported(
+        "cudnnBackendCreateDescriptor",
+        format_args!("descriptorType={}, descriptor={descriptor:p}", raw(descriptorType)),
+    )
 }
 
 /// Destroys an object of the graph API. Not built yet.
@@ -28,7 +31,7 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
 pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(
     descriptor: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    unsupported("cudnnBackendDestroyDescriptor")
+    unsupported("cudnnBackendDestroyDescriptor", format_args!("descriptor={descriptor:p}"))
 }
 
 /// Resets an object of the graph API. Not built yet.
@@ -38,7 +41,7 @@ pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    unsupported("cudnnBackendInitialize")
+    unsupported("cudnnBackendInitialize", format_args!("descriptor={descriptor:p}"))
 }
 
 /// Checks an object of the graph API and closes it for changes. Not built yet.
@@ -47,7 +50,7 @@ pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescript
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    unsupported("cudnnBackendFinalize")
+    unsupported("cudnnBackendFinalize", format_args!("descriptor={descriptor:p}"))
 }
 
 /// Sets one attribute of an object of the graph API. Not built yet.
@@ -62,7 +65,15 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     elementCount: i64,
     arrayOfElements: *const c_void,
 ) -> cudnnStatus_t {
-    unsupported("cudnnBackendSetAttribute")
+    unsupported(
+        "cudnnBackendSetAttribute",
+        format_args!(
+            "descriptor={descriptor:p}, attributeName={}, attributeType={}, \
+         elementCount={elementCount}, arrayOfElements={arrayOfElements:p}",
+            raw(attributeName),
+            raw(attributeType)
+        ),
+    )
 }
 
 /// One attribute of an object of the graph API. Not built yet.
@@ -78,7 +89,16 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     elementCount: *mut i64,
     arrayOfElements: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported("cudnnBackendGetAttribute")
+    unsupported(
+        "cudnnBackendGetAttribute",
+        format_args!(
+            "descriptor={descriptor:p}, attributeName={}, attributeType={}, \
+         requestedElementCount={requestedElementCount}, elementCount={elementCount:p}, \
+         arrayOfElements={arrayOfElements:p}",
+            raw(attributeName),
+            raw(attributeType)
+        ),
+    )
 }
 
 /// Bytes of workspace that an execution plan takes. Not built yet.
@@ -93,7 +113,14 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     variantPack: cudnnBackendDescriptor_t,
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetExecutionPlanWorkspaceSize", handle)
+    unsupported_on(
+        "cudnnGetExecutionPlanWorkspaceSize",
+        format_args!(
+            "handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}, \
+         workspaceSizeInBytes={workspaceSizeInBytes:p}"
+        ),
+        handle,
+    )
 }
 
 /// Runs an execution plan. Not built yet.
@@ -106,7 +133,11 @@ pub unsafe extern "C" fn cudnnBackendExecute(
     executionPlan: cudnnBackendDescriptor_t,
     variantPack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnBackendExecute", handle)
+    unsupported_on(
+        "cudnnBackendExecute",
+        format_args!("handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}"),
+        handle,
+    )
 }
 
 /// Fills a CUDA graph with the nodes of an execution plan. Not built yet.
@@ -121,7 +152,14 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnBackendPopulateCudaGraph", handle)
+    unsupported_on(
+        "cudnnBackendPopulateCudaGraph",
+        format_args!(
+            "handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}, \
+         graph={graph:p}"
+        ),
+        handle,
+    )
 }
 
 /// Puts new pointers into a CUDA graph made from an execution plan. Not built yet.
@@ -136,5 +174,12 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnBackendUpdateCudaGraph", handle)
+    unsupported_on(
+        "cudnnBackendUpdateCudaGraph",
+        format_args!(
+            "handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}, \
+         graph={graph:p}"
+        ),
+        handle,
+    )
 }

@@ -1,7 +1,7 @@
 //! Causal one-dimensional convolutions.
 
 use super::unsupported;
-use crate::capi::types::{cudaStream_t, cudnnCausalConv1dActivation_t, cudnnDataType_t, cudnnStatus_t};
+use crate::capi::types::{cudaStream_t, cudnnCausalConv1dActivation_t, cudnnDataType_t, cudnnStatus_t, raw};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -23,7 +23,15 @@ pub unsafe extern "C" fn cudnnCausalConv1dForward(
     dataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnCausalConv1dForward")
+    unsupported(
+        "cudnnCausalConv1dForward",
+        format_args!(
+            "stream={stream:p}, x={x:p}, weight={weight:p}, bias={bias:p}, y={y:p}, batch={batch}, \
+         dim={dim}, seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, activation={}",
+            raw(dataType),
+            raw(activation)
+        ),
+    )
 }
 
 /// Gradients of the causal convolution by x, weight and bias. Not built yet.
@@ -48,7 +56,17 @@ pub unsafe extern "C" fn cudnnCausalConv1dBackward(
     dwDataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnCausalConv1dBackward")
+    unsupported(
+        "cudnnCausalConv1dBackward",
+        format_args!(
+            "stream={stream:p}, x={x:p}, weight={weight:p}, bias={bias:p}, dy={dy:p}, dx={dx:p}, \
+         dweight={dweight:p}, dbias={dbias:p}, batch={batch}, dim={dim}, seqLen={seqLen}, \
+         kernelSize={kernelSize}, dataType={}, dwDataType={}, activation={}",
+            raw(dataType),
+            raw(dwDataType),
+            raw(activation)
+        ),
+    )
 }
 
 /// Causal convolution with the sequence outside the channels. Not built yet.
@@ -69,7 +87,15 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhForward(
     dataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnCausalConv1dNwhForward")
+    unsupported(
+        "cudnnCausalConv1dNwhForward",
+        format_args!(
+            "stream={stream:p}, x={x:p}, weight={weight:p}, bias={bias:p}, y={y:p}, batch={batch}, \
+         dim={dim}, seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, activation={}",
+            raw(dataType),
+            raw(activation)
+        ),
+    )
 }
 
 /// Gradients of the causal convolution with the sequence outside the channels. Not built yet.
@@ -94,7 +120,17 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhBackward(
     dwDataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnCausalConv1dNwhBackward")
+    unsupported(
+        "cudnnCausalConv1dNwhBackward",
+        format_args!(
+            "stream={stream:p}, x={x:p}, weight={weight:p}, bias={bias:p}, dy={dy:p}, dx={dx:p}, \
+         dweight={dweight:p}, dbias={dbias:p}, batch={batch}, dim={dim}, seqLen={seqLen}, \
+         kernelSize={kernelSize}, dataType={}, dwDataType={}, activation={}",
+            raw(dataType),
+            raw(dwDataType),
+            raw(activation)
+        ),
+    )
 }
 
 /// Two causal convolutions in a row, gated. Not built yet.
@@ -117,7 +153,16 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dForward(
     kernelSizeMixer: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnB2BCausalConv1dForward")
+    unsupported(
+        "cudnnB2BCausalConv1dForward",
+        format_args!(
+            "stream={stream:p}, x={x:p}, weightsProj={weightsProj:p}, weightsMixer={weightsMixer:p}, \
+         skipBias={skipBias:p}, y={y:p}, yGated={yGated:p}, batch={batch}, dim={dim}, \
+         seqLen={seqLen}, kernelSizeProj={kernelSizeProj}, kernelSizeMixer={kernelSizeMixer}, \
+         dataType={}",
+            raw(dataType)
+        ),
+    )
 }
 
 /// Gradients of two causal convolutions in a row. Not built yet.
@@ -145,7 +190,18 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dBackward(
     dataType: MaybeUninit<cudnnDataType_t>,
     dwDataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnB2BCausalConv1dBackward")
+    unsupported(
+        "cudnnB2BCausalConv1dBackward",
+        format_args!(
+            "stream={stream:p}, x={x:p}, weightsProj={weightsProj:p}, weightsMixer={weightsMixer:p}, \
+         skipBias={skipBias:p}, y={y:p}, dy={dy:p}, dx={dx:p}, dweightsProj={dweightsProj:p}, \
+         dweightsMixer={dweightsMixer:p}, dskipBias={dskipBias:p}, batch={batch}, dim={dim}, \
+         seqLen={seqLen}, kernelSizeProj={kernelSizeProj}, kernelSizeMixer={kernelSizeMixer}, \
+         dataType={}, dwDataType={}",
+            raw(dataType),
+            raw(dwDataType)
+        ),
+    )
 }
 
 /// Causal convolution with a long filter, by Fourier transforms. Not built yet.
@@ -164,7 +220,14 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
     kernelSize: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnFFTCausalConv1dForward")
+    unsupported(
+        "cudnnFFTCausalConv1dForward",
+        format_args!(
+            "stream={stream:p}, x={x:p}, weight={weight:p}, y={y:p}, batch={batch}, dim={dim}, \
+         seqLen={seqLen}, kernelSize={kernelSize}, dataType={}",
+            raw(dataType)
+        ),
+    )
 }
 
 /// Gradients of the causal convolution by Fourier transforms. Not built yet.
@@ -185,7 +248,15 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dBackward(
     kernelSize: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnFFTCausalConv1dBackward")
+    unsupported(
+        "cudnnFFTCausalConv1dBackward",
+        format_args!(
+            "stream={stream:p}, x={x:p}, weight={weight:p}, dy={dy:p}, dx={dx:p}, \
+         dweight={dweight:p}, batch={batch}, dim={dim}, seqLen={seqLen}, \
+         kernelSize={kernelSize}, dataType={}",
+            raw(dataType)
+        ),
+    )
 }
 
 /// Bytes of workspace and reserve space of the very long causal convolution. Not built yet.
@@ -202,7 +273,15 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dGetBufferSizes(
     workspaceSizeInBytes: *mut usize,
     reserveSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported("cudnnLongFFTCausalConv1dGetBufferSizes")
+    unsupported(
+        "cudnnLongFFTCausalConv1dGetBufferSizes",
+        format_args!(
+            "batch={batch}, dim={dim}, seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, \
+         workspaceSizeInBytes={workspaceSizeInBytes:p}, \
+         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes:p}",
+            raw(dataType)
+        ),
+    )
 }
 
 /// Causal convolution with a very long filter, in several passes. Not built yet.
@@ -225,7 +304,16 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dForward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported("cudnnLongFFTCausalConv1dForward")
+    unsupported(
+        "cudnnLongFFTCausalConv1dForward",
+        format_args!(
+            "stream={stream:p}, x={x:p}, weight={weight:p}, y={y:p}, batch={batch}, dim={dim}, \
+         seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, workspace={workspace:p}, \
+         workspaceSizeInBytes={workspaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
+         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}",
+            raw(dataType)
+        ),
+    )
 }
 
 /// Gradients of the very long causal convolution. Not built yet.
@@ -248,5 +336,14 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dBackward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported("cudnnLongFFTCausalConv1dBackward")
+    unsupported(
+        "cudnnLongFFTCausalConv1dBackward",
+        format_args!(
+            "stream={stream:p}, dy={dy:p}, dx={dx:p}, dweight={dweight:p}, batch={batch}, dim={dim}, \
+         seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, workspace={workspace:p}, \
+         workspaceSizeInBytes={workspaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
+         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}",
+            raw(dataType)
+        ),
+    )
 }

@@ -2,7 +2,7 @@
 
 use super::unsupported_on;
 use crate::capi::types::{
-    cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t,
+    cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -27,7 +27,18 @@ pub unsafe extern "C" fn cudnnCTCLoss(
     workspace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnCTCLoss", handle)
+    unsupported_on(
+        "cudnnCTCLoss",
+        format_args!(
+            "handle={handle:p}, probsDesc={probsDesc:p}, probs={probs:p}, hostLabels={hostLabels:p}, \
+         hostLabelLengths={hostLabelLengths:p}, hostInputLengths={hostInputLengths:p}, \
+         costs={costs:p}, gradientsDesc={gradientsDesc:p}, gradients={gradients:p}, algo={}, \
+         ctcLossDesc={ctcLossDesc:p}, workspace={workspace:p}, \
+         workSpaceSizeInBytes={workSpaceSizeInBytes}",
+            raw(algo)
+        ),
+        handle,
+    )
 }
 
 /// `-log p(labels | probs)` of each sequence and its gradient; labels on the device. Not built yet.
@@ -50,7 +61,18 @@ pub unsafe extern "C" fn cudnnCTCLoss_v8(
     workSpaceSizeInBytes: usize,
     workspace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnCTCLoss_v8", handle)
+    unsupported_on(
+        "cudnnCTCLoss_v8",
+        format_args!(
+            "handle={handle:p}, algo={}, ctcLossDesc={ctcLossDesc:p}, probsDesc={probsDesc:p}, \
+         probs={probs:p}, labels={labels:p}, labelLengths={labelLengths:p}, \
+         inputLengths={inputLengths:p}, costs={costs:p}, gradientsDesc={gradientsDesc:p}, \
+         gradients={gradients:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
+         workspace={workspace:p}",
+            raw(algo)
+        ),
+        handle,
+    )
 }
 
 /// Bytes of workspace of a CTC loss with labels on the host. Not built yet.
@@ -69,7 +91,16 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetCTCLossWorkspaceSize", handle)
+    unsupported_on(
+        "cudnnGetCTCLossWorkspaceSize",
+        format_args!(
+            "handle={handle:p}, probsDesc={probsDesc:p}, gradientsDesc={gradientsDesc:p}, \
+         labels={labels:p}, labelLengths={labelLengths:p}, inputLengths={inputLengths:p}, \
+         algo={}, ctcLossDesc={ctcLossDesc:p}, sizeInBytes={sizeInBytes:p}",
+            raw(algo)
+        ),
+        handle,
+    )
 }
 
 /// Bytes of workspace of a CTC loss with labels on the device. Not built yet.
@@ -85,5 +116,13 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize_v8(
     gradientsDesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetCTCLossWorkspaceSize_v8", handle)
+    unsupported_on(
+        "cudnnGetCTCLossWorkspaceSize_v8",
+        format_args!(
+            "handle={handle:p}, algo={}, ctcLossDesc={ctcLossDesc:p}, probsDesc={probsDesc:p}, \
+         gradientsDesc={gradientsDesc:p}, sizeInBytes={sizeInBytes:p}",
+            raw(algo)
+        ),
+        handle,
+    )
 }

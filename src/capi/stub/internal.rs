@@ -11,7 +11,7 @@ use crate::capi::types::cudnnStatus_t;
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetBackdoor() -> cudnnStatus_t {
-    unsupported("cudnnGetBackdoor")
+    unsupported("cudnnGetBackdoor", format_args!(""))
 }
 
 /// Sets a switch for tests of the original. Not built yet.
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn cudnnGetBackdoor() -> cudnnStatus_t {
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetBackdoor() -> cudnnStatus_t {
-    unsupported("cudnnSetBackdoor")
+    unsupported("cudnnSetBackdoor", format_args!(""))
 }
 
 /// Sets a switch for tests of the original. Not built yet.
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn cudnnSetBackdoor() -> cudnnStatus_t {
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetBackdoorEx() -> cudnnStatus_t {
-    unsupported("cudnnSetBackdoorEx")
+    unsupported("cudnnSetBackdoorEx", format_args!(""))
 }
 
 /// Where a recurrent network keeps its dropout masks. Not built yet.
@@ -38,5 +38,5 @@ pub unsafe extern "C" fn cudnnSetBackdoorEx() -> cudnnStatus_t {
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNDropoutLocationsInternal() -> cudnnStatus_t {
-    unsupported("cudnnGetRNNDropoutLocationsInternal")
+    unsupported("cudnnGetRNNDropoutLocationsInternal", format_args!(""))
 }

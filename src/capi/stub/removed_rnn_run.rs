@@ -33,7 +33,16 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNForwardInference", handle)
+    unsupported_on(
+        "cudnnRNNForwardInference",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
+         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, \
+         w={w:p}, yDesc={yDesc:p}, y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, \
+         cy={cy:p}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }
 
 /// The outputs of a recurrent network, and what its backward pass needs. Not built yet.
@@ -65,7 +74,17 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNForwardTraining", handle)
+    unsupported_on(
+        "cudnnRNNForwardTraining",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
+         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, \
+         w={w:p}, yDesc={yDesc:p}, y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, \
+         cy={cy:p}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
+         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }
 
 /// Gradients of a recurrent network by its inputs and states. Not built yet.
@@ -103,7 +122,19 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNBackwardData", handle)
+    unsupported_on(
+        "cudnnRNNBackwardData",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, yDesc={yDesc:p}, \
+         y={y:p}, dyDesc={dyDesc:p}, dy={dy:p}, dhyDesc={dhyDesc:p}, dhy={dhy:p}, \
+         dcyDesc={dcyDesc:p}, dcy={dcy:p}, wDesc={wDesc:p}, w={w:p}, hxDesc={hxDesc:p}, \
+         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, dxDesc={dxDesc:p}, dx={dx:p}, \
+         dhxDesc={dhxDesc:p}, dhx={dhx:p}, dcxDesc={dcxDesc:p}, dcx={dcx:p}, \
+         workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
+         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }
 
 /// Gradients of a recurrent network by its weights, added to what is there. Not built yet.
@@ -129,5 +160,15 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights(
     reserveSpace: *const c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNBackwardWeights", handle)
+    unsupported_on(
+        "cudnnRNNBackwardWeights",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
+         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, yDesc={yDesc:p}, y={y:p}, \
+         workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
+         dwDesc={dwDesc:p}, dw={dw:p}, reserveSpace={reserveSpace:p}, \
+         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }

@@ -41,7 +41,18 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNForwardInferenceEx", handle)
+    unsupported_on(
+        "cudnnRNNForwardInferenceEx",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, xDesc={xDesc:p}, x={x:p}, hxDesc={hxDesc:p}, \
+         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, w={w:p}, yDesc={yDesc:p}, \
+         y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, cy={cy:p}, kDesc={kDesc:p}, \
+         keys={keys:p}, cDesc={cDesc:p}, cAttn={cAttn:p}, iDesc={iDesc:p}, iAttn={iAttn:p}, \
+         qDesc={qDesc:p}, queries={queries:p}, workSpace={workSpace:p}, \
+         workSpaceSizeInBytes={workSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }
 
 /// The outputs of a recurrent network on a padded batch, and what its backward pass needs. Not built yet.
@@ -80,7 +91,19 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNForwardTrainingEx", handle)
+    unsupported_on(
+        "cudnnRNNForwardTrainingEx",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, xDesc={xDesc:p}, x={x:p}, hxDesc={hxDesc:p}, \
+         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, w={w:p}, yDesc={yDesc:p}, \
+         y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, cy={cy:p}, kDesc={kDesc:p}, \
+         keys={keys:p}, cDesc={cDesc:p}, cAttn={cAttn:p}, iDesc={iDesc:p}, iAttn={iAttn:p}, \
+         qDesc={qDesc:p}, queries={queries:p}, workSpace={workSpace:p}, \
+         workSpaceSizeInBytes={workSpaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
+         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }
 
 /// Gradients of a recurrent network on a padded batch by its inputs and states. Not built yet.
@@ -121,7 +144,19 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNBackwardDataEx", handle)
+    unsupported_on(
+        "cudnnRNNBackwardDataEx",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, yDesc={yDesc:p}, y={y:p}, dyDesc={dyDesc:p}, \
+         dy={dy:p}, dcDesc={dcDesc:p}, dcAttn={dcAttn:p}, dhyDesc={dhyDesc:p}, dhy={dhy:p}, \
+         dcyDesc={dcyDesc:p}, dcy={dcy:p}, wDesc={wDesc:p}, w={w:p}, hxDesc={hxDesc:p}, \
+         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, dxDesc={dxDesc:p}, dx={dx:p}, \
+         dhxDesc={dhxDesc:p}, dhx={dhx:p}, dcxDesc={dcxDesc:p}, dcx={dcx:p}, dkDesc={dkDesc:p}, \
+         dkeys={dkeys:p}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
+         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }
 
 /// Gradients of a recurrent network on a padded batch by its weights. Not built yet.
@@ -146,5 +181,14 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNBackwardWeightsEx", handle)
+    unsupported_on(
+        "cudnnRNNBackwardWeightsEx",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, xDesc={xDesc:p}, x={x:p}, hxDesc={hxDesc:p}, \
+         hx={hx:p}, yDesc={yDesc:p}, y={y:p}, workSpace={workSpace:p}, \
+         workSpaceSizeInBytes={workSpaceSizeInBytes}, dwDesc={dwDesc:p}, dw={dw:p}, \
+         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }

@@ -18,7 +18,11 @@ pub unsafe extern "C" fn cudnnGetRNNForwardInferenceAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetRNNForwardInferenceAlgorithmMaxCount", handle)
+    unsupported_on(
+        "cudnnGetRNNForwardInferenceAlgorithmMaxCount",
+        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, count={count:p}"),
+        handle,
+    )
 }
 
 /// Inference algorithms, ranked by measuring them. Not built yet.
@@ -52,7 +56,18 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
     workspace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnFindRNNForwardInferenceAlgorithmEx", handle)
+    unsupported_on(
+        "cudnnFindRNNForwardInferenceAlgorithmEx",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
+         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, \
+         w={w:p}, yDesc={yDesc:p}, y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, \
+         cy={cy:p}, findIntensity={findIntensity}, requestedAlgoCount={requestedAlgoCount}, \
+         returnedAlgoCount={returnedAlgoCount:p}, perfResults={perfResults:p}, \
+         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }
 
 /// The most results that a search for training algorithms gives. Not built yet.
@@ -66,7 +81,11 @@ pub unsafe extern "C" fn cudnnGetRNNForwardTrainingAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetRNNForwardTrainingAlgorithmMaxCount", handle)
+    unsupported_on(
+        "cudnnGetRNNForwardTrainingAlgorithmMaxCount",
+        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, count={count:p}"),
+        handle,
+    )
 }
 
 /// Training algorithms, ranked by measuring them. Not built yet.
@@ -102,7 +121,19 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnFindRNNForwardTrainingAlgorithmEx", handle)
+    unsupported_on(
+        "cudnnFindRNNForwardTrainingAlgorithmEx",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
+         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, \
+         w={w:p}, yDesc={yDesc:p}, y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, \
+         cy={cy:p}, findIntensity={findIntensity}, requestedAlgoCount={requestedAlgoCount}, \
+         returnedAlgoCount={returnedAlgoCount:p}, perfResults={perfResults:p}, \
+         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
+         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }
 
 /// The most results that a search for data gradient algorithms of recurrent networks gives. Not built yet.
@@ -116,7 +147,11 @@ pub unsafe extern "C" fn cudnnGetRNNBackwardDataAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetRNNBackwardDataAlgorithmMaxCount", handle)
+    unsupported_on(
+        "cudnnGetRNNBackwardDataAlgorithmMaxCount",
+        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, count={count:p}"),
+        handle,
+    )
 }
 
 /// Data gradient algorithms of recurrent networks, ranked by measuring them. Not built yet.
@@ -158,7 +193,21 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnFindRNNBackwardDataAlgorithmEx", handle)
+    unsupported_on(
+        "cudnnFindRNNBackwardDataAlgorithmEx",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, yDesc={yDesc:p}, \
+         y={y:p}, dyDesc={dyDesc:p}, dy={dy:p}, dhyDesc={dhyDesc:p}, dhy={dhy:p}, \
+         dcyDesc={dcyDesc:p}, dcy={dcy:p}, wDesc={wDesc:p}, w={w:p}, hxDesc={hxDesc:p}, \
+         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, dxDesc={dxDesc:p}, dx={dx:p}, \
+         dhxDesc={dhxDesc:p}, dhx={dhx:p}, dcxDesc={dcxDesc:p}, dcx={dcx:p}, \
+         findIntensity={findIntensity}, requestedAlgoCount={requestedAlgoCount}, \
+         returnedAlgoCount={returnedAlgoCount:p}, perfResults={perfResults:p}, \
+         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
+         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }
 
 /// The most results that a search for weight gradient algorithms gives. Not built yet.
@@ -172,7 +221,11 @@ pub unsafe extern "C" fn cudnnGetRNNBackwardWeightsAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetRNNBackwardWeightsAlgorithmMaxCount", handle)
+    unsupported_on(
+        "cudnnGetRNNBackwardWeightsAlgorithmMaxCount",
+        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, count={count:p}"),
+        handle,
+    )
 }
 
 /// Weight gradient algorithms of recurrent networks, ranked by measuring them. Not built yet.
@@ -202,5 +255,17 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
     reserveSpace: *const c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnFindRNNBackwardWeightsAlgorithmEx", handle)
+    unsupported_on(
+        "cudnnFindRNNBackwardWeightsAlgorithmEx",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
+         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, yDesc={yDesc:p}, y={y:p}, \
+         findIntensity={findIntensity}, requestedAlgoCount={requestedAlgoCount}, \
+         returnedAlgoCount={returnedAlgoCount:p}, perfResults={perfResults:p}, \
+         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
+         dwDesc={dwDesc:p}, dw={dw:p}, reserveSpace={reserveSpace:p}, \
+         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
+        ),
+        handle,
+    )
 }

@@ -3,7 +3,7 @@
 use super::unsupported_on;
 use crate::capi::types::{
     cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, cudnnWgradMode_t,
+    cudnnTensorDescriptor_t, cudnnWgradMode_t, raw,
 };
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -18,7 +18,11 @@ pub unsafe extern "C" fn cudnnBuildRNNDynamic(
     rnnDesc: cudnnRNNDescriptor_t,
     miniBatch: c_int,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnBuildRNNDynamic", handle)
+    unsupported_on(
+        "cudnnBuildRNNDynamic",
+        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, miniBatch={miniBatch}"),
+        handle,
+    )
 }
 
 /// Bytes of workspace and reserve space of a recurrent network. Not built yet.
@@ -34,7 +38,15 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     workSpaceSize: *mut usize,
     reserveSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetRNNTempSpaceSizes", handle)
+    unsupported_on(
+        "cudnnGetRNNTempSpaceSizes",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, fwdMode={}, xDesc={xDesc:p}, \
+         workSpaceSize={workSpaceSize:p}, reserveSpaceSize={reserveSpaceSize:p}",
+            raw(fwdMode)
+        ),
+        handle,
+    )
 }
 
 /// Bytes that all weights of a recurrent network take. Not built yet.
@@ -47,7 +59,11 @@ pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
     rnnDesc: cudnnRNNDescriptor_t,
     weightSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetRNNWeightSpaceSize", handle)
+    unsupported_on(
+        "cudnnGetRNNWeightSpaceSize",
+        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, weightSpaceSize={weightSpaceSize:p}"),
+        handle,
+    )
 }
 
 /// Where one weight matrix and its bias lie in the weight space. Not built yet.
@@ -67,7 +83,16 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     bDesc: cudnnTensorDescriptor_t,
     bAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnGetRNNWeightParams", handle)
+    unsupported_on(
+        "cudnnGetRNNWeightParams",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, pseudoLayer={pseudoLayer}, \
+         weightSpaceSize={weightSpaceSize}, weightSpace={weightSpace:p}, \
+         linLayerID={linLayerID}, mDesc={mDesc:p}, mAddr={mAddr:p}, bDesc={bDesc:p}, \
+         bAddr={bAddr:p}"
+        ),
+        handle,
+    )
 }
 
 /// Outputs and last states of a recurrent network. Not built yet.
@@ -97,7 +122,18 @@ pub unsafe extern "C" fn cudnnRNNForward(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNForward", handle)
+    unsupported_on(
+        "cudnnRNNForward",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, fwdMode={}, devSeqLengths={devSeqLengths:p}, \
+         xDesc={xDesc:p}, x={x:p}, yDesc={yDesc:p}, y={y:p}, hDesc={hDesc:p}, hx={hx:p}, \
+         hy={hy:p}, cDesc={cDesc:p}, cx={cx:p}, cy={cy:p}, weightSpaceSize={weightSpaceSize}, \
+         weightSpace={weightSpace:p}, workSpaceSize={workSpaceSize}, workSpace={workSpace:p}, \
+         reserveSpaceSize={reserveSpaceSize}, reserveSpace={reserveSpace:p}",
+            raw(fwdMode)
+        ),
+        handle,
+    )
 }
 
 /// Gradients of a recurrent network by inputs and first states. Not built yet.
@@ -129,7 +165,18 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNBackwardData_v8", handle)
+    unsupported_on(
+        "cudnnRNNBackwardData_v8",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, devSeqLengths={devSeqLengths:p}, \
+         yDesc={yDesc:p}, y={y:p}, dy={dy:p}, xDesc={xDesc:p}, dx={dx:p}, hDesc={hDesc:p}, \
+         hx={hx:p}, dhy={dhy:p}, dhx={dhx:p}, cDesc={cDesc:p}, cx={cx:p}, dcy={dcy:p}, \
+         dcx={dcx:p}, weightSpaceSize={weightSpaceSize}, weightSpace={weightSpace:p}, \
+         workSpaceSize={workSpaceSize}, workSpace={workSpace:p}, \
+         reserveSpaceSize={reserveSpaceSize}, reserveSpace={reserveSpace:p}"
+        ),
+        handle,
+    )
 }
 
 /// Gradients of a recurrent network by its weights. Not built yet.
@@ -155,5 +202,16 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnRNNBackwardWeights_v8", handle)
+    unsupported_on(
+        "cudnnRNNBackwardWeights_v8",
+        format_args!(
+            "handle={handle:p}, rnnDesc={rnnDesc:p}, addGrad={}, devSeqLengths={devSeqLengths:p}, \
+         xDesc={xDesc:p}, x={x:p}, hDesc={hDesc:p}, hx={hx:p}, yDesc={yDesc:p}, y={y:p}, \
+         weightSpaceSize={weightSpaceSize}, dweightSpace={dweightSpace:p}, \
+         workSpaceSize={workSpaceSize}, workSpace={workSpace:p}, \
+         reserveSpaceSize={reserveSpaceSize}, reserveSpace={reserveSpace:p}",
+            raw(addGrad)
+        ),
+        handle,
+    )
 }

@@ -17,7 +17,11 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
     theta: *const c_void,
     grid: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnSpatialTfGridGeneratorForward", handle)
+    unsupported_on(
+        "cudnnSpatialTfGridGeneratorForward",
+        format_args!("handle={handle:p}, stDesc={stDesc:p}, theta={theta:p}, grid={grid:p}"),
+        handle,
+    )
 }
 
 /// `y = alpha * sample(x, grid) + beta * y`. Not built yet.
@@ -36,7 +40,14 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnSpatialTfSamplerForward", handle)
+    unsupported_on(
+        "cudnnSpatialTfSamplerForward",
+        format_args!(
+            "handle={handle:p}, stDesc={stDesc:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
+         grid={grid:p}, beta={beta:p}, yDesc={yDesc:p}, y={y:p}"
+        ),
+        handle,
+    )
 }
 
 /// Gradient of the sampling grid by theta. Not built yet.
@@ -50,7 +61,11 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
     dgrid: *const c_void,
     dtheta: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnSpatialTfGridGeneratorBackward", handle)
+    unsupported_on(
+        "cudnnSpatialTfGridGeneratorBackward",
+        format_args!("handle={handle:p}, stDesc={stDesc:p}, dgrid={dgrid:p}, dtheta={dtheta:p}"),
+        handle,
+    )
 }
 
 /// Gradients of the sampler by x and by the grid. Not built yet.
@@ -74,5 +89,13 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerBackward(
     betaDgrid: *const c_void,
     dgrid: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on("cudnnSpatialTfSamplerBackward", handle)
+    unsupported_on(
+        "cudnnSpatialTfSamplerBackward",
+        format_args!(
+            "handle={handle:p}, stDesc={stDesc:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
+         beta={beta:p}, dxDesc={dxDesc:p}, dx={dx:p}, alphaDgrid={alphaDgrid:p}, \
+         dyDesc={dyDesc:p}, dy={dy:p}, grid={grid:p}, betaDgrid={betaDgrid:p}, dgrid={dgrid:p}"
+        ),
+        handle,
+    )
 }
