@@ -127,7 +127,7 @@ fn cpp() {
 }
 
 /// What these test lies in the memory and the threads of the host.
-const OF_THE_HOST: [&str; 3] = ["float_mode", "forked", "page_faults"];
+const OF_THE_HOST: [&str; 6] = ["factors", "float_mode", "forked", "no_memory", "page_faults", "small_stack"];
 
 /// What this tests the CUDA core has no kernels for yet.
 const WITHOUT_KERNELS: [&str; 1] = ["convolution"];
