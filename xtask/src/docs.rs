@@ -68,7 +68,8 @@ fn with_sections(page: &str, readme: &str) -> Result<String> {
     for line in page.lines() {
         match line.strip_prefix(MARK).and_then(|rest| rest.strip_suffix("}}")) {
             Some(title) => text += &section(readme, title)?,
-            None => text += line,
+            // What lies beside `docs/` is not part of the site.
+            None => text += &links(line, |target| Some(target).filter(|target| !target.starts_with("../")))?,
         }
         text.push('\n');
     }
@@ -81,22 +82,31 @@ fn section(readme: &str, title: &str) -> Result<String> {
         bail!("README.md has no section {title}");
     };
     let body = rest.split("\n## ").next().unwrap_or(rest).trim();
-    let mut text = String::new();
-    let mut pieces = body.split("](");
-    text += pieces.next().unwrap_or_default();
+    links(body, |target| match target.strip_prefix("docs/") {
+        Some(page) => Some(page),
+        None => Some(target).filter(|target| target.starts_with("http") || target.starts_with('#')),
+    })
+}
+
+/// The text with every link where `kept` says it leads; of one that leads nowhere its words stay.
+fn links<'a>(text: &'a str, kept: impl Fn(&'a str) -> Option<&'a str>) -> Result<String> {
+    let mut pieces = text.split("](");
+    let mut linked = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        let (target, behind) = piece.split_once(')').context("a link without an end")?;
-        match target.strip_prefix("docs/") {
-            Some(page) => text += &format!("]({page})"),
-            None if target.starts_with("http") || target.starts_with('#') => text += &format!("]({target})"),
+        let Some((target, behind)) = piece.split_once(')') else {
+            linked = linked + "](" + piece;
+            continue;
+        };
+        match kept(target) {
+            Some(target) => linked += &format!("]({target})"),
             None => {
-                let start = text.rfind('[').context("a link without a beginning")?;
-                text.remove(start);
+                let start = linked.rfind('[').context("a link without a beginning")?;
+                linked.remove(start);
             }
         }
-        text += behind;
+        linked += behind;
     }
-    Ok(text)
+    Ok(linked)
 }
 
 #[cfg(test)]
@@ -106,8 +116,8 @@ mod tests {
     #[test]
     fn sections_come_with_links_that_work() {
         let readme = "# A\n\n## B\n\nSee [c](docs/c.md), [`d`](src/d.rs) and [e](https://e).\n\n## F\n\nf\n";
-        let page = with_sections("x\n{{README B}}\ny", readme).unwrap();
-        assert_eq!(page, "x\nSee [c](c.md), `d` and [e](https://e).\ny\n");
+        let page = with_sections("[x](../x) [z](z.md)\n{{README B}}\ny", readme).unwrap();
+        assert_eq!(page, "x [z](z.md)\nSee [c](c.md), `d` and [e](https://e).\ny\n");
         assert!(with_sections("{{README G}}", readme).is_err());
     }
 }

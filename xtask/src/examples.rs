@@ -50,7 +50,15 @@ pub fn mpi(dist: &Dist) -> Result<Tally> {
     }
     let program = shell::target().join("shards");
     let mut compile = Command::new("mpicxx");
-    compile.args(["-std=c++11", "-O2", "-Wall", "-Wextra", "-DCUDNN_SHIM_NO_CUDA_HEADERS", "-I"]);
+    compile.args([
+        "-std=c++11",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-DCUDNN_SHIM_NO_CUDA_HEADERS",
+        "-DOMPI_SKIP_MPICXX",
+        "-I",
+    ]);
     compile.arg(shell::root().join("examples/networks")).arg("-I").arg(&dist.include);
     compile
         .arg(shell::root().join("examples/mpi/shards.cpp"))
