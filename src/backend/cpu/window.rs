@@ -4,10 +4,11 @@
 //!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
 //!  forward.rs   maxima and averages      gradient.rs  their gradients  scratch.rs  parts of scratch
-//!  normalise.rs response normalisation   columns.rs   the columns of a convolution
+//!  normalise.rs response normalisation   columns.rs   the columns of a convolution   end.rs  from folds to results
 //! ```
 
 mod columns;
+mod end;
 mod fold;
 mod forward;
 mod gradient;

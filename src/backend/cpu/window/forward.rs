@@ -4,20 +4,21 @@
 //! of the runs at its taps. Else the lanes are a row of the last axis: first each column of the window is folded, for
 //! the whole row at a time, then columns are folded along the row.
 
+use super::end::{Counts, Divide, End, Select};
 use super::fold::{Fold, Folds, Largest, Ordered, Sum, folds};
 use super::plane::Gather;
 use super::scratch::{Parts, bytes_of};
 use super::shape::{Index, Shape, odometer};
 use super::sink::{Sink, Way};
 use crate::backend::Address;
-use crate::backend::cpu::{Isa, Machine, grid, threads};
-use crate::backend::function::{Real, with_real};
+use crate::backend::cpu::{Machine, grid, threads};
+use crate::backend::function::with_real;
 use crate::backend::reference::lowest;
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::NanRule;
-use crate::ops::window::{Divisor, Function, MAX_AXES, WindowAxis};
+use crate::ops::window::{Function, MAX_AXES, WindowAxis};
 
 /// # Safety
 /// As for [`super::run`], with a maximum or an average.
@@ -59,167 +60,6 @@ unsafe fn max<S: Ordered>(shape: &Shape<'_>, at: &[Address], machine: Machine, r
                 pool::<Largest<S, true>, _>(shape, at, machine, &Select::<S, true>::new(none, machine.isa))
             }
         }
-    }
-}
-
-/// The factors of the divisors of a run of results.
-enum Counts<'a> {
-    /// All have this one.
-    Same(i64),
-    /// Each has the product of these two.
-    Each(i64, &'a [i64]),
-}
-
-/// From lanes to results.
-trait End<F: Fold>: Sync {
-    /// By what sums are divided; what it is does not matter elsewhere, but for 0, which stands for an empty window.
-    fn divisor(&self) -> Divisor;
-
-    /// # Safety
-    /// `n` lanes are readable, and `n` results writable; they are the same memory or apart.
-    unsafe fn run(&self, out: *mut F::Cell, lanes: *mut F::Lane, n: usize, counts: Counts<'_>);
-}
-
-/// The cells of keys.
-struct Select<S: Ordered, const NANS_ABOVE: bool> {
-    none: S,
-    cells: unsafe fn(*mut S, *const S::Key, usize),
-}
-
-impl<S: Ordered, const NANS_ABOVE: bool> Select<S, NANS_ABOVE> {
-    fn new(none: S, isa: Isa) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            return Select { none, cells: avx512::cells::<S, NANS_ABOVE> };
-        } else if isa.has_avx2() {
-            return Select { none, cells: avx2::cells::<S, NANS_ABOVE> };
-        }
-        let _ = isa;
-        Select { none, cells: cells::<S, NANS_ABOVE> }
-    }
-}
-
-impl<S: Ordered, const NANS_ABOVE: bool> End<Largest<S, NANS_ABOVE>> for Select<S, NANS_ABOVE> {
-    fn divisor(&self) -> Divisor {
-        Divisor::Inside
-    }
-
-    unsafe fn run(&self, out: *mut S, lanes: *mut S::Key, n: usize, counts: Counts<'_>) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match counts {
-                Counts::Same(0) | Counts::Each(0, _) => (0..n).for_each(|i| out.add(i).write(self.none)),
-                Counts::Same(_) => (self.cells)(out, lanes, n),
-                Counts::Each(_, along) => {
-                    (self.cells)(out, lanes, n);
-                    let empty = along.iter().enumerate().filter(|&(_, &count)| count == 0);
-                    empty.for_each(|(i, _)| out.add(i).write(self.none));
-                }
-            }
-        }
-    }
-}
-
-/// Sums over their divisors.
-struct Divide<T> {
-    by: Divisor,
-    divide: unsafe fn(*mut T, *const T, *const T, usize),
-}
-
-impl<T: Real> Divide<T> {
-    fn new(by: Divisor, isa: Isa) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            return Divide { by, divide: avx512::divide::<T> };
-        } else if isa.has_avx2() {
-            return Divide { by, divide: avx2::divide::<T> };
-        }
-        let _ = isa;
-        Divide { by, divide: divide::<T> }
-    }
-}
-
-/// Divisors that are converted at a time.
-const DIVISORS: usize = 64;
-
-impl<T: Real> End<Sum<T>> for Divide<T> {
-    fn divisor(&self) -> Divisor {
-        self.by
-    }
-
-    unsafe fn run(&self, out: *mut T, lanes: *mut T, n: usize, counts: Counts<'_>) {
-        if let Counts::Same(0) | Counts::Each(0, _) = counts {
-            // SAFETY: the caller's promise.
-            return (0..n).for_each(|i| unsafe { out.add(i).write(T::ZERO) });
-        }
-        let mut divisors = [T::ONE; DIVISORS];
-        let number = |count: i64| if count == 0 { T::INFINITY } else { T::from_i64(count) };
-        if let Counts::Same(count) = counts {
-            divisors = [number(count); DIVISORS];
-        }
-        for first in (0..n).step_by(DIVISORS) {
-            let some = DIVISORS.min(n - first);
-            if let Counts::Each(factor, along) = counts {
-                for (to, &count) in divisors.iter_mut().zip(&along[first..first + some]) {
-                    *to = number(factor * count);
-                }
-            }
-            // SAFETY: the caller's promise. A window without cells in a row has the sum 0, and so its quotient by infinity is.
-            unsafe { (self.divide)(out.add(first), lanes.add(first), divisors.as_ptr(), some) };
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! compiled_for {
-    ($level:ident, $features:literal) => {
-        mod $level {
-            use super::{Ordered, Real};
-
-            /// # Safety
-            /// As for the portable one; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            pub unsafe fn cells<S: Ordered, const NANS_ABOVE: bool>(
-                out: *mut S,
-                keys: *const S::Key,
-                n: usize,
-            ) {
-                // SAFETY: handed on.
-                unsafe { super::cells::<S, NANS_ABOVE>(out, keys, n) }
-            }
-
-            /// # Safety
-            /// As for the portable one; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            pub unsafe fn divide<T: Real>(out: *mut T, sums: *const T, by: *const T, n: usize) {
-                // SAFETY: handed on.
-                unsafe { super::divide::<T>(out, sums, by, n) }
-            }
-        }
-    };
-}
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
-
-/// # Safety
-/// `n` keys are readable, and cells writable, apart from them.
-#[inline(always)]
-unsafe fn cells<S: Ordered, const NANS_ABOVE: bool>(out: *mut S, keys: *const S::Key, n: usize) {
-    for i in 0..n {
-        // SAFETY: the caller's promise.
-        unsafe { out.add(i).write(S::of_key::<NANS_ABOVE>(keys.add(i).read())) };
-    }
-}
-
-/// # Safety
-/// `n` numbers are readable, and writable at `out`, apart from them.
-#[inline(always)]
-unsafe fn divide<T: Real>(out: *mut T, sums: *const T, by: *const T, n: usize) {
-    for i in 0..n {
-        // SAFETY: the caller's promise.
-        unsafe { out.add(i).write((sums.add(i).read() / by.add(i).read()).canonical()) };
     }
 }
 

@@ -16,10 +16,10 @@ struct WindowAxis {
 enum { AXES = 6 };
 
 // What a kernel computes.
-enum WindowFunction : u32 { MAX, AVERAGE, MAX_GRADIENT, AVERAGE_GRADIENT, NORMALISE, NORMALISE_GRADIENT };
+enum WindowFunction : u32 { OF_MAX, OF_AVERAGE, OF_MAX_GRADIENT, OF_AVERAGE_GRADIENT, OF_NORMALISE, OF_NORMALISE_GRADIENT };
 
 // How powers are found; the order of `exponent` in `window.rs`.
-enum PowerOf : u32 { HALF, THREE_QUARTERS, ONE, ANY_EXPONENT };
+enum PowerOf : u32 { POWER_HALF, POWER_THREE_QUARTERS, POWER_ONE, POWER_ANY };
 
 struct Window {
     char *at[5];
@@ -217,9 +217,9 @@ __device__ __forceinline__ bool beats(T x, T old, bool propagates) {
 template <typename T>
 __device__ __forceinline__ T inverse_power(u32 exponent, T s, T beta) {
     switch (exponent) {
-    case HALF: return ratio(T(1), root(s));
-    case THREE_QUARTERS: return ratio(T(1), product(root(s), root(root(s))));
-    case ONE: return ratio(T(1), s);
+    case POWER_HALF: return ratio(T(1), root(s));
+    case POWER_THREE_QUARTERS: return ratio(T(1), product(root(s), root(root(s))));
+    case POWER_ONE: return ratio(T(1), s);
     default: return exp(log(Rounded<T>{s}) * Rounded<T>{-beta}).value;
     }
 }
@@ -357,11 +357,11 @@ __device__ __forceinline__ T means_gradient(const Window &p, const Place &place)
 
 template <typename T, u32 FUNCTION>
 __device__ __forceinline__ T result_of(const Window &p, const Place &place) {
-    if constexpr (FUNCTION == MAX) return maximum_of<T>(p, place);
-    if constexpr (FUNCTION == AVERAGE) return average_of<T>(p, place);
-    if constexpr (FUNCTION == MAX_GRADIENT) return maximum_gradient<T>(p, place);
-    if constexpr (FUNCTION == AVERAGE_GRADIENT) return average_gradient<T>(p, place);
-    if constexpr (FUNCTION == NORMALISE) return normalised<T>(p, place);
+    if constexpr (FUNCTION == OF_MAX) return maximum_of<T>(p, place);
+    if constexpr (FUNCTION == OF_AVERAGE) return average_of<T>(p, place);
+    if constexpr (FUNCTION == OF_MAX_GRADIENT) return maximum_gradient<T>(p, place);
+    if constexpr (FUNCTION == OF_AVERAGE_GRADIENT) return average_gradient<T>(p, place);
+    if constexpr (FUNCTION == OF_NORMALISE) return normalised<T>(p, place);
     return normalised_gradient<T>(p, place);
 }
 
@@ -374,7 +374,7 @@ __device__ __forceinline__ void window(const Window &p) {
         const T r = result_of<T, FUNCTION>(p, place);
         const i64 offset = offset_of(p, place, 0, place.index);
         write_result(p.operation, p.at[0] + offset, r);
-        if constexpr (FUNCTION == NORMALISE_GRADIENT) {
+        if constexpr (FUNCTION == OF_NORMALISE_GRADIENT) {
             if (p.means) write_result(p.operation, p.at[1] + offset, means_gradient<T>(p, place));
         }
     }
@@ -421,12 +421,12 @@ __device__ __forceinline__ void columns(const Window &p) {
 #define WINDOW(NAME, FUNCTION)                                                                                        \
     extern "C" __global__ void __launch_bounds__(THREADS, 1) NAME##_f32(const Window p) { window<f32, FUNCTION>(p); } \
     extern "C" __global__ void __launch_bounds__(THREADS, 1) NAME##_f64(const Window p) { window<f64, FUNCTION>(p); }
-WINDOW(window_max, MAX)
-WINDOW(window_average, AVERAGE)
-WINDOW(window_max_gradient, MAX_GRADIENT)
-WINDOW(window_average_gradient, AVERAGE_GRADIENT)
-WINDOW(window_response, NORMALISE)
-WINDOW(window_response_gradient, NORMALISE_GRADIENT)
+WINDOW(window_max, OF_MAX)
+WINDOW(window_average, OF_AVERAGE)
+WINDOW(window_max_gradient, OF_MAX_GRADIENT)
+WINDOW(window_average_gradient, OF_AVERAGE_GRADIENT)
+WINDOW(window_response, OF_NORMALISE)
+WINDOW(window_response_gradient, OF_NORMALISE_GRADIENT)
 #undef WINDOW
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) window_columns(const Window p) { columns(p); }
