@@ -34,7 +34,7 @@ const LONG: &[&str] = &["include/cudnn.h", "include/v8/cudnn.h", "src/capi/types
 
 /// What people read.
 const FOLDERS: &[&str] =
-    &["src", "tests", "xtask", "c_tests", "demo", "docs", "include", "benches", ".ci", ".cargo"];
+    &["src", "build", "tests", "xtask", "c_tests", "demo", "docs", "include", "benches", ".ci", ".cargo"];
 
 struct Source {
     path: String,
