@@ -34,8 +34,8 @@ const LONG: &[&str] = &["include/cudnn.h", "include/v8/cudnn.h", "src/capi/types
 
 /// What people read.
 const FOLDERS: &[&str] = &[
-    "src", "tests", "xtask", "cli", "examples", "c_tests", "demo", "docs", "include", "benches", ".ci",
-    ".cargo",
+    "src", "build", "tests", "xtask", "cli", "examples", "c_tests", "demo", "docs", "include", "benches",
+    ".ci", ".cargo",
 ];
 
 struct Source {
