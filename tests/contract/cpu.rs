@@ -145,6 +145,42 @@ fn rng_one(case: usize, m: i64) -> i64 {
     if case.is_multiple_of(2) { 1 } else { m }
 }
 
+/// Layers that have kernels of their own: windows of 3 x 3 over many channels, and depthwise ones.
+#[test]
+fn layers_with_kernels_of_their_own_agree_with_the_definition() {
+    let mut rng = Rng(16);
+    for case in 0..16 {
+        let extents = [13, 15].map(|least| least + rng.below(4) as i64);
+        let conv = if case % 2 == 0 {
+            let channels = [32, 32].map(|least| least + rng.below(4) as i64);
+            Convolution::of_plane(channels, extents, 1, 1, &mut rng)
+        } else {
+            let extents = extents.map(|extent| extent * (1 + rng.below(8) as i64));
+            Convolution::of_plane([1, 1], extents, 1 + rng.below(2) as i64, 7, &mut rng)
+        };
+        for direction in [Direction::Forward, Direction::Data] {
+            let [dst, mut a, mut b] = conv.tensors(direction, [Scalar::F32; 3], true, &mut rng);
+            let terms = Terms::scaled(Scaling::MOVE);
+            let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+            let (mut want, sums) = (dst.clone(), conv.expected(direction, &a, &b));
+            let mut next = sums.iter();
+            each(&dst.layout.dims, |index| want.set(index, next.next().unwrap()[0]));
+            for machine in machines() {
+                let mut got = dst.clone();
+                for step in &steps {
+                    // SAFETY: the memory of the tensors holds all their elements.
+                    unsafe { run_contract(step, &[got.base(), a.base(), b.base()], machine) }.unwrap();
+                }
+                assert!(
+                    got.same_bytes(&want),
+                    "case {case}, {direction:?} on {machine:?}\n{}",
+                    lines(&steps)
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
     let mut rng = Rng(14);

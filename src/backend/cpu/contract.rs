@@ -5,8 +5,10 @@
 //!  pack.rs     any operand into panels          tiles.rs   where the lanes of a tile are in the destination
 //!  kernel.rs   a tile of sums in registers      simd.rs    its vector operations, per level and type
 //!  engine.rs   the loops around it              finish.rs  from sums to the destination
+//!  depthwise.rs   sums over the taps of one channel          winograd.rs  F(2x2, 3x3)
 //! ```
 
+mod depthwise;
 mod engine;
 mod finish;
 mod kernel;
@@ -15,12 +17,17 @@ mod planes;
 mod points;
 mod simd;
 mod tiles;
+#[cfg(target_arch = "x86_64")]
+mod winograd;
 
+use self::depthwise::Depthwise;
 use self::engine::{Desk, Engine, Operands};
-use self::finish::Outputs;
+use self::finish::{Outputs, Simple};
 use self::kernel::Kernels;
 use self::pack::Part;
 use self::simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use self::winograd::Winograd;
 use super::{Isa, Machine};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
@@ -43,7 +50,9 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     }
     let step = step.canonical();
     let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
-    let outputs = Outputs { step: &step, dst: at[0], z: slot(step.z_slot()), bias: slot(step.bias_slot()) };
+    let simple = Simple::of(&step);
+    let outputs =
+        Outputs { simple, step: &step, dst: at[0], z: slot(step.z_slot()), bias: slot(step.bias_slot()) };
     let operands = Operands { a: at[1], b: at[2] };
     let bytes = |scalar| matches!(scalar, Scalar::I8 | Scalar::U8);
     if step.accumulate == Accumulate::Int32 && !(bytes(step.a) && bytes(step.b)) {
@@ -51,64 +60,101 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
         return Err(Error::unsupported(format!("sums in integers of {a} times {b}")));
     }
     let level = level(machine.isa);
+    let job = Job { outputs, operands, threads: machine.threads };
     // SAFETY: the caller's promise; the level is one that the processor has.
     unsafe {
         match (step.accumulate, level) {
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Single, Level::Avx512) => go::<simd::Avx512Single>(
-                outputs,
-                operands,
-                machine,
-                &const { kernel::avx512_kernels() },
-                avx512,
-            ),
+            (Accumulate::Single, Level::Avx512) => single::<simd::Avx512Single>(job, &AVX512_SINGLE),
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Single, Level::Avx2) => {
-                go::<simd::Avx2Single>(outputs, operands, machine, &const { kernel::avx2_kernels() }, avx2)
-            }
+            (Accumulate::Double, Level::Avx512) => go::<simd::Avx512Double>(job, &AVX512_DOUBLE),
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Double, Level::Avx512) => go::<simd::Avx512Double>(
-                outputs,
-                operands,
-                machine,
-                &const { kernel::avx512_kernels() },
-                avx512,
-            ),
+            (Accumulate::Int32, Level::Avx512) => go::<simd::Avx512Int>(job, &AVX512_INT),
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Double, Level::Avx2) => {
-                go::<simd::Avx2Double>(outputs, operands, machine, &const { kernel::avx2_kernels() }, avx2)
-            }
+            (Accumulate::Single, Level::Avx2) => single::<simd::Avx2Single>(job, &AVX2_SINGLE),
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Int32, Level::Avx512) => {
-                go::<simd::Avx512Int>(outputs, operands, machine, &const { kernel::avx512_kernels() }, avx512)
-            }
+            (Accumulate::Double, Level::Avx2) => go::<simd::Avx2Double>(job, &AVX2_DOUBLE),
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Int32, Level::Avx2) => {
-                go::<simd::Avx2Int>(outputs, operands, machine, &const { kernel::avx2_kernels() }, avx2)
-            }
-            (Accumulate::Single, _) => go::<simd::PortableSingle>(
-                outputs,
-                operands,
-                machine,
-                &const { kernel::portable_kernels() },
-                portable,
-            ),
-            (Accumulate::Double, _) => go::<simd::PortableDouble>(
-                outputs,
-                operands,
-                machine,
-                &const { kernel::portable_kernels() },
-                portable,
-            ),
-            (Accumulate::Int32, _) => go::<simd::PortableInt>(
-                outputs,
-                operands,
-                machine,
-                &const { kernel::portable_kernels() },
-                portable,
-            ),
+            (Accumulate::Int32, Level::Avx2) => go::<simd::Avx2Int>(job, &AVX2_INT),
+            (Accumulate::Single, _) => go::<simd::PortableSingle>(job, &PORTABLE_SINGLE),
+            (Accumulate::Double, _) => go::<simd::PortableDouble>(job, &PORTABLE_DOUBLE),
+            (Accumulate::Int32, _) => go::<simd::PortableInt>(job, &PORTABLE_INT),
         }
     }
+}
+
+/// What is compiled for one level and type.
+struct Compiled<S: Simd<Part: Part, Sum: Element>> {
+    kernels: Kernels<S>,
+    task: Task<S>,
+}
+
+macro_rules! compiled {
+    ($($name:ident: $S:ident, $kernels:ident, $task:ident;)*) => {
+        $(static $name: Compiled<simd::$S> = Compiled { kernels: kernel::$kernels(), task: $task };)*
+    };
+}
+
+compiled! {
+    PORTABLE_SINGLE: PortableSingle, portable_kernels, portable;
+    PORTABLE_DOUBLE: PortableDouble, portable_kernels, portable;
+    PORTABLE_INT: PortableInt, portable_kernels, portable;
+}
+#[cfg(target_arch = "x86_64")]
+compiled! {
+    AVX2_SINGLE: Avx2Single, avx2_kernels, avx2;
+    AVX2_DOUBLE: Avx2Double, avx2_kernels, avx2;
+    AVX2_INT: Avx2Int, avx2_kernels, avx2;
+    AVX512_SINGLE: Avx512Single, avx512_kernels, avx512;
+    AVX512_DOUBLE: Avx512Double, avx512_kernels, avx512;
+    AVX512_INT: Avx512Int, avx512_kernels, avx512;
+}
+
+/// A contraction and what it runs on.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    outputs: Outputs<'a>,
+    operands: Operands,
+    threads: usize,
+}
+
+/// # Safety
+/// As for [`go`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    job: Job<'_>,
+    compiled: &'static Compiled<S>,
+) -> Result<()> {
+    if let Some(winograd) = Winograd::new(job.outputs, job.operands, &compiled.kernels) {
+        // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
+        return unsafe { winograd.run(job.threads, winograd_task, winograd_filters) };
+    }
+    // SAFETY: handed on.
+    unsafe { go(job, compiled) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn winograd_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &Winograd<'_, S>,
+    filters: *const f32,
+    scratch: *mut f32,
+    index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { winograd.task(filters, scratch, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn winograd_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &Winograd<'_, S>,
+    _: *const f32,
+    to: *mut f32,
+    number: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { winograd.filters(to, number) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,16 +179,15 @@ type Task<S> = unsafe fn(&Engine<'_, S>, &Desk<'_, S>, usize);
 
 /// # Safety
 /// As for [`run`], and for the kernels' level.
-unsafe fn go<S: Simd<Part: Part, Sum: Element>>(
-    outputs: Outputs<'_>,
-    operands: Operands,
-    machine: Machine,
-    kernels: &'static Kernels<S>,
-    task: Task<S>,
-) -> Result<()> {
-    let engine = Engine::new(outputs.step, outputs, operands, kernels, machine.threads);
+unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static Compiled<S>) -> Result<()> {
+    let Job { outputs, operands, threads } = job;
+    if let Some(depthwise) = Depthwise::new(outputs, operands, &compiled.kernels) {
+        // SAFETY: handed on.
+        return unsafe { depthwise.run(threads) };
+    }
+    let engine = Engine::new(outputs.step, outputs, operands, &compiled.kernels, threads);
     // SAFETY: handed on.
-    unsafe { engine.run(machine.threads, task) }
+    unsafe { engine.run(threads, compiled.task) }
 }
 
 unsafe fn portable<S: Simd<Part: Part, Sum: Element>>(

@@ -4,7 +4,7 @@ use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, convert, with_element};
 use crate::ops::NanRule;
-use crate::ops::contract::{Activation, Contract};
+use crate::ops::contract::{Accumulate, Activation, Contract};
 
 /// Neighbouring lanes of a tile whose elements are evenly spaced in dst, z and bias.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,90 @@ pub(super) struct Outputs<'a> {
     pub(super) dst: *mut u8,
     pub(super) z: *const u8,
     pub(super) bias: *const u8,
+    /// What is to do where it is simple.
+    pub(super) simple: Option<Simple>,
+}
+
+/// `alpha * sum + bias`, clipped from below or not, all in binary32.
+#[derive(Clone, Copy)]
+pub(super) struct Simple {
+    alpha: f32,
+    relu: Option<NanRule>,
+}
+
+impl Simple {
+    /// Whether the epilogue of the step is that simple.
+    pub(super) fn of(step: &Contract) -> Option<Simple> {
+        let epilogue = &step.epilogue;
+        let relu = match epilogue.activation {
+            Activation::Identity => None,
+            Activation::Relu(rule) => Some(rule),
+            _ => return None,
+        };
+        let single = step.dst == Scalar::F32
+            && step.accumulate == Accumulate::Single
+            && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
+        let alone = epilogue.scaling.beta == 0.0 && epilogue.z.is_none();
+        (single && alone).then_some(Simple { alpha: epilogue.scaling.alpha as f32, relu })
+    }
+
+    /// # Safety
+    /// As for [`finish`].
+    #[inline(always)]
+    unsafe fn finish(&self, outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const f32) {
+        let len = run.len as usize;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = outputs.dst.cast::<f32>().offset((row[0] + run.at[0]) as isize);
+            let has_bias = outputs.step.epilogue.bias.is_some();
+            if self.alpha == 1.0 && self.relu.is_none() && !has_bias && run.by[0] == 1 {
+                sums.copy_to(to, len);
+                return;
+            }
+            let bias = outputs.bias.cast::<f32>().wrapping_offset((row[4] + run.at[4]) as isize);
+            let element = |i: usize, sum: f32| {
+                let mut x = self.alpha * sum;
+                if has_bias {
+                    x += bias.offset(i as isize * run.by[4] as isize).read();
+                }
+                match self.relu {
+                    None => x,
+                    Some(NanRule::Ignore) => {
+                        if x > 0.0 {
+                            x
+                        } else {
+                            0.0
+                        }
+                    }
+                    Some(NanRule::Propagate) => {
+                        if x > 0.0 || x.is_nan() {
+                            x
+                        } else {
+                            0.0
+                        }
+                    }
+                }
+            };
+            if run.by[0] != 1 {
+                for i in 0..len {
+                    to.offset(i as isize * run.by[0] as isize).write(element(i, sums.add(i).read()));
+                }
+                return;
+            }
+            // Through an array: sums and results may be the same memory.
+            let mut i = 0;
+            while i + 8 <= len {
+                let mut eight = sums.add(i).cast::<[f32; 8]>().read_unaligned();
+                eight.iter_mut().enumerate().for_each(|(k, x)| *x = element(i + k, *x));
+                to.add(i).cast::<[f32; 8]>().write_unaligned(eight);
+                i += 8;
+            }
+            while i < len {
+                to.add(i).write(element(i, sums.add(i).read()));
+                i += 1;
+            }
+        }
+    }
 }
 
 // SAFETY: addresses without meaning of their own; tasks write disjoint elements.
@@ -55,6 +139,10 @@ const ROOM: usize = 64;
 /// readable; all aligned.
 #[inline(always)]
 pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
+    if let Some(simple) = &outputs.simple {
+        // SAFETY: handed on; sums in binary32 are binary32.
+        return unsafe { simple.finish(outputs, row, run, sums.cast()) };
+    }
     // SAFETY: handed on.
     with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
 }

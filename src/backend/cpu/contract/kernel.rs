@@ -113,28 +113,33 @@ unsafe fn avx512<S: Simd, const M: usize, const N: usize>(
 }
 
 /// The kernels of one level and type, by rows and by half or whole width.
-pub(super) struct Kernels<S: Simd>([[Kernel<S>; 2]; MR]);
+pub(super) struct Kernels<S: Simd> {
+    tiles: [[Kernel<S>; 2]; MR],
+    /// One row by [`WIDE`](Simd::WIDE) vectors.
+    pub(super) wide: Kernel<S>,
+}
 
 macro_rules! kernels {
-    ($name:ident, $level:ident, $half:literal, $whole:literal) => {
+    ($name:ident, $level:ident, $half:literal, $whole:literal, $wide:literal) => {
         pub(super) const fn $name<S: Simd>() -> Kernels<S> {
-            Kernels([
+            let tiles = [
                 [$level::<S, 1, $half>, $level::<S, 1, $whole>],
                 [$level::<S, 2, $half>, $level::<S, 2, $whole>],
                 [$level::<S, 3, $half>, $level::<S, 3, $whole>],
                 [$level::<S, 4, $half>, $level::<S, 4, $whole>],
                 [$level::<S, 5, $half>, $level::<S, 5, $whole>],
                 [$level::<S, 6, $half>, $level::<S, 6, $whole>],
-            ])
+            ];
+            Kernels { tiles, wide: $level::<S, 1, $wide> }
         }
     };
 }
 
-kernels!(portable_kernels, portable, 1, 2);
+kernels!(portable_kernels, portable, 1, 2, 4);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx2_kernels, avx2, 1, 2);
+kernels!(avx2_kernels, avx2, 1, 2, 8);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx512_kernels, avx512, 2, 4);
+kernels!(avx512_kernels, avx512, 2, 4, 4);
 
 impl<S: Simd> Kernels<S> {
     /// Lanes of a whole tile.
@@ -143,6 +148,6 @@ impl<S: Simd> Kernels<S> {
     /// The kernel for so many rows and at least so many lanes, and its lanes. Pre: within the tile.
     #[inline(always)]
     pub(super) fn of(&self, rows: usize, lanes: usize) -> Kernel<S> {
-        self.0[rows - 1][usize::from(lanes > Self::NR / 2)]
+        self.tiles[rows - 1][usize::from(lanes > Self::NR / 2)]
     }
 }

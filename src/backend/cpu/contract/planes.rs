@@ -7,7 +7,7 @@
 //! packed per tap.
 
 use super::pack::{Part, Source, row};
-use super::points::{Point, Turn, Walk};
+use super::points::{Even, Point, Turn, Walk};
 use super::simd::Simd;
 use crate::dtype::convert::{Element, with_element};
 use crate::ops::contract::{Contract, Role};
@@ -23,8 +23,10 @@ pub(super) struct Dim {
     taps: Turn,
     /// Positions between neighbouring outputs.
     stride: i64,
-    /// Where output 0 meets tap 0, the number of positions, and how far the operand moves per position.
+    /// Where output 0 meets tap 0, and the position that the operand's offset is at; the number of positions, and how far
+    /// the operand moves per position.
     start: i64,
+    anchor: i64,
     extent: i64,
     unit: i64,
     /// The first and the last whole stride that a tap adds, and the phases that taps meet.
@@ -40,6 +42,11 @@ impl Dim {
         let phase = at.rem_euclid(self.stride);
         let index = self.phases.iter().position(|&p| p == phase).unwrap_or(0);
         ((at.div_euclid(self.stride) - self.first) as usize, index)
+    }
+
+    /// Whether taps run against positions.
+    pub(super) fn is_mirrored(&self) -> bool {
+        self.step() < 0
     }
 
     /// The loop over taps.
@@ -60,6 +67,21 @@ impl Dim {
     fn position(&self, begin: usize, cell: usize, phase: usize) -> i64 {
         self.stride * (begin as i64 + cell as i64 + self.first) + self.phases[phase]
     }
+}
+
+/// Channels ahead that are asked for.
+const AHEAD: i64 = 8;
+
+/// Asks for a cache line.
+#[inline(always)]
+fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: part of the base instruction set; an address that cannot be read is ignored.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }
 
 /// How a step is computed from planes.
@@ -99,6 +121,7 @@ impl Planes {
                     taps: none(),
                     stride,
                     start,
+                    anchor: 0,
                     extent,
                     unit,
                     first: 0,
@@ -127,6 +150,7 @@ impl Planes {
                 taps,
                 stride,
                 start: bound.start,
+                anchor: bound.start,
                 extent: bound.extent,
                 phases,
             })
@@ -165,6 +189,41 @@ impl Planes {
         (tiles <= whole && planes.taps() <= 512 && pitch < 1 << 24).then_some(planes)
     }
 
+    /// The same for tiles of two by two outputs of a window of three by three taps, with patches of four by four positions
+    /// as their taps, in the order of positions; `None` for other windows.
+    pub(super) fn in_pairs(&self) -> Option<Planes> {
+        let pairs = |dim: &Dim| -> Option<Dim> {
+            let d = dim.bound?;
+            if dim.stride != 1 || dim.taps.extent != 3 || dim.step().abs() != 1 {
+                return None;
+            }
+            let start = if dim.is_mirrored() { dim.start - 2 } else { dim.start };
+            let mut by = Point::default();
+            by.add(&dim.outputs.by, 2);
+            let mut tap = Point::default();
+            tap.pos[d] = 1;
+            let at = |t: i64| start + t;
+            let mut phases = vec![at(0).rem_euclid(2), at(1).rem_euclid(2)];
+            phases.sort_unstable();
+            Some(Dim {
+                outputs: Turn { extent: dim.outputs.extent.div_ceil(2), by },
+                bound: dim.bound,
+                taps: Turn { extent: 4, by: tap },
+                stride: 2,
+                start,
+                anchor: dim.anchor,
+                extent: dim.extent,
+                unit: dim.unit,
+                first: at(0).div_euclid(2),
+                last: at(3).div_euclid(2),
+                phases,
+            })
+        };
+        let [slow, fast] = &self.dims;
+        let dims = [pairs(slow)?, pairs(fast)?];
+        Some(Planes { dims, outer: self.outer.clone(), channels: self.channels.clone() })
+    }
+
     /// Taps per channel.
     pub(super) fn taps(&self) -> usize {
         self.dims[0].taps.extent * self.dims[1].taps.extent
@@ -183,6 +242,30 @@ impl Planes {
                         point.add(&slow.taps.by, t0 as i64);
                         point.add(&fast.taps.by, t1 as i64);
                         points.push(point);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same as evenly spaced points of an operand without bounds.
+    pub(super) fn evens(&self, begin: usize, end: usize, per: usize, slot: usize, list: &mut Vec<Even>) {
+        list.clear();
+        let [slow, fast] = &self.dims;
+        for cell in (begin..end).step_by(per) {
+            let channels: [Point; 2] =
+                std::array::from_fn(|k| self.channels.point((cell + k.min(per - 1)).min(end - 1)));
+            for t0 in 0..slow.taps.extent {
+                let mut starts = channels;
+                starts.iter_mut().for_each(|point| point.add(&slow.taps.by, t0 as i64));
+                if per == 1 {
+                    Even::new(&starts[0], &fast.taps.by, fast.taps.extent, slot).push(list, false);
+                    continue;
+                }
+                for t1 in 0..fast.taps.extent {
+                    for mut point in starts {
+                        point.add(&fast.taps.by, t1 as i64);
+                        Even::new(&point, &Point::default(), 1, slot).push(list, false);
                     }
                 }
             }
@@ -276,6 +359,8 @@ impl Block {
                 let last = self.cells((end - begin) / per) * per;
                 to.add(last).write_bytes(0, self.cells(1) * per);
             }
+            // Short runs from many pages: the processor does not see the next channels coming.
+            let ahead = planes.channels.turns.last().map_or(0, |turn| turn.by.at[1] * AHEAD);
             for channel in begin..end {
                 let mut point = planes.channels.point(channel);
                 point.add(outer, 1);
@@ -285,7 +370,7 @@ impl Block {
                     [slow.bound, fast.bound].contains(&Some(d))
                         || ((bound.start + point.pos[d]) as u64) < bound.extent as u64
                 });
-                let base = point.at[1] - slow.start * slow.unit - fast.start * fast.unit;
+                let base = point.at[1] - slow.anchor * slow.unit - fast.anchor * fast.unit;
                 for (p0, p1) in
                     (0..slow.phases.len()).flat_map(|p0| (0..fast.phases.len()).map(move |p1| (p0, p1)))
                 {
@@ -308,6 +393,12 @@ impl Block {
                             continue;
                         }
                         let from = base + x0 * slow.unit + (x1 + low * fast.stride) * fast.unit;
+                        if self.rows == 1 {
+                            let line = (64 / size_of::<E>() as i64).max(1);
+                            (0..(high - low) * fast.stride * fast.unit.abs())
+                                .step_by(line as usize)
+                                .for_each(|i| prefetch(data.wrapping_offset((from + ahead + i) as isize)));
+                        }
                         (0..low as usize).for_each(|i| to.add(i * per).write(S::Part::default()));
                         let step = (fast.stride * fast.unit) as isize;
                         row::<S, E>(

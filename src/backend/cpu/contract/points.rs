@@ -57,6 +57,18 @@ impl Walk {
         point
     }
 
+    /// The turns `begin..end` as evenly spaced ones.
+    pub(super) fn evens(&self, begin: usize, end: usize, slot: usize, bounded: bool, list: &mut Vec<Even>) {
+        list.clear();
+        let inner = self.turns.last().copied().unwrap_or(Turn { extent: 1, by: Point::default() });
+        let mut number = begin;
+        while number < end {
+            let len = (inner.extent - number % inner.extent).min(end - number);
+            Even::new(&self.point(number), &inner.by, len, slot).push(list, bounded);
+            number += len;
+        }
+    }
+
     /// The turns `begin..end`, put into `points`.
     pub(super) fn points(&self, begin: usize, end: usize, points: &mut Vec<Point>) {
         points.clear();
@@ -77,6 +89,36 @@ impl Walk {
             }
             number += run;
         }
+    }
+}
+
+/// Evenly spaced points of the sum, as one operand sees them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Even {
+    pub(super) at: i64,
+    pub(super) by: i64,
+    pub(super) pos: [i64; MAX_BOUNDS],
+    pub(super) pos_by: [i64; MAX_BOUNDS],
+    pub(super) len: usize,
+}
+
+impl Even {
+    /// `len` points from `first` on, `by` apart.
+    pub(super) fn new(first: &Point, by: &Point, len: usize, slot: usize) -> Even {
+        Even { at: first.at[slot], by: by.at[slot], pos: first.pos, pos_by: by.pos, len }
+    }
+
+    /// Adds `self` to a list, or to its last entry where that goes on evenly; `bounded` if positions count.
+    pub(super) fn push(self, list: &mut Vec<Even>, bounded: bool) {
+        if !bounded && let Some(last) = list.last_mut() {
+            let by = if last.len == 1 { self.at - last.at } else { last.by };
+            let even = self.len == 1 || self.by == by;
+            if even && self.at - last.at == by * last.len as i64 {
+                (last.by, last.len) = (by, last.len + self.len);
+                return;
+            }
+        }
+        list.push(self);
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) trait Simd: Copy + 'static {
     const L: usize;
     /// Vectors that a tile is wide.
     const NV: usize;
+    /// Vectors that a tile of one row is wide: as many sums as hide what one takes.
+    const WIDE: usize;
     /// Parts per cell.
     const PER: usize;
     /// A cell whose products are 0.
@@ -65,6 +67,7 @@ macro_rules! portable {
             type V = [$T; $L];
             const L: usize = $L;
             const NV: usize = 2;
+            const WIDE: usize = 4;
             const PER: usize = 1;
             const ZERO: $T = 0.0;
             #[inline(always)]
@@ -127,6 +130,7 @@ impl Simd for PortableInt {
     type V = [i32; 4];
     const L: usize = 4;
     const NV: usize = 2;
+    const WIDE: usize = 4;
     const PER: usize = 2;
     const ZERO: i32 = 0;
     #[inline(always)]
@@ -192,6 +196,7 @@ mod x86 {
                 type V = $V;
                 const L: usize = $L;
                 const NV: usize = $NV;
+                const WIDE: usize = 16 / $NV;
                 const PER: usize = 1;
                 const ZERO: $T = 0.0;
                 #[inline(always)]
@@ -299,6 +304,7 @@ mod x86 {
                 type V = $V;
                 const L: usize = $L;
                 const NV: usize = $NV;
+                const WIDE: usize = 16 / $NV;
                 const PER: usize = 2;
                 const ZERO: i32 = 0;
                 #[inline(always)]

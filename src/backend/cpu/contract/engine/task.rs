@@ -6,8 +6,8 @@ use super::stretch::{SUM, Stretch};
 use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
 use crate::backend::cpu::contract::finish::{Run, finish};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, Rows};
-use crate::backend::cpu::contract::pack::{Part, pack};
-use crate::backend::cpu::contract::points::Point;
+use crate::backend::cpu::contract::pack::{Part, Source, pack};
+use crate::backend::cpu::contract::points::{Even, Point};
 use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::tiles::Tiles;
 use crate::dtype::convert::Element;
@@ -24,6 +24,15 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         match &self.from_lanes {
             Lanes::Planes(planes) => planes.sum(stretch.begin, stretch.end, S::PER, points),
             _ => self.sum.points(stretch.begin, stretch.end, points),
+        }
+    }
+
+    /// The same as evenly spaced points of one operand.
+    fn evens(&self, stretch: &Stretch, source: Source<'_>, list: &mut Vec<Even>) {
+        let Stretch { begin, end, .. } = *stretch;
+        match &self.from_lanes {
+            Lanes::Planes(planes) => planes.evens(begin, end, S::PER, source.slot, list),
+            _ => self.sum.evens(begin, end, source.slot, !source.bounds.is_empty(), list),
         }
     }
 
@@ -47,13 +56,13 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             if lanes { (piece * nr, nr.min(self.lanes.len() - piece * nr)) } else { self.strip(piece) };
         let width = if lanes { nr } else { count };
         let total = if lanes { pieces * nr } else { self.row_count };
-        let (mut points, mut sum) = (Vec::new(), Vec::new());
+        let (mut points, mut sum): (Vec<Point>, Vec<Even>) = (Vec::new(), Vec::new());
         walk.points(begin, begin + count, &mut points);
         let base = self.base(&batch)[source.slot];
         points.iter_mut().for_each(|p| p.at[source.slot] += base);
         let cells = self.stretches.last().map_or(0, |s| s.before + s.cells);
         for stretch in &self.stretches {
-            self.sum_points(stretch, &mut sum);
+            self.evens(stretch, source, &mut sum);
             let at = product * total * cells + stretch.before * total + begin * stretch.cells;
             // SAFETY: handed on; the piece has its place.
             unsafe { pack::<S>(source, &points, &sum, width, shared.at(at).cast()) };
@@ -109,15 +118,13 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         }
         let width = tiles.list.len() * nr;
         let (mut sum, mut offsets, mut table) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lane_sum, mut row_sum) = (Vec::new(), Vec::new());
         let mut row_points = Vec::new();
-        self.rows.points(
-            part_row,
-            {
-                let (b, n) = self.strip(end - 1);
-                b + n
-            },
-            &mut row_points,
-        );
+        let last = self.strip(end - 1);
+        self.rows.points(part_row, last.0 + last.1, &mut row_points);
+        let strips: Vec<(usize, usize)> = (first..end).map(|s| self.strip(s)).collect();
+        let at = |point: &Point| -> [i64; 5] { std::array::from_fn(|k| base[k] + point.at[k]) };
+        let places: Vec<[i64; 5]> = row_points.iter().map(at).collect();
         let total = self.stretches.last().map_or(0, |s| s.before + s.cells);
         let zeros = [S::ZERO; SUM];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
@@ -125,17 +132,29 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         unsafe {
             if self.stretches.is_empty() {
                 let nothing = [S::Sum::ZERO; MAX_NR];
-                for point in &row_points {
-                    let at: [i64; 5] = std::array::from_fn(|k| base[k] + point.at[k]);
-                    tiles.runs.iter().for_each(|run| {
-                        finish(&self.outputs, &at, &Run { lane: 0, ..*run }, nothing.as_ptr())
-                    });
+                for at in &places {
+                    let run =
+                        |run: &Run| finish(&self.outputs, at, &Run { lane: 0, ..*run }, nothing.as_ptr());
+                    tiles.runs.iter().for_each(run);
                 }
                 return;
             }
             for (number, stretch) in self.stretches.iter().enumerate() {
                 let (is_first, is_last) = (number == 0, number + 1 == self.stretches.len());
-                self.sum_points(stretch, &mut sum);
+                match (&self.from_lanes, &self.from_rows) {
+                    // One point says where the channels begin.
+                    (Lanes::Planes(_), RowSource::InPlace { .. }) => {
+                        self.sum_points(&Stretch { end: stretch.begin + 1, ..*stretch }, &mut sum);
+                    }
+                    (_, RowSource::InPlace { .. }) => self.sum_points(stretch, &mut sum),
+                    _ => {}
+                }
+                if matches!(self.from_lanes, Lanes::Local) {
+                    self.evens(stretch, self.lane_source, &mut lane_sum);
+                }
+                if matches!(self.from_rows, RowSource::Local) {
+                    self.evens(stretch, self.row_source, &mut row_sum);
+                }
                 let v: *const S::Cell = match (&self.from_lanes, &place) {
                     (Lanes::Planes(planes), Some((point, block, start))) => {
                         let source = self.lane_source;
@@ -154,7 +173,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     (Lanes::Local, _) => {
                         for (panel, lanes) in lane_points.chunks(nr).enumerate() {
                             let to = desk.v.wrapping_add(panel * nr * stretch.cells);
-                            pack::<S>(self.lane_source, lanes, &sum, nr, to.cast());
+                            pack::<S>(self.lane_source, lanes, &lane_sum, nr, to.cast());
                         }
                         desk.v
                     }
@@ -168,12 +187,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     offsets.clear();
                     offsets.extend((0..stretch.cells).map(|k| (k * nr) as i32));
                 }
-                for group in (first..end).step_by(GROUP) {
-                    let strips = group..end.min(group + GROUP);
+                for strips in strips.chunks(GROUP) {
                     let (mut segments, mut len, mut step) = (1, stretch.cells, 0);
                     table.clear();
-                    for s in strips.clone() {
-                        let (row, count) = self.strip(s);
+                    for &(row, count) in strips {
                         let points = &row_points[row - part_row..][..count];
                         let mut rows: Rows<S> = [std::ptr::null(); MR];
                         match self.from_rows {
@@ -184,14 +201,14 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 table.push(rows);
                             }
                             RowSource::Local => {
-                                let at = (row - self.strip(group).0) * stretch.cells;
+                                let at = (row - strips[0].0) * stretch.cells;
                                 let to = desk.r.wrapping_add(at);
                                 let mut moved = [Point::default(); MR];
                                 moved[..count].copy_from_slice(points);
                                 moved
                                     .iter_mut()
                                     .for_each(|p| p.at[self.row_source.slot] += base[self.row_source.slot]);
-                                pack::<S>(self.row_source, &moved[..count], &sum, count, to.cast());
+                                pack::<S>(self.row_source, &moved[..count], &row_sum, count, to.cast());
                                 (0..count).for_each(|m| rows[m] = to.wrapping_add(m));
                                 table.push(rows);
                             }
@@ -210,13 +227,12 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         };
                         let direct = self.direct && tile.whole;
                         let here = here.as_mut_ptr().cast::<S::Sum>();
-                        for s in strips.clone() {
-                            let (row, count) = self.strip(s);
-                            let points = &row_points[row - part_row..][..count];
+                        for (s, &(row, count)) in strips.iter().enumerate() {
+                            let places = &places[row - part_row..][..count];
                             let mut c = [std::ptr::null_mut(); MR];
                             for m in 0..count {
                                 c[m] = if direct {
-                                    let offset = base[0] + points[m].at[0] + runs[0].at[0];
+                                    let offset = places[m][0] + runs[0].at[0];
                                     self.outputs.dst.cast::<S::Sum>().wrapping_offset(offset as isize)
                                 } else if self.stretches.len() == 1 {
                                     here.wrapping_add(m * nr)
@@ -225,7 +241,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 };
                             }
                             let panel = Panel {
-                                rows: table[(s - group) * segments..].as_ptr(),
+                                rows: table[s * segments..].as_ptr(),
                                 segments,
                                 len,
                                 step: if step == 0 { count } else { step },
@@ -234,10 +250,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             };
                             self.kernels.of(count, tile.lanes)(&panel, &c, !is_first);
                             if is_last && !(direct && self.outputs.is_plain()) {
-                                for m in 0..count {
-                                    let at: [i64; 5] = std::array::from_fn(|k| base[k] + points[m].at[k]);
+                                for (at, c) in places.iter().zip(c) {
                                     for run in runs {
-                                        finish(&self.outputs, &at, run, c[m].wrapping_add(run.lane as usize));
+                                        finish(&self.outputs, at, run, c.wrapping_add(run.lane as usize));
                                     }
                                 }
                             }

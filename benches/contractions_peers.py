@@ -1,0 +1,155 @@
+"""Runs PyTorch (whose convolutions are oneDNN's) beside cudnn-shim on the layers of contractions.txt, in one process.
+
+usage: contractions_peers.py LIBCUDNN [--threads N] [--batch N] [--rounds N] [--layouts nchw,nhwc]
+                             [--directions forward,data,filter] [--types f32,f16,bf16] [NAME...]
+
+Every row prints milliseconds per call (best of the rounds, taken in turns; processor time on one thread, the clock on
+several), billions of operations per second, and the speed of the library as a multiple of PyTorch's: above 1 it is
+faster. PyTorch computes in f32 whatever the type of the row. Results are compared before anything is measured.
+"""
+
+import argparse
+import ctypes as c
+import math
+import pathlib
+import time
+
+import torch
+
+HERE = pathlib.Path(__file__).parent
+TYPES = {"f32": (torch.float32, 0), "f16": (torch.float16, 2), "bf16": (torch.bfloat16, 9)}
+TOLERANCE = {"f32": 1e-4, "f16": 2e-3, "bf16": 2e-2}
+NCHW, NHWC = 0, 1
+# Threads that watch for work after a call would take the processors away from whoever is measured next.
+PAUSE = 0.02
+
+
+def layers():
+    for line in (HERE / "contractions.txt").read_text().splitlines():
+        words = line.split("#")[0].split()
+        if words:
+            options = dict(word.split("=") for word in words[4:])
+            image, taps = ([int(d) for d in word.split("x")] for word in (words[1], words[3]))
+            stride, pad, groups = (int(options.get(k, d)) for k, d in [("stride", 1), ("pad", 0), ("groups", 1)])
+            yield words[0], image, int(words[2]), taps, stride, pad, groups
+
+
+class Library:
+    """The C functions that a convolution takes."""
+
+    def __init__(self, path):
+        self.lib = c.CDLL(path)
+        self.handle = c.c_void_p()
+        self.call("Create", c.byref(self.handle))
+
+    def call(self, name, *args):
+        status = getattr(self.lib, "cudnn" + name)(*args)
+        if status:
+            raise RuntimeError(f"cudnn{name}: status {status}")
+
+    def descriptor(self, kind, *args):
+        made = c.c_void_p()
+        self.call(f"Create{kind}Descriptor", c.byref(made))
+        self.call(f"Set{kind}4dDescriptor" if kind != "Convolution" else "SetConvolution2dDescriptor", made, *args)
+        return made
+
+    def runner(self, direction, layout, dtype, x, w, y, stride, pad, groups):
+        form, code = (NHWC if layout == "nhwc" else NCHW), TYPES[dtype][1]
+        image, result = (self.descriptor("Tensor", form, code, *t.shape) for t in (x, y))
+        taps = self.descriptor("Filter", code, form, *w.shape)
+        conv = self.descriptor("Convolution", pad, pad, stride, stride, 1, 1, 1, 0)
+        self.call("SetConvolutionGroupCount", conv, groups)
+        one, zero, size = c.c_float(1), c.c_float(0), c.c_size_t()
+        x, w, y = (c.c_void_p(t.data_ptr()) for t in (x, w, y))
+        name, order = {
+            "forward": ("Forward", (image, x, taps, w, result, y)),
+            "data": ("BackwardData", (taps, w, result, y, image, x)),
+            "filter": ("BackwardFilter", (image, x, result, y, taps, w)),
+        }[direction]
+        a, at_a, b, at_b, out, at_out = order
+        self.call(f"GetConvolution{name}WorkspaceSize", self.handle, a, b, conv, out, 1, c.byref(size))
+        space = torch.empty(size.value + 64, dtype=torch.uint8)
+        function, at = getattr(self.lib, f"cudnnConvolution{name}"), c.c_void_p(space.data_ptr())
+        function.argtypes = None
+        args = (self.handle, c.byref(one), a, at_a, b, at_b, conv, 1, at, size, c.byref(zero), out, at_out)
+
+        def run():
+            status = function(*args)
+            assert status == 0, status
+            return space
+
+        return run
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library")
+    for name, default in [("threads", 1), ("batch", 1), ("rounds", 15)]:
+        parser.add_argument("--" + name, type=int, default=default)
+    for name, default in [("layouts", "nchw"), ("directions", "forward"), ("types", "f32")]:
+        parser.add_argument("--" + name, default=default)
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    torch.set_grad_enabled(False)
+    library = Library(given.library)
+    clock = time.thread_time if given.threads == 1 else time.perf_counter
+    print(f"{given.threads} threads, batch {given.batch}, best of {given.rounds} rounds in turns")
+    speeds = {}
+    for name, image, k, taps, stride, pad, groups in layers():
+        if given.names and not any(word in name for word in given.names):
+            continue
+        for direction in given.directions.split(","):
+            for layout in given.layouts.split(","):
+                for dtype in given.types.split(","):
+                    case = (given, library, clock, direction, layout, dtype)
+                    ours, theirs, operations = row(*case, image, k, taps, stride, pad, groups)
+                    rate = [operations / t / 1e9 for t in (ours, theirs)]
+                    print(
+                        f"{name:20} {direction:8} {layout} {dtype:5} ours {ours * 1e3:8.3f} ms {rate[0]:6.1f}"
+                        f"   PyTorch {theirs * 1e3:8.3f} ms {rate[1]:6.1f}   speed {theirs / ours:5.2f}",
+                        flush=True,
+                    )
+                    speeds.setdefault((direction, layout, dtype), []).append(theirs / ours)
+    for key, values in speeds.items():
+        mean = math.exp(sum(map(math.log, values)) / len(values))
+        print(f"{' '.join(key)}: geometric mean {mean:.2f}, least {min(values):.2f}, of {len(values)}")
+
+
+def row(given, library, clock, direction, layout, dtype, image, k, taps, stride, pad, groups):
+    """Seconds of either, and operations."""
+    form = torch.channels_last if layout == "nhwc" else torch.contiguous_format
+    channels, h, w = image
+    p, q = ((extent + 2 * pad - tap) // stride + 1 for extent, tap in zip((h, w), taps))
+    shapes = [(given.batch, channels, h, w), (k, channels // groups, *taps), (given.batch, k, p, q)]
+    single = [torch.randn(shape).to(memory_format=form) for shape in shapes]
+    typed = [t.to(TYPES[dtype][0]) for t in single]
+    single = [t.float() for t in typed]
+    out = {"forward": 2, "data": 0, "filter": 1}[direction]
+    typed[out] = torch.full_like(typed[out], float("nan"))
+    ours = library.runner(direction, layout, dtype, *typed, stride, pad, groups)
+    x, weights, y = single
+    if direction == "forward":
+        theirs = lambda: torch.nn.functional.conv2d(x, weights, stride=stride, padding=pad, groups=groups)
+    else:
+        wanted = [out == 0, out == 1, False]
+        theirs = lambda: torch.ops.aten.convolution_backward(
+            y, x, weights, None, [stride] * 2, [pad] * 2, [1, 1], False, [0, 0], groups, wanted
+        )[out]
+    ours()
+    expected = theirs()
+    error = ((typed[out].float() - expected).abs().max() / expected.abs().max()).item()
+    assert error < TOLERANCE[dtype], f"results differ by {error}"
+    best = [math.inf, math.inf]
+    for _ in range(given.rounds):
+        for i, body in enumerate((ours, theirs)):
+            if given.threads > 1:
+                time.sleep(PAUSE)
+            start = clock()
+            body()
+            best[i] = min(best[i], clock() - start)
+    return *best, 2 * given.batch * k * p * q * (channels // groups) * taps[0] * taps[1]
+
+
+if __name__ == "__main__":
+    main()

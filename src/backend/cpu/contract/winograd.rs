@@ -1,0 +1,416 @@
+//! F(2x2, 3x3): windows of 3 x 3 taps with 16 products for 4 outputs instead of 36.
+//!
+//! A tile of 2 x 2 outputs reads a patch of 4 x 4 positions. As outputs of a window with stride 2 and 4 x 4 taps, the
+//! patches of neighbouring tiles are neighbours in the [planes](super::planes). Each of the 16 transformed elements is a
+//! matrix product of its own, `filters x channels` by `channels x tiles`, through the same kernels.
+
+#![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
+
+use super::engine::Operands;
+use super::finish::{Outputs, Run, finish};
+use super::kernel::{Kernels, Panel};
+use super::pack::Source;
+use super::planes::{Block, Planes};
+use super::points::{Point, Walk};
+use super::simd::{MAX_NR, MR, Simd};
+use super::tiles::Tiles;
+use crate::backend::cpu::{arena, threads};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::contract::{Accumulate, Contract, Role};
+
+/// Channels and filters from which on fewer products outweigh the transforms.
+const CHANNELS: usize = 32;
+
+/// Outputs of one image from which on they outweigh the transform of the filter.
+const OUTPUTS: usize = 160;
+
+/// Bytes of the transformed filter at most.
+const FILTER: usize = 20 << 20;
+
+/// Bytes of transformed patches per task.
+const PATCHES: usize = 512 << 10;
+
+/// Cells of the sum per pass of the kernels.
+const SUM: usize = 512;
+
+/// Elements of a transformed patch.
+const ELEMENTS: usize = 16;
+
+/// Lanes that are transformed at once.
+const EIGHT: usize = 8;
+
+type Eight = [f32; EIGHT];
+
+/// A contraction by F(2x2, 3x3).
+pub(super) struct Winograd<'a, S: Simd> {
+    outputs: Outputs<'a>,
+    kernels: &'a Kernels<S>,
+    batch: Walk,
+    rows: Walk,
+    planes: Planes,
+    image: Source<'a>,
+    filter: *const f32,
+    origin: [i64; 5],
+    /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of the patch's order is.
+    taps: [i64; 2],
+    first: i64,
+    /// Extents of the outputs.
+    extents: [usize; 2],
+    /// What an output moves.
+    by: [Point; 2],
+    strips: usize,
+    parts: usize,
+}
+
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl<S: Simd> Sync for Winograd<'_, S> {}
+
+#[inline(always)]
+fn add(a: Eight, b: Eight) -> Eight {
+    let mut r = a;
+    let mut i = 0;
+    while i < EIGHT {
+        r[i] = a[i] + b[i];
+        i += 1;
+    }
+    r
+}
+
+#[inline(always)]
+fn sub(a: Eight, b: Eight) -> Eight {
+    let mut r = a;
+    let mut i = 0;
+    while i < EIGHT {
+        r[i] = a[i] - b[i];
+        i += 1;
+    }
+    r
+}
+
+#[inline(always)]
+fn half(a: Eight) -> Eight {
+    let mut r = a;
+    let mut i = 0;
+    while i < EIGHT {
+        r[i] = 0.5 * a[i];
+        i += 1;
+    }
+    r
+}
+
+/// A line of a patch.
+#[inline(always)]
+fn patch(d: [Eight; 4]) -> [Eight; 4] {
+    [sub(d[0], d[2]), add(d[1], d[2]), sub(d[2], d[1]), sub(d[1], d[3])]
+}
+
+/// A line of a filter.
+#[inline(always)]
+fn filter(g: [Eight; 3]) -> [Eight; 4] {
+    let sum = add(g[0], g[2]);
+    [g[0], half(add(sum, g[1])), half(sub(sum, g[1])), g[2]]
+}
+
+/// Two outputs of a line of sums.
+#[inline(always)]
+fn result(m: [Eight; 4]) -> [Eight; 2] {
+    [add(add(m[0], m[1]), m[2]), sub(sub(m[1], m[2]), m[3])]
+}
+
+/// # Safety
+/// Eight numbers are readable.
+#[inline(always)]
+unsafe fn load(at: *const f32) -> Eight {
+    // SAFETY: the caller's promise.
+    unsafe { at.cast::<Eight>().read_unaligned() }
+}
+
+/// # Safety
+/// Eight numbers are writable.
+#[inline(always)]
+unsafe fn store(at: *mut f32, v: Eight) {
+    // SAFETY: the caller's promise.
+    unsafe { at.cast::<Eight>().write_unaligned(v) }
+}
+
+/// How a task is called, compiled for the level.
+pub(super) type Task<S> = unsafe fn(&Winograd<'_, S>, *const f32, *mut f32, usize);
+
+impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
+    /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
+    pub(super) fn new(
+        outputs: Outputs<'a>,
+        operands: Operands,
+        kernels: &'a Kernels<S>,
+    ) -> Option<Winograd<'a, S>> {
+        let step: &Contract = outputs.step;
+        let single = [step.a, step.b] == [Scalar::F32; 2] && step.accumulate == Accumulate::Single;
+        let contiguous = step.loops(Role::M).any(|(_, axis)| axis.strides[0] == 1);
+        if !single || !contiguous || !Kernels::<S>::NR.is_multiple_of(EIGHT) {
+            return None;
+        }
+        let direct = Planes::of(step, Kernels::<S>::NR)?;
+        let planes = direct.in_pairs()?;
+        let extents = direct.dims.each_ref().map(|dim| dim.outputs.extent);
+        let by = direct.dims.each_ref().map(|dim| dim.outputs.by);
+        let (channels, rows) = (direct.channels.len(), Walk::of(step, Role::N));
+        let count = rows.len();
+        let bytes = ELEMENTS * channels * count * size_of::<f32>() * Walk::of(step, Role::Batch).len();
+        let worth = channels >= CHANNELS && count >= CHANNELS && extents[0] * extents[1] >= OUTPUTS;
+        if !worth || bytes > FILTER {
+            return None;
+        }
+        let mut taps = direct.dims.each_ref().map(|dim| dim.taps().by.at[2]);
+        let mut first = 0;
+        for (tap, dim) in taps.iter_mut().zip(&direct.dims) {
+            if dim.is_mirrored() {
+                first += 2 * *tap;
+                *tap = -*tap;
+            }
+        }
+        let nr = Kernels::<S>::NR;
+        let most = (PATCHES / (ELEMENTS * channels * nr * size_of::<f32>())).max(1) * nr;
+        let [slow, fast] = &planes.dims;
+        let fits = |rows: usize| planes.block(rows, fast.outputs.extent, 16).pitch * rows <= most;
+        let high = (1..=slow.outputs.extent).rev().find(|&rows| fits(rows)).unwrap_or(1);
+        Some(Winograd {
+            parts: slow.outputs.extent.div_ceil(high),
+            strips: count.div_ceil(MR),
+            batch: Walk::of(step, Role::Batch),
+            rows,
+            image: Source { data: operands.a, scalar: step.a, slot: 1, bounds: step.bounds() },
+            filter: operands.b.cast(),
+            origin: step.nest.offsets,
+            outputs,
+            kernels,
+            planes,
+            taps,
+            first,
+            extents,
+            by,
+        })
+    }
+
+    fn strip(&self, index: usize) -> (usize, usize) {
+        let count = self.rows.len();
+        let (begin, end) = (count * index / self.strips, count * (index + 1) / self.strips);
+        (begin, end - begin)
+    }
+
+    /// Cells of one element of a strip: strips have up to [`MR`] rows, and a vector is written at a time.
+    fn strip_cells(&self) -> usize {
+        self.planes.channels.len() * MR + EIGHT
+    }
+
+    /// Tiles of a block, cells of its planes for one channel, and cells of its patches.
+    fn block(&self, part: usize) -> (usize, Block, Tiles) {
+        let [slow, fast] = &self.planes.dims;
+        let rows = slow.outputs.extent;
+        let (r0, r1) = (rows * part / self.parts, rows * (part + 1) / self.parts);
+        let block = self.planes.block(r1 - r0, fast.outputs.extent, 16);
+        let mut tiles = Tiles::default();
+        // The place of a tile in the block instead of an offset.
+        let unit = |at: i64| Point { at: [at, 0, 0, 0, 0], ..Point::default() };
+        tiles.of_planes(&Point::default(), [&unit(1 << 32), &unit(1)], &block, Kernels::<S>::NR);
+        (r0, block, tiles)
+    }
+
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`super::run`], and for the level of `task` and `transform`.
+    pub(super) unsafe fn run(&self, threads: usize, task: Task<S>, transform: Task<S>) -> Result<()> {
+        let nr = Kernels::<S>::NR;
+        let channels = self.planes.channels.len();
+        let filters = self.batch.len() * self.strips;
+        let blocks = (0..self.parts).map(|part| self.block(part));
+        let scratch = blocks
+            .map(|(_, block, tiles)| {
+                block.cells(1) + MAX_NR + tiles.list.len() * nr * channels * ELEMENTS + ELEMENTS * MR * nr
+            })
+            .max()
+            .unwrap_or(0);
+        let scratch = (scratch + 64) * size_of::<f32>();
+        arena::with(filters * ELEMENTS * self.strip_cells() * size_of::<f32>(), |memory| {
+            let shared = Filters(memory.cast());
+            let chunk = filters.div_ceil(4 * threads).max(1);
+            threads::run(threads, filters.div_ceil(chunk), &|index| {
+                for number in index * chunk..filters.min((index + 1) * chunk) {
+                    // SAFETY: the caller's promises; every strip has a place of its own.
+                    unsafe { transform(self, std::ptr::null(), shared.at(), number) };
+                }
+            })?;
+            let images = self.batch.len() * self.planes.outer.len();
+            threads::run_with(threads, images * self.parts, scratch, &|scratch, index| {
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { task(self, shared.at(), scratch.cast(), index) };
+            })
+        })
+    }
+
+    /// Transforms the filters of one strip: `[element][channel][row]`.
+    ///
+    /// # Safety
+    /// As for [`super::run`]; `to` has room for all strips.
+    #[inline(always)]
+    pub(super) unsafe fn filters(&self, to: *mut f32, number: usize) {
+        let (batch, strip) = (self.batch.point(number / self.strips), number % self.strips);
+        let (begin, count) = self.strip(strip);
+        let cells = self.strip_cells();
+        let to = to.wrapping_add(number * ELEMENTS * cells);
+        let mut rows = [0_i64; MR];
+        for (m, row) in rows[..count].iter_mut().enumerate() {
+            *row = self.origin[2] + batch.at[2] + self.rows.point(begin + m).at[2] + self.first;
+        }
+        for channel in 0..self.planes.channels.len() {
+            let along = self.planes.channels.point(channel).at[2];
+            let mut g = [[[0.0_f32; EIGHT]; 3]; 3];
+            for (m, row) in rows[..count].iter().enumerate() {
+                for r in 0..3 {
+                    for s in 0..3 {
+                        let offset = row + along + r as i64 * self.taps[0] + s as i64 * self.taps[1];
+                        // SAFETY: the caller promises the element.
+                        g[r][s][m] = unsafe { self.filter.offset(offset as isize).read() };
+                    }
+                }
+            }
+            let lines: [[Eight; 4]; 3] = [filter(g[0]), filter(g[1]), filter(g[2])];
+            for j in 0..4 {
+                let column = filter([lines[0][j], lines[1][j], lines[2][j]]);
+                for (i, &v) in column.iter().enumerate() {
+                    // SAFETY: the strip has its place; what a vector has too much the next channel overwrites.
+                    unsafe { store(to.add((i * 4 + j) * cells + channel * count), v) };
+                }
+            }
+        }
+    }
+
+    /// Computes one block of tiles of one image.
+    ///
+    /// # Safety
+    /// As for [`super::run`]; the filters are transformed; the scratch is this task's alone.
+    #[inline(always)]
+    pub(super) unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
+        let nr = Kernels::<S>::NR;
+        let (part, image) = (index % self.parts, index / self.parts);
+        let outer = self.planes.outer.len();
+        let (product, image) = (image / outer, image % outer);
+        let (r0, block, tiles) = self.block(part);
+        let channels = self.planes.channels.len();
+        let mut place = self.batch.point(product);
+        (0..5).for_each(|k| place.at[k] += self.origin[k]);
+        place.add(&self.planes.outer.point(image), 1);
+        let mut offsets = Vec::new();
+        block.offsets(&self.planes, 1, &mut offsets);
+        let plane_cells = (block.cells(1) + MAX_NR).next_multiple_of(16);
+        let patches = scratch.wrapping_add(plane_cells);
+        let panels = tiles.list.len();
+        let sums = patches.wrapping_add(panels * nr * channels * ELEMENTS);
+        // Of element e, panel p, channel c.
+        let at = |e: usize, p: usize, c: usize| patches.wrapping_add(((e * panels + p) * channels + c) * nr);
+        // SAFETY: the caller's promises; the scratch is as large as `run` says.
+        unsafe {
+            for channel in 0..channels {
+                block.copy::<S>(&self.planes, self.image, &place, [r0, 0], channel, channel + 1, scratch);
+                for (p, tile) in tiles.list.iter().enumerate() {
+                    for lane in (0..tile.lanes).step_by(EIGHT) {
+                        let from = scratch.add(tile.at + lane);
+                        let mut d = [[[0.0; EIGHT]; 4]; 4];
+                        for i in 0..4 {
+                            for j in 0..4 {
+                                d[i][j] = load(from.offset(offsets[i * 4 + j] as isize));
+                            }
+                        }
+                        let d = [patch(d[0]), patch(d[1]), patch(d[2]), patch(d[3])];
+                        for j in 0..4 {
+                            let column = patch([d[0][j], d[1][j], d[2][j], d[3][j]]);
+                            for (i, &v) in column.iter().enumerate() {
+                                store(at(i * 4 + j, p, channel).add(lane), v);
+                            }
+                        }
+                    }
+                }
+            }
+            let steps: Vec<i32> = (0..channels.min(SUM)).map(|c| (c * nr) as i32).collect();
+            let cells = self.strip_cells();
+            for strip in 0..self.strips {
+                let (begin, count) = self.strip(strip);
+                let strip = filters.add((product * self.strips + strip) * ELEMENTS * cells);
+                let rows: [Point; MR] = std::array::from_fn(|m| self.rows.point(begin + m.min(count - 1)));
+                for (p, tile) in tiles.list.iter().enumerate() {
+                    for e in 0..ELEMENTS {
+                        let c: [*mut f32; MR] = std::array::from_fn(|m| sums.wrapping_add((e * MR + m) * nr));
+                        for begin in (0..channels).step_by(SUM) {
+                            let from = strip.add(e * cells + begin * count);
+                            let table = [std::array::from_fn(|m| from.wrapping_add(m))];
+                            let panel = Panel {
+                                rows: table.as_ptr(),
+                                segments: 1,
+                                len: SUM.min(channels - begin),
+                                step: count,
+                                offsets: steps.as_ptr(),
+                                v: at(e, p, begin),
+                            };
+                            self.kernels.of(count, tile.lanes)(&panel, &c, begin > 0);
+                        }
+                    }
+                    for (m, row) in rows[..count].iter().enumerate() {
+                        let here: [i64; 5] = std::array::from_fn(|k| place.at[k] + row.at[k]);
+                        self.results(
+                            sums.add(m * nr),
+                            tile.lanes,
+                            &here,
+                            &tiles.runs[tile.first..tile.end],
+                            r0,
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// The outputs of the tiles of one row of sums.
+    ///
+    /// # Safety
+    /// As for [`task`](Winograd::task).
+    #[inline(always)]
+    unsafe fn results(&self, sums: *const f32, lanes: usize, row: &[i64; 5], runs: &[Run], r0: usize) {
+        let nr = Kernels::<S>::NR;
+        let mut lines = [[0.0_f32; 2 * MAX_NR]; 2];
+        for lane in (0..lanes).step_by(EIGHT) {
+            // SAFETY: all sums of the panel are there.
+            let m = |i: usize, j: usize| unsafe { load(sums.add((i * 4 + j) * MR * nr + lane)) };
+            let columns: [[Eight; 2]; 4] =
+                std::array::from_fn(|j| result([m(0, j), m(1, j), m(2, j), m(3, j)]));
+            for (i, line) in lines.iter_mut().enumerate() {
+                let [even, odd] = result([columns[0][i], columns[1][i], columns[2][i], columns[3][i]]);
+                for l in 0..EIGHT {
+                    line[2 * (lane + l)] = even[l];
+                    line[2 * (lane + l) + 1] = odd[l];
+                }
+            }
+        }
+        for run in runs {
+            let (down, along) = ((run.at[0] >> 32) as usize + r0, (run.at[0] & 0xffff_ffff) as usize);
+            let len = (2 * run.len as usize).min(self.extents[1] - 2 * along);
+            for (i, line) in lines.iter().enumerate().take(self.extents[0] - 2 * down) {
+                let mut start = Point::default();
+                start.add(&self.by[0], (2 * down + i) as i64);
+                start.add(&self.by[1], 2 * along as i64);
+                let part = Run { lane: 0, len: len as u32, at: start.at, by: self.by[1].at };
+                // SAFETY: the caller's promise; the outputs are inside the extents.
+                unsafe { finish(&self.outputs, row, &part, line.as_ptr().add(2 * run.lane as usize)) };
+            }
+        }
+    }
+}
+
+struct Filters(*mut f32);
+// SAFETY: an address; every strip is written by one task and read when all are.
+unsafe impl Sync for Filters {}
+impl Filters {
+    fn at(&self) -> *mut f32 {
+        self.0
+    }
+}
