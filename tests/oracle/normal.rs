@@ -51,7 +51,14 @@ const NONE: Call = Call {
     groups: None,
 };
 
-const CALLS: [Call; 13] = [
+const CALLS: [Call; 14] = [
+    Call {
+        name: "GetBatchNormalizationTrainingExReserveSpaceSize",
+        ops: Some(2),
+        activation: 3,
+        optional: &[3],
+        ..NONE
+    },
     Call {
         name: "BatchNormalizationForwardInference",
         others: &[6],
