@@ -1,5 +1,7 @@
 //! The elementary functions of `dtype::math` against exact values: within 2 units in the last place.
 
+#![allow(clippy::type_complexity, reason = "tables of functions")]
+
 use cudnn::dtype::math;
 
 /// Units in the last place that a function may be off.

@@ -100,7 +100,7 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
 ///   is 1). A factor of 1 does not read the old ones, 0 leaves them.
 /// - `resultSaveMean`, `resultSaveInvVariance`: the same, both or neither: mean and `1 / sqrt(variance + epsilon)` of the
 ///   batch, for the backward pass.
-
+///
 /// Arithmetic: statistics are joined in double in a tree of fixed shape, over the distances from a group's first element,
 /// so that nothing cancels; the rest is in float (double for DOUBLE). The same bits on both cores and for any number of
 /// threads.

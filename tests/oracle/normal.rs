@@ -51,7 +51,14 @@ const NONE: Call = Call {
     groups: None,
 };
 
-const CALLS: [Call; 13] = [
+const CALLS: [Call; 14] = [
+    Call {
+        name: "GetBatchNormalizationTrainingExReserveSpaceSize",
+        ops: Some(2),
+        activation: 3,
+        optional: &[3],
+        ..NONE
+    },
     Call {
         name: "BatchNormalizationForwardInference",
         others: &[6],
@@ -237,7 +244,7 @@ pub fn promise(
     let one_group = call.groups.is_none_or(|index| step.int(index) == Some(1));
     let known_algo = call.algo.is_none_or(|index| matches!(step.int(index), Some(0 | 1)));
     let modes = if call.algo.is_some() { 0..=1 } else { 0..=2 };
-    let positive = call.epsilon.is_none_or(|index| step.args[index].parse::<f64>().is_ok_and(|e| !(e < 0.0)));
+    let positive = call.epsilon.is_none_or(|index| step.args[index].parse::<f64>().is_ok_and(|e| e >= 0.0 || e.is_nan()));
     if !(complete && paired && one_group && known_algo && positive && modes.contains(&step.int(call.mode)?)) {
         return None;
     }

@@ -101,7 +101,8 @@ fn activate<T: Real + Math>(activation: &Activation, x: T) -> (T, T) {
         ActivationKind::ClippedRelu(nan) => {
             let above = x > T::ZERO || (nan == NanRule::Propagate && x.is_nan());
             let result = pick(above, x, T::ZERO);
-            (pick(result > parameter, parameter, result), pick(above && !(x >= parameter), one, T::ZERO))
+            let below = x < parameter || x.is_nan();
+            (pick(result > parameter, parameter, result), pick(above && below, one, T::ZERO))
         }
         ActivationKind::Sigmoid => {
             let result = sigmoid(x);

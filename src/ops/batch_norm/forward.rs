@@ -143,7 +143,7 @@ impl ForwardPlan {
         };
         let average = match source {
             Source::Given => Role::Read,
-            Source::Batch { factor, .. } if factor == 1.0 => Role::Write,
+            Source::Batch { factor: 1.0, .. } => Role::Write,
             Source::Batch { .. } => Role::Update,
         };
         let span = |layout: &Layout| tensors::byte_span(layout, x.data_type());

@@ -38,6 +38,9 @@ impl Query<'_> {
         for (name, tensor) in others.iter().copied().chain(added) {
             agree::check(self.mode, x, Named { name, tensor }, parameters, mode)?;
         }
+        if mode.is_strict() {
+            agree::strict_parameters(parameters)?;
+        }
         Ok(())
     }
 

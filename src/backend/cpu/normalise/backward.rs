@@ -144,6 +144,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         if self.step.saved { 1 } else { 2 }
     }
 
+    #[allow(clippy::needless_range_loop, reason = "one number indexes several lists")]
     unsafe fn prepare(&self, tile: Tile<6>, lists: &mut [&mut [T]; LISTS]) {
         for j in 0..tile.width {
             // SAFETY: parameters and statistics of the tile's groups.

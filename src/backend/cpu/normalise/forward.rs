@@ -84,6 +84,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
         }
     }
 
+    #[allow(clippy::needless_range_loop, reason = "one number indexes several lists")]
     unsafe fn prepare(&self, tile: Tile<5>, lists: &mut [&mut [T]; LISTS]) {
         for j in 0..tile.width {
             // SAFETY: parameters of the tile's groups.

@@ -125,6 +125,7 @@ unsafe fn block<T: Real>(g: *const T, x: *const T, n: usize, shift: [f64; 2]) ->
         }
         (0..2).for_each(|k| lanes[k][first..first + HALF].copy_from_slice(&sums[k]));
     }
+    #[allow(clippy::needless_range_loop, reason = "one number indexes both lists")]
     for j in 0..n % LANES {
         // SAFETY: inside the first n numbers.
         let (g, x) = unsafe { (g.add(whole * LANES + j).read(), x.add(whole * LANES + j).read()) };

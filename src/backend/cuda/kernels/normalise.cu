@@ -28,7 +28,7 @@ enum Flags : u32 {
     NUMBER_BLENDED = 1024,
 };
 
-enum ActivationKind : u32 { SIGMOID, RELU, TANH, CLIPPED_RELU, ELU, SWISH };
+enum ActivationKind : u32 { BY_SIGMOID, BY_RELU, BY_TANH, BY_CLIPPED_RELU, BY_ELU, BY_SWISH };
 
 struct Normal {
     char *at[11];  // as the step lists its operands
@@ -96,25 +96,25 @@ template <typename T>
 __device__ APART Activated<T> activated(u32 kind, u32 propagates, T parameter, T x) {
     const bool above = x > T(0) || (propagates && x != x);
     switch (kind) {
-    case RELU: return {above ? x : T(0), above ? T(1) : T(0)};
-    case CLIPPED_RELU: {
+    case BY_RELU: return {above ? x : T(0), above ? T(1) : T(0)};
+    case BY_CLIPPED_RELU: {
         const T r = above ? x : T(0);
         return {r > parameter ? parameter : r, above && !(x >= parameter) ? T(1) : T(0)};
     }
-    case SIGMOID: {
-        const T r = sigmoid_of(Rounded<T>{x}).value;
+    case BY_SIGMOID: {
+        const T r = sigmoid(Rounded<T>{x}).value;
         return {r, product(r, sum(T(1), -r))};
     }
-    case TANH: {
-        const T r = tanh_of(Rounded<T>{x}).value;
+    case BY_TANH: {
+        const T r = tanh(Rounded<T>{x}).value;
         return {r, sum(T(1), -product(r, r))};
     }
-    case ELU: {
-        const T below = product(parameter, expm1_of(Rounded<T>{x}).value);
+    case BY_ELU: {
+        const T below = product(parameter, expm1(Rounded<T>{x}).value);
         return {x > T(0) ? x : below, x > T(0) ? T(1) : sum(below, parameter)};
     }
     default: {
-        const T s = sigmoid_of(Rounded<T>{product(parameter, x)}).value;
+        const T s = sigmoid(Rounded<T>{product(parameter, x)}).value;
         const T curve = product(product(parameter, x), product(s, sum(T(1), -s)));
         return {product(x, s), sum(s, curve)};
     }
