@@ -233,6 +233,27 @@ pub fn promise(
     tensors: &HashMap<String, Tensor>,
     activations: &HashMap<String, i64>,
 ) -> Option<Promise> {
+    done(step, tensors, activations).or_else(|| mismatched(step, tensors))
+}
+
+/// What the original does not fuse it refuses before it compares tensors; done otherwise, they are compared.
+fn mismatched(step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise> {
+    let call =
+        CALLS.iter().find(|call| call.name == step.function && call.epsilon.is_some() && call.training)?;
+    let x = tensors.get(step.args.get(call.x)?)?;
+    let fused = matches!(step.int(call.ops?)?, 1 | 2) && step.status() == NOT_SUPPORTED;
+    let known = call.algo.is_none_or(|index| matches!(step.int(index), Some(0 | 1)))
+        && (0..=2 - i64::from(call.algo.is_some())).contains(&step.int(call.mode)?)
+        && call.groups.is_none_or(|index| step.int(index) == Some(1));
+    let floating = [0, 1, 2, 9, 12, 13].contains(&x.data_type) && x.format != Some(VECT_C);
+    (fused && known && floating).then_some(Promise { departure: "normalisation-compared", status: BAD_PARAM })
+}
+
+fn done(
+    step: &Step,
+    tensors: &HashMap<String, Tensor>,
+    activations: &HashMap<String, i64>,
+) -> Option<Promise> {
     if ![BAD_PARAM, NOT_SUPPORTED].contains(&step.status()) {
         return None;
     }
