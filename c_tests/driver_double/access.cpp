@@ -1,10 +1,14 @@
-// Checks every access of a kernel to memory: bounds, alignment, host pointers, and shared memory without a barrier.
+// Checks every access of a kernel to memory: bounds, alignment, host pointers, what threads of a block and what blocks do
+// to the same byte.
 //
-// The kernels are compiled with -fsanitize=thread, which calls the functions below in front of each access; the
-// sanitizer's own library is not linked.
+// The kernels are compiled with -fsanitize=thread,alignment,shift-exponent, which calls the functions below in front of each
+// access, and where an address or a shift is out of order; the sanitizers' own libraries are not linked.
 #include "double.h"
 
-extern "C" char __ehdr_start, _end;
+#include <sys/mman.h>
+
+// This library, and what of it starts as zeros: the kernels' __shared__ objects are there, constants are not.
+extern "C" char __ehdr_start, __bss_start, _end;
 
 namespace driver_double {
 namespace {
@@ -21,19 +25,32 @@ struct Byte {
     Touch read[2];
 };
 
-// Shared memory: the static objects of this library (the kernels' are among them), and the dynamic part.
-constexpr size_t SHADOW = size_t(1) << 18;
+// One for each byte from __bss_start to _end. Pages that nobody touches cost nothing.
 Byte *shadow;
 // Counts blocks, so that forgetting is free.
 unsigned block;
+
+uintptr_t address_of(const char &object) { return reinterpret_cast<uintptr_t>(&object); }
 
 const char *name() {
     const emu::Kernel *kernel = running_kernel();
     return kernel == NULL ? "?" : kernel->name;
 }
 
-bool in_image(uintptr_t address) {
-    return address >= reinterpret_cast<uintptr_t>(&__ehdr_start) && address < reinterpret_cast<uintptr_t>(&_end);
+unsigned number(const emu::Thread *thread) { return thread->warp * 32 + thread->lane; }
+
+bool in_image(uintptr_t address) { return address >= address_of(__ehdr_start) && address < address_of(_end); }
+
+// The shadow of a byte of shared memory, or NULL.
+Byte *shadow_of(uintptr_t address) {
+    const size_t size = address_of(_end) - address_of(__bss_start);
+    if (shadow == NULL) {
+        void *map = mmap(NULL, sizeof(Byte) * size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (map == MAP_FAILED) return NULL;
+        shadow = static_cast<Byte *>(map);
+    }
+    return address - address_of(__bss_start) < size ? shadow + (address - address_of(__bss_start)) : NULL;
 }
 
 // threadIdx and its like.
@@ -48,22 +65,23 @@ bool unordered(const Touch &other, const emu::Thread *thread, Moment moment) {
     return other.thread->warp != thread->warp || other.moment.warp == moment.warp;
 }
 
-void check_shared(uintptr_t address, size_t size, bool write) {
-    if (shadow == NULL) shadow = new Byte[SHADOW]();
+void check_shared(uintptr_t address, Byte *bytes, size_t size, bool write) {
     const emu::Thread *thread = emu::running.thread;
     const Moment moment = now(thread);
     for (size_t i = 0; i < size; ++i) {
-        // Neighbours never fall together; what is further apart than the table does not occur in one kernel.
-        Byte &byte = shadow[(address + i) % SHADOW];
+        Byte &byte = bytes[i];
         const Touch *other = unordered(byte.written, thread, moment) ? &byte.written : NULL;
         for (const Touch &read : byte.read) {
             if (other == NULL && write && unordered(read, thread, moment)) other = &read;
         }
         if (other != NULL) {
             complain("%s: threads %u and %u of a block touch one byte of shared memory with no barrier between", name(),
-                     other->thread->warp * 32 + other->thread->lane, thread->warp * 32 + thread->lane);
+                     number(other->thread), number(thread));
             leave_kernel(LAUNCH_FAILED);
         }
+        // What no thread of this block has written is no number that any type has. A kernel may load it (the edges of a tile)
+        // as long as nothing comes of it: what another block left, and zeros, would go unnoticed.
+        if (!write && byte.written.block != block) reinterpret_cast<unsigned char *>(address)[i] = 0xFF;
         const Touch touch = {thread, moment, block};
         if (write) {
             byte.written = touch;
@@ -75,9 +93,40 @@ void check_shared(uintptr_t address, size_t size, bool write) {
     }
 }
 
+// Which blocks of a launch touched a byte of device memory. The launches of one stream are ordered, blocks of one launch
+// never are.
+struct Blocks {
+    uint32_t writer, reader;
+};
+// A launch in the upper bits, a block in the lower ones. Blocks that far apart fall together, which misses some races.
+enum : uint32_t { BLOCK_BITS = 20, MANY = (1u << BLOCK_BITS) - 1 };
+
+void check_blocks(uintptr_t address, size_t size, bool write) {
+    Blocks *cells = static_cast<Blocks *>(cells_of(address));
+    if (cells == NULL) return;
+    const uint32_t launch = (launch_number() + 1) << BLOCK_BITS;
+    const uint32_t me = launch | uint32_t(block_number() % MANY), many = launch | MANY;
+    for (size_t i = 0; i < size; ++i) {
+        Blocks &cell = cells[i];
+        const bool written = cell.writer >> BLOCK_BITS == launch >> BLOCK_BITS && cell.writer != me;
+        const bool read = cell.reader >> BLOCK_BITS == launch >> BLOCK_BITS && cell.reader != me;
+        if (written || (write && read)) {
+            complain("%s: block %u %s a byte that block %u %s in the same launch", name(), emu::running.block_index.x,
+                     write ? "writes" : "reads", (written ? cell.writer : cell.reader) & MANY,
+                     written ? "writes" : "reads");
+            leave_kernel(LAUNCH_FAILED);
+        }
+        if (write) {
+            cell.writer = me;
+        } else {
+            cell.reader = read ? many : me;
+        }
+    }
+}
+
 [[noreturn]] void refuse(uintptr_t address, size_t size, bool write) {
     const char *verb = write ? "writes" : "reads";
-    const unsigned thread = emu::running.thread->warp * 32 + emu::running.thread->lane;
+    const unsigned thread = number(emu::running.thread);
     const Allocation *near = nearest(address);
     if (near == NULL) {
         complain("%s: thread %u of block %u %s %zu bytes at %#zx, which is host memory", name(), thread,
@@ -90,23 +139,31 @@ void check_shared(uintptr_t address, size_t size, bool write) {
     leave_kernel(ILLEGAL_ADDRESS);
 }
 
+[[noreturn]] void misaligned(uintptr_t address, size_t alignment) {
+    complain("%s: an access at %#zx is not aligned to %zu bytes", name(), size_t(address), alignment);
+    leave_kernel(MISALIGNED_ADDRESS);
+}
+
 void check(void *pointer, size_t size, bool write, bool aligned) {
     // Constructors of the kernels' objects run before any kernel does.
     if (running_kernel() == NULL) return;
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     if (on_kernel_stack(address) || is_built_in(address)) return;
-    if (aligned && address % size != 0) {
-        complain("%s: %zu bytes at %#zx are not aligned", name(), size, size_t(address));
-        leave_kernel(ILLEGAL_ADDRESS);
-    }
-    const uintptr_t shared = reinterpret_cast<uintptr_t>(dynamic_shared);
+    if (aligned && address % size != 0) misaligned(address, size);
+    const uintptr_t shared = address_of(dynamic_shared[0]);
     if (address >= shared && address < shared + MAX_DYNAMIC_SHARED && address + size > shared + dynamic_shared_size()) {
         complain("%s: %zu bytes at %zu of %u bytes of dynamic shared memory", name(), size, size_t(address - shared),
                  dynamic_shared_size());
         leave_kernel(ILLEGAL_ADDRESS);
     }
-    if (in_image(address)) return check_shared(address, size, write);
+    if (Byte *bytes = shadow_of(address)) return check_shared(address, bytes, size, write);
+    if (in_image(address)) {
+        if (!write) return;  // a constant
+        complain("%s: thread %u writes a constant", name(), number(emu::running.thread));
+        leave_kernel(ILLEGAL_ADDRESS);
+    }
     if (!holds(address, size)) refuse(address, size, write);
+    check_blocks(address, size, write);
 }
 
 }  // namespace
@@ -135,3 +192,30 @@ SANITIZER __tsan_write_range(void *p, size_t size) { check(p, size, true, false)
 SANITIZER __tsan_func_entry(void *) {}
 SANITIZER __tsan_func_exit(void *) {}
 SANITIZER __tsan_init() {}
+
+// What the compiler hands over when an address is not aligned to its type, as far as it is needed here. A type may be one
+// access on a device, whatever the host's compiler makes of it.
+struct Place {
+    const char *file;
+    unsigned line, column;
+};
+struct Mismatch {
+    Place place;
+    const void *type;
+    unsigned char log_alignment;
+};
+struct Shift {
+    Place place;
+};
+
+SANITIZER __ubsan_handle_type_mismatch_v1(const Mismatch *mismatch, void *pointer) {
+    if (driver_double::running_kernel() == NULL) return;
+    driver_double::misaligned(reinterpret_cast<uintptr_t>(pointer), size_t(1) << mismatch->log_alignment);
+}
+// Devices take a shift beyond the width for one by the whole width, hosts for one by the rest.
+SANITIZER __ubsan_handle_shift_out_of_bounds(const Shift *shift, size_t, size_t) {
+    if (driver_double::running_kernel() == NULL) return;
+    driver_double::complain("%s: a shift beyond the width of its type in line %u", driver_double::name(),
+                            shift->place.line);
+    driver_double::leave_kernel(driver_double::LAUNCH_FAILED);
+}

@@ -36,8 +36,8 @@ family() {
             sed -n 's/^.*\.entry \([A-Za-z0-9_]*\).*$/EMU_REGISTER(\1)/p' "$3"
             echo "}"
         } >"$out/$1.cpp"
-        # The sanitizer's calls are answered by access.cpp. Kernels are left by a jump, not by returning.
-        $cxx $flags $warn -fsanitize=thread -I"$here" -I"$(dirname "$2")" -include "$here/cuda_emu.h" \
+        # The sanitizers' calls are answered by access.cpp. Kernels are left by a jump, not by returning.
+        $cxx $flags $warn -fsanitize=thread,alignment,shift-exponent -I"$here" -I"$cuda/kernels" -include "$here/cuda_emu.h" \
             -c "$out/$1.cpp" -o "$out/$1.part"
         mv "$out/$1.part" "$out/$1.o"
     fi
@@ -66,7 +66,7 @@ else
     )
     for source in "$cuda"/kernels/*.cu; do objects="$objects $out/$(basename "$source" .cu).o"; done
 fi
-for part in state memory access grid driver launch cudart; do
+for part in state memory access grid matrix driver launch cudart; do
     if ! is_newer "$out/$part.o" "$here"/*.h "$here/build.sh" "$here/$part.cpp"; then
         $cxx $flags $warn -I"$here" -c "$here/$part.cpp" -o "$out/$part.part"
         mv "$out/$part.part" "$out/$part.o"

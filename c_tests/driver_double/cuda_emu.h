@@ -1,7 +1,7 @@
 // The device language of CUDA C++ for a host compiler, so that the kernels' own sources run in the driver double.
 //
 // Force-included in front of the sources. Every access of theirs to memory is reported to access.cpp, because they are
-// compiled with the instrumentation of the thread sanitizer; what stands here is not (UNCHECKED).
+// compiled with the instrumentation of sanitizers; what stands here is not (UNCHECKED).
 #pragma once
 #define CPU_EMU 1
 
@@ -20,9 +20,10 @@
 #define __grid_constant__
 // One block runs at a time, so that a static object is as good as one per block.
 #define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __constant__ static const
 #define DYNAMIC_SHARED(T, name) T *name = reinterpret_cast<T *>(emu::running.dynamic_shared)
-#define UNCHECKED __attribute__((no_sanitize("thread"), noinline))
+#define UNCHECKED __attribute__((no_sanitize("thread", "alignment"), noinline))
 
 struct uint3 {
     unsigned x, y, z;
@@ -48,11 +49,17 @@ struct Running {
 extern Running running;
 
 void sync_block(const char *file, int line);
-void sync_warp(unsigned mask);
-// What lane `source` passed as `value` among the lanes of `mask`, its own value if that lane does not take part.
+// What a lane does together with others of its warp: all lanes of a mask have to do the same. Only a barrier orders what
+// they do to memory.
+enum class Together { BARRIER, SHUFFLE, BALLOT, MATRIX };
+void sync_warp(unsigned mask, Together what);
+// What lane `source`, one of `mask`, passed as `value`.
 uint64_t shuffle(unsigned mask, uint64_t value, unsigned source);
 // One bit per lane of `mask`: whether its predicate is true.
 unsigned ballot(unsigned mask, bool predicate);
+// C += A * B of fragments that the warp holds together; C is 4 floats, or 4 ints for S8.
+enum class Element { F16, BF16, TF32, S8 };
+void multiply_add(Element type, const unsigned *a, const unsigned *b, void *c);
 // How many threads of the block have a true predicate.
 int count_block(const char *file, int line, bool predicate);
 
@@ -112,7 +119,7 @@ inline T narrow(uint64_t wide) {
 #define __ballot_sync(mask, predicate) emu::ballot(mask, (predicate) != 0)
 #define __any_sync(mask, predicate) (emu::ballot(mask, (predicate) != 0) != 0)
 
-inline void __syncwarp(unsigned mask = ~0u) { emu::sync_warp(mask); }
+inline void __syncwarp(unsigned mask = ~0u) { emu::sync_warp(mask, emu::Together::BARRIER); }
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
     const unsigned lane = emu::running.thread->lane, first = lane & ~unsigned(width - 1);

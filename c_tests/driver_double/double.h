@@ -25,6 +25,7 @@ enum Code {
     NOT_FOUND = 500,
     ILLEGAL_ADDRESS = 700,
     CONTEXT_IS_DESTROYED = 709,
+    MISALIGNED_ADDRESS = 716,
     LAUNCH_FAILED = 719,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901,
@@ -59,6 +60,10 @@ const Allocation *nearest(uintptr_t address);
 bool holds(uintptr_t address, size_t size);
 void open_memory();
 void close_memory();
+// Eight bytes of notes for each byte of device memory from `address` on, zero at first; NULL where there is no room.
+void *cells_of(uintptr_t address);
+// Sets all notes to zero.
+void forget_cells();
 
 // grid.cpp ------------------------------------------------------------------------------------------------------------
 
@@ -69,10 +74,16 @@ struct Grid {
     std::string parameter;
 };
 
-// Runs every thread of a grid: SUCCESS, ILLEGAL_ADDRESS or LAUNCH_FAILED.
+// Runs every thread of a grid: SUCCESS, ILLEGAL_ADDRESS, MISALIGNED_ADDRESS or LAUNCH_FAILED.
 int run_grid(const Grid &grid);
+// Counts launches, in 12 bits less one, and the blocks of the running one.
+unsigned launch_number();
+uint64_t block_number();
 // Leaves the running kernel with that error. Only from a kernel.
 [[noreturn]] void leave_kernel(int code);
+// Which of two places this thread uses for what it exchanges with its warp: lanes that are ahead by one exchange use the
+// other one.
+bool exchange_row(const emu::Thread *thread);
 // The kernel that is running, NULL between kernels.
 const emu::Kernel *running_kernel();
 // Counts barriers: two accesses are ordered if a barrier lies between them.

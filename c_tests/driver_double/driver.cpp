@@ -4,6 +4,7 @@
 // library that looks at results too early, or lends the driver parameters that do not live long enough, is found out.
 #include "driver.h"
 
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -20,6 +21,8 @@ enum { DEVICES = 2 };
 Context primary[DEVICES];
 int primary_holders[DEVICES];
 bool initialised;
+// The process that started the driver.
+pid_t owner;
 uint64_t next_context_id = 1;
 thread_local std::vector<Context *> stack;
 
@@ -61,15 +64,26 @@ int copy(uintptr_t dst, uintptr_t src, size_t size, bool to_device, bool from_de
 
 }  // namespace
 
+bool forked() { return initialised && getpid() != owner; }
+
 int need_initialised() { return initialised ? SUCCESS : NOT_INITIALIZED; }
 
 Context *current_context() { return stack.empty() ? NULL : stack.back(); }
+
+// What a context returns that is no more. A primary one is known by its device; of one that a program created and
+// destroyed nothing is left to ask, and what happens is undefined.
+static int gone(const Context *context, const char *use) {
+    if (context < primary || context >= primary + DEVICES) {
+        complain("a context %s that was created and destroyed", use);
+    }
+    return setting("DRIVER_DOUBLE_GONE", CONTEXT_IS_DESTROYED);
+}
 
 int need_context() {
     if (!initialised) return NOT_INITIALIZED;
     Context *context = current_context();
     if (context == NULL) return INVALID_CONTEXT;
-    if (!context->alive) return CONTEXT_IS_DESTROYED;
+    if (!context->alive) return gone(context, "is current");
     return context->error;
 }
 
@@ -87,6 +101,7 @@ ENTRY(cuInit, unsigned flags) {
     START(cuInit);
     if (flags != 0) return INVALID_VALUE;
     initialised = true;
+    owner = getpid();
     return SUCCESS;
 }
 ENTRY(cuDriverGetVersion, int *version) {
@@ -108,10 +123,14 @@ ENTRY(cuGetErrorName, int code, const char **name) {
         {200, "CUDA_ERROR_INVALID_IMAGE"},
         {201, "CUDA_ERROR_INVALID_CONTEXT"},
         {218, "CUDA_ERROR_INVALID_PTX"},
+        {221, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND"},
+        {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
+        {223, "CUDA_ERROR_JIT_COMPILATION_DISABLED"},
         {400, "CUDA_ERROR_INVALID_HANDLE"},
         {500, "CUDA_ERROR_NOT_FOUND"},
         {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
         {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED"},
+        {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
         {719, "CUDA_ERROR_LAUNCH_FAILED"},
         {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
         {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
@@ -149,6 +168,7 @@ ENTRY(cuDevicePrimaryCtxRetain, Context **context, int device) {
     START(cuDevicePrimaryCtxRetain);
     NEED(need_initialised());
     if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
+    NEED(not_while_capturing("cuDevicePrimaryCtxRetain"));
     if (primary_holders[device]++ == 0 || !primary[device].alive) begin(&primary[device], device);
     *context = &primary[device];
     return SUCCESS;
@@ -165,17 +185,22 @@ ENTRY(cuDevicePrimaryCtxRelease_v2, int device) {
     return SUCCESS;
 }
 // The context stays current where it was, and is none until it is retained anew: at the same address, as another context.
+// The documentation lets its holders hold it on; with DRIVER_DOUBLE_RESET=forgets they are forgotten, so that giving back
+// what was taken before the reset takes it from somebody else.
 ENTRY(cuDevicePrimaryCtxReset_v2, int device) {
     START(cuDevicePrimaryCtxReset_v2);
     NEED(need_initialised());
     if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
     primary[device].alive = false;
     release_all(device);
+    const char *reset = getenv("DRIVER_DOUBLE_RESET");
+    if (reset != NULL && strcmp(reset, "forgets") == 0) primary_holders[device] = 0;
     return SUCCESS;
 }
 ENTRY(cuCtxCreate_v2, Context **context, unsigned, int device) {
     START(cuCtxCreate_v2);
     NEED(need_initialised());
+    NEED(not_while_capturing("cuCtxCreate"));
     *context = new Context();
     begin(*context, device);
     stack.push_back(*context);
@@ -206,7 +231,7 @@ ENTRY(cuCtxPushCurrent_v2, Context *context) {
     START(cuCtxPushCurrent_v2);
     NEED(need_initialised());
     if (context == NULL) return INVALID_CONTEXT;
-    if (!context->alive) return CONTEXT_IS_DESTROYED;
+    if (!context->alive) return gone(context, "is pushed");
     stack.push_back(context);
     ++pushed;
     return SUCCESS;
@@ -233,7 +258,7 @@ ENTRY(cuCtxGetDevice, int *device) {
 ENTRY(cuCtxGetId, Context *context, uint64_t *id) {
     START(cuCtxGetId);
     NEED(need_initialised());
-    if (!context->alive) return CONTEXT_IS_DESTROYED;
+    if (!context->alive) return gone(context, "is asked for its id");
     *id = context->id;
     return SUCCESS;
 }
@@ -297,6 +322,7 @@ ENTRY(cuMemsetD8_v2, uintptr_t address, unsigned char value, size_t size) {
 ENTRY(cuPointerGetAttributes, unsigned count, const unsigned *attributes, void **places, uintptr_t address) {
     START(cuPointerGetAttributes);
     NEED(need_context());
+    NEED(not_while_capturing("cuPointerGetAttributes"));
     const Allocation *found = find(address);
     const bool reachable = found != NULL && found->device == current_context()->device;
     for (unsigned i = 0; i < count; ++i) {

@@ -24,8 +24,10 @@ int need_initialised();
 int need_context();
 // Complains if the library is inside a call.
 void not_inside_a_call(const char *entry);
-// Complains, and ends the capture, if this thread captures a stream in a mode that forbids `entry`.
+// Complains, and ends the capture, if a capture of this or another thread forbids `entry` in the mode of this thread.
 int not_while_capturing(const char *entry);
+// Whether this process was forked off one that had started the driver: nothing works there.
+bool forked();
 // Runs everything that is queued; what goes wrong stays in its context.
 int settle();
 
@@ -34,6 +36,7 @@ int settle();
 #define ENTRY(name, ...) extern "C" __attribute__((visibility("default"))) int name(__VA_ARGS__)
 // One call at a time, and an injected fault in its place.
 #define START(name)                                                                 \
+    if (driver_double::forked()) return driver_double::NOT_INITIALIZED;             \
     const std::lock_guard<std::recursive_mutex> guard(driver_double::driver_mutex); \
     if (const int code = driver_double::enter(#name)) return code
 #define NEED(condition) \

@@ -70,3 +70,103 @@ extern "C" __global__ void sums(const Memory m)
     const unsigned low = __ballot_sync(0xffffffffu, threadIdx.x % 32 < 4);
     m.data[threadIdx.x] = part[0] + part[1] + 1000 * odd + 100000 * int(low);
 }
+
+// Sixteen bytes that travel together, of which a host makes what it likes.
+struct alignas(16) Vector {
+    unsigned word[4];
+};
+extern "C" __global__ void misaligned_vector(const Memory m)
+{
+    Vector *vectors = reinterpret_cast<Vector *>(m.data + 2 * m.choice);
+    vectors[1] = vectors[0];
+}
+extern "C" __global__ void misaligned_shared_vector(const Memory m)
+{
+    alignas(16) __shared__ int tile[64];
+    tile[threadIdx.x] = m.data[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) *reinterpret_cast<Vector *>(m.data) = *reinterpret_cast<Vector *>(tile + 2 + m.choice);
+}
+extern "C" __global__ void unwritten_shared(const Memory m)
+{
+    __shared__ int tile[64];
+    if (int(threadIdx.x) != m.choice) tile[threadIdx.x] = m.data[threadIdx.x];
+    __syncthreads();
+    m.data[threadIdx.x] = tile[63 - threadIdx.x];
+}
+// What the block before has left there.
+extern "C" __global__ void inherited_shared(const Memory m)
+{
+    __shared__ int tile[64];
+    if (blockIdx.x == 0) tile[threadIdx.x] = 1;
+    __syncthreads();
+    if (blockIdx.x != 0) m.data[threadIdx.x] = tile[threadIdx.x];
+}
+extern "C" __global__ void unordered_shuffle(const Memory m)
+{
+    __shared__ int tile[64];
+    tile[threadIdx.x] = m.data[threadIdx.x];
+    const int sum = __shfl_xor_sync(0xffffffffu, tile[threadIdx.x], 1);
+    m.data[threadIdx.x] = sum + tile[threadIdx.x ^ 1];
+}
+extern "C" __global__ void unordered_ballot(const Memory m)
+{
+    __shared__ int tile[64];
+    tile[threadIdx.x] = m.data[threadIdx.x];
+    const unsigned votes = __ballot_sync(0xffffffffu, tile[threadIdx.x] > 3);
+    m.data[threadIdx.x] = int(votes) + tile[threadIdx.x ^ 1];
+}
+extern "C" __global__ void ordered_warp(const Memory m)
+{
+    __shared__ int tile[64];
+    tile[threadIdx.x] = m.data[threadIdx.x];
+    __syncwarp();
+    m.data[threadIdx.x] = tile[threadIdx.x ^ 1];
+}
+// Halves of a warp that know nothing of each other.
+extern "C" __global__ void halves(const Memory m)
+{
+    const unsigned mask = threadIdx.x % 32 < 16 ? 0xffffu : 0xffff0000u;
+    int sum = m.data[threadIdx.x];
+    const int turns = threadIdx.x % 32 < 16 ? 4 : 3;
+    for (int k = 0; k < turns; ++k) sum += __shfl_xor_sync(mask, sum, 1 << k);
+    m.data[threadIdx.x] = sum;
+}
+extern "C" __global__ void mask_of_the_ended(const Memory m)
+{
+    if (threadIdx.x % 32 >= 20) return;
+    m.data[threadIdx.x] = __shfl_xor_sync(0xffffffffu, int(threadIdx.x), 1);
+}
+extern "C" __global__ void mask_without_the_caller(const Memory m)
+{
+    m.data[threadIdx.x] = int(__ballot_sync(0xfffffffeu, threadIdx.x > 3));
+}
+extern "C" __global__ void masks_that_differ(const Memory m)
+{
+    const unsigned mask = threadIdx.x % 32 < 16 ? 0xffffffffu : 0xffff0000u;
+    m.data[threadIdx.x] = __shfl_xor_sync(mask, int(threadIdx.x), 1);
+}
+extern "C" __global__ void shuffle_from_outside(const Memory m)
+{
+    if (threadIdx.x % 32 < 16) m.data[threadIdx.x] = __shfl_sync(0xffffu, int(threadIdx.x), 16);
+}
+extern "C" __global__ void shuffle_against_ballot(const Memory m)
+{
+    if (threadIdx.x % 2 == 0) {
+        m.data[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1, 2);
+    } else {
+        m.data[threadIdx.x] = int(__ballot_sync(0xffffffffu, true));
+    }
+}
+extern "C" __global__ void written_by_two_blocks(const Memory m) { m.data[(threadIdx.x + blockIdx.x) % 64] = 1; }
+extern "C" __global__ void read_from_another_block(const Memory m)
+{
+    if (blockIdx.x == 0) m.data[threadIdx.x] = 1;
+    if (blockIdx.x == 1 && threadIdx.x == 0) m.data[63] = m.data[m.choice];
+}
+extern "C" __global__ void blocks_apart(const Memory m)
+{
+    const int half = int(blockIdx.x) * 32;
+    if (threadIdx.x < 32) m.data[half + threadIdx.x] += m.data[half + threadIdx.x];
+}
+extern "C" __global__ void long_shift(const Memory m) { m.data[0] = 1 << m.choice; }

@@ -60,13 +60,19 @@ driver_double_switch:
 )");
 #endif
 
+// Lanes that wait for the others of their mask.
+struct Meeting {
+    unsigned mask;
+    unsigned arrived;
+    emu::Together what;
+    std::vector<Fiber *> waiting;
+};
+
 struct Warp {
     unsigned alive;     // lanes that have not come to the end
-    unsigned arrived;   // lanes at the warp's barrier
     unsigned barriers;  // passed in this block
-    unsigned members;   // lanes that passed the last one
     uint64_t slots[2][32];
-    std::vector<Fiber *> waiting;
+    std::vector<Meeting> meetings;
 };
 
 struct Barrier {
@@ -78,6 +84,8 @@ struct Barrier {
 
 const Grid *grid;
 unsigned count, started, finished;
+unsigned launches;
+uint64_t block_at;
 bool backwards;
 int outcome;
 Warp warps[emu::MAX_THREADS / 32];
@@ -162,11 +170,14 @@ void release(std::vector<Fiber *> &queue) {
     queue.clear();
 }
 
-void pass_warp(Warp &warp) {
-    warp.members = warp.arrived;
-    warp.arrived = 0;
-    ++warp.barriers;
-    release(warp.waiting);
+const char *name_of(emu::Together what) {
+    switch (what) {
+    case emu::Together::BARRIER: return "a barrier of their warp";
+    case emu::Together::SHUFFLE: return "a shuffle";
+    case emu::Together::BALLOT: return "a ballot";
+    case emu::Together::MATRIX: return "a product of fragments";
+    }
+    return "?";
 }
 
 void finish(emu::Thread *thread) {
@@ -178,7 +189,12 @@ void finish(emu::Thread *thread) {
     }
     Warp &warp = warps[thread->warp];
     warp.alive &= ~(1u << thread->lane);
-    if (!warp.waiting.empty() && (warp.arrived & warp.alive) == warp.alive) pass_warp(warp);
+    for (const Meeting &meeting : warp.meetings) {
+        if ((meeting.mask >> thread->lane & 1) == 0) continue;
+        complain("%s: thread %u ends while others of its warp wait for it at %s", grid->kernel->name, number(thread),
+                 name_of(meeting.what));
+        leave_kernel(LAUNCH_FAILED);
+    }
 }
 
 void run_threads() {
@@ -198,7 +214,6 @@ void run_threads() {
 
 void run_block() {
     forget_accesses();
-    memset(dynamic_shared, 0xA5, grid->shared);
     started = finished = 0;
     votes = 0;
     barrier.waiting.clear();
@@ -207,8 +222,8 @@ void run_block() {
     for (unsigned w = 0; w * 32 < count; ++w) {
         const unsigned lanes = count - w * 32;
         warps[w].alive = lanes >= 32 ? ~0u : (1u << lanes) - 1;
-        warps[w].arrived = warps[w].barriers = 0;
-        warps[w].waiting.clear();
+        warps[w].barriers = 0;
+        warps[w].meetings.clear();
     }
     while (finished < count && outcome == SUCCESS) {
         Fiber *fiber = next_fiber();
@@ -230,6 +245,13 @@ void leave_kernel(int code) {
 }
 
 const emu::Kernel *running_kernel() { return grid == NULL ? NULL : grid->kernel; }
+bool exchange_row(const emu::Thread *thread) {
+    const bool row = parity[number(thread)];
+    parity[number(thread)] = !row;
+    return row;
+}
+unsigned launch_number() { return launches; }
+uint64_t block_number() { return block_at; }
 Moment now(const emu::Thread *thread) { return {barrier.passed, warps[thread->warp].barriers}; }
 unsigned dynamic_shared_size() { return grid->shared; }
 bool on_kernel_stack(uintptr_t address) {
@@ -261,9 +283,11 @@ int run_grid(const Grid &what) {
     const uint64_t blocks = uint64_t(g.x) * g.y * g.z, sample = sampled_blocks();
     const bool all = sample == 0 || blocks <= 3 * sample;
     open_memory();
+    launches = (launches + 1) % 4094;
+    if (launches == 0) forget_cells();
     for (uint64_t i = 0; i < (all ? blocks : 3 * sample) && outcome == SUCCESS; ++i) {
         const uint64_t at = all || i < sample ? i : i < 2 * sample ? blocks / 2 + i - sample : blocks - 3 * sample + i;
-        const uint64_t block = backwards ? blocks - 1 - at : at;
+        const uint64_t block = block_at = backwards ? blocks - 1 - at : at;
         emu::running.block_index = {unsigned(block % g.x), unsigned(block / g.x % g.y), unsigned(block / g.x / g.y)};
         run_block();
     }
@@ -309,38 +333,57 @@ int emu::count_block(const char *file, int line, bool predicate) {
     return result;
 }
 
-void emu::sync_warp(unsigned mask) {
-    Warp &warp = warps[running.thread->warp];
-    warp.arrived |= 1u << running.thread->lane;
-    const unsigned needed = mask & warp.alive;
-    if ((warp.arrived & needed) == needed) {
-        pass_warp(warp);
-    } else {
-        wait_in(warp.waiting);
+void emu::sync_warp(unsigned mask, Together what) {
+    const Thread *me = running.thread;
+    Warp &warp = warps[me->warp];
+    const auto wrong = [&](const char *how) {
+        complain("%s: thread %u comes to %s with the mask %#x, %s", grid->kernel->name, number(me), name_of(what), mask,
+                 how);
+        leave_kernel(LAUNCH_FAILED);
+    };
+    if ((mask >> me->lane & 1) == 0) wrong("which lacks its own lane");
+    if ((mask & ~warp.alive) != 0) wrong("which names lanes that have ended, or never were");
+    Meeting *mine = NULL;
+    for (Meeting &meeting : warp.meetings) {
+        if ((meeting.mask & mask) == 0) continue;
+        if (meeting.mask != mask) wrong("and others wait there with another mask");
+        if (meeting.what != what) wrong("and others of that mask do something else");
+        mine = &meeting;
     }
+    if (mine == NULL) {
+        warp.meetings.push_back({mask, 0, what, {}});
+        mine = &warp.meetings.back();
+    }
+    mine->arrived |= 1u << me->lane;
+    if (mine->arrived != mask) {
+        return wait_in(mine->waiting);
+    }
+    if (what == Together::BARRIER) ++warp.barriers;
+    release(mine->waiting);
+    warp.meetings.erase(warp.meetings.begin() + (mine - warp.meetings.data()));
 }
 
 uint64_t emu::shuffle(unsigned mask, uint64_t value, unsigned source) {
     const Thread *me = running.thread;
-    // Lanes that are ahead by one exchange use the other row.
-    const bool row = parity[number(me)];
-    parity[number(me)] = !row;
-    uint64_t *slots = warps[me->warp].slots[row];
+    uint64_t *slots = warps[me->warp].slots[exchange_row(me)];
     slots[me->lane] = value;
-    sync_warp(mask);
-    return (mask >> (source & 31) & 1) != 0 ? slots[source & 31] : value;
+    sync_warp(mask, Together::SHUFFLE);
+    if ((mask >> (source & 31) & 1) == 0) {
+        complain("%s: thread %u shuffles with the mask %#x and wants the value of lane %u", grid->kernel->name, number(me),
+                 mask, source & 31);
+        leave_kernel(LAUNCH_FAILED);
+    }
+    return slots[source & 31];
 }
 
 unsigned emu::ballot(unsigned mask, bool predicate) {
     unsigned result = 0;
     const Thread *me = running.thread;
-    const bool row = parity[number(me)];
-    parity[number(me)] = !row;
-    uint64_t *slots = warps[me->warp].slots[row];
+    uint64_t *slots = warps[me->warp].slots[exchange_row(me)];
     slots[me->lane] = predicate;
-    sync_warp(mask);
+    sync_warp(mask, Together::BALLOT);
     for (unsigned lane = 0; lane < 32; ++lane) {
-        if ((mask & warps[me->warp].members) >> lane & 1) result |= unsigned(slots[lane] & 1) << lane;
+        if (mask >> lane & 1) result |= unsigned(slots[lane] & 1) << lane;
     }
     return result;
 }

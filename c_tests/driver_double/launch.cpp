@@ -38,9 +38,10 @@ struct Graph {
 struct Stream {
     Context *context;
     bool alive;
-    // What is being captured, NULL if nothing is.
+    // What is being captured, NULL if nothing is; by which thread, and how.
     Graph *capturing;
     unsigned capture_mode;
+    const void *capturer;
     bool invalidated;
 };
 
@@ -49,6 +50,12 @@ enum CaptureMode { GLOBAL = 0, THREAD_LOCAL = 1, RELAXED = 2 };
 std::deque<Work> queue;
 std::vector<Stream *> captures;
 thread_local unsigned capture_mode = GLOBAL;
+
+// Stands for a thread, and never for a second one, unlike what the system calls it.
+const void *this_thread() {
+    static thread_local const char *mine = new char;
+    return mine;
+}
 
 // The legacy default stream may be named by 0 and 1, that of the thread by 2.
 bool is_default(const Stream *stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
@@ -131,10 +138,6 @@ int check_grid(const Function *function, uint3 blocks, uint3 threads, unsigned s
     return INVALID_VALUE;
 }
 
-void invalidate_captures() {
-    for (Stream *stream : captures) stream->invalidated = true;
-}
-
 }  // namespace
 
 int settle() {
@@ -148,10 +151,18 @@ int settle() {
     return context == NULL ? SUCCESS : context->error;
 }
 
+// By the documentation of cuThreadExchangeStreamCaptureMode: a thread in the global mode is held up by its own captures and
+// by the global ones of all threads, one in the mode of its own by its own; relaxed captures and relaxed threads are free.
 int not_while_capturing(const char *entry) {
-    if (captures.empty() || capture_mode == RELAXED) return SUCCESS;
+    Stream *forbids = NULL;
+    for (Stream *stream : captures) {
+        const bool own = stream->capturer == this_thread();
+        const bool hold = own ? stream->capture_mode != RELAXED : stream->capture_mode == GLOBAL;
+        if (capture_mode != RELAXED && hold && (own || capture_mode == GLOBAL)) forbids = stream;
+    }
+    if (forbids == NULL) return SUCCESS;
     complain("%s is forbidden while a stream is captured", entry);
-    invalidate_captures();
+    forbids->invalidated = true;
     return CAPTURE_UNSUPPORTED;
 }
 
@@ -222,7 +233,7 @@ ENTRY(cuLaunchKernel, const Function *function, unsigned gx, unsigned gy, unsign
     const Work work = {context, {function->kernel, blocks, threads, shared, parameter}};
     if (is_default(stream)) {
         if (!captures.empty()) {
-            invalidate_captures();
+            for (Stream *capture : captures) capture->invalidated = true;
             return CAPTURE_IMPLICIT;
         }
     } else if (stream->capturing != NULL) {
@@ -240,7 +251,7 @@ ENTRY(cuStreamCreate, Stream **stream, unsigned) {
     START(cuStreamCreate);
     not_inside_a_call("cuStreamCreate");
     NEED(need_context());
-    *stream = new Stream{current_context(), true, NULL, GLOBAL, false};
+    *stream = new Stream{current_context(), true, NULL, GLOBAL, NULL, false};
     return SUCCESS;
 }
 // The object stays, so that a later use can be told.
@@ -272,6 +283,7 @@ ENTRY(cuStreamBeginCapture_v2, Stream *stream, unsigned mode) {
     if (is_default(stream)) return CAPTURE_IMPLICIT;
     stream->capturing = new Graph();
     stream->capture_mode = mode;
+    stream->capturer = this_thread();
     stream->invalidated = false;
     captures.push_back(stream);
     return SUCCESS;

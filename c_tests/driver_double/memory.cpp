@@ -20,6 +20,8 @@ constexpr unsigned char FRESH = 0xCD;
 constexpr size_t FILLED = size_t(1) << 24;
 
 uintptr_t base, next;
+// Notes, at eight times the distance from their start.
+char *cells;
 size_t used;
 std::map<uintptr_t, Allocation> live;
 // The two found last: a kernel's source and destination.
@@ -39,6 +41,7 @@ void drop(std::map<uintptr_t, Allocation>::iterator entry) {
     used -= size;
     mmap(reinterpret_cast<void *>(entry->first), size, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (cells != NULL) madvise(cells + 8 * (entry->first - base), 8 * size, MADV_DONTNEED);
     live.erase(entry);
 }
 
@@ -50,6 +53,9 @@ Allocation *allocate(size_t size, int device) {
         void *map = mmap(NULL, RESERVED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (map == MAP_FAILED) return NULL;
         base = next = reinterpret_cast<uintptr_t>(map);
+        map = mmap(NULL, 8 * RESERVED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        // Where a process may not reserve as much, races between blocks are not found.
+        cells = map == MAP_FAILED ? NULL : static_cast<char *>(map);
     }
     const uintptr_t start = next + GUARD;
     const size_t room = pages(size);
@@ -104,6 +110,11 @@ const Allocation *nearest(uintptr_t address) {
 bool holds(uintptr_t address, size_t size) {
     const Allocation *found = find(address);
     return found != NULL && size <= found->size - (address - found->start);
+}
+
+void *cells_of(uintptr_t address) { return cells == NULL ? NULL : cells + 8 * (address - base); }
+void forget_cells() {
+    if (cells != NULL) madvise(cells, 8 * (next - base), MADV_DONTNEED);
 }
 
 void open_memory() { protect(PROT_READ | PROT_WRITE); }

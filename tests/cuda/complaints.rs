@@ -18,7 +18,7 @@ struct Parameter {
     unused: i32,
 }
 
-const KERNELS: &[&str] = &[
+pub const KERNELS: &[&str] = &[
     "write_behind",
     "read_in_front",
     "write_there",
@@ -31,10 +31,27 @@ const KERNELS: &[&str] = &[
     "late_end",
     "too_much_shared",
     "sums",
+    "misaligned_vector",
+    "misaligned_shared_vector",
+    "unwritten_shared",
+    "inherited_shared",
+    "unordered_shuffle",
+    "unordered_ballot",
+    "ordered_warp",
+    "halves",
+    "mask_of_the_ended",
+    "mask_without_the_caller",
+    "masks_that_differ",
+    "shuffle_from_outside",
+    "shuffle_against_ballot",
+    "written_by_two_blocks",
+    "read_from_another_block",
+    "blocks_apart",
+    "long_shift",
 ];
 
 /// What an assembler would make of them, as far as the double reads it.
-fn ptx(kernels: &[&str], bytes: usize) -> String {
+pub fn ptx(kernels: &[&str], bytes: usize) -> String {
     let mut text = ".version 8.0\n.target sm_70\n.address_size 64\n".to_owned();
     for name in kernels {
         writeln!(text, ".visible .entry {name}(\n\t.param .align 8 .b8 {name}_param_0[{bytes}]\n)\n{{\n}}")
@@ -44,7 +61,7 @@ fn ptx(kernels: &[&str], bytes: usize) -> String {
 }
 
 /// A double with the kernels of `faulty.cu`.
-fn libraries() -> PathBuf {
+pub fn libraries() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
         .get_or_init(|| {
@@ -67,22 +84,23 @@ fn libraries() -> PathBuf {
 }
 
 /// How a child starts a kernel, and what it expects of it.
-struct Start {
-    kernel: &'static str,
-    threads: u32,
-    shared: u32,
-    choice: i32,
+pub struct Start {
+    pub kernel: &'static str,
+    pub blocks: u32,
+    pub threads: u32,
+    pub shared: u32,
+    pub choice: i32,
     /// Error code of the wait after the launch.
-    code: i32,
+    pub code: i32,
 }
 
 impl Start {
-    fn of(kernel: &'static str) -> Start {
-        Start { kernel, threads: 64, shared: 0, choice: 0, code: 0 }
+    pub fn of(kernel: &'static str) -> Start {
+        Start { kernel, blocks: 1, threads: 64, shared: 0, choice: 0, code: 0 }
     }
 
     /// Loads, launches and waits; returns the code of the wait.
-    fn run(&self, text: &str, address: u64) -> i32 {
+    pub fn run(&self, text: &str, address: u64) -> i32 {
         let (text, name) = (CString::new(text).expect("PTX"), CString::new(self.kernel).expect("a name"));
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         let mut parameter = Parameter { data: address, choice: self.choice, unused: 0 };
@@ -101,7 +119,7 @@ impl Start {
             let (threads, shared) = (self.threads, self.shared);
             let code = double::cuLaunchKernel(
                 function,
-                1,
+                self.blocks,
                 1,
                 1,
                 threads,
@@ -120,12 +138,12 @@ impl Start {
     }
 }
 
-fn ints(values: impl Iterator<Item = i32>) -> Vec<u8> {
+pub fn ints(values: impl Iterator<Item = i32>) -> Vec<u8> {
     values.flat_map(i32::to_le_bytes).collect()
 }
 
 /// Expects of `start` its code, then the end of the process with this complaint.
-fn expect_complaint(start: Start, complaint: &str) {
+pub fn expect_complaint(start: Start, complaint: &str) {
     let output = child::start(&libraries(), &[], || {
         double::use_device(0);
         let memory = Memory::new(&ints(0..64));
@@ -134,7 +152,7 @@ fn expect_complaint(start: Start, complaint: &str) {
     check(output, complaint);
 }
 
-fn check(output: Option<std::process::Output>, complaint: &str) {
+pub fn check(output: Option<std::process::Output>, complaint: &str) {
     let Some(output) = output else { return };
     let text = child::text(&output);
     assert_eq!(output.status.code(), Some(97), "{text}");
@@ -203,7 +221,8 @@ fn freed_memory() {
 
 #[test]
 fn misaligned_accesses() {
-    expect_complaint(Start { threads: 1, code: 700, ..Start::of("misaligned") }, "are not aligned");
+    let start = Start { threads: 1, code: 716, ..Start::of("misaligned") };
+    expect_complaint(start, "is not aligned to 8 bytes");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod complaints;
 mod cores;
 mod double;
 mod faults;
+mod fragments;
 mod large;
 mod launch;
 mod layers;
@@ -19,6 +20,7 @@ mod problems;
 mod programs;
 #[path = "../common/random.rs"]
 mod random;
+mod strict;
 mod tensors;
 mod verdict;
 mod windows;

@@ -8,6 +8,7 @@ mod dist;
 mod docs;
 mod examples;
 mod fuzz;
+mod gpu_kit;
 mod header;
 mod install;
 mod manifest;
@@ -65,6 +66,12 @@ const TASKS: &[Task] = &[
         about: "checks random transforms against the reference, for a minute or as many SECONDS as are given",
         arguments: "[SECONDS]   how long, 60 if not given",
         run: fuzz::run,
+    },
+    Task {
+        name: "gpu-kit",
+        about: "lays out what a machine with a GPU but no compiler needs to test and time the CUDA core",
+        arguments: "[DIR]   the folder to write, target/gpu-kit if not given",
+        run: gpu_kit::run,
     },
     Task {
         name: "header",

@@ -302,9 +302,9 @@ impl Driver {
     pub fn retain_primary(&self, device: i32) -> Result<DriverContext> {
         let mut context = std::ptr::null_mut();
         // SAFETY: writes one handle.
-        let code = unsafe { (self.table.primary_ctx_retain)(&mut context, device) };
-        self.check("cuDevicePrimaryCtxRetain", code)?;
-        Ok(DriverContext(context))
+        let code =
+            self.outside_capture(|| Ok(unsafe { (self.table.primary_ctx_retain)(&mut context, device) }))?;
+        self.check("cuDevicePrimaryCtxRetain", code).map(|()| DriverContext(context))
     }
 
     /// Gives a primary context back. A driver that is shutting down refuses, which changes nothing.
@@ -355,8 +355,9 @@ impl Driver {
 
     /// Runs `body` in a way that lets a stream capture of this thread go on around it.
     ///
-    /// Loading a module is forbidden to a thread that captures in the default mode; relaxing the mode for the time
-    /// of the load is what the driver offers for work that has nothing to do with the captured stream.
+    /// Loading a module, making a context and asking for an address are forbidden to a thread that captures in the
+    /// default mode; relaxing the mode for that time is what the driver offers for work that has nothing to do with the
+    /// captured stream.
     fn outside_capture<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_uint;
         let mut exchange = || {
@@ -493,15 +494,14 @@ impl Driver {
             (&raw mut start).cast(),
             (&raw mut size).cast(),
         ];
-        // SAFETY: six attributes, and six places of the sizes that the driver's documentation gives them.
-        let code = unsafe {
-            (self.table.pointer_get_attributes)(
-                attributes.len() as c_uint,
-                attributes.as_mut_ptr(),
-                places.as_mut_ptr(),
-                address,
-            )
-        };
+        let code = self.outside_capture(|| {
+            // SAFETY: six attributes, and six places of the sizes that the driver's documentation gives them.
+            Ok(unsafe {
+                let count = attributes.len() as c_uint;
+                let (asked, places) = (attributes.as_mut_ptr(), places.as_mut_ptr());
+                (self.table.pointer_get_attributes)(count, asked, places, address)
+            })
+        })?;
         self.check("cuPointerGetAttributes", code)?;
         Ok(Residency { memory_type, managed: managed != 0, device, device_address, start, size: size as u64 })
     }

@@ -49,8 +49,8 @@ pub struct Cuda {
 struct Binding {
     context: DriverContext,
     device: i32,
-    /// Whether this is a primary context that has to be given back.
-    retained: bool,
+    /// The id of a primary context that has to be given back.
+    retained: Option<u64>,
 }
 
 impl Cuda {
@@ -94,7 +94,8 @@ impl Cuda {
             Some(bound) => bound,
             None => {
                 let device = self.driver.device(0)?;
-                Binding { context: self.driver.retain_primary(device)?, device, retained: true }
+                let context = self.driver.retain_primary(device)?;
+                Binding { context, device, retained: Some(self.driver.context_id(context)?) }
             }
         };
         Ok(*binding.insert(bound))
@@ -134,24 +135,28 @@ impl Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        if let Some(Binding { device, retained: true, .. }) =
+        if let Some(Binding { context, device, retained: Some(id) }) =
             *self.binding.get_mut().unwrap_or_else(PoisonError::into_inner)
         {
-            self.driver.release_primary(device);
+            // After a reset the primary context is another one, to whose holders this handle may not belong: giving it
+            // back might take it from the program.
+            if self.driver.context_id(context) == Ok(id) {
+                self.driver.release_primary(device);
+            }
         }
     }
 }
 
-/// The driver's code for a context that is gone, or a primary one whose device was reset and has not been used since.
-const CONTEXT_IS_DESTROYED: i32 = 709;
+/// The driver's codes for a primary context whose device was reset and has not been used since: invalid, destroyed.
+const GONE: [i32; 2] = [201, 709];
 
 /// The context that is current in this thread, as a binding. After a device was reset its context stays current, but is
 /// none until the program, or its run-time library, uses the device again.
 fn current(driver: &Driver) -> Result<Option<Binding>> {
     let Some(context) = driver.current_context()? else { return Ok(None) };
     match driver.current_device() {
-        Ok(device) => Ok(Some(Binding { context, device, retained: false })),
-        Err(Error::Driver { code: CONTEXT_IS_DESTROYED, .. }) => Ok(None),
+        Ok(device) => Ok(Some(Binding { context, device, retained: None })),
+        Err(Error::Driver { code, .. }) if GONE.contains(&code) => Ok(None),
         Err(error) => Err(error),
     }
 }

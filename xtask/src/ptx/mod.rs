@@ -18,6 +18,8 @@ use nvrtc::Nvrtc;
 
 const KERNELS: &str = "src/backend/cuda/kernels";
 const PTX: &str = "src/backend/cuda/ptx";
+/// Kernels that tests run on a device or on the driver double, and the library does not have.
+const TESTS: &str = "c_tests/driver_double/fragments";
 
 /// The compiler that a driver 525 still understands: it writes PTX ISA 8.0.
 const NVRTC: Package = Package { name: "nvidia-cuda-nvrtc-cu12", version: "12.0.140" };
@@ -42,11 +44,17 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let assembler = NVCC.folder()?.join("nvidia/cuda_nvcc/bin/ptxas");
     for family in &known {
         if families.is_empty() || families.iter().any(|name| name == family) {
-            let ptx = compile(family, &sources, &kept)?;
+            let ptx = compile(&format!("{family}.cu"), &sources.0[&format!("{family}.cu")], &sources, &kept)?;
             let table = resources::table(&ptx, &assembler, &kept)?;
             header::write_or_check(&format!("{PTX}/{family}.ptx"), &ptx, &flags, "ptx")?;
             header::write_or_check(&format!("{PTX}/{family}.tsv"), &table, &flags, "ptx")?;
         }
+    }
+    if families.is_empty() {
+        let source = fs::read_to_string(shell::root().join(format!("{TESTS}.cu")))?;
+        let ptx = compile("fragments.cu", &source, &sources, &kept)?;
+        resources::table(&ptx, &assembler, &kept)?;
+        header::write_or_check(&format!("{TESTS}.ptx"), &ptx, &flags, "ptx")?;
     }
     // What is left of a family that is gone.
     for entry in fs::read_dir(shell::root().join(PTX))? {
@@ -124,16 +132,14 @@ impl Sources {
     }
 }
 
-/// One family's kernels as PTX text.
-fn compile(family: &str, sources: &Sources, kept: &Kept) -> Result<String> {
-    let unit = format!("{family}.cu");
-    let source = &sources.0[&unit];
+/// The kernels of one source as PTX text.
+fn compile(unit: &str, source: &str, sources: &Sources, kept: &Kept) -> Result<String> {
     let headers = sources.headers(source)?;
     let target = format!("--gpu-architecture={}", target(source));
     let options = [OPTIONS[0], OPTIONS[1], &target];
     kept.or_make("ptx", &format!("{} {options:?} {source} {headers:?}", NVRTC.version), || {
         let nvrtc = Nvrtc::load(&NVRTC.folder()?.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12"))?;
-        nvrtc.compile(&unit, source, &headers, &options)
+        nvrtc.compile(unit, source, &headers, &options)
     })
 }
 

@@ -1,0 +1,96 @@
+// Products of fragments of a warp, as mma.sync has them: by the tables of the PTX manual, element by element, and in other
+// words than the kernels use.
+#include "double.h"
+
+#include <cmath>
+
+namespace driver_double {
+namespace {
+
+struct Registers {
+    unsigned a[4], b[2];
+};
+Registers registers[emu::MAX_THREADS / 32][2][32];
+
+// A number of EXPONENT and MANTISSA bits.
+double number(unsigned bits, int exponent, int mantissa) {
+    const double sign = bits >> (exponent + mantissa) & 1 ? -1 : 1;
+    const int all = (1 << exponent) - 1, biased = int(bits >> mantissa) & all, bias = all >> 1;
+    const double fraction = double(bits & ((1u << mantissa) - 1)) / double(1u << mantissa);
+    if (biased == all) return fraction == 0 ? sign * INFINITY : NAN;
+    return sign * (biased == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, biased - bias));
+}
+
+// Element `i` of a lane's registers, counted from the lowest bits of the first.
+double element(emu::Element type, const unsigned *words, int i) {
+    switch (type) {
+    case emu::Element::F16: return number(words[i / 2] >> (i % 2 * 16) & 0xffff, 5, 10);
+    case emu::Element::BF16: return number(words[i / 2] >> (i % 2 * 16) & 0xffff, 8, 7);
+    case emu::Element::TF32: return number(words[i] >> 13, 8, 10);
+    case emu::Element::S8: return double(int8_t(words[i / 4] >> (i % 4 * 8)));
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace driver_double
+
+using namespace driver_double;
+
+void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void *c) {
+    const Thread *me = running.thread;
+    Registers *lanes = registers[me->warp][exchange_row(me)];
+    memcpy(lanes[me->lane].a, a, sizeof lanes->a);
+    memcpy(lanes[me->lane].b, b, sizeof lanes->b);
+    sync_warp(~0u, Together::MATRIX);
+    // The whole of both matrices, as every lane sees them.
+    static double rows[16][32], columns[8][32];
+    const int k_of[] = {16, 16, 8, 32};
+    const int depth = k_of[int(type)];
+    for (int lane = 0; lane < 32; ++lane) {
+        const int group = lane >> 2, member = lane % 4;
+        for (int i = 0; i < depth / 2; ++i) {
+            int row = 0, k = 0;
+            switch (type) {
+            case Element::F16:
+            case Element::BF16:
+                row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+                k = member * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+                break;
+            case Element::TF32:
+                row = i == 0 || i == 2 ? group : group + 8;
+                k = i == 0 || i == 1 ? member : member + 4;
+                break;
+            case Element::S8:
+                row = i < 4 || (i >= 8 && i < 12) ? group : group + 8;
+                k = member * 4 + (i & 3) + (i >= 8 ? 16 : 0);
+                break;
+            }
+            rows[row][k] = element(type, lanes[lane].a, i);
+        }
+        for (int i = 0; i < depth / 4; ++i) {
+            int k = 0;
+            switch (type) {
+            case Element::F16:
+            case Element::BF16: k = member * 2 + (i & 1) + (i >= 2 ? 8 : 0); break;
+            case Element::TF32: k = i == 0 ? member : member + 4; break;
+            case Element::S8: k = member * 4 + (i & 3) + (i >= 4 ? 16 : 0); break;
+            }
+            columns[group][k] = element(type, lanes[lane].b, i);
+        }
+    }
+    for (int i = 0; i < 4; ++i) {
+        const int group = int(me->lane) >> 2, member = int(me->lane) % 4;
+        const int row = i < 2 ? group : group + 8, column = member * 2 + (i & 1);
+        double sum = 0;
+        for (int k = 0; k < depth; ++k) sum += rows[row][k] * columns[column][k];
+        // Devices sum in an order and to a precision that the manual leaves open; bytes are exact and wrap.
+        if (type == Element::S8) {
+            int *to = static_cast<int *>(c) + i;
+            *to = int(unsigned(*to) + unsigned(int(sum)));
+        } else {
+            float *to = static_cast<float *>(c) + i;
+            *to = float(*to + sum);
+        }
+    }
+}

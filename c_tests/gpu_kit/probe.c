@@ -1,0 +1,244 @@
+/* What only a real driver knows, by its own interface alone: no library of ours, no toolkit.
+ *
+ *   probe device      devices, driver, clocks, whether the assembler is there, pageable memory
+ *   probe load DIR    loads every kernel of the texts in DIR in a module of its own, with times
+ *   probe reset       ids, codes and holders of the primary context around a reset
+ *   probe memory      what the driver says of each kind of memory
+ *
+ * What a driver does not have is said so and passed over; the status is 1 if something failed that must work. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void *driver;
+static int failures;
+
+static void *entry(const char *name) {
+    void *symbol = dlsym(driver, name);
+    if (symbol == NULL) printf("  the driver has no %s\n", name);
+    return symbol;
+}
+
+/* Calls an entry point if it is there, and prints its code; -1 if it is not. Arguments are numbers or addresses. */
+typedef int (*call6)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+static int call(const char *name, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e) {
+    void *symbol = entry(name);
+    call6 function;
+    if (symbol == NULL) return -1;
+    memcpy(&function, &symbol, sizeof function);
+    return function(a, b, c, d, e, 0);
+}
+#define CALL(name, a, b, c, d, e) \
+    call(name, (uintptr_t)(a), (uintptr_t)(b), (uintptr_t)(c), (uintptr_t)(d), (uintptr_t)(e))
+
+static void must(const char *what, int code) {
+    if (code == 0) return;
+    printf("FAILED: %s returns %d\n", what, code);
+    ++failures;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return 1e3 * (double)time.tv_sec + 1e-6 * (double)time.tv_nsec;
+}
+
+static void start(void) {
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (driver == NULL) {
+        printf("FAILED: %s\n", dlerror());
+        exit(1);
+    }
+    must("cuInit", CALL("cuInit", 0, 0, 0, 0, 0));
+}
+
+static void *use(int device) {
+    void *context = NULL;
+    must("cuDevicePrimaryCtxRetain", CALL("cuDevicePrimaryCtxRetain", &context, device, 0, 0, 0));
+    must("cuCtxSetCurrent", CALL("cuCtxSetCurrent", context, 0, 0, 0, 0));
+    return context;
+}
+
+/* ---- device --------------------------------------------------------------------------------------------------------- */
+
+static void device(void) {
+    static const struct {
+        int number;
+        const char *name;
+    } attributes[] = {
+        {75, "compute capability, major"}, {76, "compute capability, minor"}, {16, "multiprocessors"},
+        {13, "clock (kHz)"},               {36, "memory clock (kHz)"},        {37, "memory bus (bits)"},
+        {38, "L2 cache (bytes)"},          {81, "shared memory of a multiprocessor (bytes)"},
+        {83, "managed memory"},            {88, "pageable memory"},           {89, "concurrent managed memory"},
+        {102, "virtual memory management"}, {115, "memory pools"},
+    };
+    int version = 0, count = 0;
+    must("cuDriverGetVersion", CALL("cuDriverGetVersion", &version, 0, 0, 0, 0));
+    must("cuDeviceGetCount", CALL("cuDeviceGetCount", &count, 0, 0, 0, 0));
+    printf("driver for CUDA %d.%d, %d devices\n", version / 1000, version % 1000 / 10, count);
+    printf("assembler (libnvidia-ptxjitcompiler.so.1): %s\n",
+           dlopen("libnvidia-ptxjitcompiler.so.1", RTLD_NOW) != NULL ? "there" : "not there");
+    for (int i = 0; i < count; ++i) {
+        char name[256] = "?";
+        size_t bytes = 0;
+        must("cuDeviceGetName", CALL("cuDeviceGetName", name, 255, i, 0, 0));
+        if (CALL("cuDeviceTotalMem_v2", &bytes, i, 0, 0, 0) == 0) printf("  memory: %zu bytes\n", bytes);
+        printf("device %d: %s\n", i, name);
+        for (size_t k = 0; k < sizeof attributes / sizeof *attributes; ++k) {
+            int value = 0;
+            const int code = CALL("cuDeviceGetAttribute", &value, attributes[k].number, i, 0, 0);
+            if (code == -1) break;
+            if (code == 0) printf("  %s: %d\n", attributes[k].name, value);
+        }
+    }
+}
+
+/* ---- load ----------------------------------------------------------------------------------------------------------- */
+
+static char *contents(const char *path) {
+    FILE *file = fopen(path, "rb");
+    char *text = NULL;
+    if (file == NULL) return NULL;
+    if (fseek(file, 0, SEEK_END) == 0) {
+        const long size = ftell(file);
+        rewind(file);
+        text = calloc(1, (size_t)size + 1);
+        if (text != NULL && fread(text, 1, (size_t)size, file) != (size_t)size) text[0] = 0;
+    }
+    fclose(file);
+    return text;
+}
+
+static double times[4096];
+static int loaded;
+
+static int by_size(const void *a, const void *b) {
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+/* Each kernel behind what stands in front of the first, as the library loads them. */
+static void load_file(const char *path) {
+    static const char mark[] = ".visible .entry ";
+    char *text = contents(path), *at = text == NULL ? NULL : strstr(text, mark);
+    if (at == NULL) {
+        printf("FAILED: %s has no kernels\n", path);
+        ++failures;
+        return;
+    }
+    const size_t preamble = (size_t)(at - text);
+    for (; at != NULL; at = strstr(at + 1, mark)) {
+        const char *end = strstr(at, "\n}\n");
+        const size_t size = end == NULL ? strlen(at) : (size_t)(end + 3 - at);
+        char *module = calloc(1, preamble + size + 1), name[256] = "";
+        void *handle = NULL, *function = NULL;
+        memcpy(module, text, preamble);
+        memcpy(module + preamble, at, size);
+        sscanf(at + sizeof mark - 1, "%255[^(]", name);
+        const double before = now();
+        must(name, CALL("cuModuleLoadDataEx", &handle, module, 0, NULL, NULL));
+        if (handle != NULL) must(name, CALL("cuModuleGetFunction", &function, handle, name, 0, 0));
+        if (loaded < 4096) times[loaded++] = now() - before;
+        free(module);
+    }
+    free(text);
+}
+
+static void load(const char *folder) {
+    DIR *list = opendir(folder);
+    use(0);
+    const double before = now();
+    for (struct dirent *file; list != NULL && (file = readdir(list)) != NULL;) {
+        char path[4096];
+        const size_t length = strlen(file->d_name);
+        if (length < 4 || strcmp(file->d_name + length - 4, ".ptx") != 0) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, file->d_name);
+        load_file(path);
+    }
+    const double all = now() - before;
+    if (loaded == 0) {
+        printf("FAILED: no kernels in %s\n", folder);
+        ++failures;
+        return;
+    }
+    qsort(times, (size_t)loaded, sizeof *times, by_size);
+    printf("%d kernels loaded in %.0f ms: median %.2f ms, longest %.2f ms\n", loaded, all, times[loaded / 2],
+           times[loaded - 1]);
+}
+
+/* ---- reset ---------------------------------------------------------------------------------------------------------- */
+
+static void context(const char *when, void *handle) {
+    uint64_t id = 0;
+    int number = -1, active = -1;
+    unsigned flags = 0;
+    const int id_code = CALL("cuCtxGetId", handle, &id, 0, 0, 0);
+    const int device_code = CALL("cuCtxGetDevice", &number, 0, 0, 0, 0);
+    const int state_code = CALL("cuDevicePrimaryCtxGetState", 0, &flags, &active, 0, 0);
+    printf("%s: context %p, id %llu (code %d), device %d (code %d), active %d (code %d)\n", when, handle,
+           (unsigned long long)id, id_code, number, device_code, active, state_code);
+}
+
+static void reset(void) {
+    void *handle = use(0);
+    context("retained once", handle);
+    printf("reset: code %d\n", CALL("cuDevicePrimaryCtxReset_v2", 0, 0, 0, 0, 0));
+    context("after the reset", handle);
+    handle = use(0);
+    context("retained again", handle);
+    printf("released: code %d\n", CALL("cuDevicePrimaryCtxRelease_v2", 0, 0, 0, 0, 0));
+    context("after one release", handle);
+    printf("released: code %d\n", CALL("cuDevicePrimaryCtxRelease_v2", 0, 0, 0, 0, 0));
+    /* Nothing may be asked of the handle any more. */
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------------------- */
+
+static void attributes(const char *kind, uintptr_t address) {
+    unsigned type = 0, managed = 0, numbers[] = {2, 8, 9, 3, 11, 12};
+    int number = -1;
+    uint64_t reached = 0, begin = 0;
+    size_t size = 0;
+    void *places[] = {&type, &managed, &number, &reached, &begin, &size};
+    const int code = CALL("cuPointerGetAttributes", 6, numbers, places, address, 0);
+    printf("%-12s code %d, type %u, managed %u, device %d, reached at %#llx, range %#llx + %zu\n", kind, code, type, managed,
+           number, (unsigned long long)reached, (unsigned long long)begin, size);
+}
+
+static void memory(void) {
+    enum { SIZE = 1 << 20 };
+    uintptr_t address = 0;
+    void *host = malloc(SIZE);
+    use(0);
+    must("cuMemAlloc_v2", CALL("cuMemAlloc_v2", &address, SIZE, 0, 0, 0));
+    attributes("device", address + 4096);
+    must("cuMemFree_v2", CALL("cuMemFree_v2", address, 0, 0, 0, 0));
+    attributes("freed", address + 4096);
+    attributes("malloc", (uintptr_t)host);
+    if (CALL("cuMemAllocManaged", &address, SIZE, 1, 0, 0) == 0) attributes("managed", address + 4096);
+    if (CALL("cuMemHostAlloc", &address, SIZE, 0, 0, 0) == 0) attributes("page-locked", address + 4096);
+    if (CALL("cuMemHostRegister_v2", host, SIZE, 0, 0, 0) == 0) attributes("registered", (uintptr_t)host + 4096);
+    if (CALL("cuMemAllocAsync", &address, SIZE, 0, 0, 0) == 0) attributes("pooled", address + 4096);
+    if (CALL("cuMemAddressReserve", &address, 1 << 21, 0, 0, 0) == 0) attributes("reserved", address + 4096);
+}
+
+int main(int count, char **arguments) {
+    const char *what = count > 1 ? arguments[1] : "";
+    start();
+    if (strcmp(what, "device") == 0) {
+        device();
+    } else if (strcmp(what, "load") == 0 && count > 2) {
+        load(arguments[2]);
+    } else if (strcmp(what, "reset") == 0) {
+        reset();
+    } else if (strcmp(what, "memory") == 0) {
+        memory();
+    } else {
+        fprintf(stderr, "usage: probe device | load DIR | reset | memory\n");
+        return 2;
+    }
+    return failures != 0;
+}

@@ -1,0 +1,92 @@
+// Products of fragments that a warp holds together: D = A * B + C with A of 16 x K, B of K x 8 and C of 16 x 8 elements,
+// where K is 8 for TF32, 16 for the 16-bit types and 32 for bytes. For compute_80 and later.
+//
+// The layout is that of the PTX manual ("Matrix Fragments for mma.m16n8k8, m16n8k16, m16n8k32"), which comes to one rule:
+// a register holds PER = 32 / bits neighbours along k; lane = 4 * group + member;
+//   register r of A: row group + 8 * (r % 2), k from PER * (member + 4 * (r / 2)) on
+//   register r of B: column group,            k from PER * (member + 4 * r) on
+//   number i of C:   row group + 8 * (i / 2), column 2 * member + i % 2
+// All lanes of the warp have to call together.
+#pragma once
+
+#include "device.cuh"
+
+// What the registers of A and B hold, and what is accumulated.
+struct MmaF16 {
+    typedef f32 Sum;
+    enum { PER = 2, K = 16 };
+};
+struct MmaBf16 {
+    typedef f32 Sum;
+    enum { PER = 2, K = 16 };
+};
+// binary32 with 10 bits of mantissa, as `to_tf32` makes them; what lies below is not looked at.
+struct MmaTf32 {
+    typedef f32 Sum;
+    enum { PER = 1, K = 8 };
+};
+struct MmaS8 {
+    typedef i32 Sum;
+    enum { PER = 4, K = 32 };
+};
+
+__device__ __forceinline__ u32 mma_group() { return threadIdx.x % 32 / 4; }
+__device__ __forceinline__ u32 mma_member() { return threadIdx.x % 4; }
+// Row of A, and the first of its PER columns, that register `r` of this lane holds.
+__device__ __forceinline__ u32 mma_a_row(u32 r) { return mma_group() + 8 * (r % 2); }
+template <typename Type>
+__device__ __forceinline__ u32 mma_a_k(u32 r) {
+    return Type::PER * (mma_member() + 4 * (r / 2));
+}
+// Column of B, and the first of its PER rows.
+__device__ __forceinline__ u32 mma_b_column(u32) { return mma_group(); }
+template <typename Type>
+__device__ __forceinline__ u32 mma_b_k(u32 r) {
+    return Type::PER * (mma_member() + 4 * r);
+}
+// Row and column of number `i` of C.
+__device__ __forceinline__ u32 mma_c_row(u32 i) { return mma_group() + 8 * (i / 2); }
+__device__ __forceinline__ u32 mma_c_column(u32 i) { return 2 * mma_member() + i % 2; }
+
+#if defined(CPU_EMU)
+
+inline void mma(MmaF16, f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    emu::multiply_add(emu::Element::F16, a, b, c);
+}
+inline void mma(MmaBf16, f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    emu::multiply_add(emu::Element::BF16, a, b, c);
+}
+inline void mma(MmaTf32, f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    emu::multiply_add(emu::Element::TF32, a, b, c);
+}
+inline void mma(MmaS8, i32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    emu::multiply_add(emu::Element::S8, a, b, c);
+}
+
+// To nearest, ties away from zero; infinities stay, as do NaNs of which a bit above the cut is set.
+inline u32 to_tf32(f32 x) {
+    const u32 bits = bits_of<u32>(x);
+    return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
+}
+
+#else
+
+#define MMA(TYPE, SUM, CONSTRAINT, INSTRUCTION)                                                                   \
+    __device__ __forceinline__ void mma(TYPE, SUM(&c)[4], const u32(&a)[4], const u32(&b)[2]) {                   \
+        asm("mma.sync.aligned." INSTRUCTION " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"    \
+            : CONSTRAINT(c[0]), CONSTRAINT(c[1]), CONSTRAINT(c[2]), CONSTRAINT(c[3])                              \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                  \
+    }
+MMA(MmaF16, f32, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
+MMA(MmaBf16, f32, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
+MMA(MmaTf32, f32, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32")
+MMA(MmaS8, i32, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
+#undef MMA
+
+__device__ __forceinline__ u32 to_tf32(f32 x) {
+    u32 bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+#endif

@@ -1,0 +1,100 @@
+//! `cargo xtask gpu-kit`: everything that a machine with a GPU but no compiler needs, in one folder: the library, test and
+//! benchmark programs, and a script that leaves a report.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{dist, shell, tools};
+
+/// Most that the folder may hold, in bytes.
+const LIMIT: u64 = 60_000_000;
+/// The programs in C that run on either core.
+const PROGRAMS: [&str; 7] = ["blocked", "context", "descriptors", "misuse", "set_up", "threads", "transform"];
+
+pub fn run(arguments: &[String]) -> Result<()> {
+    let target = match arguments {
+        [] => shell::target().join("gpu-kit"),
+        [folder] if !folder.starts_with('-') => PathBuf::from(folder),
+        _ => anyhow::bail!("the only argument is the folder to write, target/gpu-kit if not given"),
+    };
+    let root = shell::root();
+    let dist = dist::build()?;
+    if target.exists() {
+        ensure!(target.join("run.sh").exists(), "{} is something else than a kit", target.display());
+        fs::remove_dir_all(&target)?;
+    }
+    let folder = |name: &str| -> Result<PathBuf> {
+        let path = target.join(name);
+        fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(path)
+    };
+    let (lib, bin, c, ptx) = (folder("lib")?, folder("bin")?, folder("bin/c")?, folder("ptx")?);
+    copy(&dist.library(), &lib)?;
+    copy(&root.join("c_tests/gpu_kit/run.sh"), &target)?;
+    copy(&root.join("benches/gpu_transform/problems.txt"), &target)?;
+    for entry in fs::read_dir(root.join("src/backend/cuda/ptx"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "ptx") {
+            copy(&path, &ptx)?;
+        }
+    }
+    fs::copy(test_program()?, bin.join("cuda")).context("cannot copy the test program")?;
+
+    let compile = |source: &str, to: &Path, more: &[&str], libraries: &[&str]| -> Result<()> {
+        let mut command = tools::c_compiler()?;
+        command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-I"]).arg(&dist.include);
+        command.args(more).arg(root.join(source)).arg("-o").arg(to);
+        shell::run(command.args(libraries).arg("-Wl,--allow-shlib-undefined"))
+    };
+    let lib_path = format!("-L{}", lib.display());
+    let ours = format!("{}", dist.library().display());
+    compile("c_tests/gpu_kit/probe.c", &bin.join("probe"), &[], &["-ldl"])?;
+    let headers = format!("-I{}", root.join("tests/header/cuda").display());
+    let gpu_transform = "benches/gpu_transform/gpu_transform.c";
+    compile(gpu_transform, &bin.join("gpu_transform"), &[&headers], &[&ours, "-ldl"])?;
+    // The double has the run-time library's name, so that the programs ask for the real one where they run.
+    let double = shell::target().join("gpu-kit-double");
+    shell::run(Command::new("sh").arg(root.join("c_tests/driver_double/build.sh")).arg(&double))?;
+    let runtime = format!("-I{}", root.join("c_tests/driver_double").display());
+    let on_device = root.join("c_tests/on_device.h").display().to_string();
+    let double_path = format!("-L{}", double.display());
+    for program in PROGRAMS {
+        let source = format!("c_tests/{program}.c");
+        let libraries = [&*lib_path, &double_path, &ours, "-lcudart", "-lm", "-lpthread"];
+        compile(&source, &c.join(program), &[&runtime, "-include", &on_device], &libraries)?;
+    }
+
+    let size = size_of(&target)?;
+    ensure!(size < LIMIT, "the kit takes {size} bytes, more than {LIMIT}");
+    println!("{}: {:.1} MB; on the machine with the GPU: ./run.sh", target.display(), size as f64 / 1e6);
+    Ok(())
+}
+
+fn copy(file: &Path, to: &Path) -> Result<()> {
+    let name = file.file_name().context("a file has a name")?;
+    fs::copy(file, to.join(name)).with_context(|| format!("cannot copy {}", file.display()))?;
+    Ok(())
+}
+
+/// The program of `tests/cuda`, built without running it.
+fn test_program() -> Result<PathBuf> {
+    let mut command = shell::cargo();
+    command.args(["test", "--test", "cuda", "--no-run", "--message-format=json-render-diagnostics"]);
+    let output = shell::output(&mut command)?;
+    let found = output.lines().filter(|line| line.contains("\"name\":\"cuda\"")).find_map(|line| {
+        let (_, rest) = line.split_once("\"executable\":\"")?;
+        Some(PathBuf::from(rest.split('"').next()?))
+    });
+    found.context("cargo names no program of tests/cuda")
+}
+
+fn size_of(path: &Path) -> Result<u64> {
+    let data = fs::symlink_metadata(path)?;
+    if !data.is_dir() {
+        return Ok(data.len());
+    }
+    fs::read_dir(path)?.map(|entry| size_of(&entry?.path())).sum()
+}
