@@ -34,7 +34,7 @@ const LONG: &[&str] = &["include/cudnn.h", "include/v8/cudnn.h", "src/capi/types
 
 /// What people read.
 const FOLDERS: &[&str] = &[
-    "src", "tests", "xtask", "cli", "examples", "c_tests", "demo", "docs", "include", "benches", ".ci",
+    "src", "build", "tests", "xtask", "cli", "examples", "c_tests", "demo", "docs", "include", "benches", ".ci",
     ".cargo",
 ];
 
