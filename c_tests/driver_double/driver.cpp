@@ -192,6 +192,7 @@ ENTRY(cuDevicePrimaryCtxReset_v2, int device) {
     NEED(need_initialised());
     if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
     primary[device].alive = false;
+    forget(&primary[device]);
     release_all(device);
     const char *reset = getenv("DRIVER_DOUBLE_RESET");
     if (reset != NULL && strcmp(reset, "forgets") == 0) primary_holders[device] = 0;

@@ -30,6 +30,8 @@ int not_while_capturing(const char *entry);
 bool forked();
 // Runs everything that is queued; what goes wrong stays in its context.
 int settle();
+// Drops the work that is queued for a context, whose device is reset.
+void forget(const Context *context);
 
 }  // namespace driver_double
 

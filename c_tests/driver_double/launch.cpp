@@ -1,6 +1,7 @@
 // The entry points of libcuda.so.1 for modules, launches, streams and graphs.
 #include "driver.h"
 
+#include <algorithm>
 #include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
@@ -139,6 +140,11 @@ int check_grid(const Function *function, uint3 blocks, uint3 threads, unsigned s
 }
 
 }  // namespace
+
+void forget(const Context *context) {
+    const auto is_its = [&](const Work &work) { return work.context == context; };
+    queue.erase(std::remove_if(queue.begin(), queue.end(), is_its), queue.end());
+}
 
 int settle() {
     Context *context = current_context();

@@ -379,7 +379,9 @@ fn all(cores: &mut Cores) {
     normal::all(cores);
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     // A real driver does not count.
-    let missed: Vec<&str> = kernels.filter(|name| !double::is_real() && double::count(name) == 0).collect();
+    // Those of windows have a test of their own.
+    let elsewhere = |name: &str| name.starts_with("window_") || double::is_real();
+    let missed: Vec<&str> = kernels.filter(|name| !elsewhere(name) && double::count(name) == 0).collect();
     assert!(missed.is_empty(), "kernels that no problem of the list needs: {missed:?}");
     println!("{} problems, equal on both cores", cores.solved);
 }

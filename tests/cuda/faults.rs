@@ -99,7 +99,9 @@ fn every_call_of_every_entry_point() {
                     reached.insert(*entry);
                     let alone =
                         HARMLESS.contains(entry) && !matches!(*entry, "cuGetErrorName" | "cuModuleUnload");
-                    assert_eq!(good, alone, "{entry}, call {nth}, bound: {bound}");
+                    // The last time it is asked for when a handle goes, whose context then stays as it is.
+                    let at_the_end = *entry == "cuCtxGetId" && !bound && nth == 3;
+                    assert_eq!(good, alone || at_the_end, "{entry}, call {nth}, bound: {bound}");
                 }
             }
         }

@@ -112,11 +112,6 @@ fn small_descriptors() {
 }
 
 #[test]
-fn set_up() {
-    passes("set_up");
-}
-
-#[test]
 fn not_built() {
     passes("not_built");
 }
@@ -127,7 +122,8 @@ fn cpp() {
 }
 
 /// What these test lies in the memory and the threads of the host.
-const OF_THE_HOST: [&str; 6] = ["factors", "float_mode", "forked", "no_memory", "page_faults", "small_stack"];
+const OF_THE_HOST: [&str; 8] =
+    ["factors", "float_mode", "forked", "layouts", "no_memory", "page_faults", "set_up", "small_stack"];
 
 /// What this tests the CUDA core has no kernels for yet.
 const WITHOUT_KERNELS: [&str; 1] = ["convolution"];

@@ -233,7 +233,7 @@ pub fn promise(
     tensors: &HashMap<String, Tensor>,
     activations: &HashMap<String, i64>,
 ) -> Option<Promise> {
-    done(step, tensors, activations).or_else(|| mismatched(step, tensors))
+    done(step, tensors, activations).or_else(|| mismatched(step, tensors)).or_else(|| inferred(step, tensors))
 }
 
 /// What the original does not fuse it refuses before it compares tensors; done otherwise, they are compared.
@@ -246,7 +246,33 @@ fn mismatched(step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise>
         && (0..=2 - i64::from(call.algo.is_some())).contains(&step.int(call.mode)?)
         && call.groups.is_none_or(|index| step.int(index) == Some(1));
     let floating = [0, 1, 2, 9, 12, 13].contains(&x.data_type) && x.format != Some(VECT_C);
-    (fused && known && floating).then_some(Promise { departure: "normalisation-compared", status: BAD_PARAM })
+    // Types of parameters that BFLOAT16 does not go with are told apart before.
+    let told = x.data_type == 9
+        && call
+            .parameters
+            .iter()
+            .any(|&k| step.args.get(k).and_then(|t| tensors.get(t)).is_some_and(|p| p.data_type != 0));
+    (fused && known && floating && !told)
+        .then_some(Promise { departure: "normalisation-compared", status: BAD_PARAM })
+}
+
+/// Inference and sizes: as [`mismatched`], where there is nothing to add or the operation is unknown; and parameters per
+/// activation that are of channels.
+fn inferred(step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise> {
+    let call = CALLS.iter().find(|call| call.name == step.function)?;
+    let ops = step.int(call.ops?)?;
+    let refused = match step.function.as_str() {
+        "NormalizationForwardInference" => {
+            !(0..=2).contains(&ops) || (ops == 2 && step.args[call.added[0]] == "NULL")
+        }
+        "GetNormalizationBackwardWorkspaceSize" => {
+            let (x, first) = (tensors.get(&step.args[call.x])?, tensors.get(&step.args[call.parameters[0]])?);
+            matches!(ops, 1 | 2) && step.int(call.mode) == Some(0) && first.dims[2..] != x.dims[2..]
+        }
+        _ => false,
+    };
+    (refused && step.status() == NOT_SUPPORTED)
+        .then_some(Promise { departure: "normalisation-compared", status: BAD_PARAM })
 }
 
 fn done(
@@ -265,7 +291,9 @@ fn done(
     let one_group = call.groups.is_none_or(|index| step.int(index) == Some(1));
     let known_algo = call.algo.is_none_or(|index| matches!(step.int(index), Some(0 | 1)));
     let modes = if call.algo.is_some() { 0..=1 } else { 0..=2 };
-    let positive = call.epsilon.is_none_or(|index| step.args[index].parse::<f64>().is_ok_and(|e| e >= 0.0 || e.is_nan()));
+    let positive = call
+        .epsilon
+        .is_none_or(|index| step.args[index].parse::<f64>().is_ok_and(|e| e >= 0.0 || e.is_nan()));
     if !(complete && paired && one_group && known_algo && positive && modes.contains(&step.int(call.mode)?)) {
         return None;
     }

@@ -155,13 +155,10 @@ fn strict_packed(Parameters { name, tensor }: Parameters<'_>, dims: &Dims) -> Re
 /// Bad parameter.
 pub(super) fn strict_parameters(Parameters { name, tensor }: Parameters<'_>) -> Result<()> {
     let strides = tensor.strides();
-    match (0..strides.rank()).find(|&k| strides[k] < 0) {
-        Some(k) => Err(Error::element(
-            "strideA",
-            k,
-            strides[k],
-            format!("strict mode: {name} has no negative strides"),
-        )),
+    match (0..strides.rank()).find(|&k| strides[k] <= 0) {
+        Some(k) => {
+            Err(Error::element("strideA", k, strides[k], format!("strict mode: {name} has positive strides")))
+        }
         None => Ok(()),
     }
 }
