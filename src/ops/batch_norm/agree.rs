@@ -153,12 +153,20 @@ fn strict_packed(Parameters { name, tensor }: Parameters<'_>, dims: &Dims) -> Re
 ///
 /// # Errors
 /// Bad parameter.
-pub(super) fn strict_parameters(Parameters { name, tensor }: Parameters<'_>) -> Result<()> {
+pub(super) fn strict_parameters(
+    bn: BatchNormMode,
+    Parameters { name, tensor }: Parameters<'_>,
+) -> Result<()> {
+    // A stride of 0, of a dim of 1, is refused where every element has parameters of its own.
+    let least = i64::from(bn == BatchNormMode::PerActivation);
     let strides = tensor.strides();
-    match (0..strides.rank()).find(|&k| strides[k] <= 0) {
-        Some(k) => {
-            Err(Error::element("strideA", k, strides[k], format!("strict mode: {name} has positive strides")))
-        }
+    match (0..strides.rank()).find(|&k| strides[k] < least) {
+        Some(k) => Err(Error::element(
+            "strideA",
+            k,
+            strides[k],
+            format!("strict mode: {name} has no strides below {least}"),
+        )),
         None => Ok(()),
     }
 }

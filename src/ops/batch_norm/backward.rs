@@ -94,7 +94,7 @@ impl BackwardPlan {
         agree::check(call.mode, x, named_dx, parameters, mode)?;
         agree::check(call.mode, x, named_dy, parameters, mode)?;
         if mode.is_strict() {
-            agree::strict_parameters(parameters)?;
+            agree::strict_parameters(call.mode, parameters)?;
         }
         agree::check_epsilon(call.epsilon)?;
         if let Some(dz) = dz {

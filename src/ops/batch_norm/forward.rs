@@ -109,7 +109,7 @@ impl ForwardPlan {
         }
         agree::check(call.mode, x, named_y, parameters, mode)?;
         if training && mode.is_strict() {
-            agree::strict_parameters(parameters)?;
+            agree::strict_parameters(call.mode, parameters)?;
         }
         agree::check_epsilon(call.epsilon)?;
         if let Some(z) = named_z {

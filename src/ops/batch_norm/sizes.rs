@@ -39,7 +39,7 @@ impl Query<'_> {
             agree::check(self.mode, x, Named { name, tensor }, parameters, mode)?;
         }
         if mode.is_strict() {
-            agree::strict_parameters(parameters)?;
+            agree::strict_parameters(self.mode, parameters)?;
         }
         Ok(())
     }
