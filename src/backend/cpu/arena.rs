@@ -1,7 +1,7 @@
 //! Scratch memory: one arena per thread, for whatever is too large for the stack of a caller.
 //!
 //! [`with`] lends a part of the calling thread's arena for as long as a closure runs; calls nest like stack frames. The
-//! arena grows to what calls ask for, up to [`KEPT_BYTES`], and is given back when the thread ends. Larger requests are
+//! arena grows to what calls ask for, up to `KEPT_BYTES`, and is given back when the thread ends. Larger requests are
 //! allocated for the one call. A job of [`threads`](super::threads) takes the scratch of each of its threads before that
 //! thread claims a task, so that an allocation that fails is an error with nothing written.
 //!
