@@ -63,8 +63,12 @@ static void derived(void) {
     BAD(cudnnDropoutGetReserveSpaceSize(x, NULL));
     OK(cudnnDropoutGetStatesSize(handle, &size));
     CHECK(size >= 16);
+#ifdef ON_DEVICE_H
+    CHECK(cudaMalloc(&states, size) == cudaSuccess);
+#else
     states = malloc(size);
     memset(states, CHECK_FILL, size);
+#endif
     OK(cudnnCreateDropoutDescriptor(&dropout));
     OK(cudnnSetDropoutDescriptor(dropout, handle, 0.25f, states, size, 1234567890123456789ULL));
     BAD(cudnnSetDropoutDescriptor(dropout, handle, 0.5f, states, size - 1, 1));
@@ -74,7 +78,11 @@ static void derived(void) {
         CHECK(probability == 0.25f && got == states && seed == 1234567890123456789ULL);
     }
     OK(cudnnDestroyDropoutDescriptor(dropout));
+#ifdef ON_DEVICE_H
+    CHECK(cudaFree(states) == cudaSuccess);
+#else
     free(states);
+#endif
     OK(cudnnDestroyTensorDescriptor(bn));
     OK(cudnnDestroyTensorDescriptor(x));
     OK(cudnnDestroy(handle));

@@ -29,6 +29,8 @@ struct Module {
 
 struct Work {
     Context *context;
+    // A context that was reset and taken anew is another one, and does not do what was queued in the one before.
+    uint64_t context_id;
     Grid grid;
 };
 
@@ -151,7 +153,7 @@ int settle() {
     while (!queue.empty()) {
         const Work work = queue.front();
         queue.pop_front();
-        if (!work.context->alive || work.context->error != SUCCESS) continue;
+        if (!work.context->alive || work.context->id != work.context_id || work.context->error != SUCCESS) continue;
         work.context->error = run_grid(work.grid);
     }
     return context == NULL ? SUCCESS : context->error;
@@ -236,7 +238,7 @@ ENTRY(cuLaunchKernel, const Function *function, unsigned gx, unsigned gy, unsign
     const uint3 blocks = {gx, gy, gz}, threads = {bx, by, bz};
     NEED(check_grid(function, blocks, threads, shared));
     const std::string parameter(static_cast<const char *>(parameters[0]), function->kernel->size);
-    const Work work = {context, {function->kernel, blocks, threads, shared, parameter}};
+    const Work work = {context, context->id, {function->kernel, blocks, threads, shared, parameter}};
     if (is_default(stream)) {
         if (!captures.empty()) {
             for (Stream *capture : captures) capture->invalidated = true;

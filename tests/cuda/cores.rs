@@ -10,7 +10,7 @@ use cudnn::ops::{Scaling, TransformPlan};
 
 use crate::double::{self, Memory};
 use crate::tensors::{Rng, Tensor, Words, format, packed, strided};
-use crate::{arithmetic, layers, normal};
+use crate::{arithmetic, layers, normal, windows};
 
 /// The types of one channel, one for each scalar.
 pub const PLAIN: [DataType; 11] = [
@@ -377,11 +377,10 @@ fn all(cores: &mut Cores) {
     arithmetic::all(cores);
     layers::all(cores);
     normal::all(cores);
+    windows::all();
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     // A real driver does not count.
-    // Those of windows have a test of their own.
-    let elsewhere = |name: &str| name.starts_with("window_") || double::is_real();
-    let missed: Vec<&str> = kernels.filter(|name| !elsewhere(name) && double::count(name) == 0).collect();
+    let missed: Vec<&str> = kernels.filter(|name| !double::is_real() && double::count(name) == 0).collect();
     assert!(missed.is_empty(), "kernels that no problem of the list needs: {missed:?}");
     println!("{} problems, equal on both cores", cores.solved);
 }

@@ -10,7 +10,7 @@ use crate::tensors::Words;
 /// Problems per test.
 const PROBLEMS: usize = 400;
 
-fn all() {
+pub fn all() {
     double::use_device(0);
     let (cpu, cuda) = (Context::cpu(), Context::create().expect("a handle"));
     assert!(cuda.core_name().starts_with("cuda"), "{}", cuda.core_name());
