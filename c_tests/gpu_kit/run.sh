@@ -48,7 +48,13 @@ tests() {
     number=$1
     name=$2
     shift 2
-    step "$number" "$name" "$here/bin/cuda" "$@" --test-threads=1
+    step "$number" "$name" "$here/bin/cuda" "$@" --test-threads=1 || return 1
+    # A name that fits no test is no pass.
+    if ! grep -q "^running [1-9]" "$report/$number-$name.txt"; then
+        say "$number $name: FAILED: no test has such a name"
+        failed=1
+        return 1
+    fi
 }
 
 step 01 device "$here/bin/probe" device

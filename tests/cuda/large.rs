@@ -132,7 +132,7 @@ fn case(kernels: &[&str], body: impl FnOnce(&Bench)) {
     double::run(&[("CUDNN_SHIM_CHECK", "1")], || {
         body(&Bench::new());
         for kernel in kernels {
-            assert!(double::count(kernel) > 0, "{kernel} did not run");
+            assert!(double::is_real() || double::count(kernel) > 0, "{kernel} did not run");
         }
     });
 }
