@@ -185,10 +185,14 @@ impl Setting {
         let binary = self.compile(program, compiler, mode)?;
         let output = self.run(&binary, mode, &[]);
         if !output.status.success() {
-            return Err(format!("{}\n{}", output.status, printed(&output)));
+            return Err(format!("{}\n{}", output.status, common::printed(&output)));
         }
         // The library says nothing unless asked to, and the programs only speak of failures.
-        if printed(&output).is_empty() { Ok(()) } else { Err(format!("not silent: {}", printed(&output))) }
+        if common::printed(&output).is_empty() {
+            Ok(())
+        } else {
+            Err(format!("not silent: {}", common::printed(&output)))
+        }
     }
 
     fn compile(&self, program: &Program, compiler: &str, mode: Mode) -> Result<PathBuf, String> {
@@ -217,7 +221,7 @@ impl Setting {
             .arg(&self.lib)
             .args(["-lcudnn", "-lm", "-lpthread"]);
         let output = command.output().map_err(|error| format!("{compiler}: {error}"))?;
-        if output.status.success() { Ok(binary) } else { Err(printed(&output)) }
+        if output.status.success() { Ok(binary) } else { Err(common::printed(&output)) }
     }
 
     fn run(&self, binary: &Path, mode: Mode, environment: &[(&str, &str)]) -> Output {
@@ -265,7 +269,7 @@ impl Setting {
         let logged = fs::read_to_string(&file).map_err(|error| format!("{name}: {error}"))?;
         let expectations = [
             ("the program passes while it is logged", to_file.status.success()),
-            ("a log in a file is nowhere else", printed(&to_file).is_empty()),
+            ("a log in a file is nowhere else", common::printed(&to_file).is_empty()),
             (
                 "the log names the calls",
                 logged.contains("cudnnCreate") && logged.contains("cudnnGetProperty"),
@@ -273,7 +277,7 @@ impl Setting {
         ];
         let wrong = [("CUDNN_SHIM_NUM_THREADS", "several"), ("CUDNN_SHIM_ISA", "avx3")];
         let warnings = [("CUDNN_LOGLEVEL_DBG", "2"), ("CUDNN_LOGDEST_DBG", "stderr"), wrong[0], wrong[1]];
-        let warned = printed(&self.run(&binary, Mode::Plain, &warnings));
+        let warned = common::printed(&self.run(&binary, Mode::Plain, &warnings));
         let once = |what: &str| warned.matches(what).count() == 1;
         let to_stderr = self.run(&binary, Mode::Plain, &[level, ("CUDNN_LOGDEST_DBG", "stderr")]);
         let to_stdout = self.run(&binary, Mode::Plain, &[level, ("CUDNN_LOGDEST_DBG", "stdout")]);
@@ -289,14 +293,10 @@ impl Setting {
             ),
             ("stderr gets the log", !to_stderr.stderr.is_empty() && to_stderr.stdout.is_empty()),
             ("stdout gets the log", !to_stdout.stdout.is_empty() && to_stdout.stderr.is_empty()),
-            ("without a destination there is no log", printed(&nowhere).is_empty()),
+            ("without a destination there is no log", common::printed(&nowhere).is_empty()),
         ];
         let failed: Vec<_> =
             expectations.iter().chain(&more).filter(|(_, holds)| !holds).map(|(what, _)| *what).collect();
         if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
-}
-
-fn printed(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }

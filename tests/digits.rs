@@ -19,24 +19,10 @@ fn setting() -> Option<&'static Setting> {
     static SETTING: OnceLock<Option<Setting>> = OnceLock::new();
     SETTING
         .get_or_init(|| {
-            if Command::new("gcc").arg("--version").output().is_err() {
-                println!("skipped: gcc is not installed");
-                return None;
-            }
             let scratch = common::scratch_dir("digits");
             let (lib, program) = (common::install_layout(&scratch), scratch.join("digits"));
-            let output = Command::new("gcc")
-                .args(["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
-                .arg(common::project_root().join("include"))
-                .arg(common::project_root().join("demo/digits.c"))
-                .arg("-o")
-                .arg(&program)
-                .arg("-L")
-                .arg(&lib)
-                .args(["-lcudnn", "-lm"])
-                .output()
-                .expect("the compiler starts");
-            assert!(output.status.success(), "{}", printed(&output));
+            let sources = [common::project_root().join("demo/digits.c")];
+            common::compiled("gcc", &["-std=c99", "-lm"], &sources, &lib, &program)?;
             Some(Setting { scratch, lib, program })
         })
         .as_ref()
@@ -44,10 +30,6 @@ fn setting() -> Option<&'static Setting> {
 
 fn data() -> PathBuf {
     common::project_root().join("demo/digits.dat")
-}
-
-fn printed(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
 impl Setting {
@@ -64,7 +46,7 @@ fn the_same_weights_for_any_number_of_threads() {
     let Some(setting) = setting() else { return };
     let last = |threads: &str| {
         let output = setting.run(&["--steps".as_ref(), "5".as_ref(), &data()], threads);
-        assert!(output.status.success(), "{}", printed(&output));
+        assert!(output.status.success(), "{}", common::printed(&output));
         String::from_utf8_lossy(&output.stdout).lines().last().expect("a line").to_owned()
     };
     let want = last("1");
@@ -79,7 +61,7 @@ fn the_picture_is_a_png_that_appears_whole() {
     let Some(setting) = setting() else { return };
     let png = setting.scratch.join("digits.png");
     let output = setting.run(&["--steps".as_ref(), "1".as_ref(), &data(), &png], "2");
-    assert!(output.status.success(), "{}", printed(&output));
+    assert!(output.status.success(), "{}", common::printed(&output));
     let bytes = fs::read(&png).expect("a picture");
     assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.ends_with(b"IEND\xaeB\x60\x82"));
     assert!(!setting.scratch.join("digits.png.part").exists());

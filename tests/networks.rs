@@ -22,26 +22,10 @@ fn setting() -> Option<&'static Setting> {
     static SETTING: OnceLock<Option<Setting>> = OnceLock::new();
     SETTING
         .get_or_init(|| {
-            let compiler = "g++";
-            if Command::new(compiler).arg("--version").output().is_err() {
-                println!("skipped: {compiler} is not installed");
-                return None;
-            }
             let scratch = common::scratch_dir("networks");
             let (lib, program) = (common::install_layout(&scratch), scratch.join("networks"));
-            let sources = ["main.cpp", "network.cpp", "train.cpp"];
-            let output = Command::new(compiler)
-                .args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
-                .arg(common::project_root().join("include"))
-                .args(sources.map(|name| folder().join(name)))
-                .arg("-o")
-                .arg(&program)
-                .arg("-L")
-                .arg(&lib)
-                .args(["-lcudnn", "-lpthread"])
-                .output()
-                .expect("the compiler starts");
-            assert!(output.status.success(), "{}", printed(&output));
+            let sources = ["main.cpp", "network.cpp", "train.cpp"].map(|name| folder().join(name));
+            common::compiled("g++", &["-std=c++17", "-lpthread"], &sources, &lib, &program)?;
             Some(Setting { scratch, lib, program })
         })
         .as_ref()
@@ -49,10 +33,6 @@ fn setting() -> Option<&'static Setting> {
 
 fn folder() -> PathBuf {
     common::project_root().join("examples/networks")
-}
-
-fn printed(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
 impl Setting {
@@ -69,7 +49,7 @@ impl Setting {
         let out = self.scratch.join(name.replace(['/', '"', ' '], ""));
         let arguments = [arguments, &["--out", out.to_str().expect("a path of text")]].concat();
         let output = self.run(&folder().join(format!("{table}.txt")), &arguments, environment);
-        assert!(output.status.success(), "{arguments:?}: {}", printed(&output));
+        assert!(output.status.success(), "{arguments:?}: {}", common::printed(&output));
         let bytes = fs::read(&out).expect("results");
         bytes.chunks_exact(4).map(|four| f32::from_ne_bytes(four.try_into().expect("four"))).collect()
     }

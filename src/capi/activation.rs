@@ -4,13 +4,13 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnActivationMode_t, cudnnHandle_t, cudnnNanPropagation_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, raw,
+    cudnnTensorDescriptor_t,
 };
-use super::{context, lifecycle, pointwise, tensor, transform};
+use super::{context, lifecycle, tensor, transform};
 use crate::desc::{ActivationDescriptor, Choice};
 use crate::error::Result;
 use crate::mode::Mode;
@@ -80,12 +80,7 @@ pub extern "C" fn cudnnSetActivationDescriptor(
     reluNanOpt: MaybeUninit<cudnnNanPropagation_t>,
     coef: f64,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "activationDesc={activationDesc:p}, mode={}, reluNanOpt={}, coef={coef}",
-        raw(mode),
-        raw(reluNanOpt)
-    );
-    entry("cudnnSetActivationDescriptor", arguments, || {
+    entry_point!(cudnnSetActivationDescriptor(activationDesc, mode, reluNanOpt, coef), || {
         ACTIVATIONS.with_mut(activationDesc.addr(), "activationDesc", |desc| {
             *desc = ActivationDescriptor {
                 mode: arg::choice(mode, "mode")?,
@@ -112,7 +107,7 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptor(
     reluNanOpt: *mut cudnnNanPropagation_t,
     coef: *mut f64,
 ) -> cudnnStatus_t {
-    entry("cudnnGetActivationDescriptor", format_args!("activationDesc={activationDesc:p}"), || {
+    entry_point!(cudnnGetActivationDescriptor(activationDesc, mode, reluNanOpt, coef), || {
         let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
         // SAFETY: as the caller promises, for all of them.
         let (mode, nan, coefficient) = unsafe {
@@ -134,8 +129,7 @@ pub extern "C" fn cudnnSetActivationDescriptorSwishBeta(
     activationDesc: cudnnActivationDescriptor_t,
     swish_beta: f64,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("activationDesc={activationDesc:p}, swish_beta={swish_beta}");
-    entry("cudnnSetActivationDescriptorSwishBeta", arguments, || {
+    entry_point!(cudnnSetActivationDescriptorSwishBeta(activationDesc, swish_beta), || {
         ACTIVATIONS.with_mut(activationDesc.addr(), "activationDesc", |desc| {
             desc.swish_beta = swish_beta;
             Ok(())
@@ -155,7 +149,7 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
     activationDesc: cudnnActivationDescriptor_t,
     swish_beta: *mut f64,
 ) -> cudnnStatus_t {
-    entry("cudnnGetActivationDescriptorSwishBeta", format_args!("activationDesc={activationDesc:p}"), || {
+    entry_point!(cudnnGetActivationDescriptorSwishBeta(activationDesc, swish_beta), || {
         let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
         // SAFETY: as the caller promises.
         unsafe { Out::new(swish_beta, "swish_beta") }?.set(desc.swish_beta);
@@ -206,18 +200,14 @@ pub unsafe extern "C" fn cudnnActivationForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, activationDesc={activationDesc:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
-         beta={beta:p}, yDesc={yDesc:p}, y={y:p}"
-    );
-    entry("cudnnActivationForward", arguments, || {
+    entry_point!(cudnnActivationForward(handle, activationDesc, alpha, xDesc, x, beta, yDesc, y), || {
         context::with_note(handle, |context, note| {
             let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
             let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
             // SAFETY: as the caller promises.
             let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            pointwise::data(x, &from, "x")?;
-            pointwise::data(y, &to, "y")?;
+            tensor::data(x, &from, "x")?;
+            tensor::data(y, &to, "y")?;
             let in_place = x.addr() == y.addr();
             let plan =
                 ActivationPlan::forward(&activation, [&from, &to], scaling, in_place, Mode::current())?;
@@ -275,34 +265,46 @@ pub unsafe extern "C" fn cudnnActivationBackward(
     dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, activationDesc={activationDesc:p}, alpha={alpha:p}, yDesc={yDesc:p}, y={y:p}, \
-         dyDesc={dyDesc:p}, dy={dy:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, dxDesc={dxDesc:p}, dx={dx:p}"
-    );
-    entry("cudnnActivationBackward", arguments, || {
-        context::with_note(handle, |context, note| {
-            let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
-            let (from, unused) = match saved(activation.mode) {
-                Saved::Argument => ((xDesc, "xDesc", x, "x"), (yDesc, y)),
-                Saved::Result => ((yDesc, "yDesc", y, "y"), (xDesc, x)),
-            };
-            let other = tensor::get(unused.0, "the other descriptor").ok();
-            let kept = tensor::get(from.0, from.1)?;
-            let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            pointwise::data(from.2, &kept, from.3)?;
-            pointwise::data(dy, &gradient, "dy")?;
-            pointwise::data(dx, &to, "dx")?;
-            let in_place = dx.addr() == dy.addr();
-            let tensors = [&kept, &gradient, &to];
-            let mode = Mode::current();
-            let plan =
-                ActivationPlan::backward(&activation, tensors, other.as_ref(), scaling, in_place, mode)?;
-            note.set(format_args!("cudnnActivationBackward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's; the last one is not followed.
-            unsafe { context.run(&plan, &[dx.into(), dy.into(), from.2.into(), unused.1.into()]) }
-        })
-    })
+    entry_point!(
+        cudnnActivationBackward(
+            handle,
+            activationDesc,
+            alpha,
+            yDesc,
+            y,
+            dyDesc,
+            dy,
+            xDesc,
+            x,
+            beta,
+            dxDesc,
+            dx
+        ),
+        || {
+            context::with_note(handle, |context, note| {
+                let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
+                let (from, unused) = match saved(activation.mode) {
+                    Saved::Argument => ((xDesc, "xDesc", x, "x"), (yDesc, y)),
+                    Saved::Result => ((yDesc, "yDesc", y, "y"), (xDesc, x)),
+                };
+                let other = tensor::get(unused.0, "the other descriptor").ok();
+                let kept = tensor::get(from.0, from.1)?;
+                let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+                // SAFETY: as the caller promises.
+                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+                tensor::data(from.2, &kept, from.3)?;
+                tensor::data(dy, &gradient, "dy")?;
+                tensor::data(dx, &to, "dx")?;
+                let in_place = dx.addr() == dy.addr();
+                let tensors = [&kept, &gradient, &to];
+                let mode = Mode::current();
+                let plan =
+                    ActivationPlan::backward(&activation, tensors, other.as_ref(), scaling, in_place, mode)?;
+                note.set(format_args!("cudnnActivationBackward: {plan}"));
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+                // plan's; the last one is not followed.
+                unsafe { context.run(&plan, &[dx.into(), dy.into(), from.2.into(), unused.1.into()]) }
+            })
+        }
+    )
 }

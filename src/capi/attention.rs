@@ -3,10 +3,10 @@
 use std::ffi::{c_int, c_uint};
 use std::mem::MaybeUninit;
 
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{
-    cudnnAttnDescriptor_t, cudnnDataType_t, cudnnDropoutDescriptor_t, cudnnMathType_t, cudnnStatus_t, raw,
+    cudnnAttnDescriptor_t, cudnnDataType_t, cudnnDropoutDescriptor_t, cudnnMathType_t, cudnnStatus_t,
 };
 use super::{arg, data_type, dropout, lifecycle};
 use crate::desc::rnn::TypePair;
@@ -69,41 +69,56 @@ pub extern "C" fn cudnnSetAttnDescriptor(
     maxBatchSize: c_int,
     maxBeamSize: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "attnDesc={attnDesc:p}, attnMode={attnMode}, nHeads={nHeads}, smScaler={smScaler}, dataType={}, \
-         computePrec={}, mathType={}, attnDropoutDesc={attnDropoutDesc:p}, postDropoutDesc={postDropoutDesc:p}, \
-         qSize={qSize}, kSize={kSize}, vSize={vSize}, qProjSize={qProjSize}, kProjSize={kProjSize}, \
-         vProjSize={vProjSize}, oProjSize={oProjSize}, qoMaxSeqLength={qoMaxSeqLength}, \
-         kvMaxSeqLength={kvMaxSeqLength}, maxBatchSize={maxBatchSize}, maxBeamSize={maxBeamSize}",
-        raw(dataType),
-        raw(computePrec),
-        raw(mathType)
-    );
-    entry("cudnnSetAttnDescriptor", arguments, || {
-        ATTENTIONS.replace(attnDesc.addr(), "attnDesc", || {
-            let data = data_type::one_of(AttentionDescriptor::TYPES, dataType, "dataType")?;
-            let compute = data_type::one_of(AttentionDescriptor::COMPUTE_TYPES, computePrec, "computePrec")?;
-            dropout::check_optional(attnDropoutDesc, "attnDropoutDesc")?;
-            dropout::check_optional(postDropoutDesc, "postDropoutDesc")?;
-            let attention = AttentionDescriptor {
-                mode: attnMode,
-                heads: nHeads,
-                softmax_scale: smScaler,
-                types: TypePair { data, compute },
-                math_type: arg::choice(mathType, "mathType")?,
-                attention_dropout: attnDropoutDesc.addr(),
-                output_dropout: postDropoutDesc.addr(),
-                sizes: [qSize, kSize, vSize],
-                projected: [qProjSize, kProjSize, vProjSize, oProjSize],
-                max_lengths: [qoMaxSeqLength, kvMaxSeqLength],
-                max_batch: maxBatchSize,
-                max_beam: maxBeamSize,
-            };
-            attention.check_ranges()?;
-            attention.check_agreement()?;
-            Ok(attention)
-        })
-    })
+    entry_point!(
+        cudnnSetAttnDescriptor(
+            attnDesc,
+            attnMode,
+            nHeads,
+            smScaler,
+            dataType,
+            computePrec,
+            mathType,
+            attnDropoutDesc,
+            postDropoutDesc,
+            qSize,
+            kSize,
+            vSize,
+            qProjSize,
+            kProjSize,
+            vProjSize,
+            oProjSize,
+            qoMaxSeqLength,
+            kvMaxSeqLength,
+            maxBatchSize,
+            maxBeamSize
+        ),
+        || {
+            ATTENTIONS.replace(attnDesc.addr(), "attnDesc", || {
+                let data = data_type::one_of(AttentionDescriptor::TYPES, dataType, "dataType")?;
+                let compute =
+                    data_type::one_of(AttentionDescriptor::COMPUTE_TYPES, computePrec, "computePrec")?;
+                dropout::check_optional(attnDropoutDesc, "attnDropoutDesc")?;
+                dropout::check_optional(postDropoutDesc, "postDropoutDesc")?;
+                let attention = AttentionDescriptor {
+                    mode: attnMode,
+                    heads: nHeads,
+                    softmax_scale: smScaler,
+                    types: TypePair { data, compute },
+                    math_type: arg::choice(mathType, "mathType")?,
+                    attention_dropout: attnDropoutDesc.addr(),
+                    output_dropout: postDropoutDesc.addr(),
+                    sizes: [qSize, kSize, vSize],
+                    projected: [qProjSize, kProjSize, vProjSize, oProjSize],
+                    max_lengths: [qoMaxSeqLength, kvMaxSeqLength],
+                    max_batch: maxBatchSize,
+                    max_beam: maxBeamSize,
+                };
+                attention.check_ranges()?;
+                attention.check_agreement()?;
+                Ok(attention)
+            })
+        }
+    )
 }
 
 /// Reads heads, sizes and types of a multi-head attention; NULL outputs are left out.
@@ -136,37 +151,67 @@ pub unsafe extern "C" fn cudnnGetAttnDescriptor(
     maxBatchSize: *mut c_int,
     maxBeamSize: *mut c_int,
 ) -> cudnnStatus_t {
-    entry("cudnnGetAttnDescriptor", format_args!("attnDesc={attnDesc:p}"), || {
-        let attention = ATTENTIONS.get(attnDesc.addr(), "attnDesc")?;
-        let [q, k, v] = attention.sizes;
-        let [q_projected, k_projected, v_projected, o_projected] = attention.projected;
-        let [queries, keys] = attention.max_lengths;
-        // SAFETY: as the caller promises, for all of them.
-        unsafe {
-            arg::set_optional(attnMode, attention.mode);
-            arg::set_optional(smScaler, attention.softmax_scale);
-            arg::set_optional(dataType, data_type::encode(attention.types.data));
-            arg::set_optional(computePrec, data_type::encode(attention.types.compute));
-            arg::set_optional_code(mathType, attention.math_type.code());
-            arg::set_optional(attnDropoutDesc, std::ptr::without_provenance_mut(attention.attention_dropout));
-            arg::set_optional(postDropoutDesc, std::ptr::without_provenance_mut(attention.output_dropout));
-            for (place, value) in [
-                (nHeads, attention.heads),
-                (qSize, q),
-                (kSize, k),
-                (vSize, v),
-                (qProjSize, q_projected),
-                (kProjSize, k_projected),
-                (vProjSize, v_projected),
-                (oProjSize, o_projected),
-                (qoMaxSeqLength, queries),
-                (kvMaxSeqLength, keys),
-                (maxBatchSize, attention.max_batch),
-                (maxBeamSize, attention.max_beam),
-            ] {
-                arg::set_optional(place, value);
+    entry_point!(
+        cudnnGetAttnDescriptor(
+            attnDesc,
+            attnMode,
+            nHeads,
+            smScaler,
+            dataType,
+            computePrec,
+            mathType,
+            attnDropoutDesc,
+            postDropoutDesc,
+            qSize,
+            kSize,
+            vSize,
+            qProjSize,
+            kProjSize,
+            vProjSize,
+            oProjSize,
+            qoMaxSeqLength,
+            kvMaxSeqLength,
+            maxBatchSize,
+            maxBeamSize
+        ),
+        || {
+            let attention = ATTENTIONS.get(attnDesc.addr(), "attnDesc")?;
+            let [q, k, v] = attention.sizes;
+            let [q_projected, k_projected, v_projected, o_projected] = attention.projected;
+            let [queries, keys] = attention.max_lengths;
+            // SAFETY: as the caller promises, for all of them.
+            unsafe {
+                arg::set_optional(attnMode, attention.mode);
+                arg::set_optional(smScaler, attention.softmax_scale);
+                arg::set_optional(dataType, data_type::encode(attention.types.data));
+                arg::set_optional(computePrec, data_type::encode(attention.types.compute));
+                arg::set_optional_code(mathType, attention.math_type.code());
+                arg::set_optional(
+                    attnDropoutDesc,
+                    std::ptr::without_provenance_mut(attention.attention_dropout),
+                );
+                arg::set_optional(
+                    postDropoutDesc,
+                    std::ptr::without_provenance_mut(attention.output_dropout),
+                );
+                for (place, value) in [
+                    (nHeads, attention.heads),
+                    (qSize, q),
+                    (kSize, k),
+                    (vSize, v),
+                    (qProjSize, q_projected),
+                    (kProjSize, k_projected),
+                    (vProjSize, v_projected),
+                    (oProjSize, o_projected),
+                    (qoMaxSeqLength, queries),
+                    (kvMaxSeqLength, keys),
+                    (maxBatchSize, attention.max_batch),
+                    (maxBeamSize, attention.max_beam),
+                ] {
+                    arg::set_optional(place, value);
+                }
             }
+            Ok(())
         }
-        Ok(())
-    })
+    )
 }

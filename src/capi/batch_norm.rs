@@ -5,11 +5,11 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use super::arg;
-use super::guard::entry;
+use super::guard::entry_point;
 use super::normalise::{ForwardCall, input};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, cudnnHandle_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, raw,
+    cudnnTensorDescriptor_t,
 };
 use crate::desc::normalization::NormOps;
 
@@ -54,41 +54,53 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
     estimatedVariance: *const c_void,
     epsilon: f64,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, alpha={alpha:p}, beta={beta:p}, xDesc={xDesc:p}, x={x:p}, yDesc={yDesc:p}, \
-         y={y:p}, bnScaleBiasMeanVarDesc={bnScaleBiasMeanVarDesc:p}, bnScale={bnScale:p}, bnBias={bnBias:p}, \
-         estimatedMean={estimatedMean:p}, estimatedVariance={estimatedVariance:p}, epsilon={epsilon}",
-        raw(mode)
-    );
-    entry("cudnnBatchNormalizationForwardInference", arguments, || {
-        let call = ForwardCall {
-            function: "cudnnBatchNormalizationForwardInference",
+    entry_point!(
+        cudnnBatchNormalizationForwardInference(
             handle,
-            mode: arg::choice(mode, "mode")?,
-            ops: NormOps::Plain,
-            scaling: [alpha, beta],
-            x: input(xDesc, x),
-            y: (yDesc, y),
-            z: (null_mut(), null_mut()),
-            parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
-            numbers: [
-                null_mut(),
-                null_mut(),
-                estimatedMean.cast_mut(),
-                estimatedVariance.cast_mut(),
-                bnScale.cast_mut(),
-                bnBias.cast_mut(),
-            ],
-            names: ["", "", "estimatedMean", "estimatedVariance", "bnScale", "bnBias"],
-            factor: None,
-            epsilon,
-            activation: null_mut(),
-            workspace: (null_mut(), 0),
-            reserve: (null_mut(), 0),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { call.run() }
-    })
+            mode,
+            alpha,
+            beta,
+            xDesc,
+            x,
+            yDesc,
+            y,
+            bnScaleBiasMeanVarDesc,
+            bnScale,
+            bnBias,
+            estimatedMean,
+            estimatedVariance,
+            epsilon
+        ),
+        || {
+            let call = ForwardCall {
+                function: "cudnnBatchNormalizationForwardInference",
+                handle,
+                mode: arg::choice(mode, "mode")?,
+                ops: NormOps::Plain,
+                scaling: [alpha, beta],
+                x: input(xDesc, x),
+                y: (yDesc, y),
+                z: (null_mut(), null_mut()),
+                parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
+                numbers: [
+                    null_mut(),
+                    null_mut(),
+                    estimatedMean.cast_mut(),
+                    estimatedVariance.cast_mut(),
+                    bnScale.cast_mut(),
+                    bnBias.cast_mut(),
+                ],
+                names: ["", "", "estimatedMean", "estimatedVariance", "bnScale", "bnBias"],
+                factor: None,
+                epsilon,
+                activation: null_mut(),
+                workspace: (null_mut(), 0),
+                reserve: (null_mut(), 0),
+            };
+            // SAFETY: as the caller promises.
+            unsafe { call.run() }
+        }
+    )
 }
 
 /// `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y` with the statistics of the batch.
@@ -137,43 +149,56 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardTraining(
     resultSaveMean: *mut c_void,
     resultSaveInvVariance: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, alpha={alpha:p}, beta={beta:p}, xDesc={xDesc:p}, x={x:p}, yDesc={yDesc:p}, \
-         y={y:p}, bnScaleBiasMeanVarDesc={bnScaleBiasMeanVarDesc:p}, bnScale={bnScale:p}, bnBias={bnBias:p}, \
-         exponentialAverageFactor={exponentialAverageFactor}, resultRunningMean={resultRunningMean:p}, \
-         resultRunningVariance={resultRunningVariance:p}, epsilon={epsilon}, resultSaveMean={resultSaveMean:p}, \
-         resultSaveInvVariance={resultSaveInvVariance:p}",
-        raw(mode)
-    );
-    entry("cudnnBatchNormalizationForwardTraining", arguments, || {
-        let call = ForwardCall {
-            function: "cudnnBatchNormalizationForwardTraining",
+    entry_point!(
+        cudnnBatchNormalizationForwardTraining(
             handle,
-            mode: arg::choice(mode, "mode")?,
-            ops: NormOps::Plain,
-            scaling: [alpha, beta],
-            x: input(xDesc, x),
-            y: (yDesc, y),
-            z: (null_mut(), null_mut()),
-            parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
-            numbers: [
-                resultSaveMean,
-                resultSaveInvVariance,
-                resultRunningMean,
-                resultRunningVariance,
-                bnScale.cast_mut(),
-                bnBias.cast_mut(),
-            ],
-            names: FORWARD_NAMES,
-            factor: Some(exponentialAverageFactor),
+            mode,
+            alpha,
+            beta,
+            xDesc,
+            x,
+            yDesc,
+            y,
+            bnScaleBiasMeanVarDesc,
+            bnScale,
+            bnBias,
+            exponentialAverageFactor,
+            resultRunningMean,
+            resultRunningVariance,
             epsilon,
-            activation: null_mut(),
-            workspace: (null_mut(), 0),
-            reserve: (null_mut(), 0),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { call.run() }
-    })
+            resultSaveMean,
+            resultSaveInvVariance
+        ),
+        || {
+            let call = ForwardCall {
+                function: "cudnnBatchNormalizationForwardTraining",
+                handle,
+                mode: arg::choice(mode, "mode")?,
+                ops: NormOps::Plain,
+                scaling: [alpha, beta],
+                x: input(xDesc, x),
+                y: (yDesc, y),
+                z: (null_mut(), null_mut()),
+                parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
+                numbers: [
+                    resultSaveMean,
+                    resultSaveInvVariance,
+                    resultRunningMean,
+                    resultRunningVariance,
+                    bnScale.cast_mut(),
+                    bnBias.cast_mut(),
+                ],
+                names: FORWARD_NAMES,
+                factor: Some(exponentialAverageFactor),
+                epsilon,
+                activation: null_mut(),
+                workspace: (null_mut(), 0),
+                reserve: (null_mut(), 0),
+            };
+            // SAFETY: as the caller promises.
+            unsafe { call.run() }
+        }
+    )
 }
 
 /// What training calls name the numbers of a forward pass.
@@ -238,45 +263,62 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardTrainingEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, bnOps={}, alpha={alpha:p}, beta={beta:p}, xDesc={xDesc:p}, xData={xData:p}, \
-         zDesc={zDesc:p}, zData={zData:p}, yDesc={yDesc:p}, yData={yData:p}, \
-         bnScaleBiasMeanVarDesc={bnScaleBiasMeanVarDesc:p}, bnScale={bnScale:p}, bnBias={bnBias:p}, \
-         exponentialAverageFactor={exponentialAverageFactor}, resultRunningMean={resultRunningMean:p}, \
-         resultRunningVariance={resultRunningVariance:p}, epsilon={epsilon}, resultSaveMean={resultSaveMean:p}, \
-         resultSaveInvVariance={resultSaveInvVariance:p}, activationDesc={activationDesc:p}, \
-         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}",
-        raw(mode),
-        raw(bnOps)
-    );
-    entry("cudnnBatchNormalizationForwardTrainingEx", arguments, || {
-        let call = ForwardCall {
-            function: "cudnnBatchNormalizationForwardTrainingEx",
+    entry_point!(
+        cudnnBatchNormalizationForwardTrainingEx(
             handle,
-            mode: arg::choice(mode, "mode")?,
-            ops: arg::choice(bnOps, "bnOps")?,
-            scaling: [alpha, beta],
-            x: input(xDesc, xData),
-            y: (yDesc, yData),
-            z: input(zDesc, zData),
-            parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
-            numbers: [
-                resultSaveMean,
-                resultSaveInvVariance,
-                resultRunningMean,
-                resultRunningVariance,
-                bnScale.cast_mut(),
-                bnBias.cast_mut(),
-            ],
-            names: FORWARD_NAMES,
-            factor: Some(exponentialAverageFactor),
+            mode,
+            bnOps,
+            alpha,
+            beta,
+            xDesc,
+            xData,
+            zDesc,
+            zData,
+            yDesc,
+            yData,
+            bnScaleBiasMeanVarDesc,
+            bnScale,
+            bnBias,
+            exponentialAverageFactor,
+            resultRunningMean,
+            resultRunningVariance,
             epsilon,
-            activation: activationDesc,
-            workspace: (workspace, workSpaceSizeInBytes),
-            reserve: (reserveSpace, reserveSpaceSizeInBytes),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { call.run() }
-    })
+            resultSaveMean,
+            resultSaveInvVariance,
+            activationDesc,
+            workspace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || {
+            let call = ForwardCall {
+                function: "cudnnBatchNormalizationForwardTrainingEx",
+                handle,
+                mode: arg::choice(mode, "mode")?,
+                ops: arg::choice(bnOps, "bnOps")?,
+                scaling: [alpha, beta],
+                x: input(xDesc, xData),
+                y: (yDesc, yData),
+                z: input(zDesc, zData),
+                parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
+                numbers: [
+                    resultSaveMean,
+                    resultSaveInvVariance,
+                    resultRunningMean,
+                    resultRunningVariance,
+                    bnScale.cast_mut(),
+                    bnBias.cast_mut(),
+                ],
+                names: FORWARD_NAMES,
+                factor: Some(exponentialAverageFactor),
+                epsilon,
+                activation: activationDesc,
+                workspace: (workspace, workSpaceSizeInBytes),
+                reserve: (reserveSpace, reserveSpaceSizeInBytes),
+            };
+            // SAFETY: as the caller promises.
+            unsafe { call.run() }
+        }
+    )
 }

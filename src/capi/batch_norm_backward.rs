@@ -5,11 +5,11 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::normalise::{BackwardCall, follows, fused, input};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, cudnnHandle_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, raw,
+    cudnnTensorDescriptor_t,
 };
 use super::{context, tensor};
 use crate::desc::normalization::{BatchNormMode, NormOps};
@@ -66,44 +66,59 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
     savedMean: *const c_void,
     savedInvVariance: *const c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, alphaDataDiff={alphaDataDiff:p}, betaDataDiff={betaDataDiff:p}, \
-         alphaParamDiff={alphaParamDiff:p}, betaParamDiff={betaParamDiff:p}, xDesc={xDesc:p}, x={x:p}, \
-         dyDesc={dyDesc:p}, dy={dy:p}, dxDesc={dxDesc:p}, dx={dx:p}, dBnScaleBiasDesc={dBnScaleBiasDesc:p}, \
-         bnScale={bnScale:p}, dBnScaleResult={dBnScaleResult:p}, dBnBiasResult={dBnBiasResult:p}, \
-         epsilon={epsilon}, savedMean={savedMean:p}, savedInvVariance={savedInvVariance:p}",
-        raw(mode)
-    );
-    entry("cudnnBatchNormalizationBackward", arguments, || {
-        let call = BackwardCall {
-            function: "cudnnBatchNormalizationBackward",
+    entry_point!(
+        cudnnBatchNormalizationBackward(
             handle,
-            mode: arg::choice(mode, "mode")?,
-            ops: NormOps::Plain,
-            scaling: [alphaDataDiff, betaDataDiff],
-            parameter_scaling: [alphaParamDiff, betaParamDiff],
-            x: input(xDesc, x),
-            dy: input(dyDesc, dy),
-            dx: (dxDesc, dx),
-            dz: (null_mut(), null_mut()),
-            parameters: (GRADIENTS, dBnScaleBiasDesc),
-            numbers: [
-                dBnScaleResult,
-                dBnBiasResult,
-                bnScale.cast_mut(),
-                null_mut(),
-                savedMean.cast_mut(),
-                savedInvVariance.cast_mut(),
-            ],
-            names: ["dBnScaleResult", "dBnBiasResult", "bnScale", "", "savedMean", "savedInvVariance"],
+            mode,
+            alphaDataDiff,
+            betaDataDiff,
+            alphaParamDiff,
+            betaParamDiff,
+            xDesc,
+            x,
+            dyDesc,
+            dy,
+            dxDesc,
+            dx,
+            dBnScaleBiasDesc,
+            bnScale,
+            dBnScaleResult,
+            dBnBiasResult,
             epsilon,
-            activation: null_mut(),
-            workspace: (null_mut(), 0),
-            reserve: (null_mut(), 0),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { call.run() }
-    })
+            savedMean,
+            savedInvVariance
+        ),
+        || {
+            let call = BackwardCall {
+                function: "cudnnBatchNormalizationBackward",
+                handle,
+                mode: arg::choice(mode, "mode")?,
+                ops: NormOps::Plain,
+                scaling: [alphaDataDiff, betaDataDiff],
+                parameter_scaling: [alphaParamDiff, betaParamDiff],
+                x: input(xDesc, x),
+                dy: input(dyDesc, dy),
+                dx: (dxDesc, dx),
+                dz: (null_mut(), null_mut()),
+                parameters: (GRADIENTS, dBnScaleBiasDesc),
+                numbers: [
+                    dBnScaleResult,
+                    dBnBiasResult,
+                    bnScale.cast_mut(),
+                    null_mut(),
+                    savedMean.cast_mut(),
+                    savedInvVariance.cast_mut(),
+                ],
+                names: ["dBnScaleResult", "dBnBiasResult", "bnScale", "", "savedMean", "savedInvVariance"],
+                epsilon,
+                activation: null_mut(),
+                workspace: (null_mut(), 0),
+                reserve: (null_mut(), 0),
+            };
+            // SAFETY: as the caller promises.
+            unsafe { call.run() }
+        }
+    )
 }
 
 /// The gradients of cudnnBatchNormalizationForwardTrainingEx.
@@ -156,56 +171,77 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, bnOps={}, alphaDataDiff={alphaDataDiff:p}, betaDataDiff={betaDataDiff:p}, \
-         alphaParamDiff={alphaParamDiff:p}, betaParamDiff={betaParamDiff:p}, xDesc={xDesc:p}, xData={xData:p}, \
-         yDesc={yDesc:p}, yData={yData:p}, dyDesc={dyDesc:p}, dyData={dyData:p}, dzDesc={dzDesc:p}, \
-         dzData={dzData:p}, dxDesc={dxDesc:p}, dxData={dxData:p}, dBnScaleBiasDesc={dBnScaleBiasDesc:p}, \
-         bnScaleData={bnScaleData:p}, bnBiasData={bnBiasData:p}, dBnScaleData={dBnScaleData:p}, \
-         dBnBiasData={dBnBiasData:p}, epsilon={epsilon}, savedMean={savedMean:p}, \
-         savedInvVariance={savedInvVariance:p}, activationDesc={activationDesc:p}, workSpace={workSpace:p}, \
-         workSpaceSizeInBytes={workSpaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}",
-        raw(mode),
-        raw(bnOps)
-    );
-    entry("cudnnBatchNormalizationBackwardEx", arguments, || {
-        let call = BackwardCall {
-            function: "cudnnBatchNormalizationBackwardEx",
+    entry_point!(
+        cudnnBatchNormalizationBackwardEx(
             handle,
-            mode: arg::choice(mode, "mode")?,
-            ops: arg::choice(bnOps, "bnOps")?,
-            scaling: [alphaDataDiff, betaDataDiff],
-            parameter_scaling: [alphaParamDiff, betaParamDiff],
-            x: input(xDesc, xData),
-            dy: input(dyDesc, dyData),
-            dx: (dxDesc, dxData),
-            dz: (dzDesc, dzData),
-            parameters: (GRADIENTS, dBnScaleBiasDesc),
-            numbers: [
-                dBnScaleData,
-                dBnBiasData,
-                bnScaleData.cast_mut(),
-                bnBiasData.cast_mut(),
-                savedMean.cast_mut(),
-                savedInvVariance.cast_mut(),
-            ],
-            names: [
-                "dBnScaleData",
-                "dBnBiasData",
-                "bnScaleData",
-                "bnBiasData",
-                "savedMean",
-                "savedInvVariance",
-            ],
+            mode,
+            bnOps,
+            alphaDataDiff,
+            betaDataDiff,
+            alphaParamDiff,
+            betaParamDiff,
+            xDesc,
+            xData,
+            yDesc,
+            yData,
+            dyDesc,
+            dyData,
+            dzDesc,
+            dzData,
+            dxDesc,
+            dxData,
+            dBnScaleBiasDesc,
+            bnScaleData,
+            bnBiasData,
+            dBnScaleData,
+            dBnBiasData,
             epsilon,
-            activation: activationDesc,
-            workspace: (workSpace, workSpaceSizeInBytes),
-            reserve: (reserveSpace, reserveSpaceSizeInBytes),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { call.run() }
-    })
+            savedMean,
+            savedInvVariance,
+            activationDesc,
+            workSpace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || {
+            let call = BackwardCall {
+                function: "cudnnBatchNormalizationBackwardEx",
+                handle,
+                mode: arg::choice(mode, "mode")?,
+                ops: arg::choice(bnOps, "bnOps")?,
+                scaling: [alphaDataDiff, betaDataDiff],
+                parameter_scaling: [alphaParamDiff, betaParamDiff],
+                x: input(xDesc, xData),
+                dy: input(dyDesc, dyData),
+                dx: (dxDesc, dxData),
+                dz: (dzDesc, dzData),
+                parameters: (GRADIENTS, dBnScaleBiasDesc),
+                numbers: [
+                    dBnScaleData,
+                    dBnBiasData,
+                    bnScaleData.cast_mut(),
+                    bnBiasData.cast_mut(),
+                    savedMean.cast_mut(),
+                    savedInvVariance.cast_mut(),
+                ],
+                names: [
+                    "dBnScaleData",
+                    "dBnBiasData",
+                    "bnScaleData",
+                    "bnBiasData",
+                    "savedMean",
+                    "savedInvVariance",
+                ],
+                epsilon,
+                activation: activationDesc,
+                workspace: (workSpace, workSpaceSizeInBytes),
+                reserve: (reserveSpace, reserveSpaceSizeInBytes),
+            };
+            // SAFETY: as the caller promises.
+            unsafe { call.run() }
+        }
+    )
 }
 
 /// Bytes of workspace of cudnnBatchNormalizationForwardTrainingEx: 16, of which none are touched.
@@ -230,36 +266,42 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSiz
     activationDesc: cudnnActivationDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, bnOps={}, xDesc={xDesc:p}, zDesc={zDesc:p}, yDesc={yDesc:p}, \
-         bnScaleBiasMeanVarDesc={bnScaleBiasMeanVarDesc:p}, activationDesc={activationDesc:p}, \
-         sizeInBytes={sizeInBytes:p}",
-        raw(mode),
-        raw(bnOps)
-    );
-    entry("cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", arguments, || {
-        context::check(handle)?;
-        let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-        let parameters = tensor::get(bnScaleBiasMeanVarDesc, "bnScaleBiasMeanVarDesc")?;
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        let mut query = Query {
-            mode: arg::choice(mode, "mode")?,
-            x: &x,
-            others: &[("yDesc", &y)],
-            added: None,
-            parameters: Parameters { name: "bnScaleBiasMeanVarDesc", tensor: &parameters },
-            forward: true,
-        };
-        query.check(Mode::current())?;
-        let (mut follows, mut z) = (None, None);
-        if query.mode == BatchNormMode::SpatialPersistent {
-            (follows, z) = fused(arg::choice(bnOps, "bnOps")?, activationDesc, ("zDesc", zDesc))?;
+    entry_point!(
+        cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
+            handle,
+            mode,
+            bnOps,
+            xDesc,
+            zDesc,
+            yDesc,
+            bnScaleBiasMeanVarDesc,
+            activationDesc,
+            sizeInBytes
+        ),
+        || {
+            context::check(handle)?;
+            let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+            let parameters = tensor::get(bnScaleBiasMeanVarDesc, "bnScaleBiasMeanVarDesc")?;
+            // SAFETY: as the caller promises.
+            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+            let mut query = Query {
+                mode: arg::choice(mode, "mode")?,
+                x: &x,
+                others: &[("yDesc", &y)],
+                added: None,
+                parameters: Parameters { name: "bnScaleBiasMeanVarDesc", tensor: &parameters },
+                forward: true,
+            };
+            query.check(Mode::current())?;
+            let (mut follows, mut z) = (None, None);
+            if query.mode == BatchNormMode::SpatialPersistent {
+                (follows, z) = fused(arg::choice(bnOps, "bnOps")?, activationDesc, ("zDesc", zDesc))?;
+            }
+            query.added = z.as_ref().map(|z| ("zDesc", z));
+            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+            Ok(())
         }
-        query.added = z.as_ref().map(|z| ("zDesc", z));
-        size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-        Ok(())
-    })
+    )
 }
 
 /// Bytes of workspace of cudnnBatchNormalizationBackwardEx: 16, of which none are touched.
@@ -285,32 +327,41 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
     activationDesc: cudnnActivationDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, bnOps={}, xDesc={xDesc:p}, yDesc={yDesc:p}, dyDesc={dyDesc:p}, \
-         dzDesc={dzDesc:p}, dxDesc={dxDesc:p}, dBnScaleBiasDesc={dBnScaleBiasDesc:p}, \
-         activationDesc={activationDesc:p}, sizeInBytes={sizeInBytes:p}",
-        raw(mode),
-        raw(bnOps)
-    );
-    entry("cudnnGetBatchNormalizationBackwardExWorkspaceSize", arguments, || {
-        context::check(handle)?;
-        let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
-        let (dx, parameters) = (tensor::get(dxDesc, "dxDesc")?, tensor::get(dBnScaleBiasDesc, GRADIENTS)?);
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        let (follows, dz) = fused(arg::choice(bnOps, "bnOps")?, activationDesc, ("dzDesc", dzDesc))?;
-        let query = Query {
-            mode: arg::choice(mode, "mode")?,
-            x: &x,
-            others: &[("dxDesc", &dx), ("dyDesc", &dy)],
-            added: dz.as_ref().map(|dz| ("dzDesc", dz)),
-            parameters: Parameters { name: GRADIENTS, tensor: &parameters },
-            forward: false,
-        };
-        query.check(Mode::current())?;
-        size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-        Ok(())
-    })
+    entry_point!(
+        cudnnGetBatchNormalizationBackwardExWorkspaceSize(
+            handle,
+            mode,
+            bnOps,
+            xDesc,
+            yDesc,
+            dyDesc,
+            dzDesc,
+            dxDesc,
+            dBnScaleBiasDesc,
+            activationDesc,
+            sizeInBytes
+        ),
+        || {
+            context::check(handle)?;
+            let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
+            let (dx, parameters) =
+                (tensor::get(dxDesc, "dxDesc")?, tensor::get(dBnScaleBiasDesc, GRADIENTS)?);
+            // SAFETY: as the caller promises.
+            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+            let (follows, dz) = fused(arg::choice(bnOps, "bnOps")?, activationDesc, ("dzDesc", dzDesc))?;
+            let query = Query {
+                mode: arg::choice(mode, "mode")?,
+                x: &x,
+                others: &[("dxDesc", &dx), ("dyDesc", &dy)],
+                added: dz.as_ref().map(|dz| ("dzDesc", dz)),
+                parameters: Parameters { name: GRADIENTS, tensor: &parameters },
+                forward: false,
+            };
+            query.check(Mode::current())?;
+            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+            Ok(())
+        }
+    )
 }
 
 /// Bytes that the extended passes keep between forward and backward: the slopes of the activation with `bnOps` 2 (a byte for
@@ -332,20 +383,24 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
     xDesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, bnOps={}, activationDesc={activationDesc:p}, xDesc={xDesc:p}, \
-         sizeInBytes={sizeInBytes:p}",
-        raw(mode),
-        raw(bnOps)
-    );
-    entry("cudnnGetBatchNormalizationTrainingExReserveSpaceSize", arguments, || {
-        context::check(handle)?;
-        let x = tensor::get(xDesc, "xDesc")?;
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        let mode = arg::choice(mode, "mode")?;
-        let follows = follows(arg::choice(bnOps, "bnOps")?, activationDesc)?;
-        size.set(training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?);
-        Ok(())
-    })
+    entry_point!(
+        cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
+            handle,
+            mode,
+            bnOps,
+            activationDesc,
+            xDesc,
+            sizeInBytes
+        ),
+        || {
+            context::check(handle)?;
+            let x = tensor::get(xDesc, "xDesc")?;
+            // SAFETY: as the caller promises.
+            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+            let mode = arg::choice(mode, "mode")?;
+            let follows = follows(arg::choice(bnOps, "bnOps")?, activationDesc)?;
+            size.set(training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?);
+            Ok(())
+        }
+    )
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::guard::entry;
+use super::guard::entry_point;
 use super::types::{
     cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
@@ -51,11 +51,7 @@ pub unsafe extern "C" fn cudnnIm2Col(
     convDesc: cudnnConvolutionDescriptor_t,
     colBuffer: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, xDesc={xDesc:p}, x={x:p}, wDesc={wDesc:p}, convDesc={convDesc:p}, \
-         colBuffer={colBuffer:p}"
-    );
-    entry("cudnnIm2Col", arguments, || {
+    entry_point!(cudnnIm2Col(handle, xDesc, x, wDesc, convDesc, colBuffer), || {
         let (from, kernel) = (tensor::get(xDesc, "xDesc")?, filter::get(wDesc, "wDesc")?);
         let desc = convolution::get(convDesc)?;
         let size = from.data_type().scalar().size();

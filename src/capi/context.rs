@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arg::Out;
-use super::guard::{self, entry};
+use super::guard::{self, entry_point};
 use super::log::{self, Callback, Note};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -66,7 +66,7 @@ pub(crate) fn with_note<R>(
 /// `handle` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t {
-    entry("cudnnCreate", format_args!("handle={handle:p}"), || {
+    entry_point!(cudnnCreate(handle), || {
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(handle, "handle") }?;
         out.set(std::ptr::null_mut());
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_
 /// Status: BAD_PARAM for a handle that is not alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
-    entry("cudnnDestroy", format_args!("handle={handle:p}"), || {
+    entry_point!(cudnnDestroy(handle), || {
         if handle.is_null() {
             return Ok(());
         }
@@ -107,7 +107,7 @@ pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
 /// Status: BAD_PARAM for a handle that is not alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStream_t) -> cudnnStatus_t {
-    entry("cudnnSetStream", format_args!("handle={handle:p}, streamId={streamId:p}"), || {
+    entry_point!(cudnnSetStream(handle, streamId), || {
         CONTEXTS.with_mut(handle.addr(), "handle", |context| {
             context.set_stream(streamId.addr());
             Ok(())
@@ -123,7 +123,7 @@ pub extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStream_t) 
 /// `streamId` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cudaStream_t) -> cudnnStatus_t {
-    entry("cudnnGetStream", format_args!("handle={handle:p}, streamId={streamId:p}"), || {
+    entry_point!(cudnnGetStream(handle, streamId), || {
         let stream = with(handle, |context| Ok(context.stream()))?;
         // SAFETY: as the caller promises.
         unsafe { Out::new(streamId, "streamId") }?.set(std::ptr::without_provenance_mut(stream));
@@ -149,8 +149,7 @@ pub unsafe extern "C" fn cudnnQueryRuntimeError(
     mode: MaybeUninit<cudnnErrQueryMode_t>,
     tag: *mut cudnnRuntimeTag_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("handle={handle:p}, rstatus={rstatus:p}, mode={}, tag={tag:p}", raw(mode));
-    entry("cudnnQueryRuntimeError", arguments, || {
+    entry_point!(cudnnQueryRuntimeError(handle, rstatus, mode, tag), || {
         check(handle)?;
         // SAFETY: as the caller promises.
         let rstatus = unsafe { Out::new(rstatus, "rstatus") }?;
@@ -187,7 +186,7 @@ pub unsafe extern "C" fn cudnnSetCallback(
     udata: *mut c_void,
     fptr: cudnnCallback_t,
 ) -> cudnnStatus_t {
-    entry("cudnnSetCallback", format_args!("mask={mask}, udata={udata:p}"), || {
+    entry_point!(cudnnSetCallback(mask, udata, fptr), || {
         log::set_callback(Callback { mask, udata, function: fptr });
         Ok(())
     })
@@ -207,7 +206,7 @@ pub unsafe extern "C" fn cudnnGetCallback(
     udata: *mut *mut c_void,
     fptr: *mut cudnnCallback_t,
 ) -> cudnnStatus_t {
-    entry("cudnnGetCallback", format_args!("mask={mask:p}, udata={udata:p}, fptr={fptr:p}"), || {
+    entry_point!(cudnnGetCallback(mask, udata, fptr), || {
         // SAFETY: as the caller promises, for all three.
         let outputs =
             unsafe { (Out::new(mask, "mask")?, Out::new(udata, "udata")?, Out::new(fptr, "fptr")?) };

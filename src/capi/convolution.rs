@@ -4,11 +4,11 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::{entry, entry_point};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnConvolutionDescriptor_t, cudnnConvolutionMode_t, cudnnDataType_t, cudnnFilterDescriptor_t,
-    cudnnMathType_t, cudnnReorderType_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
+    cudnnMathType_t, cudnnReorderType_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
 use super::{data_type, filter, lifecycle, tensor};
 use crate::desc::pooling::check_spatial;
@@ -94,8 +94,7 @@ pub extern "C" fn cudnnSetConvolutionMathType(
     convDesc: cudnnConvolutionDescriptor_t,
     mathType: MaybeUninit<cudnnMathType_t>,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("convDesc={convDesc:p}, mathType={}", raw(mathType));
-    entry("cudnnSetConvolutionMathType", arguments, || {
+    entry_point!(cudnnSetConvolutionMathType(convDesc, mathType), || {
         update(convDesc, |desc| {
             desc.math_type = arg::choice(mathType, "mathType")?;
             Ok(())
@@ -115,7 +114,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionMathType(
     convDesc: cudnnConvolutionDescriptor_t,
     mathType: *mut cudnnMathType_t,
 ) -> cudnnStatus_t {
-    entry("cudnnGetConvolutionMathType", format_args!("convDesc={convDesc:p}"), || {
+    entry_point!(cudnnGetConvolutionMathType(convDesc, mathType), || {
         let desc = get(convDesc)?;
         // SAFETY: as the caller promises.
         unsafe { Out::code(mathType, "mathType") }?.set(desc.math_type.code());
@@ -132,8 +131,7 @@ pub extern "C" fn cudnnSetConvolutionGroupCount(
     convDesc: cudnnConvolutionDescriptor_t,
     groupCount: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("convDesc={convDesc:p}, groupCount={groupCount}");
-    entry("cudnnSetConvolutionGroupCount", arguments, || {
+    entry_point!(cudnnSetConvolutionGroupCount(convDesc, groupCount), || {
         update(convDesc, |desc| {
             if groupCount < 1 {
                 return Err(Error::argument("groupCount", groupCount.into(), "at least 1"));
@@ -156,7 +154,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(
     convDesc: cudnnConvolutionDescriptor_t,
     groupCount: *mut c_int,
 ) -> cudnnStatus_t {
-    entry("cudnnGetConvolutionGroupCount", format_args!("convDesc={convDesc:p}"), || {
+    entry_point!(cudnnGetConvolutionGroupCount(convDesc, groupCount), || {
         let desc = get(convDesc)?;
         // SAFETY: as the caller promises.
         unsafe { Out::new(groupCount, "groupCount") }?.set(desc.groups);
@@ -173,8 +171,7 @@ pub extern "C" fn cudnnSetConvolutionReorderType(
     convDesc: cudnnConvolutionDescriptor_t,
     reorderType: MaybeUninit<cudnnReorderType_t>,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("convDesc={convDesc:p}, reorderType={}", raw(reorderType));
-    entry("cudnnSetConvolutionReorderType", arguments, || {
+    entry_point!(cudnnSetConvolutionReorderType(convDesc, reorderType), || {
         update(convDesc, |desc| {
             desc.reorder = arg::choice(reorderType, "reorderType")?;
             Ok(())
@@ -194,7 +191,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionReorderType(
     convDesc: cudnnConvolutionDescriptor_t,
     reorderType: *mut cudnnReorderType_t,
 ) -> cudnnStatus_t {
-    entry("cudnnGetConvolutionReorderType", format_args!("convDesc={convDesc:p}"), || {
+    entry_point!(cudnnGetConvolutionReorderType(convDesc, reorderType), || {
         let desc = get(convDesc)?;
         // SAFETY: as the caller promises.
         unsafe { Out::code(reorderType, "reorderType") }?.set(desc.reorder.code());
@@ -221,30 +218,37 @@ pub extern "C" fn cudnnSetConvolution2dDescriptor(
     mode: MaybeUninit<cudnnConvolutionMode_t>,
     computeType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "convDesc={convDesc:p}, pad_h={pad_h}, pad_w={pad_w}, u={u}, v={v}, dilation_h={dilation_h}, \
-         dilation_w={dilation_w}, mode={}, computeType={}",
-        raw(mode),
-        raw(computeType)
-    );
-    entry("cudnnSetConvolution2dDescriptor", arguments, || {
-        update(convDesc, |desc| {
-            desc.geometry = ConvolutionGeometry::new(
-                arg::choice(mode, "mode")?,
-                data_type::one_of(ConvolutionGeometry::COMPUTE_TYPES, computeType, "computeType")?,
-                Dims::new(&[pad_h, pad_w].map(i64::from)),
-                Dims::new(&[u, v].map(i64::from)),
-                Dims::new(&[dilation_h, dilation_w].map(i64::from)),
-            )
-            .map_err(|error| {
-                error
-                    .by_name("padA", &["pad_h", "pad_w"])
-                    .by_name("filterStrideA", &["u", "v"])
-                    .by_name("dilationA", &["dilation_h", "dilation_w"])
-            })?;
-            Ok(())
-        })
-    })
+    entry_point!(
+        cudnnSetConvolution2dDescriptor(
+            convDesc,
+            pad_h,
+            pad_w,
+            u,
+            v,
+            dilation_h,
+            dilation_w,
+            mode,
+            computeType
+        ),
+        || {
+            update(convDesc, |desc| {
+                desc.geometry = ConvolutionGeometry::new(
+                    arg::choice(mode, "mode")?,
+                    data_type::one_of(ConvolutionGeometry::COMPUTE_TYPES, computeType, "computeType")?,
+                    Dims::new(&[pad_h, pad_w].map(i64::from)),
+                    Dims::new(&[u, v].map(i64::from)),
+                    Dims::new(&[dilation_h, dilation_w].map(i64::from)),
+                )
+                .map_err(|error| {
+                    error
+                        .by_name("padA", &["pad_h", "pad_w"])
+                        .by_name("filterStrideA", &["u", "v"])
+                        .by_name("dilationA", &["dilation_h", "dilation_w"])
+                })?;
+                Ok(())
+            })
+        }
+    )
 }
 
 /// Sets padding, strides, dilation, mode and compute type of a convolution of 0 to 6 spatial dimensions.
@@ -268,30 +272,35 @@ pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
     mode: MaybeUninit<cudnnConvolutionMode_t>,
     computeType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "convDesc={convDesc:p}, arrayLength={arrayLength}, padA={padA:p}, filterStrideA={filterStrideA:p}, \
-         dilationA={dilationA:p}, mode={}, computeType={}",
-        raw(mode),
-        raw(computeType)
-    );
-    entry("cudnnSetConvolutionNdDescriptor", arguments, || {
-        update(convDesc, |desc| {
-            check_length("arrayLength", arrayLength)?;
-            let mode = arg::choice(mode, "mode")?;
-            let compute_type =
-                data_type::one_of(ConvolutionGeometry::COMPUTE_TYPES, computeType, "computeType")?;
-            // SAFETY: as the caller promises, for all three.
-            let (padding, strides, dilation) = unsafe {
-                (
-                    arg::ints(padA, arrayLength, "padA")?,
-                    arg::ints(filterStrideA, arrayLength, "filterStrideA")?,
-                    arg::ints(dilationA, arrayLength, "dilationA")?,
-                )
-            };
-            desc.geometry = ConvolutionGeometry::new(mode, compute_type, padding, strides, dilation)?;
-            Ok(())
-        })
-    })
+    entry_point!(
+        cudnnSetConvolutionNdDescriptor(
+            convDesc,
+            arrayLength,
+            padA,
+            filterStrideA,
+            dilationA,
+            mode,
+            computeType
+        ),
+        || {
+            update(convDesc, |desc| {
+                check_length("arrayLength", arrayLength)?;
+                let mode = arg::choice(mode, "mode")?;
+                let compute_type =
+                    data_type::one_of(ConvolutionGeometry::COMPUTE_TYPES, computeType, "computeType")?;
+                // SAFETY: as the caller promises, for all three.
+                let (padding, strides, dilation) = unsafe {
+                    (
+                        arg::ints(padA, arrayLength, "padA")?,
+                        arg::ints(filterStrideA, arrayLength, "filterStrideA")?,
+                        arg::ints(dilationA, arrayLength, "dilationA")?,
+                    )
+                };
+                desc.geometry = ConvolutionGeometry::new(mode, compute_type, padding, strides, dilation)?;
+                Ok(())
+            })
+        }
+    )
 }
 
 /// Reads padding, strides, dilation, mode and compute type of a convolution's first two dimensions.
@@ -315,29 +324,42 @@ pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
     mode: *mut cudnnConvolutionMode_t,
     computeType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
-    entry("cudnnGetConvolution2dDescriptor", format_args!("convDesc={convDesc:p}"), || {
-        let geometry = get(convDesc)?.geometry;
-        // SAFETY: as the caller promises, for all of them.
-        let (places, mode, compute_type) = unsafe {
-            (
-                [
-                    [Out::new(pad_h, "pad_h")?, Out::new(pad_w, "pad_w")?],
-                    [Out::new(u, "u")?, Out::new(v, "v")?],
-                    [Out::new(dilation_h, "dilation_h")?, Out::new(dilation_w, "dilation_w")?],
-                ],
-                Out::code(mode, "mode")?,
-                Out::new(computeType, "computeType")?,
-            )
-        };
-        for (places, values) in
-            places.iter().zip([geometry.padding(), geometry.strides(), geometry.dilation()])
-        {
-            arg::set_first(places, &values);
+    entry_point!(
+        cudnnGetConvolution2dDescriptor(
+            convDesc,
+            pad_h,
+            pad_w,
+            u,
+            v,
+            dilation_h,
+            dilation_w,
+            mode,
+            computeType
+        ),
+        || {
+            let geometry = get(convDesc)?.geometry;
+            // SAFETY: as the caller promises, for all of them.
+            let (places, mode, compute_type) = unsafe {
+                (
+                    [
+                        [Out::new(pad_h, "pad_h")?, Out::new(pad_w, "pad_w")?],
+                        [Out::new(u, "u")?, Out::new(v, "v")?],
+                        [Out::new(dilation_h, "dilation_h")?, Out::new(dilation_w, "dilation_w")?],
+                    ],
+                    Out::code(mode, "mode")?,
+                    Out::new(computeType, "computeType")?,
+                )
+            };
+            for (places, values) in
+                places.iter().zip([geometry.padding(), geometry.strides(), geometry.dilation()])
+            {
+                arg::set_first(places, &values);
+            }
+            mode.set(geometry.mode().code());
+            compute_type.set(data_type::encode(geometry.compute_type()));
+            Ok(())
         }
-        mode.set(geometry.mode().code());
-        compute_type.set(data_type::encode(geometry.compute_type()));
-        Ok(())
-    })
+    )
 }
 
 /// Reads a convolution: exactly `arrayLengthRequested` paddings, strides and dilations, zeros beyond its rank.
@@ -360,35 +382,46 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
     mode: *mut cudnnConvolutionMode_t,
     computeType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("convDesc={convDesc:p}, arrayLengthRequested={arrayLengthRequested}");
-    entry("cudnnGetConvolutionNdDescriptor", arguments, || {
-        let geometry = get(convDesc)?.geometry;
-        check_length("arrayLengthRequested", arrayLengthRequested)?;
-        let arrays = [
-            (padA, "padA", geometry.padding()),
-            (strideA, "strideA", geometry.strides()),
-            (dilationA, "dilationA", geometry.dilation()),
-        ];
-        if arrayLengthRequested > 0 {
-            arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
+    entry_point!(
+        cudnnGetConvolutionNdDescriptor(
+            convDesc,
+            arrayLengthRequested,
+            arrayLength,
+            padA,
+            strideA,
+            dilationA,
+            mode,
+            computeType
+        ),
+        || {
+            let geometry = get(convDesc)?.geometry;
+            check_length("arrayLengthRequested", arrayLengthRequested)?;
+            let arrays = [
+                (padA, "padA", geometry.padding()),
+                (strideA, "strideA", geometry.strides()),
+                (dilationA, "dilationA", geometry.dilation()),
+            ];
+            if arrayLengthRequested > 0 {
+                arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
+            }
+            // SAFETY: as the caller promises, for all three.
+            let (length, mode, compute_type) = unsafe {
+                (
+                    Out::new(arrayLength, "arrayLength")?,
+                    Out::code(mode, "mode")?,
+                    Out::new(computeType, "computeType")?,
+                )
+            };
+            length.set(geometry.padding().rank() as c_int);
+            for (array, _, values) in arrays {
+                // SAFETY: not NULL if anything is written, and the caller vouches for arrayLengthRequested entries.
+                unsafe { arg::store_padded(array, &values, arrayLengthRequested) };
+            }
+            mode.set(geometry.mode().code());
+            compute_type.set(data_type::encode(geometry.compute_type()));
+            Ok(())
         }
-        // SAFETY: as the caller promises, for all three.
-        let (length, mode, compute_type) = unsafe {
-            (
-                Out::new(arrayLength, "arrayLength")?,
-                Out::code(mode, "mode")?,
-                Out::new(computeType, "computeType")?,
-            )
-        };
-        length.set(geometry.padding().rank() as c_int);
-        for (array, _, values) in arrays {
-            // SAFETY: not NULL if anything is written, and the caller vouches for arrayLengthRequested entries.
-            unsafe { arg::store_padded(array, &values, arrayLengthRequested) };
-        }
-        mode.set(geometry.mode().code());
-        compute_type.set(data_type::encode(geometry.compute_type()));
-        Ok(())
-    })
+    )
 }
 
 /// Output dimensions of a 2-D convolution.
@@ -452,19 +485,24 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdForwardOutputDim(
     nbDims: c_int,
     tensorOuputDimA: *mut c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "convDesc={convDesc:p}, inputTensorDesc={inputTensorDesc:p}, filterDesc={filterDesc:p}, nbDims={nbDims}"
-    );
-    entry("cudnnGetConvolutionNdForwardOutputDim", arguments, || {
-        let desc = get(convDesc)?;
-        let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
-        let filter = filter::get(filterDesc, "filterDesc")?;
-        arg::required(tensorOuputDimA, "tensorOuputDimA")?;
-        let count = usize::try_from(nbDims).ok().filter(|&count| count <= input.rank()).ok_or_else(|| {
-            Error::argument("nbDims", nbDims.into(), format!("the input has {} dimensions", input.rank()))
-        })?;
-        let dims = desc.output_dims(&input, &filter)?.take(count.max(2));
-        // SAFETY: not NULL, and the caller vouches for nbDims entries and at least 2.
-        unsafe { arg::store_until_error(tensorOuputDimA, dims) }
-    })
+    entry_point!(
+        cudnnGetConvolutionNdForwardOutputDim(convDesc, inputTensorDesc, filterDesc, nbDims, tensorOuputDimA),
+        || {
+            let desc = get(convDesc)?;
+            let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
+            let filter = filter::get(filterDesc, "filterDesc")?;
+            arg::required(tensorOuputDimA, "tensorOuputDimA")?;
+            let count =
+                usize::try_from(nbDims).ok().filter(|&count| count <= input.rank()).ok_or_else(|| {
+                    Error::argument(
+                        "nbDims",
+                        nbDims.into(),
+                        format!("the input has {} dimensions", input.rank()),
+                    )
+                })?;
+            let dims = desc.output_dims(&input, &filter)?.take(count.max(2));
+            // SAFETY: not NULL, and the caller vouches for nbDims entries and at least 2.
+            unsafe { arg::store_until_error(tensorOuputDimA, dims) }
+        }
+    )
 }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use super::convolution_problem::{Call, Described, compute};
-use super::guard::entry;
+use super::guard::{arguments, entry};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionDescriptor_t,
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
@@ -45,12 +45,6 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
     dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, alpha={alpha:p}, wDesc={wDesc:p}, w={w:p}, dyDesc={dyDesc:p}, dy={dy:p}, \
-         convDesc={convDesc:p}, algo={}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         beta={beta:p}, dxDesc={dxDesc:p}, dx={dx:p}",
-        raw(algo)
-    );
     let described = Described {
         direction: Direction::BackwardData,
         convolution: convDesc,
@@ -67,7 +61,25 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
     };
     let name = "cudnnConvolutionBackwardData";
     // SAFETY: as the caller promises.
-    entry(name, arguments, || unsafe { compute(name, handle, &described, &call) })
+    entry(
+        name,
+        arguments!(
+            handle,
+            alpha,
+            wDesc,
+            w,
+            dyDesc,
+            dy,
+            convDesc,
+            algo,
+            workSpace,
+            workSpaceSizeInBytes,
+            beta,
+            dxDesc,
+            dx
+        ),
+        || unsafe { compute(name, handle, &described, &call) },
+    )
 }
 
 /// `dw[k,c,r] = alpha * sum over n, o of dy[n,k,o] * x[n, c, o*stride + r*dilation - pad] + beta * dw[k,c,r]`.
@@ -101,12 +113,6 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
     dwDesc: cudnnFilterDescriptor_t,
     dw: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, dyDesc={dyDesc:p}, dy={dy:p}, \
-         convDesc={convDesc:p}, algo={}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         beta={beta:p}, dwDesc={dwDesc:p}, dw={dw:p}",
-        raw(algo)
-    );
     let described = Described {
         direction: Direction::BackwardFilter,
         convolution: convDesc,
@@ -123,5 +129,23 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
     };
     let name = "cudnnConvolutionBackwardFilter";
     // SAFETY: as the caller promises.
-    entry(name, arguments, || unsafe { compute(name, handle, &described, &call) })
+    entry(
+        name,
+        arguments!(
+            handle,
+            alpha,
+            xDesc,
+            x,
+            dyDesc,
+            dy,
+            convDesc,
+            algo,
+            workSpace,
+            workSpaceSizeInBytes,
+            beta,
+            dwDesc,
+            dw
+        ),
+        || unsafe { compute(name, handle, &described, &call) },
+    )
 }

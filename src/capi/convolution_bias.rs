@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 
-use super::guard::entry;
+use super::guard::entry_point;
 use super::types::{cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
-use super::{arg, context, tensor, transform};
+use super::{context, tensor, transform};
 use crate::backend::Address;
 use crate::mode::Mode;
 use crate::ops::bias;
@@ -44,16 +44,13 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
     dbDesc: cudnnTensorDescriptor_t,
     db: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, alpha={alpha:p}, dyDesc={dyDesc:p}, dy={dy:p}, beta={beta:p}, dbDesc={dbDesc:p}, db={db:p}"
-    );
-    entry("cudnnConvolutionBackwardBias", arguments, || {
+    entry_point!(cudnnConvolutionBackwardBias(handle, alpha, dyDesc, dy, beta, dbDesc, db), || {
         context::with_note(handle, |context, note| {
             let (source, dest) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dbDesc, "dbDesc")?);
             // SAFETY: as the caller promises.
             let scaling = unsafe { transform::scaling(alpha, beta, dest.data_type()) }?;
-            arg::data(dy, source.data_type().scalar().size(), "dy")?;
-            arg::data(db, dest.data_type().scalar().size(), "db")?;
+            tensor::data(dy, &source, "dy")?;
+            tensor::data(db, &dest, "db")?;
             let plan = bias::gradient(&source, &dest, scaling, Mode::current())?;
             note.set(format_args!("cudnnConvolutionBackwardBias: {plan}"));
             // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors.

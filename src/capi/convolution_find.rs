@@ -6,7 +6,7 @@ use std::fmt;
 use super::arg::{self, Out};
 use super::context;
 use super::convolution_problem::{CRecord, Described, check_workspace, store};
-use super::guard::entry;
+use super::guard::{arguments, entry};
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
@@ -50,9 +50,6 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
     returnedAlgoCount: *mut c_int,
     perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, xDesc={xDesc:p}, wDesc={wDesc:p}, convDesc={convDesc:p}, yDesc={yDesc:p}, requestedAlgoCount={requestedAlgoCount}"
-    );
     let described = Described {
         direction: Direction::Forward,
         convolution: convDesc,
@@ -68,7 +65,24 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe { measured("cudnnFindConvolutionForwardAlgorithm", arguments, handle, &described, search) }
+    unsafe {
+        measured(
+            "cudnnFindConvolutionForwardAlgorithm",
+            arguments!(
+                handle,
+                xDesc,
+                wDesc,
+                convDesc,
+                yDesc,
+                requestedAlgoCount,
+                returnedAlgoCount,
+                perfResults
+            ),
+            handle,
+            &described,
+            search,
+        )
+    }
 }
 
 /// Forward algorithms, ranked by measuring them on the caller's operands.
@@ -99,9 +113,6 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, xDesc={xDesc:p}, x={x:p}, wDesc={wDesc:p}, w={w:p}, convDesc={convDesc:p}, yDesc={yDesc:p}, y={y:p}, requestedAlgoCount={requestedAlgoCount}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
-    );
     let described = Described {
         direction: Direction::Forward,
         convolution: convDesc,
@@ -117,7 +128,29 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe { measured("cudnnFindConvolutionForwardAlgorithmEx", arguments, handle, &described, search) }
+    unsafe {
+        measured(
+            "cudnnFindConvolutionForwardAlgorithmEx",
+            arguments!(
+                handle,
+                xDesc,
+                x,
+                wDesc,
+                w,
+                convDesc,
+                yDesc,
+                y,
+                requestedAlgoCount,
+                returnedAlgoCount,
+                perfResults,
+                workSpace,
+                workSpaceSizeInBytes
+            ),
+            handle,
+            &described,
+            search,
+        )
+    }
 }
 
 /// Data gradient algorithms, ranked by measuring them on memory of the library's own.
@@ -138,9 +171,6 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
     returnedAlgoCount: *mut c_int,
     perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, wDesc={wDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, dxDesc={dxDesc:p}, requestedAlgoCount={requestedAlgoCount}"
-    );
     let described = Described {
         direction: Direction::BackwardData,
         convolution: convDesc,
@@ -156,7 +186,24 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe { measured("cudnnFindConvolutionBackwardDataAlgorithm", arguments, handle, &described, search) }
+    unsafe {
+        measured(
+            "cudnnFindConvolutionBackwardDataAlgorithm",
+            arguments!(
+                handle,
+                wDesc,
+                dyDesc,
+                convDesc,
+                dxDesc,
+                requestedAlgoCount,
+                returnedAlgoCount,
+                perfResults
+            ),
+            handle,
+            &described,
+            search,
+        )
+    }
 }
 
 /// Data gradient algorithms, ranked by measuring them on the caller's operands; `dx` is not touched.
@@ -182,9 +229,6 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, wDesc={wDesc:p}, w={w:p}, dyDesc={dyDesc:p}, dy={dy:p}, convDesc={convDesc:p}, dxDesc={dxDesc:p}, dx={dx:p}, requestedAlgoCount={requestedAlgoCount}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
-    );
     let described = Described {
         direction: Direction::BackwardData,
         convolution: convDesc,
@@ -200,7 +244,29 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe { measured("cudnnFindConvolutionBackwardDataAlgorithmEx", arguments, handle, &described, search) }
+    unsafe {
+        measured(
+            "cudnnFindConvolutionBackwardDataAlgorithmEx",
+            arguments!(
+                handle,
+                wDesc,
+                w,
+                dyDesc,
+                dy,
+                convDesc,
+                dxDesc,
+                dx,
+                requestedAlgoCount,
+                returnedAlgoCount,
+                perfResults,
+                workSpace,
+                workSpaceSizeInBytes
+            ),
+            handle,
+            &described,
+            search,
+        )
+    }
 }
 
 /// Filter gradient algorithms, ranked by measuring them on memory of the library's own.
@@ -221,9 +287,6 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
     returnedAlgoCount: *mut c_int,
     perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, xDesc={xDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, dwDesc={dwDesc:p}, requestedAlgoCount={requestedAlgoCount}"
-    );
     let described = Described {
         direction: Direction::BackwardFilter,
         convolution: convDesc,
@@ -239,7 +302,24 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe { measured("cudnnFindConvolutionBackwardFilterAlgorithm", arguments, handle, &described, search) }
+    unsafe {
+        measured(
+            "cudnnFindConvolutionBackwardFilterAlgorithm",
+            arguments!(
+                handle,
+                xDesc,
+                dyDesc,
+                convDesc,
+                dwDesc,
+                requestedAlgoCount,
+                returnedAlgoCount,
+                perfResults
+            ),
+            handle,
+            &described,
+            search,
+        )
+    }
 }
 
 /// Filter gradient algorithms, ranked by measuring them on the caller's operands; `dw` is not touched.
@@ -265,9 +345,6 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, xDesc={xDesc:p}, x={x:p}, dyDesc={dyDesc:p}, y={y:p}, convDesc={convDesc:p}, dwDesc={dwDesc:p}, dw={dw:p}, requestedAlgoCount={requestedAlgoCount}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
-    );
     let described = Described {
         direction: Direction::BackwardFilter,
         convolution: convDesc,
@@ -284,7 +361,27 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
     };
     // SAFETY: as the caller promises.
     unsafe {
-        measured("cudnnFindConvolutionBackwardFilterAlgorithmEx", arguments, handle, &described, search)
+        measured(
+            "cudnnFindConvolutionBackwardFilterAlgorithmEx",
+            arguments!(
+                handle,
+                xDesc,
+                x,
+                dyDesc,
+                y,
+                convDesc,
+                dwDesc,
+                dw,
+                requestedAlgoCount,
+                returnedAlgoCount,
+                perfResults,
+                workSpace,
+                workSpaceSizeInBytes
+            ),
+            handle,
+            &described,
+            search,
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::entry;
+use super::guard::entry_point;
 use super::types::{
     cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnReorderType_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, cudnnTensorFormat_t, cudnnTensorTransformDescriptor_t, raw,
@@ -60,48 +60,58 @@ pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
     gradFoldTransDesc: cudnnTensorTransformDescriptor_t,
     gradUnfoldTransDesc: cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, filterDesc={filterDesc:p}, diffDesc={diffDesc:p}, convDesc={convDesc:p}, \
-         gradDesc={gradDesc:p}, transformFormat={}, foldedFilterDesc={foldedFilterDesc:p}, \
-         paddedDiffDesc={paddedDiffDesc:p}, foldedConvDesc={foldedConvDesc:p}, foldedGradDesc={foldedGradDesc:p}, \
-         filterFoldTransDesc={filterFoldTransDesc:p}, diffPadTransDesc={diffPadTransDesc:p}, \
-         gradFoldTransDesc={gradFoldTransDesc:p}, gradUnfoldTransDesc={gradUnfoldTransDesc:p}",
-        raw(transformFormat)
-    );
-    entry("cudnnGetFoldedConvBackwardDataDescriptors", arguments, || {
-        if !handle.is_null() {
-            context::check(handle)?;
+    entry_point!(
+        cudnnGetFoldedConvBackwardDataDescriptors(
+            handle,
+            filterDesc,
+            diffDesc,
+            convDesc,
+            gradDesc,
+            transformFormat,
+            foldedFilterDesc,
+            paddedDiffDesc,
+            foldedConvDesc,
+            foldedGradDesc,
+            filterFoldTransDesc,
+            diffPadTransDesc,
+            gradFoldTransDesc,
+            gradUnfoldTransDesc
+        ),
+        || {
+            if !handle.is_null() {
+                context::check(handle)?;
+            }
+            let kernel = filter::get(filterDesc, "filterDesc")?;
+            let diff = tensor::get(diffDesc, "diffDesc")?;
+            let desc = convolution::find(convDesc, "convDesc")?;
+            let grad = tensor::get(gradDesc, "gradDesc")?;
+            // All are there before the first is written.
+            filter::get(foldedFilterDesc, "foldedFilterDesc")?;
+            tensor::get(paddedDiffDesc, "paddedDiffDesc")?;
+            convolution::find(foldedConvDesc, "foldedConvDesc")?;
+            tensor::get(foldedGradDesc, "foldedGradDesc")?;
+            let transforms = [
+                (filterFoldTransDesc, "filterFoldTransDesc"),
+                (diffPadTransDesc, "diffPadTransDesc"),
+                (gradFoldTransDesc, "gradFoldTransDesc"),
+                (gradUnfoldTransDesc, "gradUnfoldTransDesc"),
+            ];
+            let count = if gradUnfoldTransDesc.is_null() { 3 } else { 4 };
+            for (desc, name) in &transforms[..count] {
+                transform::get(*desc, name)?;
+            }
+            let folded = fold(&kernel, &diff, &desc, &grad, raw(transformFormat), Mode::current())?;
+            filter::put(foldedFilterDesc, "foldedFilterDesc", folded.filter)?;
+            tensor::put(paddedDiffDesc, "paddedDiffDesc", folded.diff)?;
+            convolution::put(foldedConvDesc, "foldedConvDesc", folded.convolution)?;
+            tensor::put(foldedGradDesc, "foldedGradDesc", folded.grad)?;
+            let values = [folded.fold_filter, folded.pad_diff, folded.fold_grad, folded.unfold_grad];
+            for ((desc, name), value) in transforms[..count].iter().zip(values) {
+                transform::put(*desc, name, value)?;
+            }
+            Ok(())
         }
-        let kernel = filter::get(filterDesc, "filterDesc")?;
-        let diff = tensor::get(diffDesc, "diffDesc")?;
-        let desc = convolution::find(convDesc, "convDesc")?;
-        let grad = tensor::get(gradDesc, "gradDesc")?;
-        // All are there before the first is written.
-        filter::get(foldedFilterDesc, "foldedFilterDesc")?;
-        tensor::get(paddedDiffDesc, "paddedDiffDesc")?;
-        convolution::find(foldedConvDesc, "foldedConvDesc")?;
-        tensor::get(foldedGradDesc, "foldedGradDesc")?;
-        let transforms = [
-            (filterFoldTransDesc, "filterFoldTransDesc"),
-            (diffPadTransDesc, "diffPadTransDesc"),
-            (gradFoldTransDesc, "gradFoldTransDesc"),
-            (gradUnfoldTransDesc, "gradUnfoldTransDesc"),
-        ];
-        let count = if gradUnfoldTransDesc.is_null() { 3 } else { 4 };
-        for (desc, name) in &transforms[..count] {
-            transform::get(*desc, name)?;
-        }
-        let folded = fold(&kernel, &diff, &desc, &grad, raw(transformFormat), Mode::current())?;
-        filter::put(foldedFilterDesc, "foldedFilterDesc", folded.filter)?;
-        tensor::put(paddedDiffDesc, "paddedDiffDesc", folded.diff)?;
-        convolution::put(foldedConvDesc, "foldedConvDesc", folded.convolution)?;
-        tensor::put(foldedGradDesc, "foldedGradDesc", folded.grad)?;
-        let values = [folded.fold_filter, folded.pad_diff, folded.fold_grad, folded.unfold_grad];
-        for ((desc, name), value) in transforms[..count].iter().zip(values) {
-            transform::put(*desc, name, value)?;
-        }
-        Ok(())
-    })
+    )
 }
 
 /// Hands a filter, and a bias, to convolutions with reorder type NO_REORDER: `reorderedFilterData = filterData`.
@@ -136,38 +146,44 @@ pub unsafe extern "C" fn cudnnReorderFilterAndBias(
     biasData: *const c_void,
     reorderedBiasData: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, filterDesc={filterDesc:p}, reorderType={}, filterData={filterData:p}, \
-         reorderedFilterData={reorderedFilterData:p}, reorderBias={reorderBias}, biasData={biasData:p}, \
-         reorderedBiasData={reorderedBiasData:p}",
-        raw(reorderType)
-    );
-    entry("cudnnReorderFilterAndBias", arguments, || {
-        context::with_note(handle, |context, note| {
-            let desc = filter::get(filterDesc, "filterDesc")?;
-            arg::required(filterData, "filterData")?;
-            arg::required(reorderedFilterData, "reorderedFilterData")?;
-            if reorderBias != 0 {
-                arg::required(biasData, "biasData")?;
-                arg::required(reorderedBiasData, "reorderedBiasData")?;
-            }
-            check_reordered(&desc, raw(reorderType))?;
-            let mode = Mode::Extended;
-            let weights = desc.tensor(mode)?;
-            let copy = TransformPlan::new(&weights, &weights, Scaling::MOVE, mode)?;
-            note.set(format_args!("cudnnReorderFilterAndBias: {copy}"));
-            // SAFETY: the caller vouches for the size of the filter; its scalars are bytes, or the data is aligned.
-            unsafe { context.run(&copy, &[reorderedFilterData.into(), filterData.into()]) }?;
-            if reorderBias == 0 {
-                return Ok(());
-            }
-            let dims = [1, desc.stored_dims()[0], 1, 1];
-            let bias = TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, mode)?;
-            let copy = TransformPlan::new(&bias, &bias, Scaling::MOVE, mode)?;
-            // SAFETY: the caller vouches for one float per filter.
-            unsafe { context.run(&copy, &[reorderedBiasData.into(), biasData.into()]) }
-        })
-    })
+    entry_point!(
+        cudnnReorderFilterAndBias(
+            handle,
+            filterDesc,
+            reorderType,
+            filterData,
+            reorderedFilterData,
+            reorderBias,
+            biasData,
+            reorderedBiasData
+        ),
+        || {
+            context::with_note(handle, |context, note| {
+                let desc = filter::get(filterDesc, "filterDesc")?;
+                arg::required(filterData, "filterData")?;
+                arg::required(reorderedFilterData, "reorderedFilterData")?;
+                if reorderBias != 0 {
+                    arg::required(biasData, "biasData")?;
+                    arg::required(reorderedBiasData, "reorderedBiasData")?;
+                }
+                check_reordered(&desc, raw(reorderType))?;
+                let mode = Mode::Extended;
+                let weights = desc.tensor(mode)?;
+                let copy = TransformPlan::new(&weights, &weights, Scaling::MOVE, mode)?;
+                note.set(format_args!("cudnnReorderFilterAndBias: {copy}"));
+                // SAFETY: the caller vouches for the size of the filter; its scalars are bytes, or the data is aligned.
+                unsafe { context.run(&copy, &[reorderedFilterData.into(), filterData.into()]) }?;
+                if reorderBias == 0 {
+                    return Ok(());
+                }
+                let dims = [1, desc.stored_dims()[0], 1, 1];
+                let bias = TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, mode)?;
+                let copy = TransformPlan::new(&bias, &bias, Scaling::MOVE, mode)?;
+                // SAFETY: the caller vouches for one float per filter.
+                unsafe { context.run(&copy, &[reorderedBiasData.into(), biasData.into()]) }
+            })
+        }
+    )
 }
 
 fn check_reordered(desc: &FilterDescriptor, reorder: c_int) -> Result<()> {

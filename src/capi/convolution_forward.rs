@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use super::convolution_problem::{Call, Described, check_alignment, check_workspace, compute};
-use super::guard::entry;
+use super::guard::{arguments, entry, entry_point};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
@@ -66,12 +66,6 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, wDesc={wDesc:p}, w={w:p}, \
-         convDesc={convDesc:p}, algo={}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         beta={beta:p}, yDesc={yDesc:p}, y={y:p}",
-        raw(algo)
-    );
     let described = Described {
         direction: Direction::Forward,
         convolution: convDesc,
@@ -88,7 +82,25 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
     };
     let name = "cudnnConvolutionForward";
     // SAFETY: as the caller promises.
-    entry(name, arguments, || unsafe { compute(name, handle, &described, &call) })
+    entry(
+        name,
+        arguments!(
+            handle,
+            alpha,
+            xDesc,
+            x,
+            wDesc,
+            w,
+            convDesc,
+            algo,
+            workSpace,
+            workSpaceSizeInBytes,
+            beta,
+            yDesc,
+            y
+        ),
+        || unsafe { compute(name, handle, &described, &call) },
+    )
 }
 
 /// `y = activation(alpha1 * conv(x, w) + alpha2 * z + bias)`, with conv as in cudnnConvolutionForward.
@@ -140,13 +152,6 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, alpha1={alpha1:p}, xDesc={xDesc:p}, x={x:p}, wDesc={wDesc:p}, w={w:p}, \
-         convDesc={convDesc:p}, algo={}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         alpha2={alpha2:p}, zDesc={zDesc:p}, z={z:p}, biasDesc={biasDesc:p}, bias={bias:p}, \
-         activationDesc={activationDesc:p}, yDesc={yDesc:p}, y={y:p}",
-        raw(algo)
-    );
     let described = Described {
         direction: Direction::Forward,
         convolution: convDesc,
@@ -154,44 +159,68 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
         w: (wDesc, "wDesc"),
         y: (yDesc, "yDesc"),
     };
-    entry("cudnnConvolutionBiasActivationForward", arguments, || {
-        context::with_note(handle, |context, note| {
-            let alive = described.alive()?;
-            let (z_tensor, bias_tensor) = (tensor::get(zDesc, "zDesc")?, tensor::get(biasDesc, "biasDesc")?);
-            let function = activation::get(activationDesc, "activationDesc")?;
-            // SAFETY: as the caller promises.
-            let (alpha, alpha2) = unsafe {
-                (
-                    arg::factor(alpha1, "alpha1", alive.takes_double())?,
-                    arg::factor(alpha2, "alpha2", alive.takes_double())?,
-                )
-            };
-            for (pointer, name) in [(x, "x"), (w, "w"), (z, "z"), (bias, "bias"), (y.cast_const(), "y")] {
-                arg::required(pointer, name)?;
-            }
-            alive.check_ranks(&[("zDesc", &z_tensor), ("biasDesc", &bias_tensor)])?;
-            let problem = alive.problem()?;
-            let mode = Mode::current();
-            let is_known = matches!(function.mode, ActivationMode::Relu | ActivationMode::Identity);
-            if mode.is_strict() && !is_known {
-                return Err(Error::unsupported("strict mode fuses RELU and IDENTITY only"));
-            }
-            let fused = Fused { alpha, z: (&z_tensor, alpha2), bias: &bias_tensor, activation: &function };
-            let plan = ConvolutionPlan::fused(&problem, &fused, mode)?;
-            let algorithm = Algorithm::new(Direction::Forward, raw(algo))?;
-            algorithm.check_fused(&problem, mode)?;
-            if mode.is_strict() && y.cast_const() == x {
-                return Err(Error::unsupported("y = x, which strict mode does not compute"));
-            }
-            check_workspace(algorithm, workSpace, workSpaceSizeInBytes, plan.workspace())?;
-            let data = [y, x.cast_mut(), w.cast_mut(), z.cast_mut(), bias.cast_mut()];
-            for (operand, pointer) in plan.operands().iter().zip(data) {
-                check_alignment(operand, pointer)?;
-            }
-            note.set(format_args!("cudnnConvolutionBiasActivationForward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &data.map(Into::into)) }
-        })
-    })
+    entry_point!(
+        cudnnConvolutionBiasActivationForward(
+            handle,
+            alpha1,
+            xDesc,
+            x,
+            wDesc,
+            w,
+            convDesc,
+            algo,
+            workSpace,
+            workSpaceSizeInBytes,
+            alpha2,
+            zDesc,
+            z,
+            biasDesc,
+            bias,
+            activationDesc,
+            yDesc,
+            y
+        ),
+        || {
+            context::with_note(handle, |context, note| {
+                let alive = described.alive()?;
+                let (z_tensor, bias_tensor) =
+                    (tensor::get(zDesc, "zDesc")?, tensor::get(biasDesc, "biasDesc")?);
+                let function = activation::get(activationDesc, "activationDesc")?;
+                // SAFETY: as the caller promises.
+                let (alpha, alpha2) = unsafe {
+                    (
+                        arg::factor(alpha1, "alpha1", alive.takes_double())?,
+                        arg::factor(alpha2, "alpha2", alive.takes_double())?,
+                    )
+                };
+                for (pointer, name) in [(x, "x"), (w, "w"), (z, "z"), (bias, "bias"), (y.cast_const(), "y")] {
+                    arg::required(pointer, name)?;
+                }
+                alive.check_ranks(&[("zDesc", &z_tensor), ("biasDesc", &bias_tensor)])?;
+                let problem = alive.problem()?;
+                let mode = Mode::current();
+                let is_known = matches!(function.mode, ActivationMode::Relu | ActivationMode::Identity);
+                if mode.is_strict() && !is_known {
+                    return Err(Error::unsupported("strict mode fuses RELU and IDENTITY only"));
+                }
+                let fused =
+                    Fused { alpha, z: (&z_tensor, alpha2), bias: &bias_tensor, activation: &function };
+                let plan = ConvolutionPlan::fused(&problem, &fused, mode)?;
+                let algorithm = Algorithm::new(Direction::Forward, raw(algo))?;
+                algorithm.check_fused(&problem, mode)?;
+                if mode.is_strict() && y.cast_const() == x {
+                    return Err(Error::unsupported("y = x, which strict mode does not compute"));
+                }
+                check_workspace(algorithm, workSpace, workSpaceSizeInBytes, plan.workspace())?;
+                let data = [y, x.cast_mut(), w.cast_mut(), z.cast_mut(), bias.cast_mut()];
+                for (operand, pointer) in plan.operands().iter().zip(data) {
+                    check_alignment(operand, pointer)?;
+                }
+                note.set(format_args!("cudnnConvolutionBiasActivationForward: {plan}"));
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+                // plan's.
+                unsafe { context.run(&plan, &data.map(Into::into)) }
+            })
+        }
+    )
 }

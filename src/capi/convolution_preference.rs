@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use super::arg::Out;
 use super::context;
 use super::convolution_problem::Described;
-use super::guard::entry;
+use super::guard::{arguments, entry};
 use super::types::{
     CEnum, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataPreference_t,
     cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionBwdFilterPreference_t, cudnnConvolutionDescriptor_t,
@@ -47,10 +47,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
     memoryLimitInBytes: usize,
     algo: *mut cudnnConvolutionFwdAlgo_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, xDesc={xDesc:p}, wDesc={wDesc:p}, convDesc={convDesc:p}, yDesc={yDesc:p}, preference={}, memoryLimitInBytes={memoryLimitInBytes}",
-        raw(preference)
-    );
     let described = Described {
         direction: Direction::Forward,
         convolution: convDesc,
@@ -60,7 +56,15 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
     };
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
     // SAFETY: as the caller promises.
-    unsafe { preferred("cudnnGetConvolutionForwardAlgorithm", arguments, handle, &described, wish) }
+    unsafe {
+        preferred(
+            "cudnnGetConvolutionForwardAlgorithm",
+            arguments!(handle, xDesc, wDesc, convDesc, yDesc, preference, memoryLimitInBytes, algo),
+            handle,
+            &described,
+            wish,
+        )
+    }
 }
 
 /// The data gradient algorithm that fits a preference.
@@ -81,10 +85,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
     memoryLimitInBytes: usize,
     algo: *mut cudnnConvolutionBwdDataAlgo_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, wDesc={wDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, dxDesc={dxDesc:p}, preference={}, memoryLimitInBytes={memoryLimitInBytes}",
-        raw(preference)
-    );
     let described = Described {
         direction: Direction::BackwardData,
         convolution: convDesc,
@@ -94,7 +94,15 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
     };
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
     // SAFETY: as the caller promises.
-    unsafe { preferred("cudnnGetConvolutionBackwardDataAlgorithm", arguments, handle, &described, wish) }
+    unsafe {
+        preferred(
+            "cudnnGetConvolutionBackwardDataAlgorithm",
+            arguments!(handle, wDesc, dyDesc, convDesc, dxDesc, preference, memoryLimitInBytes, algo),
+            handle,
+            &described,
+            wish,
+        )
+    }
 }
 
 /// The filter gradient algorithm that fits a preference.
@@ -115,10 +123,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
     memoryLimitInBytes: usize,
     algo: *mut cudnnConvolutionBwdFilterAlgo_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, xDesc={xDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, dwDesc={dwDesc:p}, preference={}, memoryLimitInBytes={memoryLimitInBytes}",
-        raw(preference)
-    );
     let described = Described {
         direction: Direction::BackwardFilter,
         convolution: convDesc,
@@ -128,7 +132,15 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
     };
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
     // SAFETY: as the caller promises.
-    unsafe { preferred("cudnnGetConvolutionBackwardFilterAlgorithm", arguments, handle, &described, wish) }
+    unsafe {
+        preferred(
+            "cudnnGetConvolutionBackwardFilterAlgorithm",
+            arguments!(handle, xDesc, dyDesc, convDesc, dwDesc, preference, memoryLimitInBytes, algo),
+            handle,
+            &described,
+            wish,
+        )
+    }
 }
 
 /// What the caller wants, and where the answer goes.

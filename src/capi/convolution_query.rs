@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use super::arg::{self, Out};
 use super::context;
 use super::convolution_problem::{CRecord, Described, store};
-use super::guard::entry;
+use super::guard::{arguments, entry, entry_point};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
     cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
@@ -119,9 +119,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
     returnedAlgoCount: *mut c_int,
     perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, srcDesc={srcDesc:p}, filterDesc={filterDesc:p}, convDesc={convDesc:p}, destDesc={destDesc:p}, requestedAlgoCount={requestedAlgoCount}"
-    );
     let described = Described {
         direction: Direction::Forward,
         convolution: convDesc,
@@ -131,7 +128,24 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
     };
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
     // SAFETY: as the caller promises.
-    unsafe { ranked("cudnnGetConvolutionForwardAlgorithm_v7", arguments, handle, &described, list) }
+    unsafe {
+        ranked(
+            "cudnnGetConvolutionForwardAlgorithm_v7",
+            arguments!(
+                handle,
+                srcDesc,
+                filterDesc,
+                convDesc,
+                destDesc,
+                requestedAlgoCount,
+                returnedAlgoCount,
+                perfResults
+            ),
+            handle,
+            &described,
+            list,
+        )
+    }
 }
 
 /// Data gradient algorithms, ranked by rules.
@@ -152,9 +166,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
     returnedAlgoCount: *mut c_int,
     perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, filterDesc={filterDesc:p}, diffDesc={diffDesc:p}, convDesc={convDesc:p}, gradDesc={gradDesc:p}, requestedAlgoCount={requestedAlgoCount}"
-    );
     let described = Described {
         direction: Direction::BackwardData,
         convolution: convDesc,
@@ -164,7 +175,24 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
     };
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
     // SAFETY: as the caller promises.
-    unsafe { ranked("cudnnGetConvolutionBackwardDataAlgorithm_v7", arguments, handle, &described, list) }
+    unsafe {
+        ranked(
+            "cudnnGetConvolutionBackwardDataAlgorithm_v7",
+            arguments!(
+                handle,
+                filterDesc,
+                diffDesc,
+                convDesc,
+                gradDesc,
+                requestedAlgoCount,
+                returnedAlgoCount,
+                perfResults
+            ),
+            handle,
+            &described,
+            list,
+        )
+    }
 }
 
 /// Filter gradient algorithms, ranked by rules.
@@ -185,9 +213,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     returnedAlgoCount: *mut c_int,
     perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, srcDesc={srcDesc:p}, diffDesc={diffDesc:p}, convDesc={convDesc:p}, gradDesc={gradDesc:p}, requestedAlgoCount={requestedAlgoCount}"
-    );
     let described = Described {
         direction: Direction::BackwardFilter,
         convolution: convDesc,
@@ -197,7 +222,24 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     };
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
     // SAFETY: as the caller promises.
-    unsafe { ranked("cudnnGetConvolutionBackwardFilterAlgorithm_v7", arguments, handle, &described, list) }
+    unsafe {
+        ranked(
+            "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
+            arguments!(
+                handle,
+                srcDesc,
+                diffDesc,
+                convDesc,
+                gradDesc,
+                requestedAlgoCount,
+                returnedAlgoCount,
+                perfResults
+            ),
+            handle,
+            &described,
+            list,
+        )
+    }
 }
 
 /// Where a list of records goes.
@@ -263,10 +305,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
     algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, xDesc={xDesc:p}, wDesc={wDesc:p}, convDesc={convDesc:p}, yDesc={yDesc:p}, algo={}",
-        raw(algo)
-    );
     let described = Described {
         direction: Direction::Forward,
         convolution: convDesc,
@@ -274,10 +312,13 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
         w: (wDesc, "wDesc"),
         y: (yDesc, "yDesc"),
     };
-    entry("cudnnGetConvolutionForwardWorkspaceSize", arguments, || {
-        // SAFETY: as the caller promises.
-        unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
-    })
+    entry_point!(
+        cudnnGetConvolutionForwardWorkspaceSize(handle, xDesc, wDesc, convDesc, yDesc, algo, sizeInBytes),
+        || {
+            // SAFETY: as the caller promises.
+            unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
+        }
+    )
 }
 
 /// Bytes of workspace of a convolution's data gradient.
@@ -297,10 +338,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
     algo: MaybeUninit<cudnnConvolutionBwdDataAlgo_t>,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, wDesc={wDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, dxDesc={dxDesc:p}, algo={}",
-        raw(algo)
-    );
     let described = Described {
         direction: Direction::BackwardData,
         convolution: convDesc,
@@ -308,10 +345,21 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
         w: (wDesc, "wDesc"),
         y: (dyDesc, "dyDesc"),
     };
-    entry("cudnnGetConvolutionBackwardDataWorkspaceSize", arguments, || {
-        // SAFETY: as the caller promises.
-        unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
-    })
+    entry_point!(
+        cudnnGetConvolutionBackwardDataWorkspaceSize(
+            handle,
+            wDesc,
+            dyDesc,
+            convDesc,
+            dxDesc,
+            algo,
+            sizeInBytes
+        ),
+        || {
+            // SAFETY: as the caller promises.
+            unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
+        }
+    )
 }
 
 /// Bytes of workspace of a convolution's filter gradient.
@@ -331,10 +379,6 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
     algo: MaybeUninit<cudnnConvolutionBwdFilterAlgo_t>,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, xDesc={xDesc:p}, dyDesc={dyDesc:p}, convDesc={convDesc:p}, gradDesc={gradDesc:p}, algo={}",
-        raw(algo)
-    );
     let described = Described {
         direction: Direction::BackwardFilter,
         convolution: convDesc,
@@ -342,10 +386,21 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
         w: (gradDesc, "gradDesc"),
         y: (dyDesc, "dyDesc"),
     };
-    entry("cudnnGetConvolutionBackwardFilterWorkspaceSize", arguments, || {
-        // SAFETY: as the caller promises.
-        unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
-    })
+    entry_point!(
+        cudnnGetConvolutionBackwardFilterWorkspaceSize(
+            handle,
+            xDesc,
+            dyDesc,
+            convDesc,
+            gradDesc,
+            algo,
+            sizeInBytes
+        ),
+        || {
+            // SAFETY: as the caller promises.
+            unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
+        }
+    )
 }
 
 /// # Safety

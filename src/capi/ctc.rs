@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::guard::entry;
+use super::guard::{arguments, entry, entry_point};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnCTCGradMode_t, cudnnCTCLossDescriptor_t, cudnnDataType_t, cudnnLossNormalizationMode_t,
@@ -75,8 +75,9 @@ pub extern "C" fn cudnnSetCTCLossDescriptor(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
     compType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("ctcLossDesc={ctcLossDesc:p}, compType={}", raw(compType));
-    entry("cudnnSetCTCLossDescriptor", arguments, || set(ctcLossDesc, compType, 0, 0, 0))
+    entry("cudnnSetCTCLossDescriptor", arguments!(ctcLossDesc, compType), || {
+        set(ctcLossDesc, compType, 0, 0, 0)
+    })
 }
 
 /// Sets compute type, normalisation and NaN rule of a CTC loss, the longest label to 0.
@@ -93,11 +94,9 @@ pub extern "C" fn cudnnSetCTCLossDescriptorEx(
     gradMode: MaybeUninit<cudnnNanPropagation_t>,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(gradMode));
-    let arguments = format_args!(
-        "ctcLossDesc={ctcLossDesc:p}, compType={}, normMode={norm}, gradMode={grad}",
-        raw(compType)
-    );
-    entry("cudnnSetCTCLossDescriptorEx", arguments, || set(ctcLossDesc, compType, norm, grad, 0))
+    entry("cudnnSetCTCLossDescriptorEx", arguments!(ctcLossDesc, compType, normMode, gradMode), || {
+        set(ctcLossDesc, compType, norm, grad, 0)
+    })
 }
 
 /// Sets compute type, normalisation, NaN rule and longest label of a CTC loss.
@@ -115,14 +114,10 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v8(
     maxLabelLength: c_int,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(gradMode));
-    let arguments = format_args!(
-        "ctcLossDesc={ctcLossDesc:p}, compType={}, normMode={norm}, gradMode={grad}, \
-         maxLabelLength={maxLabelLength}",
-        raw(compType)
-    );
-    entry("cudnnSetCTCLossDescriptor_v8", arguments, || {
-        set(ctcLossDesc, compType, norm, grad, maxLabelLength)
-    })
+    entry_point!(
+        cudnnSetCTCLossDescriptor_v8(ctcLossDesc, compType, normMode, gradMode, maxLabelLength),
+        || { set(ctcLossDesc, compType, norm, grad, maxLabelLength) }
+    )
 }
 
 /// Sets compute type, normalisation, gradient rule and longest label of a CTC loss.
@@ -140,14 +135,10 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v9(
     maxLabelLength: c_int,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(ctcGradMode));
-    let arguments = format_args!(
-        "ctcLossDesc={ctcLossDesc:p}, compType={}, normMode={norm}, ctcGradMode={grad}, \
-         maxLabelLength={maxLabelLength}",
-        raw(compType)
-    );
-    entry("cudnnSetCTCLossDescriptor_v9", arguments, || {
-        set(ctcLossDesc, compType, norm, grad, maxLabelLength)
-    })
+    entry_point!(
+        cudnnSetCTCLossDescriptor_v9(ctcLossDesc, compType, normMode, ctcGradMode, maxLabelLength),
+        || { set(ctcLossDesc, compType, norm, grad, maxLabelLength) }
+    )
 }
 
 /// Reads the compute type of a CTC loss; a NULL output is left out.
@@ -162,7 +153,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
     compType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
-    entry("cudnnGetCTCLossDescriptor", format_args!("ctcLossDesc={ctcLossDesc:p}"), || {
+    entry_point!(cudnnGetCTCLossDescriptor(ctcLossDesc, compType), || {
         let desc = get(ctcLossDesc)?;
         // SAFETY: as the caller promises.
         unsafe { arg::set_optional(compType, data_type::encode(desc.compute_type)) };
@@ -186,7 +177,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptorEx(
     normMode: *mut cudnnLossNormalizationMode_t,
     gradMode: *mut cudnnNanPropagation_t,
 ) -> cudnnStatus_t {
-    entry("cudnnGetCTCLossDescriptorEx", format_args!("ctcLossDesc={ctcLossDesc:p}"), || {
+    entry_point!(cudnnGetCTCLossDescriptorEx(ctcLossDesc, compType, normMode, gradMode), || {
         let desc = get(ctcLossDesc)?;
         // SAFETY: as the caller promises, for all of them.
         unsafe {
@@ -213,17 +204,20 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v8(
     gradMode: *mut cudnnNanPropagation_t,
     maxLabelLength: *mut c_int,
 ) -> cudnnStatus_t {
-    entry("cudnnGetCTCLossDescriptor_v8", format_args!("ctcLossDesc={ctcLossDesc:p}"), || {
-        let desc = get(ctcLossDesc)?;
-        // SAFETY: as the caller promises, for all of them.
-        unsafe {
-            arg::set_optional(compType, data_type::encode(desc.compute_type));
-            arg::set_optional_code(normMode, desc.normalization);
-            arg::set_optional_code(gradMode, desc.gradient);
-            arg::set_optional(maxLabelLength, desc.max_label_length);
+    entry_point!(
+        cudnnGetCTCLossDescriptor_v8(ctcLossDesc, compType, normMode, gradMode, maxLabelLength),
+        || {
+            let desc = get(ctcLossDesc)?;
+            // SAFETY: as the caller promises, for all of them.
+            unsafe {
+                arg::set_optional(compType, data_type::encode(desc.compute_type));
+                arg::set_optional_code(normMode, desc.normalization);
+                arg::set_optional_code(gradMode, desc.gradient);
+                arg::set_optional(maxLabelLength, desc.max_label_length);
+            }
+            Ok(())
         }
-        Ok(())
-    })
+    )
 }
 
 /// Reads compute type, normalisation, gradient rule and longest label of a CTC loss; NULL outputs are left out.
@@ -241,15 +235,18 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
     ctcGradMode: *mut cudnnCTCGradMode_t,
     maxLabelLength: *mut c_int,
 ) -> cudnnStatus_t {
-    entry("cudnnGetCTCLossDescriptor_v9", format_args!("ctcLossDesc={ctcLossDesc:p}"), || {
-        let desc = get(ctcLossDesc)?;
-        // SAFETY: as the caller promises, for all of them.
-        unsafe {
-            arg::set_optional(compType, data_type::encode(desc.compute_type));
-            arg::set_optional_code(normMode, desc.normalization);
-            arg::set_optional_code(ctcGradMode, desc.gradient);
-            arg::set_optional(maxLabelLength, desc.max_label_length);
+    entry_point!(
+        cudnnGetCTCLossDescriptor_v9(ctcLossDesc, compType, normMode, ctcGradMode, maxLabelLength),
+        || {
+            let desc = get(ctcLossDesc)?;
+            // SAFETY: as the caller promises, for all of them.
+            unsafe {
+                arg::set_optional(compType, data_type::encode(desc.compute_type));
+                arg::set_optional_code(normMode, desc.normalization);
+                arg::set_optional_code(ctcGradMode, desc.gradient);
+                arg::set_optional(maxLabelLength, desc.max_label_length);
+            }
+            Ok(())
         }
-        Ok(())
-    })
+    )
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::{entry, entry_point};
 use super::types::{
     cudnnHandle_t, cudnnShimDLDataType_t, cudnnShimDLDevice_t, cudnnShimDLManagedTensorVersioned_t,
     cudnnShimDLPackVersion_t, cudnnShimDLTensor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
@@ -167,10 +167,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPackVersioned(
     data: *mut *mut c_void,
     readOnly: *mut c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, tensorDesc={tensorDesc:p}, managed={managed:p}, data={data:p}, readOnly={readOnly:p}"
-    );
-    entry("cudnnShimSetTensorFromDLPackVersioned", arguments, || {
+    entry_point!(cudnnShimSetTensorFromDLPackVersioned(handle, tensorDesc, managed, data, readOnly), || {
         arg::required(managed, "managed")?;
         // SAFETY: as the caller promises.
         let read_only = unsafe { Out::new(readOnly, "readOnly") }?;
@@ -212,56 +209,55 @@ pub unsafe extern "C" fn cudnnShimGetTensorAsDLPack(
     strideA: *mut i64,
     tensor: *mut cudnnShimDLTensor_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, tensorDesc={tensorDesc:p}, data={data:p}, nbDims={nbDims}, shapeA={shapeA:p}, \
-         strideA={strideA:p}, tensor={tensor:p}"
-    );
-    entry("cudnnShimGetTensorAsDLPack", arguments, || {
-        let device_id = context::with(handle, |context| Ok(context.device()))?;
-        let described = tensor::get(tensorDesc, "tensorDesc")?;
-        let layout = described.elements()?;
-        arg::required(data, "data")?;
-        arg::required(shapeA, "shapeA")?;
-        arg::required(strideA, "strideA")?;
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(tensor, "tensor") }?;
-        let (mut shape, mut strides) = (described.stored_dims().to_vec(), described.strides().to_vec());
-        if let (None, Some(split)) = (described.vector(), layout.split) {
-            shape[split.axis()] = (layout.dims[split.axis()] + layout.padding()) / split.block();
-            shape.push(split.block());
-            strides.push(1);
+    entry_point!(
+        cudnnShimGetTensorAsDLPack(handle, tensorDesc, data, nbDims, shapeA, strideA, tensor),
+        || {
+            let device_id = context::with(handle, |context| Ok(context.device()))?;
+            let described = tensor::get(tensorDesc, "tensorDesc")?;
+            let layout = described.elements()?;
+            arg::required(data, "data")?;
+            arg::required(shapeA, "shapeA")?;
+            arg::required(strideA, "strideA")?;
+            // SAFETY: as the caller promises.
+            let out = unsafe { Out::new(tensor, "tensor") }?;
+            let (mut shape, mut strides) = (described.stored_dims().to_vec(), described.strides().to_vec());
+            if let (None, Some(split)) = (described.vector(), layout.split) {
+                shape[split.axis()] = (layout.dims[split.axis()] + layout.padding()) / split.block();
+                shape.push(split.block());
+                strides.push(1);
+            }
+            if usize::try_from(nbDims).unwrap_or(0) < shape.len() {
+                return Err(Error::unsupported(format!(
+                    "nbDims = {nbDims}: the view has {} dimensions",
+                    shape.len()
+                )));
+            }
+            let data_type = described.data_type();
+            let code =
+                CODES.iter().find(|(scalar, _)| *scalar == data_type.scalar()).map_or(0, |&(_, code)| code);
+            let ndim = shape.len() as i32;
+            // SAFETY: not NULL, and the caller vouches for nbDims entries, which are enough.
+            unsafe {
+                arg::store(shapeA, shape);
+                arg::store(strideA, strides);
+            }
+            out.set(cudnnShimDLTensor_t {
+                data,
+                device: cudnnShimDLDevice_t {
+                    device_type: if device_id.is_some() { DEVICE[0] } else { HOST[0] },
+                    device_id: device_id.unwrap_or(0),
+                },
+                ndim,
+                dtype: cudnnShimDLDataType_t {
+                    code,
+                    bits: (data_type.scalar().size() * 8) as u8,
+                    lanes: data_type.lanes() as u16,
+                },
+                shape: shapeA,
+                strides: strideA,
+                byte_offset: 0,
+            });
+            Ok(())
         }
-        if usize::try_from(nbDims).unwrap_or(0) < shape.len() {
-            return Err(Error::unsupported(format!(
-                "nbDims = {nbDims}: the view has {} dimensions",
-                shape.len()
-            )));
-        }
-        let data_type = described.data_type();
-        let code =
-            CODES.iter().find(|(scalar, _)| *scalar == data_type.scalar()).map_or(0, |&(_, code)| code);
-        let ndim = shape.len() as i32;
-        // SAFETY: not NULL, and the caller vouches for nbDims entries, which are enough.
-        unsafe {
-            arg::store(shapeA, shape);
-            arg::store(strideA, strides);
-        }
-        out.set(cudnnShimDLTensor_t {
-            data,
-            device: cudnnShimDLDevice_t {
-                device_type: if device_id.is_some() { DEVICE[0] } else { HOST[0] },
-                device_id: device_id.unwrap_or(0),
-            },
-            ndim,
-            dtype: cudnnShimDLDataType_t {
-                code,
-                bits: (data_type.scalar().size() * 8) as u8,
-                lanes: data_type.lanes() as u16,
-            },
-            shape: shapeA,
-            strides: strideA,
-            byte_offset: 0,
-        });
-        Ok(())
-    })
+    )
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_ulonglong, c_void};
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, lifecycle, tensor};
@@ -57,8 +57,7 @@ pub unsafe extern "C" fn cudnnDropoutGetStatesSize(
     handle: cudnnHandle_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("handle={handle:p}, sizeInBytes={sizeInBytes:p}");
-    entry("cudnnDropoutGetStatesSize", arguments, || {
+    entry_point!(cudnnDropoutGetStatesSize(handle, sizeInBytes), || {
         context::check(handle)?;
         // SAFETY: as the caller promises.
         unsafe { Out::new(sizeInBytes, "sizeInBytes") }?.set(dropout::STATES_SIZE);
@@ -80,8 +79,7 @@ pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
     xdesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("xdesc={xdesc:p}, sizeInBytes={sizeInBytes:p}");
-    entry("cudnnDropoutGetReserveSpaceSize", arguments, || {
+    entry_point!(cudnnDropoutGetReserveSpaceSize(xdesc, sizeInBytes), || {
         let x = tensor::get(xdesc, "xdesc")?;
         // SAFETY: as the caller promises.
         let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
@@ -114,26 +112,25 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     stateSizeInBytes: usize,
     seed: c_ulonglong,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "dropoutDesc={dropoutDesc:p}, handle={handle:p}, dropout={dropout}, states={states:p}, \
-         stateSizeInBytes={stateSizeInBytes}, seed={seed}"
-    );
-    entry("cudnnSetDropoutDescriptor", arguments, || {
-        context::with_note(handle, |context, note| {
-            DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
-                let mut set = *desc;
-                set.set(dropout, states.addr(), stateSizeInBytes, seed)?;
-                if !states.is_null() {
-                    let plan = StatesPlan::new(seed);
-                    note.set(format_args!("cudnnSetDropoutDescriptor: {plan}"));
-                    // SAFETY: aligned and large enough, which the descriptor has checked; the rest is the caller's promise.
-                    unsafe { context.run(&plan, &[states.into()]) }?;
-                }
-                *desc = set;
-                Ok(())
+    entry_point!(
+        cudnnSetDropoutDescriptor(dropoutDesc, handle, dropout, states, stateSizeInBytes, seed),
+        || {
+            context::with_note(handle, |context, note| {
+                DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
+                    let mut set = *desc;
+                    set.set(dropout, states.addr(), stateSizeInBytes, seed)?;
+                    if !states.is_null() {
+                        let plan = StatesPlan::new(seed);
+                        note.set(format_args!("cudnnSetDropoutDescriptor: {plan}"));
+                        // SAFETY: aligned and large enough, which the descriptor has checked; the rest is the caller's promise.
+                        unsafe { context.run(&plan, &[states.into()]) }?;
+                    }
+                    *desc = set;
+                    Ok(())
+                })
             })
-        })
-    })
+        }
+    )
 }
 
 /// Sets probability and seed of a dropout, and where a random state lies that an earlier dropout has left.
@@ -154,16 +151,15 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
     stateSizeInBytes: usize,
     seed: c_ulonglong,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "dropoutDesc={dropoutDesc:p}, handle={handle:p}, dropout={dropout}, states={states:p}, \
-         stateSizeInBytes={stateSizeInBytes}, seed={seed}"
-    );
-    entry("cudnnRestoreDropoutDescriptor", arguments, || {
-        context::check(handle)?;
-        DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
-            desc.restore(dropout, states.expose_provenance(), stateSizeInBytes, seed)
-        })
-    })
+    entry_point!(
+        cudnnRestoreDropoutDescriptor(dropoutDesc, handle, dropout, states, stateSizeInBytes, seed),
+        || {
+            context::check(handle)?;
+            DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
+                desc.restore(dropout, states.expose_provenance(), stateSizeInBytes, seed)
+            })
+        }
+    )
 }
 
 /// Reads probability, address of the random state, and seed of a dropout.
@@ -181,8 +177,7 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
     states: *mut *mut c_void,
     seed: *mut c_ulonglong,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("dropoutDesc={dropoutDesc:p}, handle={handle:p}");
-    entry("cudnnGetDropoutDescriptor", arguments, || {
+    entry_point!(cudnnGetDropoutDescriptor(dropoutDesc, handle, dropout, states, seed), || {
         context::check(handle)?;
         let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
         // SAFETY: as the caller promises, for all of them.
@@ -232,34 +227,33 @@ pub unsafe extern "C" fn cudnnDropoutForward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, dropoutDesc={dropoutDesc:p}, xdesc={xdesc:p}, x={x:p}, ydesc={ydesc:p}, y={y:p}, \
-         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-    );
-    entry("cudnnDropoutForward", arguments, || {
-        context::with_note(handle, |context, note| {
-            let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
-            arg::required(x, "x")?;
-            arg::required(y, "y")?;
-            arg::data(reserveSpace, 4, "reserveSpace")?;
-            let states = std::ptr::with_exposed_provenance_mut::<c_void>(desc.states());
-            arg::data(states, dropout::STATES_ALIGNMENT, "the states of dropoutDesc")?;
-            let (from, to) = (tensor::get(xdesc, "xdesc")?, tensor::get(ydesc, "ydesc")?);
-            arg::data(x, from.data_type().scalar().size(), "x")?;
-            arg::data(y, to.data_type().scalar().size(), "y")?;
-            let pass = Pass {
-                src: ("xdesc", &from),
-                dst: ("ydesc", &to),
-                reserve_size: reserveSpaceSizeInBytes,
-                in_place: x == y.cast_const(),
-            };
-            let plan = DropoutPlan::forward(&desc, pass, Mode::current())?;
-            note.set(format_args!("cudnnDropoutForward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the reserve space
-            // and the states.
-            unsafe { context.run(&plan, &[y.into(), reserveSpace.into(), states.into(), x.into()]) }
-        })
-    })
+    entry_point!(
+        cudnnDropoutForward(handle, dropoutDesc, xdesc, x, ydesc, y, reserveSpace, reserveSpaceSizeInBytes),
+        || {
+            context::with_note(handle, |context, note| {
+                let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
+                arg::required(x, "x")?;
+                arg::required(y, "y")?;
+                arg::data(reserveSpace, 4, "reserveSpace")?;
+                let states = std::ptr::with_exposed_provenance_mut::<c_void>(desc.states());
+                arg::data(states, dropout::STATES_ALIGNMENT, "the states of dropoutDesc")?;
+                let (from, to) = (tensor::get(xdesc, "xdesc")?, tensor::get(ydesc, "ydesc")?);
+                tensor::data(x, &from, "x")?;
+                tensor::data(y, &to, "y")?;
+                let pass = Pass {
+                    src: ("xdesc", &from),
+                    dst: ("ydesc", &to),
+                    reserve_size: reserveSpaceSizeInBytes,
+                    in_place: x == y.cast_const(),
+                };
+                let plan = DropoutPlan::forward(&desc, pass, Mode::current())?;
+                note.set(format_args!("cudnnDropoutForward: {plan}"));
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the reserve space
+                // and the states.
+                unsafe { context.run(&plan, &[y.into(), reserveSpace.into(), states.into(), x.into()]) }
+            })
+        }
+    )
 }
 
 /// `dx = bit ? dy / (1 - p) : 0`, with the bits that the forward pass has drawn.
@@ -286,30 +280,38 @@ pub unsafe extern "C" fn cudnnDropoutBackward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, dropoutDesc={dropoutDesc:p}, dydesc={dydesc:p}, dy={dy:p}, dxdesc={dxdesc:p}, dx={dx:p}, \
-         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-    );
-    entry("cudnnDropoutBackward", arguments, || {
-        context::with_note(handle, |context, note| {
-            let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
-            arg::required(dy, "dy")?;
-            arg::required(dx, "dx")?;
-            arg::data(reserveSpace, 4, "reserveSpace")?;
-            let (from, to) = (tensor::get(dydesc, "dydesc")?, tensor::get(dxdesc, "dxdesc")?);
-            arg::data(dy, from.data_type().scalar().size(), "dy")?;
-            arg::data(dx, to.data_type().scalar().size(), "dx")?;
-            let pass = Pass {
-                src: ("dydesc", &from),
-                dst: ("dxdesc", &to),
-                reserve_size: reserveSpaceSizeInBytes,
-                in_place: dy == dx.cast_const(),
-            };
-            let plan = DropoutPlan::backward(&desc, pass, Mode::current())?;
-            note.set(format_args!("cudnnDropoutBackward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors and the reserve
-            // space.
-            unsafe { context.run(&plan, &[dx.into(), dy.into(), reserveSpace.into()]) }
-        })
-    })
+    entry_point!(
+        cudnnDropoutBackward(
+            handle,
+            dropoutDesc,
+            dydesc,
+            dy,
+            dxdesc,
+            dx,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || {
+            context::with_note(handle, |context, note| {
+                let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
+                arg::required(dy, "dy")?;
+                arg::required(dx, "dx")?;
+                arg::data(reserveSpace, 4, "reserveSpace")?;
+                let (from, to) = (tensor::get(dydesc, "dydesc")?, tensor::get(dxdesc, "dxdesc")?);
+                tensor::data(dy, &from, "dy")?;
+                tensor::data(dx, &to, "dx")?;
+                let pass = Pass {
+                    src: ("dydesc", &from),
+                    dst: ("dxdesc", &to),
+                    reserve_size: reserveSpaceSizeInBytes,
+                    in_place: dy == dx.cast_const(),
+                };
+                let plan = DropoutPlan::backward(&desc, pass, Mode::current())?;
+                note.set(format_args!("cudnnDropoutBackward: {plan}"));
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors and the reserve
+                // space.
+                unsafe { context.run(&plan, &[dx.into(), dy.into(), reserveSpace.into()]) }
+            })
+        }
+    )
 }

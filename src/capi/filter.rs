@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{cudnnDataType_t, cudnnFilterDescriptor_t, cudnnStatus_t, cudnnTensorFormat_t, raw};
 use super::{data_type, lifecycle};
@@ -99,12 +99,7 @@ pub extern "C" fn cudnnSetFilter4dDescriptor(
     h: c_int,
     w: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "filterDesc={filterDesc:p}, dataType={}, format={}, k={k}, c={c}, h={h}, w={w}",
-        raw(dataType),
-        raw(format)
-    );
-    entry("cudnnSetFilter4dDescriptor", arguments, || {
+    entry_point!(cudnnSetFilter4dDescriptor(filterDesc, dataType, format, k, c, h, w), || {
         set(filterDesc, dataType, format, 4, || Ok(Dims::new(&[k, c, h, w].map(i64::from))))
             .map_err(|error| error.by_name("filterDimA", &["k", "c", "h", "w"]))
     })
@@ -126,12 +121,7 @@ pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
     nbDims: c_int,
     filterDimA: *const c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "filterDesc={filterDesc:p}, dataType={}, format={}, nbDims={nbDims}, filterDimA={filterDimA:p}",
-        raw(dataType),
-        raw(format)
-    );
-    entry("cudnnSetFilterNdDescriptor", arguments, || {
+    entry_point!(cudnnSetFilterNdDescriptor(filterDesc, dataType, format, nbDims, filterDimA), || {
         set(filterDesc, dataType, format, nbDims, || {
             // SAFETY: as the caller promises.
             unsafe { arg::ints(filterDimA, nbDims, "filterDimA") }
@@ -158,7 +148,7 @@ pub unsafe extern "C" fn cudnnGetFilter4dDescriptor(
     h: *mut c_int,
     w: *mut c_int,
 ) -> cudnnStatus_t {
-    entry("cudnnGetFilter4dDescriptor", format_args!("filterDesc={filterDesc:p}"), || {
+    entry_point!(cudnnGetFilter4dDescriptor(filterDesc, dataType, format, k, c, h, w), || {
         let filter = get(filterDesc, "filterDesc")?;
         // SAFETY: as the caller promises, for all of them.
         let (data_type, format, places) = unsafe {
@@ -192,29 +182,35 @@ pub unsafe extern "C" fn cudnnGetFilterNdDescriptor(
     nbDims: *mut c_int,
     filterDimA: *mut c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("filterDesc={filterDesc:p}, nbDimsRequested={nbDimsRequested}");
-    entry("cudnnGetFilterNdDescriptor", arguments, || {
-        let filter = get(filterDesc, "filterDesc")?;
-        if nbDimsRequested < 1 {
-            return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), "at least 1 can be read"));
+    entry_point!(
+        cudnnGetFilterNdDescriptor(filterDesc, nbDimsRequested, dataType, format, nbDims, filterDimA),
+        || {
+            let filter = get(filterDesc, "filterDesc")?;
+            if nbDimsRequested < 1 {
+                return Err(Error::argument(
+                    "nbDimsRequested",
+                    nbDimsRequested.into(),
+                    "at least 1 can be read",
+                ));
+            }
+            if nbDimsRequested as usize > MAX_RANK {
+                return Err(Error::unsupported(format!(
+                    "nbDimsRequested = {nbDimsRequested}: at most {MAX_RANK}"
+                )));
+            }
+            arg::required(filterDimA, "filterDimA")?;
+            // SAFETY: as the caller promises, for all three.
+            let (data_type, format, rank) = unsafe {
+                (Out::new(dataType, "dataType")?, Out::code(format, "format")?, Out::new(nbDims, "nbDims")?)
+            };
+            data_type.set(data_type::encode(filter.data_type()));
+            format.set(filter.format().code());
+            rank.set(filter.dims().rank() as c_int);
+            // SAFETY: not NULL, and the caller vouches for nbDimsRequested entries.
+            unsafe { arg::store_padded(filterDimA, &filter.dims(), nbDimsRequested) };
+            Ok(())
         }
-        if nbDimsRequested as usize > MAX_RANK {
-            return Err(Error::unsupported(format!(
-                "nbDimsRequested = {nbDimsRequested}: at most {MAX_RANK}"
-            )));
-        }
-        arg::required(filterDimA, "filterDimA")?;
-        // SAFETY: as the caller promises, for all three.
-        let (data_type, format, rank) = unsafe {
-            (Out::new(dataType, "dataType")?, Out::code(format, "format")?, Out::new(nbDims, "nbDims")?)
-        };
-        data_type.set(data_type::encode(filter.data_type()));
-        format.set(filter.format().code());
-        rank.set(filter.dims().rank() as c_int);
-        // SAFETY: not NULL, and the caller vouches for nbDimsRequested entries.
-        unsafe { arg::store_padded(filterDimA, &filter.dims(), nbDimsRequested) };
-        Ok(())
-    })
+    )
 }
 
 /// Bytes that a filter takes: the product of its stored dims times the element size; 0 before the first setter.
@@ -229,7 +225,7 @@ pub unsafe extern "C" fn cudnnGetFilterSizeInBytes(
     filterDesc: cudnnFilterDescriptor_t,
     size: *mut usize,
 ) -> cudnnStatus_t {
-    entry("cudnnGetFilterSizeInBytes", format_args!("filterDesc={filterDesc:p}, size={size:p}"), || {
+    entry_point!(cudnnGetFilterSizeInBytes(filterDesc, size), || {
         // SAFETY: as the caller promises.
         let size = unsafe { Out::new(size, "size") }?;
         size.set(0);

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::{entry, entry_point};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnFusedOps_t, cudnnFusedOpsConstParamLabel_t, cudnnFusedOpsConstParamPack_t,
@@ -104,8 +104,7 @@ pub unsafe extern "C" fn cudnnSetFusedOpsConstParamPackAttribute(
     param: *const c_void,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
-    let arguments = format_args!("constPack={constPack:p}, paramLabel={label}, param={param:p}");
-    entry("cudnnSetFusedOpsConstParamPackAttribute", arguments, || {
+    entry_point!(cudnnSetFusedOpsConstParamPackAttribute(constPack, paramLabel, param), || {
         CONSTANTS.with_mut(constPack.addr(), "constPack", |pack| {
             pack.check(label)?;
             let kind = ConstantKind::of(label);
@@ -154,8 +153,7 @@ pub unsafe extern "C" fn cudnnGetFusedOpsConstParamPackAttribute(
     isNULL: *mut c_int,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
-    let arguments = format_args!("constPack={constPack:p}, paramLabel={label}, param={param:p}");
-    entry("cudnnGetFusedOpsConstParamPackAttribute", arguments, || {
+    entry_point!(cudnnGetFusedOpsConstParamPackAttribute(constPack, paramLabel, param, isNULL), || {
         let pack = constants(constPack)?;
         arg::required(param, "param")?;
         // SAFETY: as the caller promises.
@@ -227,8 +225,7 @@ pub unsafe extern "C" fn cudnnSetFusedOpsVariantParamPackAttribute(
     ptr: *mut c_void,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
-    let arguments = format_args!("varPack={varPack:p}, paramLabel={label}, ptr={ptr:p}");
-    entry("cudnnSetFusedOpsVariantParamPackAttribute", arguments, || {
+    entry_point!(cudnnSetFusedOpsVariantParamPackAttribute(varPack, paramLabel, ptr), || {
         VARIANTS.with_mut(varPack.addr(), "varPack", |pack| {
             let value = match pack.kind(label)? {
                 VariantKind::Pointer => ptr.expose_provenance() as u64,
@@ -259,8 +256,7 @@ pub unsafe extern "C" fn cudnnGetFusedOpsVariantParamPackAttribute(
     ptr: *mut c_void,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
-    let arguments = format_args!("varPack={varPack:p}, paramLabel={label}, ptr={ptr:p}");
-    entry("cudnnGetFusedOpsVariantParamPackAttribute", arguments, || {
+    entry_point!(cudnnGetFusedOpsVariantParamPackAttribute(varPack, paramLabel, ptr), || {
         let pack = variants(varPack)?;
         pack.kind_to_get(label)?;
         // SAFETY: as the caller promises.

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use super::arg::Out;
 use super::context;
 use super::fused_ops::{constants, create, variants};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::lifecycle;
 use super::slab::{Kind, Table};
 use super::types::{
@@ -77,8 +77,7 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
     constPack: cudnnFusedOpsConstParamPack_t,
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("handle={handle:p}, plan={plan:p}, constPack={constPack:p}");
-    entry("cudnnMakeFusedOpsPlan", arguments, || {
+    entry_point!(cudnnMakeFusedOpsPlan(handle, plan, constPack, workspaceSizeInBytes), || {
         context::check(handle)?;
         let pack = constants(constPack)?;
         // SAFETY: as the caller promises.
@@ -121,8 +120,7 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
     plan: cudnnFusedOpsPlan_t,
     varPack: cudnnFusedOpsVariantParamPack_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("handle={handle:p}, plan={plan:p}, varPack={varPack:p}");
-    entry("cudnnFusedOpsExecute", arguments, || {
+    entry_point!(cudnnFusedOpsExecute(handle, plan, varPack), || {
         context::with_note(handle, |context, note| {
             let plan = PLANS.with(plan.addr(), "plan", |plan| Ok(plan.clone()))?;
             let pack = variants(varPack)?;

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
 use std::fmt;
 use std::fmt::Write as _;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::types::cudnnStatus_t;
+use super::types::{CEnum, cudnnCallback_t, cudnnStatus_t, raw};
 use super::{log, status};
 use crate::error::{Error, Result};
 
@@ -24,6 +25,81 @@ pub(crate) fn entry(
     match &outcome {
         Ok(()) if !log::wants_calls() => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
         _ => report(name, arguments, &outcome),
+    }
+}
+
+/// The arguments of a call for [`entry`], by their names: `arguments!(handle, alpha)`.
+macro_rules! arguments {
+    () => {
+        format_args!("")
+    };
+    ($first:ident $(, $rest:ident)* $(,)?) => {
+        format_args!(
+            concat!(stringify!($first), "={}" $(, ", ", stringify!($rest), "={}")*),
+            $crate::capi::guard::Shown(&$first) $(, $crate::capi::guard::Shown(&$rest))*
+        )
+    };
+}
+pub(crate) use arguments;
+
+/// [`entry`] for a function and its arguments, which are named once: `entry_point!(cudnnDestroy(handle), || ...)`.
+macro_rules! entry_point {
+    ($function:ident($($argument:ident),+ $(,)?), $body:expr) => {
+        $crate::capi::guard::entry(
+            stringify!($function),
+            $crate::capi::guard::arguments!($($argument),+),
+            $body,
+        )
+    };
+}
+pub(crate) use entry_point;
+
+/// An argument as the log shows it.
+pub(crate) struct Shown<'a, A>(pub(crate) &'a A);
+
+impl<A: Argument> fmt::Display for Shown<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.show(f)
+    }
+}
+
+/// What a C function takes: pointers and handles are shown as addresses, enums as their numbers.
+pub(crate) trait Argument {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+impl<T> Argument for *const T {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Pointer::fmt(self, f)
+    }
+}
+
+impl<T> Argument for *mut T {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Pointer::fmt(self, f)
+    }
+}
+
+impl<E: CEnum> Argument for MaybeUninit<E> {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", raw(*self))
+    }
+}
+
+macro_rules! numbers {
+    ($($T:ty),*) => {$(
+        impl Argument for $T {
+            fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+numbers!(i32, u32, i64, u64, usize, f32, f64);
+
+impl Argument for cudnnCallback_t {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_some() { "a function" } else { "NULL" })
     }
 }
 

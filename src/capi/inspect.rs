@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arg::Out;
 use super::context;
-use super::guard::entry;
+use super::guard::{arguments, entry, entry_point};
 use super::layout::store_string;
 use super::types::{cudnnHandle_t, cudnnStatus_t};
 use crate::error::Result;
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn cudnnShimGetCore(
     nameSize: usize,
     name: *mut c_char,
 ) -> cudnnStatus_t {
-    entry("cudnnShimGetCore", format_args!("handle={handle:p}, nameSize={nameSize}, name={name:p}"), || {
+    entry_point!(cudnnShimGetCore(handle, nameSize, name), || {
         let core = context::with(handle, |context| Ok(if context.is_cuda() { "cuda" } else { "cpu" }))?;
         // SAFETY: as the caller promises.
         unsafe { store_string(core, nameSize, name, "name") }
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn cudnnShimGetCore(
 /// `threads` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mut c_int) -> cudnnStatus_t {
-    entry("cudnnShimGetThreads", format_args!("handle={handle:p}, threads={threads:p}"), || {
+    entry_point!(cudnnShimGetThreads(handle, threads), || {
         let count = context::with(handle, |context| Ok(context.threads()))?;
         // SAFETY: as the caller promises.
         unsafe { Out::new(threads, "threads") }?.set(count as c_int);
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mu
 /// It costs a call some microseconds. Always SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimRecordPlans(enable: c_int) -> cudnnStatus_t {
-    entry("cudnnShimRecordPlans", format_args!("enable={enable}"), || {
+    entry_point!(cudnnShimRecordPlans(enable), || {
         RECORDING.store(enable != 0, Ordering::Relaxed);
         Ok(())
     })
@@ -100,8 +100,7 @@ pub unsafe extern "C" fn cudnnShimGetLastPlan(
     plan: *mut c_char,
     needed: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("planSize={planSize}, plan={plan:p}, needed={needed:p}");
-    entry("cudnnShimGetLastPlan", arguments, || -> Result<()> {
+    entry("cudnnShimGetLastPlan", arguments!(planSize, plan, needed), || -> Result<()> {
         let text = LAST_PLAN.with_borrow(|last| last.to_string());
         // SAFETY: as the caller promises, for both.
         unsafe {

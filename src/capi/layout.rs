@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
-use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw};
+use super::guard::{entry, entry_point};
+use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{data_type, tensor};
 use crate::desc::TensorDescriptor;
 use crate::error::{Error, Result};
@@ -99,11 +99,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorLayout(
     nbDims: c_int,
     dimA: *const c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "tensorDesc={tensorDesc:p}, dataType={}, layout={layout:p}, nbDims={nbDims}, dimA={dimA:p}",
-        raw(dataType)
-    );
-    entry("cudnnShimSetTensorLayout", arguments, || {
+    entry_point!(cudnnShimSetTensorLayout(tensorDesc, dataType, layout, nbDims, dimA), || {
         tensor::get(tensorDesc, "tensorDesc")?;
         let mode = Mode::current();
         let data_type = data_type::decode(dataType, mode)?;
@@ -130,8 +126,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorLayout(
     nameSize: usize,
     name: *mut c_char,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("tensorDesc={tensorDesc:p}, nameSize={nameSize}, name={name:p}");
-    entry("cudnnShimGetTensorLayout", arguments, || {
+    entry_point!(cudnnShimGetTensorLayout(tensorDesc, nameSize, name), || {
         let (_, layout) = elements(tensorDesc)?;
         // SAFETY: as the caller promises.
         unsafe { store_string(&layout.description(), nameSize, name, "name") }

@@ -3,15 +3,14 @@
 use std::ffi::{c_uint, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDivNormMode_t, cudnnHandle_t, cudnnLRNDescriptor_t, cudnnLRNMode_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, raw,
+    cudnnTensorDescriptor_t,
 };
 use super::{arg, context, lifecycle, tensor, transform};
-use crate::desc::{LrnDescriptor, TensorDescriptor};
-use crate::error::Result;
+use crate::desc::LrnDescriptor;
 use crate::exec::Address;
 use crate::mode::Mode;
 use crate::ops::{Scaling, response};
@@ -52,10 +51,7 @@ pub extern "C" fn cudnnSetLRNDescriptor(
     lrnBeta: f64,
     lrnK: f64,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "normDesc={normDesc:p}, lrnN={lrnN}, lrnAlpha={lrnAlpha}, lrnBeta={lrnBeta}, lrnK={lrnK}"
-    );
-    entry("cudnnSetLRNDescriptor", arguments, || {
+    entry_point!(cudnnSetLRNDescriptor(normDesc, lrnN, lrnAlpha, lrnBeta, lrnK), || {
         LRNS.replace(normDesc.addr(), "normDesc", || LrnDescriptor::new(lrnN, lrnAlpha, lrnBeta, lrnK))
     })
 }
@@ -76,7 +72,7 @@ pub unsafe extern "C" fn cudnnGetLRNDescriptor(
     lrnBeta: *mut f64,
     lrnK: *mut f64,
 ) -> cudnnStatus_t {
-    entry("cudnnGetLRNDescriptor", format_args!("normDesc={normDesc:p}"), || {
+    entry_point!(cudnnGetLRNDescriptor(normDesc, lrnN, lrnAlpha, lrnBeta, lrnK), || {
         let lrn = LRNS.get(normDesc.addr(), "normDesc")?;
         // SAFETY: as the caller promises, for all of them.
         unsafe {
@@ -87,11 +83,6 @@ pub unsafe extern "C" fn cudnnGetLRNDescriptor(
         }
         Ok(())
     })
-}
-
-/// Refuses NULL and data that is not aligned to the scalars of `tensor`.
-fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: &'static str) -> Result<()> {
-    arg::data(pointer, tensor.data_type().scalar().size(), argument)
 }
 
 /// `y = alpha * x * (k + lrnAlpha / n * sum x^2)^-lrnBeta + beta * y` over n neighbouring channels.
@@ -135,30 +126,28 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, normDesc={normDesc:p}, lrnMode={}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
-         beta={beta:p}, yDesc={yDesc:p}, y={y:p}",
-        raw(lrnMode)
-    );
-    entry("cudnnLRNCrossChannelForward", arguments, || {
-        let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-        data(x, &from, "x")?;
-        data(y, &to, "y")?;
-        // SAFETY: as the caller promises.
-        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
-        let desc = LRNS.get(normDesc.addr(), "normDesc");
-        let plan = |desc, scaling| response::cross_channel(&desc, &from, &to, scaling, Mode::current());
-        // What the original refuses of the tensors comes before all else.
-        plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
-        context::with_note(handle, |context, note| {
-            let plan = plan(desc?, scaling?)?;
-            note.set(format_args!("cudnnLRNCrossChannelForward: {plan}"));
-            let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &at) }
-        })
-    })
+    entry_point!(
+        cudnnLRNCrossChannelForward(handle, normDesc, lrnMode, alpha, xDesc, x, beta, yDesc, y),
+        || {
+            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+            tensor::data(x, &from, "x")?;
+            tensor::data(y, &to, "y")?;
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
+            let desc = LRNS.get(normDesc.addr(), "normDesc");
+            let plan = |desc, scaling| response::cross_channel(&desc, &from, &to, scaling, Mode::current());
+            // What the original refuses of the tensors comes before all else.
+            plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
+            context::with_note(handle, |context, note| {
+                let plan = plan(desc?, scaling?)?;
+                note.set(format_args!("cudnnLRNCrossChannelForward: {plan}"));
+                let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+                // plan's.
+                unsafe { context.run(&plan, &at) }
+            })
+        }
+    )
 }
 
 /// The gradient of cudnnLRNCrossChannelForward: with `s = k + lrnAlpha / n * sum x^2` of a channel,
@@ -205,35 +194,34 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
     dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, normDesc={normDesc:p}, lrnMode={}, alpha={alpha:p}, yDesc={yDesc:p}, y={y:p}, \
-         dyDesc={dyDesc:p}, dy={dy:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, \
-         dxDesc={dxDesc:p}, dx={dx:p}",
-        raw(lrnMode)
-    );
-    entry("cudnnLRNCrossChannelBackward", arguments, || {
-        let (out, from) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(xDesc, "xDesc")?);
-        let to = tensor::get(dxDesc, "dxDesc")?;
-        data(dy, &out, "dy")?;
-        data(x, &from, "x")?;
-        data(dx, &to, "dx")?;
-        // SAFETY: as the caller promises.
-        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
-        let desc = LRNS.get(normDesc.addr(), "normDesc");
-        let plan = |desc, scaling| {
-            response::cross_channel_gradient(&desc, &out, &from, &to, scaling, Mode::current())
-        };
-        // What the original refuses of the tensors comes before all else.
-        plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
-        context::with_note(handle, |context, note| {
-            let plan = plan(desc?, scaling?)?;
-            note.set(format_args!("cudnnLRNCrossChannelBackward: {plan}"));
-            let at = [dx.into(), Address::NULL, x.into(), dy.into(), Address::NULL];
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &at) }
-        })
-    })
+    entry_point!(
+        cudnnLRNCrossChannelBackward(
+            handle, normDesc, lrnMode, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx
+        ),
+        || {
+            let (out, from) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(xDesc, "xDesc")?);
+            let to = tensor::get(dxDesc, "dxDesc")?;
+            tensor::data(dy, &out, "dy")?;
+            tensor::data(x, &from, "x")?;
+            tensor::data(dx, &to, "dx")?;
+            // SAFETY: as the caller promises.
+            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
+            let desc = LRNS.get(normDesc.addr(), "normDesc");
+            let plan = |desc, scaling| {
+                response::cross_channel_gradient(&desc, &out, &from, &to, scaling, Mode::current())
+            };
+            // What the original refuses of the tensors comes before all else.
+            plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
+            context::with_note(handle, |context, note| {
+                let plan = plan(desc?, scaling?)?;
+                note.set(format_args!("cudnnLRNCrossChannelBackward: {plan}"));
+                let at = [dx.into(), Address::NULL, x.into(), dy.into(), Address::NULL];
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+                // plan's.
+                unsafe { context.run(&plan, &at) }
+            })
+        }
+    )
 }
 
 /// `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window of n neighbours along each of
@@ -279,33 +267,32 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, normDesc={normDesc:p}, mode={}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
-         means={means:p}, temp={temp:p}, temp2={temp2:p}, beta={beta:p}, yDesc={yDesc:p}, \
-         y={y:p}",
-        raw(mode)
-    );
-    entry("cudnnDivisiveNormalizationForward", arguments, || {
-        context::with_note(handle, |context, note| {
-            let desc = LRNS.get(normDesc.addr(), "normDesc")?;
-            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            data(x, &from, "x")?;
-            if !means.is_null() {
-                data(means, &from, "means")?;
-            }
-            arg::required(temp, "temp")?;
-            arg::required(temp2, "temp2")?;
-            data(y, &to, "y")?;
-            let plan = response::divisive(&desc, &from, &to, !means.is_null(), scaling, Mode::current())?;
-            note.set(format_args!("cudnnDivisiveNormalizationForward: {plan}"));
-            let at = [y.into(), Address::NULL, x.into(), Address::NULL, means.into()];
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &at) }
-        })
-    })
+    entry_point!(
+        cudnnDivisiveNormalizationForward(
+            handle, normDesc, mode, alpha, xDesc, x, means, temp, temp2, beta, yDesc, y
+        ),
+        || {
+            context::with_note(handle, |context, note| {
+                let desc = LRNS.get(normDesc.addr(), "normDesc")?;
+                let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+                // SAFETY: as the caller promises.
+                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+                tensor::data(x, &from, "x")?;
+                if !means.is_null() {
+                    tensor::data(means, &from, "means")?;
+                }
+                arg::required(temp, "temp")?;
+                arg::required(temp2, "temp2")?;
+                tensor::data(y, &to, "y")?;
+                let plan = response::divisive(&desc, &from, &to, !means.is_null(), scaling, Mode::current())?;
+                note.set(format_args!("cudnnDivisiveNormalizationForward: {plan}"));
+                let at = [y.into(), Address::NULL, x.into(), Address::NULL, means.into()];
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+                // plan's.
+                unsafe { context.run(&plan, &at) }
+            })
+        }
+    )
 }
 
 /// The gradients of cudnnDivisiveNormalizationForward by x and by the means, exact for even n as well.
@@ -346,37 +333,49 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
     dx: *mut c_void,
     dMeans: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, normDesc={normDesc:p}, mode={}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
-         means={means:p}, dy={dy:p}, temp={temp:p}, temp2={temp2:p}, beta={beta:p}, \
-         dXdMeansDesc={dXdMeansDesc:p}, dx={dx:p}, dMeans={dMeans:p}",
-        raw(mode)
-    );
-    entry("cudnnDivisiveNormalizationBackward", arguments, || {
-        context::with_note(handle, |context, note| {
-            let desc = LRNS.get(normDesc.addr(), "normDesc")?;
-            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dXdMeansDesc, "dXdMeansDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            data(x, &from, "x")?;
-            data(dy, &from, "dy")?;
-            if !means.is_null() {
-                data(means, &from, "means")?;
-            }
-            arg::required(temp, "temp")?;
-            arg::required(temp2, "temp2")?;
-            data(dx, &to, "dx")?;
-            if !dMeans.is_null() {
-                data(dMeans, &to, "dMeans")?;
-            }
-            let (given, wanted) = (!means.is_null(), !dMeans.is_null());
-            let plan =
-                response::divisive_gradient(&desc, &from, &to, given, wanted, scaling, Mode::current())?;
-            note.set(format_args!("cudnnDivisiveNormalizationBackward: {plan}"));
-            let at = [dx.into(), dMeans.into(), x.into(), dy.into(), means.into()];
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &at) }
-        })
-    })
+    entry_point!(
+        cudnnDivisiveNormalizationBackward(
+            handle,
+            normDesc,
+            mode,
+            alpha,
+            xDesc,
+            x,
+            means,
+            dy,
+            temp,
+            temp2,
+            beta,
+            dXdMeansDesc,
+            dx,
+            dMeans
+        ),
+        || {
+            context::with_note(handle, |context, note| {
+                let desc = LRNS.get(normDesc.addr(), "normDesc")?;
+                let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dXdMeansDesc, "dXdMeansDesc")?);
+                // SAFETY: as the caller promises.
+                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+                tensor::data(x, &from, "x")?;
+                tensor::data(dy, &from, "dy")?;
+                if !means.is_null() {
+                    tensor::data(means, &from, "means")?;
+                }
+                arg::required(temp, "temp")?;
+                arg::required(temp2, "temp2")?;
+                tensor::data(dx, &to, "dx")?;
+                if !dMeans.is_null() {
+                    tensor::data(dMeans, &to, "dMeans")?;
+                }
+                let (given, wanted) = (!means.is_null(), !dMeans.is_null());
+                let plan =
+                    response::divisive_gradient(&desc, &from, &to, given, wanted, scaling, Mode::current())?;
+                note.set(format_args!("cudnnDivisiveNormalizationBackward: {plan}"));
+                let at = [dx.into(), dMeans.into(), x.into(), dy.into(), means.into()];
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+                // plan's.
+                unsafe { context.run(&plan, &at) }
+            })
+        }
+    )
 }

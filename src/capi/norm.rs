@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::normalise::{BackwardCall, ForwardCall, follows, fused, input};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnHandle_t, cudnnNormAlgo_t, cudnnNormMode_t, cudnnNormOps_t,
@@ -89,52 +89,69 @@ pub unsafe extern "C" fn cudnnNormalizationForwardInference(
     epsilon: f64,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, normOps={}, algo={}, alpha={alpha:p}, beta={beta:p}, \
-         xDesc={xDesc:p}, x={x:p}, normScaleBiasDesc={normScaleBiasDesc:p}, normScale={normScale:p}, \
-         normBias={normBias:p}, normMeanVarDesc={normMeanVarDesc:p}, estimatedMean={estimatedMean:p}, \
-         estimatedVariance={estimatedVariance:p}, zDesc={zDesc:p}, z={z:p}, \
-         activationDesc={activationDesc:p}, yDesc={yDesc:p}, y={y:p}, epsilon={epsilon}, \
-         groupCnt={groupCnt}",
-        raw(mode),
-        raw(normOps),
-        raw(algo)
-    );
-    entry("cudnnNormalizationForwardInference", arguments, || {
-        check_groups(groupCnt)?;
-        if Mode::current().is_strict() && raw(normOps) != 0 {
-            return Err(Error::unsupported(format!("strict mode: normOps = {} at inference", raw(normOps))));
-        }
-        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-        check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
-        let call = ForwardCall {
-            function: "cudnnNormalizationForwardInference",
+    entry_point!(
+        cudnnNormalizationForwardInference(
             handle,
-            mode: groups(mode, algo)?,
-            ops,
-            scaling: [alpha, beta],
-            x: input(xDesc, x),
-            y: (yDesc, y),
-            z: input(zDesc, z),
-            parameters: ("normScaleBiasDesc", normScaleBiasDesc),
-            numbers: [
-                null_mut(),
-                null_mut(),
-                estimatedMean.cast_mut(),
-                estimatedVariance.cast_mut(),
-                normScale.cast_mut(),
-                normBias.cast_mut(),
-            ],
-            names: ["", "", "estimatedMean", "estimatedVariance", "normScale", "normBias"],
-            factor: None,
+            mode,
+            normOps,
+            algo,
+            alpha,
+            beta,
+            xDesc,
+            x,
+            normScaleBiasDesc,
+            normScale,
+            normBias,
+            normMeanVarDesc,
+            estimatedMean,
+            estimatedVariance,
+            zDesc,
+            z,
+            activationDesc,
+            yDesc,
+            y,
             epsilon,
-            activation: activationDesc,
-            workspace: (null_mut(), usize::MAX),
-            reserve: (null_mut(), 0),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { call.run() }
-    })
+            groupCnt
+        ),
+        || {
+            check_groups(groupCnt)?;
+            if Mode::current().is_strict() && raw(normOps) != 0 {
+                return Err(Error::unsupported(format!(
+                    "strict mode: normOps = {} at inference",
+                    raw(normOps)
+                )));
+            }
+            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+            check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
+            let call = ForwardCall {
+                function: "cudnnNormalizationForwardInference",
+                handle,
+                mode: groups(mode, algo)?,
+                ops,
+                scaling: [alpha, beta],
+                x: input(xDesc, x),
+                y: (yDesc, y),
+                z: input(zDesc, z),
+                parameters: ("normScaleBiasDesc", normScaleBiasDesc),
+                numbers: [
+                    null_mut(),
+                    null_mut(),
+                    estimatedMean.cast_mut(),
+                    estimatedVariance.cast_mut(),
+                    normScale.cast_mut(),
+                    normBias.cast_mut(),
+                ],
+                names: ["", "", "estimatedMean", "estimatedVariance", "normScale", "normBias"],
+                factor: None,
+                epsilon,
+                activation: activationDesc,
+                workspace: (null_mut(), usize::MAX),
+                reserve: (null_mut(), 0),
+            };
+            // SAFETY: as the caller promises.
+            unsafe { call.run() }
+        }
+    )
 }
 
 /// The training pass of cudnnBatchNormalizationForwardTrainingEx.
@@ -183,60 +200,77 @@ pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
     reserveSpaceSizeInBytes: usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, normOps={}, algo={}, alpha={alpha:p}, beta={beta:p}, \
-         xDesc={xDesc:p}, xData={xData:p}, normScaleBiasDesc={normScaleBiasDesc:p}, \
-         normScale={normScale:p}, normBias={normBias:p}, \
-         exponentialAverageFactor={exponentialAverageFactor}, normMeanVarDesc={normMeanVarDesc:p}, \
-         resultRunningMean={resultRunningMean:p}, resultRunningVariance={resultRunningVariance:p}, \
-         epsilon={epsilon}, resultSaveMean={resultSaveMean:p}, \
-         resultSaveInvVariance={resultSaveInvVariance:p}, activationDesc={activationDesc:p}, \
-         zDesc={zDesc:p}, zData={zData:p}, yDesc={yDesc:p}, yData={yData:p}, workspace={workspace:p}, \
-         workSpaceSizeInBytes={workSpaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}, groupCnt={groupCnt}",
-        raw(mode),
-        raw(normOps),
-        raw(algo)
-    );
-    entry("cudnnNormalizationForwardTraining", arguments, || {
-        check_groups(groupCnt)?;
-        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-        check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
-        let call = ForwardCall {
-            function: "cudnnNormalizationForwardTraining",
+    entry_point!(
+        cudnnNormalizationForwardTraining(
             handle,
-            mode: groups(mode, algo)?,
-            ops,
-            scaling: [alpha, beta],
-            x: input(xDesc, xData),
-            y: (yDesc, yData),
-            z: input(zDesc, zData),
-            parameters: ("normScaleBiasDesc", normScaleBiasDesc),
-            numbers: [
-                resultSaveMean,
-                resultSaveInvVariance,
-                resultRunningMean,
-                resultRunningVariance,
-                normScale.cast_mut(),
-                normBias.cast_mut(),
-            ],
-            names: [
-                "resultSaveMean",
-                "resultSaveInvVariance",
-                "resultRunningMean",
-                "resultRunningVariance",
-                "normScale",
-                "normBias",
-            ],
-            factor: Some(exponentialAverageFactor),
+            mode,
+            normOps,
+            algo,
+            alpha,
+            beta,
+            xDesc,
+            xData,
+            normScaleBiasDesc,
+            normScale,
+            normBias,
+            exponentialAverageFactor,
+            normMeanVarDesc,
+            resultRunningMean,
+            resultRunningVariance,
             epsilon,
-            activation: activationDesc,
-            workspace: (workspace, workSpaceSizeInBytes),
-            reserve: (reserveSpace, reserveSpaceSizeInBytes),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { call.run() }
-    })
+            resultSaveMean,
+            resultSaveInvVariance,
+            activationDesc,
+            zDesc,
+            zData,
+            yDesc,
+            yData,
+            workspace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes,
+            groupCnt
+        ),
+        || {
+            check_groups(groupCnt)?;
+            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+            check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
+            let call = ForwardCall {
+                function: "cudnnNormalizationForwardTraining",
+                handle,
+                mode: groups(mode, algo)?,
+                ops,
+                scaling: [alpha, beta],
+                x: input(xDesc, xData),
+                y: (yDesc, yData),
+                z: input(zDesc, zData),
+                parameters: ("normScaleBiasDesc", normScaleBiasDesc),
+                numbers: [
+                    resultSaveMean,
+                    resultSaveInvVariance,
+                    resultRunningMean,
+                    resultRunningVariance,
+                    normScale.cast_mut(),
+                    normBias.cast_mut(),
+                ],
+                names: [
+                    "resultSaveMean",
+                    "resultSaveInvVariance",
+                    "resultRunningMean",
+                    "resultRunningVariance",
+                    "normScale",
+                    "normBias",
+                ],
+                factor: Some(exponentialAverageFactor),
+                epsilon,
+                activation: activationDesc,
+                workspace: (workspace, workSpaceSizeInBytes),
+                reserve: (reserveSpace, reserveSpaceSizeInBytes),
+            };
+            // SAFETY: as the caller promises.
+            unsafe { call.run() }
+        }
+    )
 }
 
 /// The gradients of cudnnNormalizationForwardTraining.
@@ -290,63 +324,83 @@ pub unsafe extern "C" fn cudnnNormalizationBackward(
     reserveSpaceSizeInBytes: usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, normOps={}, algo={}, alphaDataDiff={alphaDataDiff:p}, \
-         betaDataDiff={betaDataDiff:p}, alphaParamDiff={alphaParamDiff:p}, \
-         betaParamDiff={betaParamDiff:p}, xDesc={xDesc:p}, xData={xData:p}, yDesc={yDesc:p}, \
-         yData={yData:p}, dyDesc={dyDesc:p}, dyData={dyData:p}, dzDesc={dzDesc:p}, dzData={dzData:p}, \
-         dxDesc={dxDesc:p}, dxData={dxData:p}, dNormScaleBiasDesc={dNormScaleBiasDesc:p}, \
-         normScaleData={normScaleData:p}, normBiasData={normBiasData:p}, \
-         dNormScaleData={dNormScaleData:p}, dNormBiasData={dNormBiasData:p}, epsilon={epsilon}, \
-         normMeanVarDesc={normMeanVarDesc:p}, savedMean={savedMean:p}, \
-         savedInvVariance={savedInvVariance:p}, activationDesc={activationDesc:p}, \
-         workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}, \
-         groupCnt={groupCnt}",
-        raw(mode),
-        raw(normOps),
-        raw(algo)
-    );
-    entry("cudnnNormalizationBackward", arguments, || {
-        check_groups(groupCnt)?;
-        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-        check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
-        let call = BackwardCall {
-            function: "cudnnNormalizationBackward",
+    entry_point!(
+        cudnnNormalizationBackward(
             handle,
-            mode: groups(mode, algo)?,
-            ops,
-            scaling: [alphaDataDiff, betaDataDiff],
-            parameter_scaling: [alphaParamDiff, betaParamDiff],
-            x: input(xDesc, xData),
-            dy: input(dyDesc, dyData),
-            dx: (dxDesc, dxData),
-            dz: (dzDesc, dzData),
-            parameters: ("dNormScaleBiasDesc", dNormScaleBiasDesc),
-            numbers: [
-                dNormScaleData,
-                dNormBiasData,
-                normScaleData.cast_mut(),
-                normBiasData.cast_mut(),
-                savedMean.cast_mut(),
-                savedInvVariance.cast_mut(),
-            ],
-            names: [
-                "dNormScaleData",
-                "dNormBiasData",
-                "normScaleData",
-                "normBiasData",
-                "savedMean",
-                "savedInvVariance",
-            ],
+            mode,
+            normOps,
+            algo,
+            alphaDataDiff,
+            betaDataDiff,
+            alphaParamDiff,
+            betaParamDiff,
+            xDesc,
+            xData,
+            yDesc,
+            yData,
+            dyDesc,
+            dyData,
+            dzDesc,
+            dzData,
+            dxDesc,
+            dxData,
+            dNormScaleBiasDesc,
+            normScaleData,
+            normBiasData,
+            dNormScaleData,
+            dNormBiasData,
             epsilon,
-            activation: activationDesc,
-            workspace: (workSpace, workSpaceSizeInBytes),
-            reserve: (reserveSpace, reserveSpaceSizeInBytes),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { call.run() }
-    })
+            normMeanVarDesc,
+            savedMean,
+            savedInvVariance,
+            activationDesc,
+            workSpace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes,
+            groupCnt
+        ),
+        || {
+            check_groups(groupCnt)?;
+            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+            check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
+            let call = BackwardCall {
+                function: "cudnnNormalizationBackward",
+                handle,
+                mode: groups(mode, algo)?,
+                ops,
+                scaling: [alphaDataDiff, betaDataDiff],
+                parameter_scaling: [alphaParamDiff, betaParamDiff],
+                x: input(xDesc, xData),
+                dy: input(dyDesc, dyData),
+                dx: (dxDesc, dxData),
+                dz: (dzDesc, dzData),
+                parameters: ("dNormScaleBiasDesc", dNormScaleBiasDesc),
+                numbers: [
+                    dNormScaleData,
+                    dNormBiasData,
+                    normScaleData.cast_mut(),
+                    normBiasData.cast_mut(),
+                    savedMean.cast_mut(),
+                    savedInvVariance.cast_mut(),
+                ],
+                names: [
+                    "dNormScaleData",
+                    "dNormBiasData",
+                    "normScaleData",
+                    "normBiasData",
+                    "savedMean",
+                    "savedInvVariance",
+                ],
+                epsilon,
+                activation: activationDesc,
+                workspace: (workSpace, workSpaceSizeInBytes),
+                reserve: (reserveSpace, reserveSpaceSizeInBytes),
+            };
+            // SAFETY: as the caller promises.
+            unsafe { call.run() }
+        }
+    )
 }
 
 /// Bytes of workspace of cudnnNormalizationForwardTraining: 16, of which none are touched.
@@ -375,41 +429,49 @@ pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
     sizeInBytes: *mut usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, normOps={}, algo={}, xDesc={xDesc:p}, zDesc={zDesc:p}, \
-         yDesc={yDesc:p}, normScaleBiasDesc={normScaleBiasDesc:p}, activationDesc={activationDesc:p}, \
-         normMeanVarDesc={normMeanVarDesc:p}, sizeInBytes={sizeInBytes:p}, groupCnt={groupCnt}",
-        raw(mode),
-        raw(normOps),
-        raw(algo)
-    );
-    entry("cudnnGetNormalizationForwardTrainingWorkspaceSize", arguments, || {
-        check_groups(groupCnt)?;
-        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-        check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
-        let mode = groups(mode, algo)?;
-        context::check(handle)?;
-        let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-        let parameters = tensor::get(normScaleBiasDesc, "normScaleBiasDesc")?;
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        let mut query = Query {
+    entry_point!(
+        cudnnGetNormalizationForwardTrainingWorkspaceSize(
+            handle,
             mode,
-            x: &x,
-            others: &[("yDesc", &y)],
-            added: None,
-            parameters: Parameters { name: "normScaleBiasDesc", tensor: &parameters },
-            forward: true,
-        };
-        query.check(Mode::current())?;
-        let (mut follows, mut z) = (None, None);
-        if mode == BatchNormMode::SpatialPersistent {
-            (follows, z) = fused(ops, activationDesc, ("zDesc", zDesc))?;
+            normOps,
+            algo,
+            xDesc,
+            zDesc,
+            yDesc,
+            normScaleBiasDesc,
+            activationDesc,
+            normMeanVarDesc,
+            sizeInBytes,
+            groupCnt
+        ),
+        || {
+            check_groups(groupCnt)?;
+            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+            check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
+            let mode = groups(mode, algo)?;
+            context::check(handle)?;
+            let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+            let parameters = tensor::get(normScaleBiasDesc, "normScaleBiasDesc")?;
+            // SAFETY: as the caller promises.
+            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+            let mut query = Query {
+                mode,
+                x: &x,
+                others: &[("yDesc", &y)],
+                added: None,
+                parameters: Parameters { name: "normScaleBiasDesc", tensor: &parameters },
+                forward: true,
+            };
+            query.check(Mode::current())?;
+            let (mut follows, mut z) = (None, None);
+            if mode == BatchNormMode::SpatialPersistent {
+                (follows, z) = fused(ops, activationDesc, ("zDesc", zDesc))?;
+            }
+            query.added = z.as_ref().map(|z| ("zDesc", z));
+            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+            Ok(())
         }
-        query.added = z.as_ref().map(|z| ("zDesc", z));
-        size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-        Ok(())
-    })
+    )
 }
 
 /// Bytes of workspace of cudnnNormalizationBackward: 16, of which none are touched.
@@ -440,39 +502,48 @@ pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
     sizeInBytes: *mut usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, normOps={}, algo={}, xDesc={xDesc:p}, yDesc={yDesc:p}, \
-         dyDesc={dyDesc:p}, dzDesc={dzDesc:p}, dxDesc={dxDesc:p}, \
-         dNormScaleBiasDesc={dNormScaleBiasDesc:p}, activationDesc={activationDesc:p}, \
-         normMeanVarDesc={normMeanVarDesc:p}, sizeInBytes={sizeInBytes:p}, groupCnt={groupCnt}",
-        raw(mode),
-        raw(normOps),
-        raw(algo)
-    );
-    entry("cudnnGetNormalizationBackwardWorkspaceSize", arguments, || {
-        check_groups(groupCnt)?;
-        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-        check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
-        let mode = groups(mode, algo)?;
-        context::check(handle)?;
-        let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
-        let dx = tensor::get(dxDesc, "dxDesc")?;
-        let parameters = tensor::get(dNormScaleBiasDesc, "dNormScaleBiasDesc")?;
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        let (follows, dz) = fused(ops, activationDesc, ("dzDesc", dzDesc))?;
-        let query = Query {
+    entry_point!(
+        cudnnGetNormalizationBackwardWorkspaceSize(
+            handle,
             mode,
-            x: &x,
-            others: &[("dxDesc", &dx), ("dyDesc", &dy)],
-            added: dz.as_ref().map(|dz| ("dzDesc", dz)),
-            parameters: Parameters { name: "dNormScaleBiasDesc", tensor: &parameters },
-            forward: false,
-        };
-        query.check(Mode::current())?;
-        size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-        Ok(())
-    })
+            normOps,
+            algo,
+            xDesc,
+            yDesc,
+            dyDesc,
+            dzDesc,
+            dxDesc,
+            dNormScaleBiasDesc,
+            activationDesc,
+            normMeanVarDesc,
+            sizeInBytes,
+            groupCnt
+        ),
+        || {
+            check_groups(groupCnt)?;
+            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+            check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
+            let mode = groups(mode, algo)?;
+            context::check(handle)?;
+            let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
+            let dx = tensor::get(dxDesc, "dxDesc")?;
+            let parameters = tensor::get(dNormScaleBiasDesc, "dNormScaleBiasDesc")?;
+            // SAFETY: as the caller promises.
+            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+            let (follows, dz) = fused(ops, activationDesc, ("dzDesc", dzDesc))?;
+            let query = Query {
+                mode,
+                x: &x,
+                others: &[("dxDesc", &dx), ("dyDesc", &dy)],
+                added: dz.as_ref().map(|dz| ("dzDesc", dz)),
+                parameters: Parameters { name: "dNormScaleBiasDesc", tensor: &parameters },
+                forward: false,
+            };
+            query.check(Mode::current())?;
+            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+            Ok(())
+        }
+    )
 }
 
 /// Bytes that cudnnNormalizationForwardTraining leaves for cudnnNormalizationBackward, as
@@ -495,23 +566,28 @@ pub unsafe extern "C" fn cudnnGetNormalizationTrainingReserveSpaceSize(
     sizeInBytes: *mut usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, mode={}, normOps={}, algo={}, activationDesc={activationDesc:p}, \
-         xDesc={xDesc:p}, sizeInBytes={sizeInBytes:p}, groupCnt={groupCnt}",
-        raw(mode),
-        raw(normOps),
-        raw(algo)
-    );
-    entry("cudnnGetNormalizationTrainingReserveSpaceSize", arguments, || {
-        check_groups(groupCnt)?;
-        let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-        let mode = groups(mode, algo)?;
-        context::check(handle)?;
-        let x = tensor::get(xDesc, "xDesc")?;
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        let follows = follows(ops, activationDesc)?;
-        size.set(training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?);
-        Ok(())
-    })
+    entry_point!(
+        cudnnGetNormalizationTrainingReserveSpaceSize(
+            handle,
+            mode,
+            normOps,
+            algo,
+            activationDesc,
+            xDesc,
+            sizeInBytes,
+            groupCnt
+        ),
+        || {
+            check_groups(groupCnt)?;
+            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+            let mode = groups(mode, algo)?;
+            context::check(handle)?;
+            let x = tensor::get(xDesc, "xDesc")?;
+            // SAFETY: as the caller promises.
+            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+            let follows = follows(ops, activationDesc)?;
+            size.set(training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?);
+            Ok(())
+        }
+    )
 }

@@ -143,10 +143,10 @@ impl ForwardCall {
         // SAFETY: as the caller promises.
         let scaling = unsafe { transform::scaling(self.scaling[0], self.scaling[1], y.data_type()) }?;
         let (fused, added) = fused(self.ops, self.activation, ("zDesc", self.z.0))?;
-        arg::data(self.x.1, x.data_type().scalar().size(), "x")?;
-        arg::data(self.y.1, y.data_type().scalar().size(), "y")?;
+        tensor::data(self.x.1, &x, "x")?;
+        tensor::data(self.y.1, &y, "y")?;
         if let Some(z) = &added {
-            arg::data(self.z.1, z.data_type().scalar().size(), "z")?;
+            tensor::data(self.z.1, &z, "z")?;
         }
         let required: &[usize] = if self.factor.is_some() { &[4, 5] } else { &[2, 3, 4, 5] };
         check_numbers(&self.numbers, &self.names, required, parameters.data_type().scalar().size())?;
@@ -247,10 +247,10 @@ impl BackwardCall {
         };
         let (fused, split) = fused(self.ops, self.activation, ("dzDesc", self.dz.0))?;
         for ((_, data), name) in [(self.x, "x"), (self.dy, "dy"), (self.dx, "dx")] {
-            arg::data(data, x.data_type().scalar().size(), name)?;
+            tensor::data(data, &x, name)?;
         }
         if let Some(dz) = &split {
-            arg::data(self.dz.1, dz.data_type().scalar().size(), "dz")?;
+            tensor::data(self.dz.1, &dz, "dz")?;
         }
         let size = parameters.data_type().scalar().size();
         check_numbers(&self.numbers, &self.names, &[0, 1, 2], size)?;

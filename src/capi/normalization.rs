@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::guard::entry;
-use super::types::{cudnnBatchNormMode_t, cudnnNormMode_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw};
+use super::guard::entry_point;
+use super::types::{cudnnBatchNormMode_t, cudnnNormMode_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{arg, tensor};
 use crate::desc::normalization::{BatchNormMode, NormMode, parameters};
 use crate::error::Error;
@@ -24,8 +24,7 @@ pub extern "C" fn cudnnDeriveBNTensorDescriptor(
     xDesc: cudnnTensorDescriptor_t,
     mode: MaybeUninit<cudnnBatchNormMode_t>,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("derivedBnDesc={derivedBnDesc:p}, xDesc={xDesc:p}, mode={}", raw(mode));
-    entry("cudnnDeriveBNTensorDescriptor", arguments, || {
+    entry_point!(cudnnDeriveBNTensorDescriptor(derivedBnDesc, xDesc, mode), || {
         let x = tensor::get(xDesc, "xDesc")?;
         let per_activation = arg::choice::<BatchNormMode, _>(mode, "mode")? == BatchNormMode::PerActivation;
         tensor::put(derivedBnDesc, "derivedBnDesc", parameters(&x, per_activation, Mode::current())?)
@@ -48,19 +47,23 @@ pub extern "C" fn cudnnDeriveNormTensorDescriptor(
     mode: MaybeUninit<cudnnNormMode_t>,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "derivedNormScaleBiasDesc={derivedNormScaleBiasDesc:p}, derivedNormMeanVarDesc={derivedNormMeanVarDesc:p}, \
-         xDesc={xDesc:p}, mode={}, groupCnt={groupCnt}",
-        raw(mode)
-    );
-    entry("cudnnDeriveNormTensorDescriptor", arguments, || {
-        if groupCnt != 1 {
-            return Err(Error::unsupported(format!("groupCnt = {groupCnt}: there is 1 group")));
+    entry_point!(
+        cudnnDeriveNormTensorDescriptor(
+            derivedNormScaleBiasDesc,
+            derivedNormMeanVarDesc,
+            xDesc,
+            mode,
+            groupCnt
+        ),
+        || {
+            if groupCnt != 1 {
+                return Err(Error::unsupported(format!("groupCnt = {groupCnt}: there is 1 group")));
+            }
+            let x = tensor::get(xDesc, "xDesc")?;
+            let per_activation = arg::choice::<NormMode, _>(mode, "mode")? == NormMode::PerActivation;
+            let derived = parameters(&x, per_activation, Mode::current())?;
+            tensor::put(derivedNormScaleBiasDesc, "derivedNormScaleBiasDesc", derived)?;
+            tensor::put(derivedNormMeanVarDesc, "derivedNormMeanVarDesc", derived)
         }
-        let x = tensor::get(xDesc, "xDesc")?;
-        let per_activation = arg::choice::<NormMode, _>(mode, "mode")? == NormMode::PerActivation;
-        let derived = parameters(&x, per_activation, Mode::current())?;
-        tensor::put(derivedNormScaleBiasDesc, "derivedNormScaleBiasDesc", derived)?;
-        tensor::put(derivedNormMeanVarDesc, "derivedNormMeanVarDesc", derived)
-    })
+    )
 }

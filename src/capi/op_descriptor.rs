@@ -3,10 +3,10 @@
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{
-    cudnnDataType_t, cudnnNanPropagation_t, cudnnOpTensorDescriptor_t, cudnnOpTensorOp_t, cudnnStatus_t, raw,
+    cudnnDataType_t, cudnnNanPropagation_t, cudnnOpTensorDescriptor_t, cudnnOpTensorOp_t, cudnnStatus_t,
 };
 use super::{data_type, lifecycle};
 use crate::desc::{Choice, OpTensorDescriptor};
@@ -60,25 +60,22 @@ pub extern "C" fn cudnnSetOpTensorDescriptor(
     opTensorCompType: MaybeUninit<cudnnDataType_t>,
     opTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "opTensorDesc={opTensorDesc:p}, opTensorOp={}, opTensorCompType={}, opTensorNanOpt={}",
-        raw(opTensorOp),
-        raw(opTensorCompType),
-        raw(opTensorNanOpt)
-    );
-    entry("cudnnSetOpTensorDescriptor", arguments, || {
-        OP_TENSORS.replace(opTensorDesc.addr(), "opTensorDesc", || {
-            Ok(OpTensorDescriptor {
-                op: arg::choice(opTensorOp, "opTensorOp")?,
-                compute_type: data_type::one_of(
-                    OpTensorDescriptor::COMPUTE_TYPES,
-                    opTensorCompType,
-                    "opTensorCompType",
-                )?,
-                nan: arg::choice(opTensorNanOpt, "opTensorNanOpt")?,
+    entry_point!(
+        cudnnSetOpTensorDescriptor(opTensorDesc, opTensorOp, opTensorCompType, opTensorNanOpt),
+        || {
+            OP_TENSORS.replace(opTensorDesc.addr(), "opTensorDesc", || {
+                Ok(OpTensorDescriptor {
+                    op: arg::choice(opTensorOp, "opTensorOp")?,
+                    compute_type: data_type::one_of(
+                        OpTensorDescriptor::COMPUTE_TYPES,
+                        opTensorCompType,
+                        "opTensorCompType",
+                    )?,
+                    nan: arg::choice(opTensorNanOpt, "opTensorNanOpt")?,
+                })
             })
-        })
-    })
+        }
+    )
 }
 
 /// Reads operation, compute type and NaN rule of cudnnOpTensor.
@@ -95,19 +92,22 @@ pub unsafe extern "C" fn cudnnGetOpTensorDescriptor(
     opTensorCompType: *mut cudnnDataType_t,
     opTensorNanOpt: *mut cudnnNanPropagation_t,
 ) -> cudnnStatus_t {
-    entry("cudnnGetOpTensorDescriptor", format_args!("opTensorDesc={opTensorDesc:p}"), || {
-        let desc = OP_TENSORS.get(opTensorDesc.addr(), "opTensorDesc")?;
-        // SAFETY: as the caller promises, for all of them.
-        let (op, compute_type, nan) = unsafe {
-            (
-                Out::code(opTensorOp, "opTensorOp")?,
-                Out::new(opTensorCompType, "opTensorCompType")?,
-                Out::code(opTensorNanOpt, "opTensorNanOpt")?,
-            )
-        };
-        op.set(desc.op.code());
-        compute_type.set(data_type::encode(desc.compute_type));
-        nan.set(desc.nan.code());
-        Ok(())
-    })
+    entry_point!(
+        cudnnGetOpTensorDescriptor(opTensorDesc, opTensorOp, opTensorCompType, opTensorNanOpt),
+        || {
+            let desc = OP_TENSORS.get(opTensorDesc.addr(), "opTensorDesc")?;
+            // SAFETY: as the caller promises, for all of them.
+            let (op, compute_type, nan) = unsafe {
+                (
+                    Out::code(opTensorOp, "opTensorOp")?,
+                    Out::new(opTensorCompType, "opTensorCompType")?,
+                    Out::code(opTensorNanOpt, "opTensorNanOpt")?,
+                )
+            };
+            op.set(desc.op.code());
+            compute_type.set(data_type::encode(desc.compute_type));
+            nan.set(desc.nan.code());
+            Ok(())
+        }
+    )
 }

@@ -2,10 +2,9 @@
 
 use std::ffi::c_void;
 
-use super::guard::entry;
+use super::guard::entry_point;
 use super::types::{cudnnHandle_t, cudnnOpTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{arg, context, op_descriptor, tensor, transform};
-use crate::desc::TensorDescriptor;
 use crate::dtype::{DataType, Scalar};
 use crate::error::Result;
 use crate::mode::Mode;
@@ -44,16 +43,13 @@ pub unsafe extern "C" fn cudnnAddTensor(
     cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, alpha={alpha:p}, aDesc={aDesc:p}, A={A:p}, beta={beta:p}, cDesc={cDesc:p}, C={C:p}"
-    );
-    entry("cudnnAddTensor", arguments, || {
+    entry_point!(cudnnAddTensor(handle, alpha, aDesc, A, beta, cDesc, C), || {
         context::with_note(handle, |context, note| {
             let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
             // SAFETY: as the caller promises.
             let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
-            data(A, &a, "A")?;
-            data(C, &c, "C")?;
+            tensor::data(A, &a, "A")?;
+            tensor::data(C, &c, "C")?;
             let plan = add::plan(&a, &c, scaling, Mode::current())?;
             let plan = plan.as_plan();
             note.set(format_args!("cudnnAddTensor: {plan}"));
@@ -103,35 +99,37 @@ pub unsafe extern "C" fn cudnnOpTensor(
     cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, opTensorDesc={opTensorDesc:p}, alpha1={alpha1:p}, aDesc={aDesc:p}, A={A:p}, \
-         alpha2={alpha2:p}, bDesc={bDesc:p}, B={B:p}, beta={beta:p}, cDesc={cDesc:p}, C={C:p}"
-    );
-    entry("cudnnOpTensor", arguments, || {
-        context::with_note(handle, |context, note| {
-            let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
-            let (a, b, c) =
-                (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
-            // SAFETY: as the caller promises, for all three.
-            let factors = unsafe {
-                let factor =
-                    |pointer, name| arg::factor(pointer, name, rule.compute_type == DataType::Double);
-                Factors {
-                    alpha: [factor(alpha1, "alpha1")?, factor(alpha2, "alpha2")?],
-                    beta: factor(beta, "beta")?,
-                }
-            };
-            data(A, &a, "A")?;
-            data(B, &b, "B")?;
-            data(C, &c, "C")?;
-            let b_is_c = B.addr() == C.addr();
-            let plan = OpPlan::new(&rule, [&a, &b, &c], factors, b_is_c, Mode::current())?;
-            note.set(format_args!("cudnnOpTensor: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &[C.into(), A.into(), B.into()]) }
-        })
-    })
+    entry_point!(
+        cudnnOpTensor(handle, opTensorDesc, alpha1, aDesc, A, alpha2, bDesc, B, beta, cDesc, C),
+        || {
+            context::with_note(handle, |context, note| {
+                let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
+                let (a, b, c) = (
+                    tensor::get(aDesc, "aDesc")?,
+                    tensor::get(bDesc, "bDesc")?,
+                    tensor::get(cDesc, "cDesc")?,
+                );
+                // SAFETY: as the caller promises, for all three.
+                let factors = unsafe {
+                    let factor =
+                        |pointer, name| arg::factor(pointer, name, rule.compute_type == DataType::Double);
+                    Factors {
+                        alpha: [factor(alpha1, "alpha1")?, factor(alpha2, "alpha2")?],
+                        beta: factor(beta, "beta")?,
+                    }
+                };
+                tensor::data(A, &a, "A")?;
+                tensor::data(B, &b, "B")?;
+                tensor::data(C, &c, "C")?;
+                let b_is_c = B.addr() == C.addr();
+                let plan = OpPlan::new(&rule, [&a, &b, &c], factors, b_is_c, Mode::current())?;
+                note.set(format_args!("cudnnOpTensor: {plan}"));
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+                // plan's.
+                unsafe { context.run(&plan, &[C.into(), A.into(), B.into()]) }
+            })
+        }
+    )
 }
 
 /// Sets every element of y to one value.
@@ -155,11 +153,10 @@ pub unsafe extern "C" fn cudnnSetTensor(
     y: *mut c_void,
     valuePtr: *const c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("handle={handle:p}, yDesc={yDesc:p}, y={y:p}, valuePtr={valuePtr:p}");
-    entry("cudnnSetTensor", arguments, || {
+    entry_point!(cudnnSetTensor(handle, yDesc, y, valuePtr), || {
         context::with_note(handle, |context, note| {
             let tensor = tensor::get(yDesc, "yDesc")?;
-            data(y, &tensor, "y")?;
+            tensor::data(y, &tensor, "y")?;
             // SAFETY: as the caller promises.
             let value = unsafe { number(valuePtr, "valuePtr", tensor.data_type()) }?;
             let plan = FillPlan::set(&tensor, value, Mode::current())?;
@@ -188,11 +185,10 @@ pub unsafe extern "C" fn cudnnScaleTensor(
     y: *mut c_void,
     alpha: *const c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("handle={handle:p}, yDesc={yDesc:p}, y={y:p}, alpha={alpha:p}");
-    entry("cudnnScaleTensor", arguments, || {
+    entry_point!(cudnnScaleTensor(handle, yDesc, y, alpha), || {
         context::with_note(handle, |context, note| {
             let tensor = tensor::get(yDesc, "yDesc")?;
-            data(y, &tensor, "y")?;
+            tensor::data(y, &tensor, "y")?;
             // SAFETY: as the caller promises.
             let factor = unsafe { arg::factor(alpha, "alpha", tensor.data_type() == DataType::Double) }?;
             let plan = FillPlan::scale(&tensor, factor, Mode::current())?;
@@ -201,11 +197,6 @@ pub unsafe extern "C" fn cudnnScaleTensor(
             unsafe { context.run(&plan, &[y.into()]) }
         })
     })
-}
-
-/// Refuses NULL and data that is not aligned to the scalars of `tensor`.
-pub(super) fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: &'static str) -> Result<()> {
-    arg::data(pointer, tensor.data_type().scalar().size(), argument)
 }
 
 /// Reads a value for a tensor: `double`, `float` or the tensor's own integer type.

@@ -4,16 +4,16 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::{entry, entry_point};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnHandle_t, cudnnNanPropagation_t, cudnnPoolingDescriptor_t, cudnnPoolingMode_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, raw,
+    cudnnTensorDescriptor_t,
 };
 use super::{context, lifecycle, tensor, transform};
 use crate::desc::pooling::check_spatial;
-use crate::desc::{Choice, PoolingDescriptor, TensorDescriptor};
-use crate::error::{Error, Result};
+use crate::desc::{Choice, PoolingDescriptor};
+use crate::error::Error;
 use crate::exec::Address;
 use crate::layout::Dims;
 use crate::mode::Mode;
@@ -64,29 +64,35 @@ pub extern "C" fn cudnnSetPooling2dDescriptor(
     verticalStride: c_int,
     horizontalStride: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "poolingDesc={poolingDesc:p}, mode={}, maxpoolingNanOpt={}, windowHeight={windowHeight}, \
-         windowWidth={windowWidth}, verticalPadding={verticalPadding}, horizontalPadding={horizontalPadding}, \
-         verticalStride={verticalStride}, horizontalStride={horizontalStride}",
-        raw(mode),
-        raw(maxpoolingNanOpt)
-    );
-    entry("cudnnSetPooling2dDescriptor", arguments, || {
-        POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
-            PoolingDescriptor::new(
-                arg::choice(mode, "mode")?,
-                arg::choice(maxpoolingNanOpt, "maxpoolingNanOpt")?,
-                Dims::new(&[windowHeight, windowWidth].map(i64::from)),
-                Dims::new(&[verticalPadding, horizontalPadding].map(i64::from)),
-                Dims::new(&[verticalStride, horizontalStride].map(i64::from)),
-            )
-            .map_err(|error| {
-                error
-                    .by_name("windowDimA", &["windowHeight", "windowWidth"])
-                    .by_name("strideA", &["verticalStride", "horizontalStride"])
+    entry_point!(
+        cudnnSetPooling2dDescriptor(
+            poolingDesc,
+            mode,
+            maxpoolingNanOpt,
+            windowHeight,
+            windowWidth,
+            verticalPadding,
+            horizontalPadding,
+            verticalStride,
+            horizontalStride
+        ),
+        || {
+            POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
+                PoolingDescriptor::new(
+                    arg::choice(mode, "mode")?,
+                    arg::choice(maxpoolingNanOpt, "maxpoolingNanOpt")?,
+                    Dims::new(&[windowHeight, windowWidth].map(i64::from)),
+                    Dims::new(&[verticalPadding, horizontalPadding].map(i64::from)),
+                    Dims::new(&[verticalStride, horizontalStride].map(i64::from)),
+                )
+                .map_err(|error| {
+                    error
+                        .by_name("windowDimA", &["windowHeight", "windowWidth"])
+                        .by_name("strideA", &["verticalStride", "horizontalStride"])
+                })
             })
-        })
-    })
+        }
+    )
 }
 
 /// Sets mode, window, padding and strides of a pooling of 1 to 6 spatial dimensions.
@@ -110,35 +116,40 @@ pub unsafe extern "C" fn cudnnSetPoolingNdDescriptor(
     paddingA: *const c_int,
     strideA: *const c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "poolingDesc={poolingDesc:p}, mode={}, maxpoolingNanOpt={}, nbDims={nbDims}, windowDimA={windowDimA:p}, \
-         paddingA={paddingA:p}, strideA={strideA:p}",
-        raw(mode),
-        raw(maxpoolingNanOpt)
-    );
-    entry("cudnnSetPoolingNdDescriptor", arguments, || {
-        POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
-            check_spatial("nbDims", nbDims)?;
-            let (mode, nan) =
-                (arg::choice(mode, "mode")?, arg::choice(maxpoolingNanOpt, "maxpoolingNanOpt")?);
-            // SAFETY: as the caller promises, for all three.
-            let (window, padding, strides) = unsafe {
-                (
-                    arg::ints(windowDimA, nbDims, "windowDimA")?,
-                    arg::ints(paddingA, nbDims, "paddingA")?,
-                    arg::ints(strideA, nbDims, "strideA")?,
-                )
-            };
-            if nbDims < 1 {
-                return Err(Error::argument(
-                    "nbDims",
-                    nbDims.into(),
-                    "a pooling has at least 1 spatial dimension",
-                ));
-            }
-            PoolingDescriptor::new(mode, nan, window, padding, strides)
-        })
-    })
+    entry_point!(
+        cudnnSetPoolingNdDescriptor(
+            poolingDesc,
+            mode,
+            maxpoolingNanOpt,
+            nbDims,
+            windowDimA,
+            paddingA,
+            strideA
+        ),
+        || {
+            POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
+                check_spatial("nbDims", nbDims)?;
+                let (mode, nan) =
+                    (arg::choice(mode, "mode")?, arg::choice(maxpoolingNanOpt, "maxpoolingNanOpt")?);
+                // SAFETY: as the caller promises, for all three.
+                let (window, padding, strides) = unsafe {
+                    (
+                        arg::ints(windowDimA, nbDims, "windowDimA")?,
+                        arg::ints(paddingA, nbDims, "paddingA")?,
+                        arg::ints(strideA, nbDims, "strideA")?,
+                    )
+                };
+                if nbDims < 1 {
+                    return Err(Error::argument(
+                        "nbDims",
+                        nbDims.into(),
+                        "a pooling has at least 1 spatial dimension",
+                    ));
+                }
+                PoolingDescriptor::new(mode, nan, window, padding, strides)
+            })
+        }
+    )
 }
 
 /// Reads mode, window, padding and strides of a pooling's first two spatial dimensions, zeros where there are fewer.
@@ -160,33 +171,48 @@ pub unsafe extern "C" fn cudnnGetPooling2dDescriptor(
     verticalStride: *mut c_int,
     horizontalStride: *mut c_int,
 ) -> cudnnStatus_t {
-    entry("cudnnGetPooling2dDescriptor", format_args!("poolingDesc={poolingDesc:p}"), || {
-        let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-        // SAFETY: as the caller promises, for all of them.
-        let (mode, nan, places) = unsafe {
-            (
-                Out::code(mode, "mode")?,
-                Out::code(maxpoolingNanOpt, "maxpoolingNanOpt")?,
-                [
-                    [Out::new(windowHeight, "windowHeight")?, Out::new(windowWidth, "windowWidth")?],
+    entry_point!(
+        cudnnGetPooling2dDescriptor(
+            poolingDesc,
+            mode,
+            maxpoolingNanOpt,
+            windowHeight,
+            windowWidth,
+            verticalPadding,
+            horizontalPadding,
+            verticalStride,
+            horizontalStride
+        ),
+        || {
+            let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+            // SAFETY: as the caller promises, for all of them.
+            let (mode, nan, places) = unsafe {
+                (
+                    Out::code(mode, "mode")?,
+                    Out::code(maxpoolingNanOpt, "maxpoolingNanOpt")?,
                     [
-                        Out::new(verticalPadding, "verticalPadding")?,
-                        Out::new(horizontalPadding, "horizontalPadding")?,
+                        [Out::new(windowHeight, "windowHeight")?, Out::new(windowWidth, "windowWidth")?],
+                        [
+                            Out::new(verticalPadding, "verticalPadding")?,
+                            Out::new(horizontalPadding, "horizontalPadding")?,
+                        ],
+                        [
+                            Out::new(verticalStride, "verticalStride")?,
+                            Out::new(horizontalStride, "horizontalStride")?,
+                        ],
                     ],
-                    [
-                        Out::new(verticalStride, "verticalStride")?,
-                        Out::new(horizontalStride, "horizontalStride")?,
-                    ],
-                ],
-            )
-        };
-        mode.set(pooling.mode().code());
-        nan.set(pooling.nan().code());
-        for (places, values) in places.iter().zip([pooling.window(), pooling.padding(), pooling.strides()]) {
-            arg::set_first(places, &values);
+                )
+            };
+            mode.set(pooling.mode().code());
+            nan.set(pooling.nan().code());
+            for (places, values) in
+                places.iter().zip([pooling.window(), pooling.padding(), pooling.strides()])
+            {
+                arg::set_first(places, &values);
+            }
+            Ok(())
         }
-        Ok(())
-    })
+    )
 }
 
 /// Reads mode, window, padding and strides of a pooling: exactly `nbDimsRequested` entries, zeros beyond its rank.
@@ -208,35 +234,46 @@ pub unsafe extern "C" fn cudnnGetPoolingNdDescriptor(
     paddingA: *mut c_int,
     strideA: *mut c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("poolingDesc={poolingDesc:p}, nbDimsRequested={nbDimsRequested}");
-    entry("cudnnGetPoolingNdDescriptor", arguments, || {
-        let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-        check_spatial("nbDimsRequested", nbDimsRequested)?;
-        let arrays = [
-            (windowDimA, "windowDimA", pooling.window()),
-            (paddingA, "paddingA", pooling.padding()),
-            (strideA, "strideA", pooling.strides()),
-        ];
-        if nbDimsRequested > 0 {
-            arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
+    entry_point!(
+        cudnnGetPoolingNdDescriptor(
+            poolingDesc,
+            nbDimsRequested,
+            mode,
+            maxpoolingNanOpt,
+            nbDims,
+            windowDimA,
+            paddingA,
+            strideA
+        ),
+        || {
+            let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+            check_spatial("nbDimsRequested", nbDimsRequested)?;
+            let arrays = [
+                (windowDimA, "windowDimA", pooling.window()),
+                (paddingA, "paddingA", pooling.padding()),
+                (strideA, "strideA", pooling.strides()),
+            ];
+            if nbDimsRequested > 0 {
+                arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
+            }
+            // SAFETY: as the caller promises, for all three.
+            let (mode, nan, rank) = unsafe {
+                (
+                    Out::code(mode, "mode")?,
+                    Out::code(maxpoolingNanOpt, "maxpoolingNanOpt")?,
+                    Out::new(nbDims, "nbDims")?,
+                )
+            };
+            mode.set(pooling.mode().code());
+            nan.set(pooling.nan().code());
+            rank.set(pooling.window().rank() as c_int);
+            for (array, _, values) in arrays {
+                // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
+                unsafe { arg::store_padded(array, &values, nbDimsRequested) };
+            }
+            Ok(())
         }
-        // SAFETY: as the caller promises, for all three.
-        let (mode, nan, rank) = unsafe {
-            (
-                Out::code(mode, "mode")?,
-                Out::code(maxpoolingNanOpt, "maxpoolingNanOpt")?,
-                Out::new(nbDims, "nbDims")?,
-            )
-        };
-        mode.set(pooling.mode().code());
-        nan.set(pooling.nan().code());
-        rank.set(pooling.window().rank() as c_int);
-        for (array, _, values) in arrays {
-            // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
-            unsafe { arg::store_padded(array, &values, nbDimsRequested) };
-        }
-        Ok(())
-    })
+    )
 }
 
 /// Output dimensions of a 2-D pooling: N and C of the input, then `1 + (in + 2 * pad - window) / stride`.
@@ -260,8 +297,7 @@ pub unsafe extern "C" fn cudnnGetPooling2dForwardOutputDim(
     h: *mut c_int,
     w: *mut c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("poolingDesc={poolingDesc:p}, inputTensorDesc={inputTensorDesc:p}");
-    entry("cudnnGetPooling2dForwardOutputDim", arguments, || {
+    entry_point!(cudnnGetPooling2dForwardOutputDim(poolingDesc, inputTensorDesc, n, c, h, w), || {
         // SAFETY: as the caller promises, for all four.
         let places = unsafe { [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?] };
         places.iter().for_each(|place| place.set(0));
@@ -309,11 +345,6 @@ pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
     })
 }
 
-/// Refuses NULL and data that is not aligned to the scalars of `tensor`.
-fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: &'static str) -> Result<()> {
-    arg::data(pointer, tensor.data_type().scalar().size(), argument)
-}
-
 /// `y = alpha * pool(x) + beta * y`, the maximum or the average over windows of the spatial dimensions.
 ///
 /// Output `o` of a dimension looks at the cells from `o * stride - padding` to below that plus the window, as far as they
@@ -359,18 +390,14 @@ pub unsafe extern "C" fn cudnnPoolingForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, poolingDesc={poolingDesc:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, \
-         yDesc={yDesc:p}, y={y:p}"
-    );
-    entry("cudnnPoolingForward", arguments, || {
+    entry_point!(cudnnPoolingForward(handle, poolingDesc, alpha, xDesc, x, beta, yDesc, y), || {
         context::with_note(handle, |context, note| {
             let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
             let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
             // SAFETY: as the caller promises.
             let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            data(x, &from, "x")?;
-            data(y, &to, "y")?;
+            tensor::data(x, &from, "x")?;
+            tensor::data(y, &to, "y")?;
             let plan = pooling::forward(&desc, &from, &to, scaling, Mode::current())?;
             note.set(format_args!("cudnnPoolingForward: {plan}"));
             let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
@@ -429,33 +456,32 @@ pub unsafe extern "C" fn cudnnPoolingBackward(
     dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, poolingDesc={poolingDesc:p}, alpha={alpha:p}, yDesc={yDesc:p}, y={y:p}, \
-         dyDesc={dyDesc:p}, dy={dy:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, dxDesc={dxDesc:p}, dx={dx:p}"
-    );
-    entry("cudnnPoolingBackward", arguments, || {
-        context::with_note(handle, |context, note| {
-            let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-            let (out, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            data(dy, &out, "dy")?;
-            data(dx, &to, "dx")?;
-            let mut tensors = None;
-            let mut at = [dx.into(), Address::NULL, Address::NULL, dy.into(), Address::NULL];
-            if pooling::needs_forward(&desc) {
-                let (from, forward) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-                data(x, &from, "x")?;
-                data(y, &forward, "y")?;
-                at[2] = x.into();
-                tensors = Some((from, forward));
-            }
-            let forward = tensors.as_ref().map(|(x, y)| Forward { x, y });
-            let plan = pooling::backward(&desc, forward, &out, &to, scaling, Mode::current())?;
-            note.set(format_args!("cudnnPoolingBackward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &at) }
-        })
-    })
+    entry_point!(
+        cudnnPoolingBackward(handle, poolingDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx),
+        || {
+            context::with_note(handle, |context, note| {
+                let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+                let (out, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+                // SAFETY: as the caller promises.
+                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+                tensor::data(dy, &out, "dy")?;
+                tensor::data(dx, &to, "dx")?;
+                let mut tensors = None;
+                let mut at = [dx.into(), Address::NULL, Address::NULL, dy.into(), Address::NULL];
+                if pooling::needs_forward(&desc) {
+                    let (from, forward) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+                    tensor::data(x, &from, "x")?;
+                    tensor::data(y, &forward, "y")?;
+                    at[2] = x.into();
+                    tensors = Some((from, forward));
+                }
+                let forward = tensors.as_ref().map(|(x, y)| Forward { x, y });
+                let plan = pooling::backward(&desc, forward, &out, &to, scaling, Mode::current())?;
+                note.set(format_args!("cudnnPoolingBackward: {plan}"));
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+                // plan's.
+                unsafe { context.run(&plan, &at) }
+            })
+        }
+    )
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, reduce_descriptor, tensor, transform};
 use crate::desc::{ReduceDescriptor, TensorDescriptor};
@@ -32,11 +32,7 @@ pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
     cDesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, reduceTensorDesc={reduceTensorDesc:p}, aDesc={aDesc:p}, cDesc={cDesc:p}, \
-         sizeInBytes={sizeInBytes:p}"
-    );
-    entry("cudnnGetReductionIndicesSize", arguments, || {
+    entry_point!(cudnnGetReductionIndicesSize(handle, reduceTensorDesc, aDesc, cDesc, sizeInBytes), || {
         let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
@@ -76,11 +72,7 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
     cDesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, reduceTensorDesc={reduceTensorDesc:p}, aDesc={aDesc:p}, cDesc={cDesc:p}, \
-         sizeInBytes={sizeInBytes:p}"
-    );
-    entry("cudnnGetReductionWorkspaceSize", arguments, || {
+    entry_point!(cudnnGetReductionWorkspaceSize(handle, reduceTensorDesc, aDesc, cDesc, sizeInBytes), || {
         let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
         // SAFETY: as the caller promises.
         let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
@@ -143,41 +135,51 @@ pub unsafe extern "C" fn cudnnReduceTensor(
     cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, reduceTensorDesc={reduceTensorDesc:p}, indices={indices:p}, \
-         indicesSizeInBytes={indicesSizeInBytes}, workspace={workspace:p}, \
-         workspaceSizeInBytes={workspaceSizeInBytes}, alpha={alpha:p}, aDesc={aDesc:p}, A={A:p}, beta={beta:p}, \
-         cDesc={cDesc:p}, C={C:p}"
-    );
-    entry("cudnnReduceTensor", arguments, || {
-        context::with_note(handle, |context, note| {
-            let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
-            let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
-            arg::data(A, a.data_type().scalar().size(), "A")?;
-            arg::data(C, c.data_type().scalar().size(), "C")?;
-            let mode = Mode::current();
-            let plan = ReducePlan::new(&desc, &a, &c, scaling, mode)?;
-            // None is needed, but one that is given has the size that was asked for.
-            if mode.is_strict() || !workspace.is_null() {
-                let needed = workspace_size(&desc, &a, &c, mode);
-                check_size("workspaceSizeInBytes", workspaceSizeInBytes, needed)?;
-            }
-            if mode.is_strict() {
-                check_size("indicesSizeInBytes", indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?)?;
-            }
-            if plan.indices_bytes() > 0 {
-                check_size("indicesSizeInBytes", indicesSizeInBytes, plan.indices_bytes())?;
-                arg::required(indices, "indices")?;
-            }
-            note.set(format_args!("cudnnReduceTensor: {plan}"));
-            let plan = plan.with_workspace(if workspace.is_null() { 0 } else { workspaceSizeInBytes });
-            // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
-            // the plan's; the indices are large enough.
-            unsafe { context.run(&plan, &[C.into(), indices.into(), A.into(), workspace.into()]) }
-        })
-    })
+    entry_point!(
+        cudnnReduceTensor(
+            handle,
+            reduceTensorDesc,
+            indices,
+            indicesSizeInBytes,
+            workspace,
+            workspaceSizeInBytes,
+            alpha,
+            aDesc,
+            A,
+            beta,
+            cDesc,
+            C
+        ),
+        || {
+            context::with_note(handle, |context, note| {
+                let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
+                let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+                // SAFETY: as the caller promises.
+                let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
+                tensor::data(A, &a, "A")?;
+                tensor::data(C, &c, "C")?;
+                let mode = Mode::current();
+                let plan = ReducePlan::new(&desc, &a, &c, scaling, mode)?;
+                // None is needed, but one that is given has the size that was asked for.
+                if mode.is_strict() || !workspace.is_null() {
+                    let needed = workspace_size(&desc, &a, &c, mode);
+                    check_size("workspaceSizeInBytes", workspaceSizeInBytes, needed)?;
+                }
+                if mode.is_strict() {
+                    check_size("indicesSizeInBytes", indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?)?;
+                }
+                if plan.indices_bytes() > 0 {
+                    check_size("indicesSizeInBytes", indicesSizeInBytes, plan.indices_bytes())?;
+                    arg::required(indices, "indices")?;
+                }
+                note.set(format_args!("cudnnReduceTensor: {plan}"));
+                let plan = plan.with_workspace(if workspace.is_null() { 0 } else { workspaceSizeInBytes });
+                // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
+                // the plan's; the indices are large enough.
+                unsafe { context.run(&plan, &[C.into(), indices.into(), A.into(), workspace.into()]) }
+            })
+        }
+    )
 }
 
 /// Refuses a buffer below the size that is needed.

@@ -3,11 +3,11 @@
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDataType_t, cudnnIndicesType_t, cudnnNanPropagation_t, cudnnReduceTensorDescriptor_t,
-    cudnnReduceTensorIndices_t, cudnnReduceTensorOp_t, cudnnStatus_t, raw,
+    cudnnReduceTensorIndices_t, cudnnReduceTensorOp_t, cudnnStatus_t,
 };
 use super::{data_type, lifecycle};
 use crate::desc::{Choice, ReduceDescriptor};
@@ -67,30 +67,31 @@ pub extern "C" fn cudnnSetReduceTensorDescriptor(
     reduceTensorIndices: MaybeUninit<cudnnReduceTensorIndices_t>,
     reduceTensorIndicesType: MaybeUninit<cudnnIndicesType_t>,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "reduceTensorDesc={reduceTensorDesc:p}, reduceTensorOp={}, reduceTensorCompType={}, \
-         reduceTensorNanOpt={}, reduceTensorIndices={}, reduceTensorIndicesType={}",
-        raw(reduceTensorOp),
-        raw(reduceTensorCompType),
-        raw(reduceTensorNanOpt),
-        raw(reduceTensorIndices),
-        raw(reduceTensorIndicesType)
-    );
-    entry("cudnnSetReduceTensorDescriptor", arguments, || {
-        REDUCTIONS.replace(reduceTensorDesc.addr(), "reduceTensorDesc", || {
-            Ok(ReduceDescriptor {
-                op: arg::choice(reduceTensorOp, "reduceTensorOp")?,
-                compute_type: data_type::one_of(
-                    ReduceDescriptor::COMPUTE_TYPES,
-                    reduceTensorCompType,
-                    "reduceTensorCompType",
-                )?,
-                nan: arg::choice(reduceTensorNanOpt, "reduceTensorNanOpt")?,
-                indices: arg::choice(reduceTensorIndices, "reduceTensorIndices")?,
-                index_type: arg::choice(reduceTensorIndicesType, "reduceTensorIndicesType")?,
+    entry_point!(
+        cudnnSetReduceTensorDescriptor(
+            reduceTensorDesc,
+            reduceTensorOp,
+            reduceTensorCompType,
+            reduceTensorNanOpt,
+            reduceTensorIndices,
+            reduceTensorIndicesType
+        ),
+        || {
+            REDUCTIONS.replace(reduceTensorDesc.addr(), "reduceTensorDesc", || {
+                Ok(ReduceDescriptor {
+                    op: arg::choice(reduceTensorOp, "reduceTensorOp")?,
+                    compute_type: data_type::one_of(
+                        ReduceDescriptor::COMPUTE_TYPES,
+                        reduceTensorCompType,
+                        "reduceTensorCompType",
+                    )?,
+                    nan: arg::choice(reduceTensorNanOpt, "reduceTensorNanOpt")?,
+                    indices: arg::choice(reduceTensorIndices, "reduceTensorIndices")?,
+                    index_type: arg::choice(reduceTensorIndicesType, "reduceTensorIndicesType")?,
+                })
             })
-        })
-    })
+        }
+    )
 }
 
 /// Reads operation, compute type, NaN rule and indices of cudnnReduceTensor.
@@ -109,23 +110,33 @@ pub unsafe extern "C" fn cudnnGetReduceTensorDescriptor(
     reduceTensorIndices: *mut cudnnReduceTensorIndices_t,
     reduceTensorIndicesType: *mut cudnnIndicesType_t,
 ) -> cudnnStatus_t {
-    entry("cudnnGetReduceTensorDescriptor", format_args!("reduceTensorDesc={reduceTensorDesc:p}"), || {
-        let desc = REDUCTIONS.get(reduceTensorDesc.addr(), "reduceTensorDesc")?;
-        // SAFETY: as the caller promises, for all of them.
-        let (op, compute_type, nan, indices, index_type) = unsafe {
-            (
-                Out::code(reduceTensorOp, "reduceTensorOp")?,
-                Out::new(reduceTensorCompType, "reduceTensorCompType")?,
-                Out::code(reduceTensorNanOpt, "reduceTensorNanOpt")?,
-                Out::code(reduceTensorIndices, "reduceTensorIndices")?,
-                Out::code(reduceTensorIndicesType, "reduceTensorIndicesType")?,
-            )
-        };
-        op.set(desc.op.code());
-        compute_type.set(data_type::encode(desc.compute_type));
-        nan.set(desc.nan.code());
-        indices.set(desc.indices.code());
-        index_type.set(desc.index_type.code());
-        Ok(())
-    })
+    entry_point!(
+        cudnnGetReduceTensorDescriptor(
+            reduceTensorDesc,
+            reduceTensorOp,
+            reduceTensorCompType,
+            reduceTensorNanOpt,
+            reduceTensorIndices,
+            reduceTensorIndicesType
+        ),
+        || {
+            let desc = REDUCTIONS.get(reduceTensorDesc.addr(), "reduceTensorDesc")?;
+            // SAFETY: as the caller promises, for all of them.
+            let (op, compute_type, nan, indices, index_type) = unsafe {
+                (
+                    Out::code(reduceTensorOp, "reduceTensorOp")?,
+                    Out::new(reduceTensorCompType, "reduceTensorCompType")?,
+                    Out::code(reduceTensorNanOpt, "reduceTensorNanOpt")?,
+                    Out::code(reduceTensorIndices, "reduceTensorIndices")?,
+                    Out::code(reduceTensorIndicesType, "reduceTensorIndicesType")?,
+                )
+            };
+            op.set(desc.op.code());
+            compute_type.set(data_type::encode(desc.compute_type));
+            nan.set(desc.nan.code());
+            indices.set(desc.indices.code());
+            index_type.set(desc.index_type.code());
+            Ok(())
+        }
+    )
 }

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::context;
-use super::guard::entry;
+use super::guard::entry_point;
 use super::rnn;
 use super::types::{
     cudnnHandle_t, cudnnNanPropagation_t, cudnnRNNClipMode_t, cudnnRNNDescriptor_t, cudnnStatus_t, raw,
@@ -23,10 +23,7 @@ pub extern "C" fn cudnnRNNSetClip(
     rclip: f64,
 ) -> cudnnStatus_t {
     let (mode, nan) = (raw(clipMode), raw(clipNanOpt));
-    let arguments = format_args!(
-        "handle={handle:p}, rnnDesc={rnnDesc:p}, clipMode={mode}, clipNanOpt={nan}, lclip={lclip}, rclip={rclip}"
-    );
-    entry("cudnnRNNSetClip", arguments, || {
+    entry_point!(cudnnRNNSetClip(handle, rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
         context::check(handle)?;
         rnn::set_clip(rnnDesc, mode, nan, lclip, rclip)
     })
@@ -48,7 +45,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip(
     lclip: *mut f64,
     rclip: *mut f64,
 ) -> cudnnStatus_t {
-    entry("cudnnRNNGetClip", format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}"), || {
+    entry_point!(cudnnRNNGetClip(handle, rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
         context::check(handle)?;
         // SAFETY: as the caller promises, for all of them.
         unsafe { rnn::get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }

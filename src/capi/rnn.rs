@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::guard::entry;
+use super::guard::{entry, entry_point};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnMathType_t, cudnnNanPropagation_t,
@@ -68,44 +68,50 @@ pub extern "C" fn cudnnSetRNNDescriptor_v8(
     auxFlags: u32,
 ) -> cudnnStatus_t {
     let types = (raw(dataType), raw(mathPrec));
-    let arguments = format_args!(
-        "rnnDesc={rnnDesc:p}, algo={}, cellMode={}, biasMode={}, dirMode={}, inputMode={}, dataType={}, mathPrec={}, \
-         mathType={}, inputSize={inputSize}, hiddenSize={hiddenSize}, projSize={projSize}, numLayers={numLayers}, \
-         dropoutDesc={dropoutDesc:p}, auxFlags={auxFlags}",
-        raw(algo),
-        raw(cellMode),
-        raw(biasMode),
-        raw(dirMode),
-        raw(inputMode),
-        types.0,
-        types.1,
-        raw(mathType)
-    );
-    entry("cudnnSetRNNDescriptor_v8", arguments, || {
-        RNNS.replace(rnnDesc.addr(), "rnnDesc", || {
-            if auxFlags > 1 {
-                return Err(Error::argument("auxFlags", auxFlags.into(), "0, or 1 for padded sequences"));
-            }
-            dropout::check_optional(dropoutDesc, "dropoutDesc")?;
-            let sizes =
-                RnnSizes { input: inputSize, hidden: hiddenSize, projected: projSize, layers: numLayers };
-            // Evaluated from top to bottom: the types, which are not supported rather than wrong, come last.
-            let network = RnnNetwork {
-                algo: arg::choice(algo, "algo")?,
-                cell: arg::choice(cellMode, "cellMode")?,
-                bias: arg::choice(biasMode, "biasMode")?,
-                direction: arg::choice(dirMode, "dirMode")?,
-                input: arg::choice(inputMode, "inputMode")?,
-                math_type: arg::choice(mathType, "mathType")?,
-                dropout: dropoutDesc.addr(),
-                flags: auxFlags,
-                sizes: sizes.checked()?,
-                types: TypePair::new(data_type::known(types.0), data_type::known(types.1))?,
-            };
-            network.check_support()?;
-            Ok(RnnDescriptor { network: Some(network), clip: RnnClip::default() })
-        })
-    })
+    entry_point!(
+        cudnnSetRNNDescriptor_v8(
+            rnnDesc,
+            algo,
+            cellMode,
+            biasMode,
+            dirMode,
+            inputMode,
+            dataType,
+            mathPrec,
+            mathType,
+            inputSize,
+            hiddenSize,
+            projSize,
+            numLayers,
+            dropoutDesc,
+            auxFlags
+        ),
+        || {
+            RNNS.replace(rnnDesc.addr(), "rnnDesc", || {
+                if auxFlags > 1 {
+                    return Err(Error::argument("auxFlags", auxFlags.into(), "0, or 1 for padded sequences"));
+                }
+                dropout::check_optional(dropoutDesc, "dropoutDesc")?;
+                let sizes =
+                    RnnSizes { input: inputSize, hidden: hiddenSize, projected: projSize, layers: numLayers };
+                // Evaluated from top to bottom: the types, which are not supported rather than wrong, come last.
+                let network = RnnNetwork {
+                    algo: arg::choice(algo, "algo")?,
+                    cell: arg::choice(cellMode, "cellMode")?,
+                    bias: arg::choice(biasMode, "biasMode")?,
+                    direction: arg::choice(dirMode, "dirMode")?,
+                    input: arg::choice(inputMode, "inputMode")?,
+                    math_type: arg::choice(mathType, "mathType")?,
+                    dropout: dropoutDesc.addr(),
+                    flags: auxFlags,
+                    sizes: sizes.checked()?,
+                    types: TypePair::new(data_type::known(types.0), data_type::known(types.1))?,
+                };
+                network.check_support()?;
+                Ok(RnnDescriptor { network: Some(network), clip: RnnClip::default() })
+            })
+        }
+    )
 }
 
 /// Reads cell, sizes, directions and types of a recurrent network; NULL outputs are left out.
@@ -133,27 +139,47 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
     dropoutDesc: *mut cudnnDropoutDescriptor_t,
     auxFlags: *mut u32,
 ) -> cudnnStatus_t {
-    entry("cudnnGetRNNDescriptor_v8", format_args!("rnnDesc={rnnDesc:p}"), || {
-        let network = get(rnnDesc)?.network.ok_or(Error::NotInitialized("rnnDesc was never set".into()))?;
-        // SAFETY: as the caller promises, for all of them.
-        unsafe {
-            arg::set_optional_code(algo, network.algo.code());
-            arg::set_optional_code(cellMode, network.cell.code());
-            arg::set_optional_code(biasMode, network.bias.code());
-            arg::set_optional_code(dirMode, network.direction.code());
-            arg::set_optional_code(inputMode, network.input.code());
-            arg::set_optional(dataType, data_type::encode(network.types.data));
-            arg::set_optional(mathPrec, data_type::encode(network.types.compute));
-            arg::set_optional_code(mathType, network.math_type.code());
-            arg::set_optional(inputSize, network.sizes.input);
-            arg::set_optional(hiddenSize, network.sizes.hidden);
-            arg::set_optional(projSize, network.sizes.projected);
-            arg::set_optional(numLayers, network.sizes.layers);
-            arg::set_optional(dropoutDesc, std::ptr::without_provenance_mut(network.dropout));
-            arg::set_optional(auxFlags, network.flags);
+    entry_point!(
+        cudnnGetRNNDescriptor_v8(
+            rnnDesc,
+            algo,
+            cellMode,
+            biasMode,
+            dirMode,
+            inputMode,
+            dataType,
+            mathPrec,
+            mathType,
+            inputSize,
+            hiddenSize,
+            projSize,
+            numLayers,
+            dropoutDesc,
+            auxFlags
+        ),
+        || {
+            let network =
+                get(rnnDesc)?.network.ok_or(Error::NotInitialized("rnnDesc was never set".into()))?;
+            // SAFETY: as the caller promises, for all of them.
+            unsafe {
+                arg::set_optional_code(algo, network.algo.code());
+                arg::set_optional_code(cellMode, network.cell.code());
+                arg::set_optional_code(biasMode, network.bias.code());
+                arg::set_optional_code(dirMode, network.direction.code());
+                arg::set_optional_code(inputMode, network.input.code());
+                arg::set_optional(dataType, data_type::encode(network.types.data));
+                arg::set_optional(mathPrec, data_type::encode(network.types.compute));
+                arg::set_optional_code(mathType, network.math_type.code());
+                arg::set_optional(inputSize, network.sizes.input);
+                arg::set_optional(hiddenSize, network.sizes.hidden);
+                arg::set_optional(projSize, network.sizes.projected);
+                arg::set_optional(numLayers, network.sizes.layers);
+                arg::set_optional(dropoutDesc, std::ptr::without_provenance_mut(network.dropout));
+                arg::set_optional(auxFlags, network.flags);
+            }
+            Ok(())
         }
-        Ok(())
-    })
+    )
 }
 
 /// Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule.
@@ -205,8 +231,7 @@ pub extern "C" fn cudnnRNNSetClip_v9(
     rclip: f64,
 ) -> cudnnStatus_t {
     let mode = raw(clipMode);
-    let arguments = format_args!("rnnDesc={rnnDesc:p}, clipMode={mode}, lclip={lclip}, rclip={rclip}");
-    entry("cudnnRNNSetClip_v9", arguments, || {
+    entry_point!(cudnnRNNSetClip_v9(rnnDesc, clipMode, lclip, rclip), || {
         RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
             desc.clip = RnnClip::new(mode, NanPropagation::Keep.code(), lclip, rclip)?;
             Ok(())
@@ -229,7 +254,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
     lclip: *mut f64,
     rclip: *mut f64,
 ) -> cudnnStatus_t {
-    entry("cudnnRNNGetClip_v8", format_args!("rnnDesc={rnnDesc:p}"), || {
+    entry_point!(cudnnRNNGetClip_v8(rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
         // SAFETY: as the caller promises, for all of them.
         unsafe { get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
     })
@@ -271,7 +296,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     lclip: *mut f64,
     rclip: *mut f64,
 ) -> cudnnStatus_t {
-    entry("cudnnRNNGetClip_v9", format_args!("rnnDesc={rnnDesc:p}"), || {
+    entry_point!(cudnnRNNGetClip_v9(rnnDesc, clipMode, lclip, rclip), || {
         let clip = get(rnnDesc)?.clip;
         // SAFETY: as the caller promises, for all of them.
         unsafe {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{
     CEnum, cudnnDataType_t, cudnnRNNDataDescriptor_t, cudnnRNNDataLayout_t, cudnnSeqDataAxis_t,
@@ -89,33 +89,39 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
     seqLengthArray: *const c_int,
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "rnnDataDesc={rnnDataDesc:p}, dataType={}, layout={}, maxSeqLength={maxSeqLength}, batchSize={batchSize}, \
-         vectorSize={vectorSize}, seqLengthArray={seqLengthArray:p}, paddingFill={paddingFill:p}",
-        raw(dataType),
-        raw(layout)
-    );
-    entry("cudnnSetRNNDataDescriptor", arguments, || {
-        RNN_DATA.replace(rnnDataDesc.addr(), "rnnDataDesc", || {
-            let data_type = sequence_type(dataType, Error::unsupported)?;
-            let layout = arg::choice(layout, "layout")?;
-            for (argument, size) in
-                [("maxSeqLength", maxSeqLength), ("batchSize", batchSize), ("vectorSize", vectorSize)]
-            {
-                if size < 1 {
-                    return Err(Error::argument(argument, size.into(), "at least 1"));
+    entry_point!(
+        cudnnSetRNNDataDescriptor(
+            rnnDataDesc,
+            dataType,
+            layout,
+            maxSeqLength,
+            batchSize,
+            vectorSize,
+            seqLengthArray,
+            paddingFill
+        ),
+        || {
+            RNN_DATA.replace(rnnDataDesc.addr(), "rnnDataDesc", || {
+                let data_type = sequence_type(dataType, Error::unsupported)?;
+                let layout = arg::choice(layout, "layout")?;
+                for (argument, size) in
+                    [("maxSeqLength", maxSeqLength), ("batchSize", batchSize), ("vectorSize", vectorSize)]
+                {
+                    if size < 1 {
+                        return Err(Error::argument(argument, size.into(), "at least 1"));
+                    }
                 }
-            }
-            // SAFETY: as the caller promises, for both.
-            let (lengths, fill) = unsafe {
-                (
-                    arg::int_list(seqLengthArray, batchSize as usize, "seqLengthArray")?,
-                    load_fill(paddingFill, data_type),
-                )
-            };
-            RnnDataDescriptor::new(data_type, layout, maxSeqLength, vectorSize, lengths, fill)
-        })
-    })
+                // SAFETY: as the caller promises, for both.
+                let (lengths, fill) = unsafe {
+                    (
+                        arg::int_list(seqLengthArray, batchSize as usize, "seqLengthArray")?,
+                        load_fill(paddingFill, data_type),
+                    )
+                };
+                RnnDataDescriptor::new(data_type, layout, maxSeqLength, vectorSize, lengths, fill)
+            })
+        }
+    )
 }
 
 /// Reads type, layout and sizes of a batch of sequences, and exactly `arrayLengthRequested` lengths, zeros beyond.
@@ -140,46 +146,58 @@ pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
     seqLengthArray: *mut c_int,
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("rnnDataDesc={rnnDataDesc:p}, arrayLengthRequested={arrayLengthRequested}");
-    entry("cudnnGetRNNDataDescriptor", arguments, || {
-        RNN_DATA.with(rnnDataDesc.addr(), "rnnDataDesc", |desc| {
-            let Ok(requested) = usize::try_from(arrayLengthRequested) else {
-                return Err(Error::argument(
-                    "arrayLengthRequested",
-                    arrayLengthRequested.into(),
-                    "not negative",
-                ));
-            };
-            if requested > 0 {
-                arg::required(seqLengthArray, "seqLengthArray")?;
-            }
-            arg::required(paddingFill, "paddingFill")?;
-            // SAFETY: as the caller promises, for all of them.
-            let (data_type, layout, sizes) = unsafe {
-                (
-                    Out::new(dataType, "dataType")?,
-                    Out::code(layout, "layout")?,
-                    [
-                        Out::new(maxSeqLength, "maxSeqLength")?,
-                        Out::new(batchSize, "batchSize")?,
-                        Out::new(vectorSize, "vectorSize")?,
-                    ],
-                )
-            };
-            data_type.set(data_type::encode(desc.data_type()));
-            layout.set(desc.layout().code());
-            sizes[0].set(desc.max_length());
-            sizes[1].set(desc.lengths().len() as c_int);
-            sizes[2].set(desc.vector_size());
-            let lengths = desc.lengths().iter().copied().chain(std::iter::repeat(0));
-            // SAFETY: not NULL if anything is written, and the caller vouches for this many entries.
-            unsafe {
-                arg::store(seqLengthArray, lengths.take(requested));
-                arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]);
-            }
-            Ok(())
-        })
-    })
+    entry_point!(
+        cudnnGetRNNDataDescriptor(
+            rnnDataDesc,
+            dataType,
+            layout,
+            maxSeqLength,
+            batchSize,
+            vectorSize,
+            arrayLengthRequested,
+            seqLengthArray,
+            paddingFill
+        ),
+        || {
+            RNN_DATA.with(rnnDataDesc.addr(), "rnnDataDesc", |desc| {
+                let Ok(requested) = usize::try_from(arrayLengthRequested) else {
+                    return Err(Error::argument(
+                        "arrayLengthRequested",
+                        arrayLengthRequested.into(),
+                        "not negative",
+                    ));
+                };
+                if requested > 0 {
+                    arg::required(seqLengthArray, "seqLengthArray")?;
+                }
+                arg::required(paddingFill, "paddingFill")?;
+                // SAFETY: as the caller promises, for all of them.
+                let (data_type, layout, sizes) = unsafe {
+                    (
+                        Out::new(dataType, "dataType")?,
+                        Out::code(layout, "layout")?,
+                        [
+                            Out::new(maxSeqLength, "maxSeqLength")?,
+                            Out::new(batchSize, "batchSize")?,
+                            Out::new(vectorSize, "vectorSize")?,
+                        ],
+                    )
+                };
+                data_type.set(data_type::encode(desc.data_type()));
+                layout.set(desc.layout().code());
+                sizes[0].set(desc.max_length());
+                sizes[1].set(desc.lengths().len() as c_int);
+                sizes[2].set(desc.vector_size());
+                let lengths = desc.lengths().iter().copied().chain(std::iter::repeat(0));
+                // SAFETY: not NULL if anything is written, and the caller vouches for this many entries.
+                unsafe {
+                    arg::store(seqLengthArray, lengths.take(requested));
+                    arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]);
+                }
+                Ok(())
+            })
+        }
+    )
 }
 
 /// Creates a sequence data descriptor: type float, zeros.
@@ -232,39 +250,48 @@ pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
     seqLengthArray: *const c_int,
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "seqDataDesc={seqDataDesc:p}, dataType={}, nbDims={nbDims}, dimA={dimA:p}, axes={axes:p}, \
-         seqLengthArraySize={seqLengthArraySize}, seqLengthArray={seqLengthArray:p}, paddingFill={paddingFill:p}",
-        raw(dataType)
-    );
-    entry("cudnnSetSeqDataDescriptor", arguments, || {
-        SEQ_DATA.replace(seqDataDesc.addr(), "seqDataDesc", || {
-            if nbDims < 1 {
-                return Err(Error::argument("nbDims", nbDims.into(), "sequence data has 4 dimensions"));
-            }
-            if nbDims as usize != SEQ_RANK {
-                return Err(Error::unsupported(format!("nbDims = {nbDims}: sequence data has 4 dimensions")));
-            }
-            let data_type = sequence_type(dataType, |text| Error::Internal(text.into()))?;
-            arg::required(dimA, "dimA")?;
-            arg::required(axes, "axes")?;
-            let (mut dims, mut order) = ([0; SEQ_RANK], [0; SEQ_RANK]);
-            // SAFETY: as the caller promises; an axis is an int.
-            unsafe {
-                arg::load_optional(dimA, &mut dims);
-                arg::load_optional(axes.cast::<c_int>(), &mut order);
-            }
-            SeqDataDescriptor::check(dims, order, seqLengthArraySize)?;
-            // SAFETY: as the caller promises.
-            let (lengths, fill) = unsafe {
-                (
-                    arg::int_list(seqLengthArray, seqLengthArraySize, "seqLengthArray")?,
-                    load_fill(paddingFill, data_type),
-                )
-            };
-            SeqDataDescriptor::new(data_type, dims, order, lengths, fill)
-        })
-    })
+    entry_point!(
+        cudnnSetSeqDataDescriptor(
+            seqDataDesc,
+            dataType,
+            nbDims,
+            dimA,
+            axes,
+            seqLengthArraySize,
+            seqLengthArray,
+            paddingFill
+        ),
+        || {
+            SEQ_DATA.replace(seqDataDesc.addr(), "seqDataDesc", || {
+                if nbDims < 1 {
+                    return Err(Error::argument("nbDims", nbDims.into(), "sequence data has 4 dimensions"));
+                }
+                if nbDims as usize != SEQ_RANK {
+                    return Err(Error::unsupported(format!(
+                        "nbDims = {nbDims}: sequence data has 4 dimensions"
+                    )));
+                }
+                let data_type = sequence_type(dataType, |text| Error::Internal(text.into()))?;
+                arg::required(dimA, "dimA")?;
+                arg::required(axes, "axes")?;
+                let (mut dims, mut order) = ([0; SEQ_RANK], [0; SEQ_RANK]);
+                // SAFETY: as the caller promises; an axis is an int.
+                unsafe {
+                    arg::load_optional(dimA, &mut dims);
+                    arg::load_optional(axes.cast::<c_int>(), &mut order);
+                }
+                SeqDataDescriptor::check(dims, order, seqLengthArraySize)?;
+                // SAFETY: as the caller promises.
+                let (lengths, fill) = unsafe {
+                    (
+                        arg::int_list(seqLengthArray, seqLengthArraySize, "seqLengthArray")?,
+                        load_fill(paddingFill, data_type),
+                    )
+                };
+                SeqDataDescriptor::new(data_type, dims, order, lengths, fill)
+            })
+        }
+    )
 }
 
 /// Reads type, sizes, order and lengths of the sequences of an attention; NULL outputs are left out.
@@ -291,32 +318,45 @@ pub unsafe extern "C" fn cudnnGetSeqDataDescriptor(
     seqLengthArray: *mut c_int,
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "seqDataDesc={seqDataDesc:p}, nbDimsRequested={nbDimsRequested}, \
-         seqLengthSizeRequested={seqLengthSizeRequested}"
-    );
-    entry("cudnnGetSeqDataDescriptor", arguments, || {
-        SEQ_DATA.with(seqDataDesc.addr(), "seqDataDesc", |desc| {
-            let Ok(requested) = usize::try_from(nbDimsRequested) else {
-                return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), "not negative"));
-            };
-            let rank = requested.min(SEQ_RANK);
-            let lengths = desc.lengths();
-            // SAFETY: as the caller promises, for all of them; an axis is an int.
-            unsafe {
-                arg::set_optional(dataType, data_type::encode(desc.data_type()));
-                arg::set_optional(nbDims, SEQ_RANK as c_int);
-                arg::store_optional(dimA, &desc.dims()[..rank]);
-                arg::store_optional(axes.cast::<c_int>(), &desc.axes()[..rank]);
-                arg::set_optional(seqLengthArraySize, lengths.len());
-                arg::store_optional(seqLengthArray, &lengths[..seqLengthSizeRequested.min(lengths.len())]);
-            }
-            if desc.data_type() == DataType::Bfloat16 && Mode::current().is_strict() {
-                return Err(Error::Internal("strict mode has no padding of BFLOAT16".into()));
-            }
-            // SAFETY: as the caller promises.
-            unsafe { arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]) };
-            Ok(())
-        })
-    })
+    entry_point!(
+        cudnnGetSeqDataDescriptor(
+            seqDataDesc,
+            dataType,
+            nbDims,
+            nbDimsRequested,
+            dimA,
+            axes,
+            seqLengthArraySize,
+            seqLengthSizeRequested,
+            seqLengthArray,
+            paddingFill
+        ),
+        || {
+            SEQ_DATA.with(seqDataDesc.addr(), "seqDataDesc", |desc| {
+                let Ok(requested) = usize::try_from(nbDimsRequested) else {
+                    return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), "not negative"));
+                };
+                let rank = requested.min(SEQ_RANK);
+                let lengths = desc.lengths();
+                // SAFETY: as the caller promises, for all of them; an axis is an int.
+                unsafe {
+                    arg::set_optional(dataType, data_type::encode(desc.data_type()));
+                    arg::set_optional(nbDims, SEQ_RANK as c_int);
+                    arg::store_optional(dimA, &desc.dims()[..rank]);
+                    arg::store_optional(axes.cast::<c_int>(), &desc.axes()[..rank]);
+                    arg::set_optional(seqLengthArraySize, lengths.len());
+                    arg::store_optional(
+                        seqLengthArray,
+                        &lengths[..seqLengthSizeRequested.min(lengths.len())],
+                    );
+                }
+                if desc.data_type() == DataType::Bfloat16 && Mode::current().is_strict() {
+                    return Err(Error::Internal("strict mode has no padding of BFLOAT16".into()));
+                }
+                // SAFETY: as the caller promises.
+                unsafe { arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]) };
+                Ok(())
+            })
+        }
+    )
 }

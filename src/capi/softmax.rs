@@ -3,11 +3,11 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-use super::guard::entry;
+use super::guard::entry_point;
 use super::types::{
-    cudnnHandle_t, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
+    cudnnHandle_t, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
-use super::{arg, context, pointwise, tensor, transform};
+use super::{arg, context, tensor, transform};
 use crate::mode::Mode;
 use crate::ops::{SoftmaxPlan, softmax::Choices};
 
@@ -59,19 +59,13 @@ pub unsafe extern "C" fn cudnnSoftmaxForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, algo={}, mode={}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, \
-         yDesc={yDesc:p}, y={y:p}",
-        raw(algo),
-        raw(mode)
-    );
-    entry("cudnnSoftmaxForward", arguments, || {
+    entry_point!(cudnnSoftmaxForward(handle, algo, mode, alpha, xDesc, x, beta, yDesc, y), || {
         context::with_note(handle, |context, note| {
             let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
             // SAFETY: as the caller promises.
             let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            pointwise::data(x, &from, "x")?;
-            pointwise::data(y, &to, "y")?;
+            tensor::data(x, &from, "x")?;
+            tensor::data(y, &to, "y")?;
             let plan = SoftmaxPlan::forward(choices(algo, mode), [&from, &to], scaling, Mode::current())?;
             note.set(format_args!("cudnnSoftmaxForward: {plan}"));
             // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
@@ -117,29 +111,26 @@ pub unsafe extern "C" fn cudnnSoftmaxBackward(
     dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, algo={}, mode={}, alpha={alpha:p}, yDesc={yDesc:p}, y={y:p}, dyDesc={dyDesc:p}, \
-         dy={dy:p}, beta={beta:p}, dxDesc={dxDesc:p}, dx={dx:p}",
-        raw(algo),
-        raw(mode)
-    );
-    entry("cudnnSoftmaxBackward", arguments, || {
-        context::with_note(handle, |context, note| {
-            let result = tensor::get(yDesc, "yDesc")?;
-            let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            pointwise::data(y, &result, "y")?;
-            pointwise::data(dy, &gradient, "dy")?;
-            pointwise::data(dx, &to, "dx")?;
-            let tensors = [&result, &gradient, &to];
-            let plan = SoftmaxPlan::backward(choices(algo, mode), tensors, scaling, Mode::current())?;
-            note.set(format_args!("cudnnSoftmaxBackward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &[dx.into(), y.into(), dy.into()]) }
-        })
-    })
+    entry_point!(
+        cudnnSoftmaxBackward(handle, algo, mode, alpha, yDesc, y, dyDesc, dy, beta, dxDesc, dx),
+        || {
+            context::with_note(handle, |context, note| {
+                let result = tensor::get(yDesc, "yDesc")?;
+                let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+                // SAFETY: as the caller promises.
+                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+                tensor::data(y, &result, "y")?;
+                tensor::data(dy, &gradient, "dy")?;
+                tensor::data(dx, &to, "dx")?;
+                let tensors = [&result, &gradient, &to];
+                let plan = SoftmaxPlan::backward(choices(algo, mode), tensors, scaling, Mode::current())?;
+                note.set(format_args!("cudnnSoftmaxBackward: {plan}"));
+                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+                // plan's.
+                unsafe { context.run(&plan, &[dx.into(), y.into(), dy.into()]) }
+            })
+        }
+    )
 }
 
 fn choices(algo: MaybeUninit<cudnnSoftmaxAlgorithm_t>, mode: MaybeUninit<cudnnSoftmaxMode_t>) -> Choices {

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDataType_t, cudnnSamplerType_t, cudnnSpatialTransformerDescriptor_t, cudnnStatus_t, raw,
@@ -57,12 +57,7 @@ pub unsafe extern "C" fn cudnnSetSpatialTransformerNdDescriptor(
     nbDims: c_int,
     dimA: *const c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "stDesc={stDesc:p}, samplerType={}, dataType={}, nbDims={nbDims}, dimA={dimA:p}",
-        raw(samplerType),
-        raw(dataType)
-    );
-    entry("cudnnSetSpatialTransformerNdDescriptor", arguments, || {
+    entry_point!(cudnnSetSpatialTransformerNdDescriptor(stDesc, samplerType, dataType, nbDims, dimA), || {
         SPATIAL_TRANSFORMERS.replace(stDesc.addr(), "stDesc", || {
             if raw(samplerType) != 0 {
                 return Err(Error::argument("samplerType", raw(samplerType).into(), "0 bilinear"));

@@ -2,11 +2,11 @@
 //!
 //! Strides count elements; sizes are in bytes. Every limit and the order of checks were observed on 9.27.0.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::slab::{Kind, Table};
 use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnTensorFormat_t, raw};
 use super::{data_type, lifecycle};
@@ -22,6 +22,14 @@ static TENSORS: Table<TensorDescriptor> = Table::new(Kind::Tensor);
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn get(desc: cudnnTensorDescriptor_t, argument: &'static str) -> Result<TensorDescriptor> {
     TENSORS.get(desc.addr(), argument)
+}
+
+/// Refuses NULL and data that is not aligned to the scalars of `tensor`.
+///
+/// # Errors
+/// Bad parameter.
+pub(crate) fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: &'static str) -> Result<()> {
+    arg::data(pointer, tensor.data_type().scalar().size(), argument)
 }
 
 /// Replaces what a descriptor holds.
@@ -82,12 +90,7 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
     h: c_int,
     w: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "tensorDesc={tensorDesc:p}, format={}, dataType={}, n={n}, c={c}, h={h}, w={w}",
-        raw(format),
-        raw(dataType)
-    );
-    entry("cudnnSetTensor4dDescriptor", arguments, || {
+    entry_point!(cudnnSetTensor4dDescriptor(tensorDesc, format, dataType, n, c, h, w), || {
         TENSORS.with_mut(tensorDesc.addr(), "tensorDesc", |tensor| {
             let mode = Mode::current();
             let data_type = data_type::decode(dataType, mode)?;
@@ -131,24 +134,22 @@ pub extern "C" fn cudnnSetTensor4dDescriptorEx(
     hStride: c_int,
     wStride: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "tensorDesc={tensorDesc:p}, dataType={}, n={n}, c={c}, h={h}, w={w}, nStride={nStride}, \
-         cStride={cStride}, hStride={hStride}, wStride={wStride}",
-        raw(dataType)
-    );
-    entry("cudnnSetTensor4dDescriptorEx", arguments, || {
-        TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
-            let mode = Mode::current();
-            let dims = [n, c, h, w].map(i64::from);
-            let strides = [nStride, cStride, hStride, wStride].map(i64::from);
-            TensorDescriptor::with_strides(data_type::decode(dataType, mode)?, 4, &dims, &strides, mode)
-                .map_err(|error| {
-                    error
-                        .by_name("dimA", &["n", "c", "h", "w"])
-                        .by_name("strideA", &["nStride", "cStride", "hStride", "wStride"])
-                })
-        })
-    })
+    entry_point!(
+        cudnnSetTensor4dDescriptorEx(tensorDesc, dataType, n, c, h, w, nStride, cStride, hStride, wStride),
+        || {
+            TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
+                let mode = Mode::current();
+                let dims = [n, c, h, w].map(i64::from);
+                let strides = [nStride, cStride, hStride, wStride].map(i64::from);
+                TensorDescriptor::with_strides(data_type::decode(dataType, mode)?, 4, &dims, &strides, mode)
+                    .map_err(|error| {
+                        error
+                            .by_name("dimA", &["n", "c", "h", "w"])
+                            .by_name("strideA", &["nStride", "cStride", "hStride", "wStride"])
+                    })
+            })
+        }
+    )
 }
 
 /// Sets a tensor of 2 to 8 dimensions with explicit strides; see cudnnSetTensor4dDescriptorEx.
@@ -167,11 +168,7 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
     dimA: *const c_int,
     strideA: *const c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "tensorDesc={tensorDesc:p}, dataType={}, nbDims={nbDims}, dimA={dimA:p}, strideA={strideA:p}",
-        raw(dataType)
-    );
-    entry("cudnnSetTensorNdDescriptor", arguments, || {
+    entry_point!(cudnnSetTensorNdDescriptor(tensorDesc, dataType, nbDims, dimA, strideA), || {
         TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
             let mode = Mode::current();
             let data_type = data_type::decode(dataType, mode)?;
@@ -202,12 +199,7 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
     nbDims: c_int,
     dimA: *const c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "tensorDesc={tensorDesc:p}, format={}, dataType={}, nbDims={nbDims}, dimA={dimA:p}",
-        raw(format),
-        raw(dataType)
-    );
-    entry("cudnnSetTensorNdDescriptorEx", arguments, || {
+    entry_point!(cudnnSetTensorNdDescriptorEx(tensorDesc, format, dataType, nbDims, dimA), || {
         TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
             let mode = Mode::current();
             let data_type = data_type::decode(dataType, mode)?;
@@ -239,34 +231,37 @@ pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
     hStride: *mut c_int,
     wStride: *mut c_int,
 ) -> cudnnStatus_t {
-    entry("cudnnGetTensor4dDescriptor", format_args!("tensorDesc={tensorDesc:p}"), || {
-        let tensor = get(tensorDesc, "tensorDesc")?;
-        // SAFETY: as the caller promises, for all of them.
-        let (data_type, dims, strides) = unsafe {
-            (
-                Out::new(dataType, "dataType")?,
-                [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?],
-                [
-                    Out::new(nStride, "nStride")?,
-                    Out::new(cStride, "cStride")?,
-                    Out::new(hStride, "hStride")?,
-                    Out::new(wStride, "wStride")?,
-                ],
-            )
-        };
-        data_type.set(data_type::encode(tensor.data_type()));
-        if tensor.has_foreign_vector() {
-            // The original has written type and n when it notices.
-            dims[0].set(tensor.dims()[0] as c_int);
-            return Err(Error::mismatch("tensorDesc has a vectorisation that its type does not have"));
+    entry_point!(
+        cudnnGetTensor4dDescriptor(tensorDesc, dataType, n, c, h, w, nStride, cStride, hStride, wStride),
+        || {
+            let tensor = get(tensorDesc, "tensorDesc")?;
+            // SAFETY: as the caller promises, for all of them.
+            let (data_type, dims, strides) = unsafe {
+                (
+                    Out::new(dataType, "dataType")?,
+                    [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?],
+                    [
+                        Out::new(nStride, "nStride")?,
+                        Out::new(cStride, "cStride")?,
+                        Out::new(hStride, "hStride")?,
+                        Out::new(wStride, "wStride")?,
+                    ],
+                )
+            };
+            data_type.set(data_type::encode(tensor.data_type()));
+            if tensor.has_foreign_vector() {
+                // The original has written type and n when it notices.
+                dims[0].set(tensor.dims()[0] as c_int);
+                return Err(Error::mismatch("tensorDesc has a vectorisation that its type does not have"));
+            }
+            let entry = |values: &[i64], axis: usize| values.get(axis).copied().unwrap_or(0) as c_int;
+            for axis in 0..4 {
+                dims[axis].set(entry(&tensor.dims(), axis));
+                strides[axis].set(entry(&tensor.strides(), axis));
+            }
+            Ok(())
         }
-        let entry = |values: &[i64], axis: usize| values.get(axis).copied().unwrap_or(0) as c_int;
-        for axis in 0..4 {
-            dims[axis].set(entry(&tensor.dims(), axis));
-            strides[axis].set(entry(&tensor.strides(), axis));
-        }
-        Ok(())
-    })
+    )
 }
 
 /// Reads type, rank and the first `min(nbDimsRequested, rank)` dims and strides.
@@ -285,25 +280,27 @@ pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
     dimA: *mut c_int,
     strideA: *mut c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("tensorDesc={tensorDesc:p}, nbDimsRequested={nbDimsRequested}");
-    entry("cudnnGetTensorNdDescriptor", arguments, || {
-        let tensor = get(tensorDesc, "tensorDesc")?;
-        // SAFETY: as the caller promises, for both.
-        let (data_type, rank) = unsafe { (Out::new(dataType, "dataType")?, Out::new(nbDims, "nbDims")?) };
-        let count = usize::try_from(nbDimsRequested).unwrap_or(0);
-        if count > 0 {
-            arg::required(dimA, "dimA")?;
-            arg::required(strideA, "strideA")?;
+    entry_point!(
+        cudnnGetTensorNdDescriptor(tensorDesc, nbDimsRequested, dataType, nbDims, dimA, strideA),
+        || {
+            let tensor = get(tensorDesc, "tensorDesc")?;
+            // SAFETY: as the caller promises, for both.
+            let (data_type, rank) = unsafe { (Out::new(dataType, "dataType")?, Out::new(nbDims, "nbDims")?) };
+            let count = usize::try_from(nbDimsRequested).unwrap_or(0);
+            if count > 0 {
+                arg::required(dimA, "dimA")?;
+                arg::required(strideA, "strideA")?;
+            }
+            data_type.set(data_type::encode(tensor.data_type()));
+            rank.set(tensor.rank() as c_int);
+            // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
+            unsafe {
+                arg::store(dimA, tensor.dims().iter().take(count).map(|&d| d as c_int));
+                arg::store(strideA, tensor.strides().iter().take(count).map(|&s| s as c_int));
+            }
+            Ok(())
         }
-        data_type.set(data_type::encode(tensor.data_type()));
-        rank.set(tensor.rank() as c_int);
-        // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
-        unsafe {
-            arg::store(dimA, tensor.dims().iter().take(count).map(|&d| d as c_int));
-            arg::store(strideA, tensor.strides().iter().take(count).map(|&s| s as c_int));
-        }
-        Ok(())
-    })
+    )
 }
 
 /// Bytes from the lowest to the highest element.
@@ -319,7 +316,7 @@ pub unsafe extern "C" fn cudnnGetTensorSizeInBytes(
     tensorDesc: cudnnTensorDescriptor_t,
     size: *mut usize,
 ) -> cudnnStatus_t {
-    entry("cudnnGetTensorSizeInBytes", format_args!("tensorDesc={tensorDesc:p}, size={size:p}"), || {
+    entry_point!(cudnnGetTensorSizeInBytes(tensorDesc, size), || {
         let tensor = get(tensorDesc, "tensorDesc")?;
         // SAFETY: as the caller promises.
         unsafe { Out::new(size, "size") }?.set(tensor.size_in_bytes());

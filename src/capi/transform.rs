@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
-use super::guard::entry;
+use super::guard::entry_point;
 use super::log::Note;
 use super::slab::{Kind, Table};
 use super::types::{
@@ -96,38 +96,46 @@ pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
     direction: MaybeUninit<cudnnFoldingDirection_t>,
 ) -> cudnnStatus_t {
     let format = raw(destFormat);
-    let arguments = format_args!(
-        "transformDesc={transformDesc:p}, nbDims={nbDims}, destFormat={format}, padBeforeA={padBeforeA:p}, \
-         padAfterA={padAfterA:p}, foldA={foldA:p}, direction={}",
-        raw(direction)
-    );
-    entry("cudnnSetTensorTransformDescriptor", arguments, || {
-        TRANSFORMS.with_mut(transformDesc.addr(), "transformDesc", |transform| {
-            let rank = nbDims as usize;
-            if rank < 2 {
-                return Err(Error::argument(
-                    "nbDims",
-                    nbDims.into(),
-                    "a transform has at least 2 dimensions",
-                ));
-            }
-            if rank > MAX_RANK {
-                return Err(Error::unsupported(format!("nbDims = {nbDims}: at most {MAX_RANK} dimensions")));
-            }
-            if format > 2 && Format::from_code(format, Mode::current()).is_none() {
-                return Err(Error::unsupported(format!("destFormat = {format} is no format")));
-            }
-            transform.dest_format = format;
-            transform.direction = if raw(direction) == 0 { Folding::Fold } else { Folding::Unfold };
-            // SAFETY: as the caller promises, for each array that is not NULL.
-            unsafe {
-                arg::load_optional(padBeforeA, &mut transform.pad_before[..rank]);
-                arg::load_optional(padAfterA, &mut transform.pad_after[..rank]);
-                arg::load_optional(foldA, &mut transform.fold[..rank - 2]);
-            }
-            Ok(())
-        })
-    })
+    entry_point!(
+        cudnnSetTensorTransformDescriptor(
+            transformDesc,
+            nbDims,
+            destFormat,
+            padBeforeA,
+            padAfterA,
+            foldA,
+            direction
+        ),
+        || {
+            TRANSFORMS.with_mut(transformDesc.addr(), "transformDesc", |transform| {
+                let rank = nbDims as usize;
+                if rank < 2 {
+                    return Err(Error::argument(
+                        "nbDims",
+                        nbDims.into(),
+                        "a transform has at least 2 dimensions",
+                    ));
+                }
+                if rank > MAX_RANK {
+                    return Err(Error::unsupported(format!(
+                        "nbDims = {nbDims}: at most {MAX_RANK} dimensions"
+                    )));
+                }
+                if format > 2 && Format::from_code(format, Mode::current()).is_none() {
+                    return Err(Error::unsupported(format!("destFormat = {format} is no format")));
+                }
+                transform.dest_format = format;
+                transform.direction = if raw(direction) == 0 { Folding::Fold } else { Folding::Unfold };
+                // SAFETY: as the caller promises, for each array that is not NULL.
+                unsafe {
+                    arg::load_optional(padBeforeA, &mut transform.pad_before[..rank]);
+                    arg::load_optional(padAfterA, &mut transform.pad_after[..rank]);
+                    arg::load_optional(foldA, &mut transform.fold[..rank - 2]);
+                }
+                Ok(())
+            })
+        }
+    )
 }
 
 /// Reads destination format, padding, fold factors and direction of a transform.
@@ -149,29 +157,39 @@ pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
     foldA: *mut u32,
     direction: *mut cudnnFoldingDirection_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("transformDesc={transformDesc:p}, nbDimsRequested={nbDimsRequested}");
-    entry("cudnnGetTensorTransformDescriptor", arguments, || {
-        let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
-        let rank = nbDimsRequested as usize;
-        if !(3..=MAX_RANK).contains(&rank) {
-            let rule = format!("3 to {MAX_RANK} dimensions can be read");
-            return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), rule));
+    entry_point!(
+        cudnnGetTensorTransformDescriptor(
+            transformDesc,
+            nbDimsRequested,
+            destFormat,
+            padBeforeA,
+            padAfterA,
+            foldA,
+            direction
+        ),
+        || {
+            let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
+            let rank = nbDimsRequested as usize;
+            if !(3..=MAX_RANK).contains(&rank) {
+                let rule = format!("3 to {MAX_RANK} dimensions can be read");
+                return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), rule));
+            }
+            // SAFETY: as the caller promises.
+            let direction = unsafe { Out::new(direction, "direction") }?;
+            // SAFETY: as the caller promises; the format may be any integer, which the C enum holds as well.
+            unsafe {
+                arg::set_optional(destFormat.cast::<c_int>(), transform.dest_format);
+                arg::store_optional(padBeforeA, &transform.pad_before[..rank]);
+                arg::store_optional(padAfterA, &transform.pad_after[..rank]);
+                arg::store_optional(foldA, &transform.fold[..(rank - 2).min(MAX_FOLDS)]);
+            }
+            direction.set(match transform.direction {
+                Folding::Fold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_FOLD,
+                Folding::Unfold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_UNFOLD,
+            });
+            Ok(())
         }
-        // SAFETY: as the caller promises.
-        let direction = unsafe { Out::new(direction, "direction") }?;
-        // SAFETY: as the caller promises; the format may be any integer, which the C enum holds as well.
-        unsafe {
-            arg::set_optional(destFormat.cast::<c_int>(), transform.dest_format);
-            arg::store_optional(padBeforeA, &transform.pad_before[..rank]);
-            arg::store_optional(padAfterA, &transform.pad_after[..rank]);
-            arg::store_optional(foldA, &transform.fold[..(rank - 2).min(MAX_FOLDS)]);
-        }
-        direction.set(match transform.direction {
-            Folding::Fold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_FOLD,
-            Folding::Unfold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_UNFOLD,
-        });
-        Ok(())
-    })
+    )
 }
 
 /// Sets `destDesc` to what the transform makes of `srcDesc`: packed, of the same type and vectorisation.
@@ -193,11 +211,7 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
     destDesc: cudnnTensorDescriptor_t,
     destSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "transformDesc={transformDesc:p}, srcDesc={srcDesc:p}, destDesc={destDesc:p}, \
-         destSizeInBytes={destSizeInBytes:p}"
-    );
-    entry("cudnnInitTransformDest", arguments, || {
+    entry_point!(cudnnInitTransformDest(transformDesc, srcDesc, destDesc, destSizeInBytes), || {
         let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
         let src = tensor::get(srcDesc, "srcDesc")?;
         tensor::get(destDesc, "destDesc")?;
@@ -240,16 +254,13 @@ pub unsafe extern "C" fn cudnnTransformTensor(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, beta={beta:p}, yDesc={yDesc:p}, y={y:p}"
-    );
-    entry("cudnnTransformTensor", arguments, || {
+    entry_point!(cudnnTransformTensor(handle, alpha, xDesc, x, beta, yDesc, y), || {
         context::with_note(handle, |context, note| {
             let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
             // SAFETY: as the caller promises.
             let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
-            arg::data(x, src.data_type().scalar().size(), "x")?;
-            arg::data(y, dst.data_type().scalar().size(), "y")?;
+            tensor::data(x, &src, "x")?;
+            tensor::data(y, &dst, "y")?;
             let plan = TransformPlan::new(&src, &dst, scaling, Mode::current())?;
             note.set(format_args!("cudnnTransformTensor: {plan}"));
             // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
@@ -283,20 +294,27 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
     destDesc: cudnnTensorDescriptor_t,
     destData: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, transDesc={transDesc:p}, alpha={alpha:p}, srcDesc={srcDesc:p}, srcData={srcData:p}, \
-         beta={beta:p}, destDesc={destDesc:p}, destData={destData:p}"
-    );
-    entry("cudnnTransformTensorEx", arguments, || {
-        context::with_note(handle, |context, note| {
-            let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
-            let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
-            // SAFETY: as the caller promises, handed on.
-            unsafe {
-                transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
-            }
-        })
-    })
+    entry_point!(
+        cudnnTransformTensorEx(handle, transDesc, alpha, srcDesc, srcData, beta, destDesc, destData),
+        || {
+            context::with_note(handle, |context, note| {
+                let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
+                let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
+                // SAFETY: as the caller promises, handed on.
+                unsafe {
+                    transform_with_map(
+                        context,
+                        note,
+                        &transform,
+                        [&src, &dst],
+                        [alpha, beta],
+                        srcData,
+                        destData,
+                    )
+                }
+            })
+        }
+    )
 }
 
 /// `dest = alpha * transform(src) + beta * dest` between two filters: as cudnnTransformTensorEx, of packed K x C x
@@ -321,22 +339,29 @@ pub unsafe extern "C" fn cudnnTransformFilter(
     destDesc: cudnnFilterDescriptor_t,
     destData: *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "handle={handle:p}, transDesc={transDesc:p}, alpha={alpha:p}, srcDesc={srcDesc:p}, srcData={srcData:p}, \
-         beta={beta:p}, destDesc={destDesc:p}, destData={destData:p}"
-    );
-    entry("cudnnTransformFilter", arguments, || {
-        context::with_note(handle, |context, note| {
-            let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
-            let mode = Mode::current();
-            let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
-            let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
-            // SAFETY: as the caller promises, handed on.
-            unsafe {
-                transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
-            }
-        })
-    })
+    entry_point!(
+        cudnnTransformFilter(handle, transDesc, alpha, srcDesc, srcData, beta, destDesc, destData),
+        || {
+            context::with_note(handle, |context, note| {
+                let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
+                let mode = Mode::current();
+                let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
+                let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
+                // SAFETY: as the caller promises, handed on.
+                unsafe {
+                    transform_with_map(
+                        context,
+                        note,
+                        &transform,
+                        [&src, &dst],
+                        [alpha, beta],
+                        srcData,
+                        destData,
+                    )
+                }
+            })
+        }
+    )
 }
 
 /// Plans and runs what cudnnTransformTensorEx and cudnnTransformFilter do alike.
@@ -354,8 +379,8 @@ unsafe fn transform_with_map(
 ) -> Result<()> {
     // SAFETY: as the caller promises.
     let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
-    arg::data(srcData, src.data_type().scalar().size(), "srcData")?;
-    arg::data(destData, dst.data_type().scalar().size(), "destData")?;
+    tensor::data(srcData, &src, "srcData")?;
+    tensor::data(destData, &dst, "destData")?;
     let plan = TransformPlan::with_map(transform, src, dst, scaling, Mode::current())?;
     note.set(format_args!("transform with padding and folding: {plan}"));
     // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the plan's.

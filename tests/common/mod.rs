@@ -73,6 +73,31 @@ pub fn install_layout(dir: &Path) -> PathBuf {
     lib
 }
 
+/// Compiles a program that links the library in `lib` as a user would. `None`, said as a skip, without the compiler.
+pub fn compiled(
+    compiler: &str,
+    options: &[&str],
+    sources: &[PathBuf],
+    lib: &Path,
+    program: &Path,
+) -> Option<()> {
+    if Command::new(compiler).arg("--version").output().is_err() {
+        println!("skipped: {compiler} is not installed");
+        return None;
+    }
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(project_root().join("include"));
+    command.args(sources).arg("-o").arg(program).arg("-L").arg(lib).arg("-lcudnn").args(options);
+    let output = command.output().expect("the compiler starts");
+    assert!(output.status.success(), "{}", printed(&output));
+    Some(())
+}
+
+/// What a program wrote, errors last.
+pub fn printed(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
 /// The C functions that are exported but not implemented: everything defined below `src/capi/stub`, read from the
 /// sources so that no list can go stale.
 pub fn stub_functions() -> BTreeSet<String> {

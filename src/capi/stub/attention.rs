@@ -1,9 +1,9 @@
 //! Sequence data and multi-head attention.
 
-use super::unsupported_on;
+use super::stub_on;
 use crate::capi::types::{
     cudnnAttnDescriptor_t, cudnnHandle_t, cudnnMultiHeadAttnWeightKind_t, cudnnSeqDataDescriptor_t,
-    cudnnStatus_t, cudnnTensorDescriptor_t, cudnnWgradMode_t, raw,
+    cudnnStatus_t, cudnnTensorDescriptor_t, cudnnWgradMode_t,
 };
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -21,15 +21,13 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnBuffers(
     workSpaceSizeInBytes: *mut usize,
     reserveSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetMultiHeadAttnBuffers",
-        format_args!(
-            "handle={handle:p}, attnDesc={attnDesc:p}, weightSizeInBytes={weightSizeInBytes:p}, \
-         workSpaceSizeInBytes={workSpaceSizeInBytes:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes:p}"
-        ),
+    stub_on!(cudnnGetMultiHeadAttnBuffers(
         handle,
-    )
+        attnDesc,
+        weightSizeInBytes,
+        workSpaceSizeInBytes,
+        reserveSpaceSizeInBytes
+    ))
 }
 
 /// Where one group of weights lies in the weight buffer. Not built yet.
@@ -47,16 +45,7 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnWeights(
     wDesc: cudnnTensorDescriptor_t,
     wAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetMultiHeadAttnWeights",
-        format_args!(
-            "handle={handle:p}, attnDesc={attnDesc:p}, wKind={}, \
-         weightSizeInBytes={weightSizeInBytes}, weights={weights:p}, wDesc={wDesc:p}, \
-         wAddr={wAddr:p}",
-            raw(wKind)
-        ),
-        handle,
-    )
+    stub_on!(cudnnGetMultiHeadAttnWeights(handle, attnDesc, wKind, weightSizeInBytes, weights, wDesc, wAddr))
 }
 
 /// `out = sum over heads of W_o * softmax(scale * Q K^T) V`, with residuals. Not built yet.
@@ -89,20 +78,30 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
     reserveSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnMultiHeadAttnForward",
-        format_args!(
-            "handle={handle:p}, attnDesc={attnDesc:p}, currIdx={currIdx}, loWinIdx={loWinIdx:p}, \
-         hiWinIdx={hiWinIdx:p}, devSeqLengthsQO={devSeqLengthsQO:p}, \
-         devSeqLengthsKV={devSeqLengthsKV:p}, qDesc={qDesc:p}, queries={queries:p}, \
-         residuals={residuals:p}, kDesc={kDesc:p}, keys={keys:p}, vDesc={vDesc:p}, \
-         values={values:p}, oDesc={oDesc:p}, out={out:p}, weightSizeInBytes={weightSizeInBytes}, \
-         weights={weights:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         workSpace={workSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}, \
-         reserveSpace={reserveSpace:p}"
-        ),
+    stub_on!(cudnnMultiHeadAttnForward(
         handle,
-    )
+        attnDesc,
+        currIdx,
+        loWinIdx,
+        hiWinIdx,
+        devSeqLengthsQO,
+        devSeqLengthsKV,
+        qDesc,
+        queries,
+        residuals,
+        kDesc,
+        keys,
+        vDesc,
+        values,
+        oDesc,
+        out,
+        weightSizeInBytes,
+        weights,
+        workSpaceSizeInBytes,
+        workSpace,
+        reserveSpaceSizeInBytes,
+        reserveSpace
+    ))
 }
 
 /// Gradients of multi-head attention by queries, keys and values. Not built yet.
@@ -136,20 +135,31 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
     reserveSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnMultiHeadAttnBackwardData",
-        format_args!(
-            "handle={handle:p}, attnDesc={attnDesc:p}, loWinIdx={loWinIdx:p}, hiWinIdx={hiWinIdx:p}, \
-         devSeqLengthsDQDO={devSeqLengthsDQDO:p}, devSeqLengthsDKDV={devSeqLengthsDKDV:p}, \
-         doDesc={doDesc:p}, dout={dout:p}, dqDesc={dqDesc:p}, dqueries={dqueries:p}, \
-         queries={queries:p}, dkDesc={dkDesc:p}, dkeys={dkeys:p}, keys={keys:p}, \
-         dvDesc={dvDesc:p}, dvalues={dvalues:p}, values={values:p}, \
-         weightSizeInBytes={weightSizeInBytes}, weights={weights:p}, \
-         workSpaceSizeInBytes={workSpaceSizeInBytes}, workSpace={workSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}, reserveSpace={reserveSpace:p}"
-        ),
+    stub_on!(cudnnMultiHeadAttnBackwardData(
         handle,
-    )
+        attnDesc,
+        loWinIdx,
+        hiWinIdx,
+        devSeqLengthsDQDO,
+        devSeqLengthsDKDV,
+        doDesc,
+        dout,
+        dqDesc,
+        dqueries,
+        queries,
+        dkDesc,
+        dkeys,
+        keys,
+        dvDesc,
+        dvalues,
+        values,
+        weightSizeInBytes,
+        weights,
+        workSpaceSizeInBytes,
+        workSpace,
+        reserveSpaceSizeInBytes,
+        reserveSpace
+    ))
 }
 
 /// Gradients of multi-head attention by its weights. Not built yet.
@@ -178,17 +188,24 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardWeights(
     reserveSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnMultiHeadAttnBackwardWeights",
-        format_args!(
-            "handle={handle:p}, attnDesc={attnDesc:p}, addGrad={}, qDesc={qDesc:p}, \
-         queries={queries:p}, kDesc={kDesc:p}, keys={keys:p}, vDesc={vDesc:p}, \
-         values={values:p}, doDesc={doDesc:p}, dout={dout:p}, \
-         weightSizeInBytes={weightSizeInBytes}, weights={weights:p}, dweights={dweights:p}, \
-         workSpaceSizeInBytes={workSpaceSizeInBytes}, workSpace={workSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}, reserveSpace={reserveSpace:p}",
-            raw(addGrad)
-        ),
+    stub_on!(cudnnMultiHeadAttnBackwardWeights(
         handle,
-    )
+        attnDesc,
+        addGrad,
+        qDesc,
+        queries,
+        kDesc,
+        keys,
+        vDesc,
+        values,
+        doDesc,
+        dout,
+        weightSizeInBytes,
+        weights,
+        dweights,
+        workSpaceSizeInBytes,
+        workSpace,
+        reserveSpaceSizeInBytes,
+        reserveSpace
+    ))
 }

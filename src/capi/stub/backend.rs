@@ -1,9 +1,9 @@
 //! The graph API.
 
-use super::{unsupported, unsupported_on};
+use super::{stub, stub_on};
 use crate::capi::types::{
     cudaGraph_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t,
-    cudnnBackendDescriptorType_t, cudnnHandle_t, cudnnStatus_t, raw,
+    cudnnBackendDescriptorType_t, cudnnHandle_t, cudnnStatus_t,
 };
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -17,10 +17,7 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
     descriptorType: MaybeUninit<cudnnBackendDescriptorType_t>,
     descriptor: *mut cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnBackendCreateDescriptor",
-        format_args!("descriptorType={}, descriptor={descriptor:p}", raw(descriptorType)),
-    )
+    stub!(cudnnBackendCreateDescriptor(descriptorType, descriptor))
 }
 
 /// Destroys an object of the graph API. Not built yet.
@@ -31,7 +28,7 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
 pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(
     descriptor: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    unsupported("cudnnBackendDestroyDescriptor", format_args!("descriptor={descriptor:p}"))
+    stub!(cudnnBackendDestroyDescriptor(descriptor))
 }
 
 /// Resets an object of the graph API. Not built yet.
@@ -41,7 +38,7 @@ pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    unsupported("cudnnBackendInitialize", format_args!("descriptor={descriptor:p}"))
+    stub!(cudnnBackendInitialize(descriptor))
 }
 
 /// Checks an object of the graph API and closes it for changes. Not built yet.
@@ -50,7 +47,7 @@ pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescript
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    unsupported("cudnnBackendFinalize", format_args!("descriptor={descriptor:p}"))
+    stub!(cudnnBackendFinalize(descriptor))
 }
 
 /// Sets one attribute of an object of the graph API. Not built yet.
@@ -65,15 +62,7 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     elementCount: i64,
     arrayOfElements: *const c_void,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnBackendSetAttribute",
-        format_args!(
-            "descriptor={descriptor:p}, attributeName={}, attributeType={}, \
-         elementCount={elementCount}, arrayOfElements={arrayOfElements:p}",
-            raw(attributeName),
-            raw(attributeType)
-        ),
-    )
+    stub!(cudnnBackendSetAttribute(descriptor, attributeName, attributeType, elementCount, arrayOfElements))
 }
 
 /// One attribute of an object of the graph API. Not built yet.
@@ -89,16 +78,14 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     elementCount: *mut i64,
     arrayOfElements: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnBackendGetAttribute",
-        format_args!(
-            "descriptor={descriptor:p}, attributeName={}, attributeType={}, \
-         requestedElementCount={requestedElementCount}, elementCount={elementCount:p}, \
-         arrayOfElements={arrayOfElements:p}",
-            raw(attributeName),
-            raw(attributeType)
-        ),
-    )
+    stub!(cudnnBackendGetAttribute(
+        descriptor,
+        attributeName,
+        attributeType,
+        requestedElementCount,
+        elementCount,
+        arrayOfElements
+    ))
 }
 
 /// Bytes of workspace that an execution plan takes. Not built yet.
@@ -113,14 +100,7 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     variantPack: cudnnBackendDescriptor_t,
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetExecutionPlanWorkspaceSize",
-        format_args!(
-            "handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}, \
-         workspaceSizeInBytes={workspaceSizeInBytes:p}"
-        ),
-        handle,
-    )
+    stub_on!(cudnnGetExecutionPlanWorkspaceSize(handle, executionPlan, variantPack, workspaceSizeInBytes))
 }
 
 /// Runs an execution plan. Not built yet.
@@ -133,11 +113,7 @@ pub unsafe extern "C" fn cudnnBackendExecute(
     executionPlan: cudnnBackendDescriptor_t,
     variantPack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnBackendExecute",
-        format_args!("handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}"),
-        handle,
-    )
+    stub_on!(cudnnBackendExecute(handle, executionPlan, variantPack))
 }
 
 /// Fills a CUDA graph with the nodes of an execution plan. Not built yet.
@@ -152,14 +128,7 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnBackendPopulateCudaGraph",
-        format_args!(
-            "handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}, \
-         graph={graph:p}"
-        ),
-        handle,
-    )
+    stub_on!(cudnnBackendPopulateCudaGraph(handle, executionPlan, variantPack, graph))
 }
 
 /// Puts new pointers into a CUDA graph made from an execution plan. Not built yet.
@@ -174,12 +143,5 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnBackendUpdateCudaGraph",
-        format_args!(
-            "handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}, \
-         graph={graph:p}"
-        ),
-        handle,
-    )
+    stub_on!(cudnnBackendUpdateCudaGraph(handle, executionPlan, variantPack, graph))
 }

@@ -1,7 +1,7 @@
 //! Causal one-dimensional convolutions.
 
-use super::unsupported;
-use crate::capi::types::{cudaStream_t, cudnnCausalConv1dActivation_t, cudnnDataType_t, cudnnStatus_t, raw};
+use super::stub;
+use crate::capi::types::{cudaStream_t, cudnnCausalConv1dActivation_t, cudnnDataType_t, cudnnStatus_t};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -23,15 +23,9 @@ pub unsafe extern "C" fn cudnnCausalConv1dForward(
     dataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnCausalConv1dForward",
-        format_args!(
-            "stream={stream:p}, x={x:p}, weight={weight:p}, bias={bias:p}, y={y:p}, batch={batch}, \
-         dim={dim}, seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, activation={}",
-            raw(dataType),
-            raw(activation)
-        ),
-    )
+    stub!(cudnnCausalConv1dForward(
+        stream, x, weight, bias, y, batch, dim, seqLen, kernelSize, dataType, activation
+    ))
 }
 
 /// Gradients of the causal convolution by x, weight and bias. Not built yet.
@@ -56,17 +50,10 @@ pub unsafe extern "C" fn cudnnCausalConv1dBackward(
     dwDataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnCausalConv1dBackward",
-        format_args!(
-            "stream={stream:p}, x={x:p}, weight={weight:p}, bias={bias:p}, dy={dy:p}, dx={dx:p}, \
-         dweight={dweight:p}, dbias={dbias:p}, batch={batch}, dim={dim}, seqLen={seqLen}, \
-         kernelSize={kernelSize}, dataType={}, dwDataType={}, activation={}",
-            raw(dataType),
-            raw(dwDataType),
-            raw(activation)
-        ),
-    )
+    stub!(cudnnCausalConv1dBackward(
+        stream, x, weight, bias, dy, dx, dweight, dbias, batch, dim, seqLen, kernelSize, dataType,
+        dwDataType, activation
+    ))
 }
 
 /// Causal convolution with the sequence outside the channels. Not built yet.
@@ -87,15 +74,9 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhForward(
     dataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnCausalConv1dNwhForward",
-        format_args!(
-            "stream={stream:p}, x={x:p}, weight={weight:p}, bias={bias:p}, y={y:p}, batch={batch}, \
-         dim={dim}, seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, activation={}",
-            raw(dataType),
-            raw(activation)
-        ),
-    )
+    stub!(cudnnCausalConv1dNwhForward(
+        stream, x, weight, bias, y, batch, dim, seqLen, kernelSize, dataType, activation
+    ))
 }
 
 /// Gradients of the causal convolution with the sequence outside the channels. Not built yet.
@@ -120,17 +101,10 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhBackward(
     dwDataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnCausalConv1dNwhBackward",
-        format_args!(
-            "stream={stream:p}, x={x:p}, weight={weight:p}, bias={bias:p}, dy={dy:p}, dx={dx:p}, \
-         dweight={dweight:p}, dbias={dbias:p}, batch={batch}, dim={dim}, seqLen={seqLen}, \
-         kernelSize={kernelSize}, dataType={}, dwDataType={}, activation={}",
-            raw(dataType),
-            raw(dwDataType),
-            raw(activation)
-        ),
-    )
+    stub!(cudnnCausalConv1dNwhBackward(
+        stream, x, weight, bias, dy, dx, dweight, dbias, batch, dim, seqLen, kernelSize, dataType,
+        dwDataType, activation
+    ))
 }
 
 /// Two causal convolutions in a row, gated. Not built yet.
@@ -153,16 +127,21 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dForward(
     kernelSizeMixer: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnB2BCausalConv1dForward",
-        format_args!(
-            "stream={stream:p}, x={x:p}, weightsProj={weightsProj:p}, weightsMixer={weightsMixer:p}, \
-         skipBias={skipBias:p}, y={y:p}, yGated={yGated:p}, batch={batch}, dim={dim}, \
-         seqLen={seqLen}, kernelSizeProj={kernelSizeProj}, kernelSizeMixer={kernelSizeMixer}, \
-         dataType={}",
-            raw(dataType)
-        ),
-    )
+    stub!(cudnnB2BCausalConv1dForward(
+        stream,
+        x,
+        weightsProj,
+        weightsMixer,
+        skipBias,
+        y,
+        yGated,
+        batch,
+        dim,
+        seqLen,
+        kernelSizeProj,
+        kernelSizeMixer,
+        dataType
+    ))
 }
 
 /// Gradients of two causal convolutions in a row. Not built yet.
@@ -190,18 +169,26 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dBackward(
     dataType: MaybeUninit<cudnnDataType_t>,
     dwDataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnB2BCausalConv1dBackward",
-        format_args!(
-            "stream={stream:p}, x={x:p}, weightsProj={weightsProj:p}, weightsMixer={weightsMixer:p}, \
-         skipBias={skipBias:p}, y={y:p}, dy={dy:p}, dx={dx:p}, dweightsProj={dweightsProj:p}, \
-         dweightsMixer={dweightsMixer:p}, dskipBias={dskipBias:p}, batch={batch}, dim={dim}, \
-         seqLen={seqLen}, kernelSizeProj={kernelSizeProj}, kernelSizeMixer={kernelSizeMixer}, \
-         dataType={}, dwDataType={}",
-            raw(dataType),
-            raw(dwDataType)
-        ),
-    )
+    stub!(cudnnB2BCausalConv1dBackward(
+        stream,
+        x,
+        weightsProj,
+        weightsMixer,
+        skipBias,
+        y,
+        dy,
+        dx,
+        dweightsProj,
+        dweightsMixer,
+        dskipBias,
+        batch,
+        dim,
+        seqLen,
+        kernelSizeProj,
+        kernelSizeMixer,
+        dataType,
+        dwDataType
+    ))
 }
 
 /// Causal convolution with a long filter, by Fourier transforms. Not built yet.
@@ -220,14 +207,7 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
     kernelSize: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnFFTCausalConv1dForward",
-        format_args!(
-            "stream={stream:p}, x={x:p}, weight={weight:p}, y={y:p}, batch={batch}, dim={dim}, \
-         seqLen={seqLen}, kernelSize={kernelSize}, dataType={}",
-            raw(dataType)
-        ),
-    )
+    stub!(cudnnFFTCausalConv1dForward(stream, x, weight, y, batch, dim, seqLen, kernelSize, dataType))
 }
 
 /// Gradients of the causal convolution by Fourier transforms. Not built yet.
@@ -248,15 +228,9 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dBackward(
     kernelSize: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnFFTCausalConv1dBackward",
-        format_args!(
-            "stream={stream:p}, x={x:p}, weight={weight:p}, dy={dy:p}, dx={dx:p}, \
-         dweight={dweight:p}, batch={batch}, dim={dim}, seqLen={seqLen}, \
-         kernelSize={kernelSize}, dataType={}",
-            raw(dataType)
-        ),
-    )
+    stub!(cudnnFFTCausalConv1dBackward(
+        stream, x, weight, dy, dx, dweight, batch, dim, seqLen, kernelSize, dataType
+    ))
 }
 
 /// Bytes of workspace and reserve space of the very long causal convolution. Not built yet.
@@ -273,15 +247,15 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dGetBufferSizes(
     workspaceSizeInBytes: *mut usize,
     reserveSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnLongFFTCausalConv1dGetBufferSizes",
-        format_args!(
-            "batch={batch}, dim={dim}, seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, \
-         workspaceSizeInBytes={workspaceSizeInBytes:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes:p}",
-            raw(dataType)
-        ),
-    )
+    stub!(cudnnLongFFTCausalConv1dGetBufferSizes(
+        batch,
+        dim,
+        seqLen,
+        kernelSize,
+        dataType,
+        workspaceSizeInBytes,
+        reserveSpaceSizeInBytes
+    ))
 }
 
 /// Causal convolution with a very long filter, in several passes. Not built yet.
@@ -304,16 +278,21 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dForward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnLongFFTCausalConv1dForward",
-        format_args!(
-            "stream={stream:p}, x={x:p}, weight={weight:p}, y={y:p}, batch={batch}, dim={dim}, \
-         seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, workspace={workspace:p}, \
-         workspaceSizeInBytes={workspaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}",
-            raw(dataType)
-        ),
-    )
+    stub!(cudnnLongFFTCausalConv1dForward(
+        stream,
+        x,
+        weight,
+        y,
+        batch,
+        dim,
+        seqLen,
+        kernelSize,
+        dataType,
+        workspace,
+        workspaceSizeInBytes,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }
 
 /// Gradients of the very long causal convolution. Not built yet.
@@ -336,14 +315,19 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dBackward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnLongFFTCausalConv1dBackward",
-        format_args!(
-            "stream={stream:p}, dy={dy:p}, dx={dx:p}, dweight={dweight:p}, batch={batch}, dim={dim}, \
-         seqLen={seqLen}, kernelSize={kernelSize}, dataType={}, workspace={workspace:p}, \
-         workspaceSizeInBytes={workspaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}",
-            raw(dataType)
-        ),
-    )
+    stub!(cudnnLongFFTCausalConv1dBackward(
+        stream,
+        dy,
+        dx,
+        dweight,
+        batch,
+        dim,
+        seqLen,
+        kernelSize,
+        dataType,
+        workspace,
+        workspaceSizeInBytes,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }

@@ -1,8 +1,8 @@
 //! CTC loss.
 
-use super::unsupported_on;
+use super::stub_on;
 use crate::capi::types::{
-    cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
+    cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -27,18 +27,21 @@ pub unsafe extern "C" fn cudnnCTCLoss(
     workspace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnCTCLoss",
-        format_args!(
-            "handle={handle:p}, probsDesc={probsDesc:p}, probs={probs:p}, hostLabels={hostLabels:p}, \
-         hostLabelLengths={hostLabelLengths:p}, hostInputLengths={hostInputLengths:p}, \
-         costs={costs:p}, gradientsDesc={gradientsDesc:p}, gradients={gradients:p}, algo={}, \
-         ctcLossDesc={ctcLossDesc:p}, workspace={workspace:p}, \
-         workSpaceSizeInBytes={workSpaceSizeInBytes}",
-            raw(algo)
-        ),
+    stub_on!(cudnnCTCLoss(
         handle,
-    )
+        probsDesc,
+        probs,
+        hostLabels,
+        hostLabelLengths,
+        hostInputLengths,
+        costs,
+        gradientsDesc,
+        gradients,
+        algo,
+        ctcLossDesc,
+        workspace,
+        workSpaceSizeInBytes
+    ))
 }
 
 /// `-log p(labels | probs)` of each sequence and its gradient; labels on the device. Not built yet.
@@ -61,18 +64,21 @@ pub unsafe extern "C" fn cudnnCTCLoss_v8(
     workSpaceSizeInBytes: usize,
     workspace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnCTCLoss_v8",
-        format_args!(
-            "handle={handle:p}, algo={}, ctcLossDesc={ctcLossDesc:p}, probsDesc={probsDesc:p}, \
-         probs={probs:p}, labels={labels:p}, labelLengths={labelLengths:p}, \
-         inputLengths={inputLengths:p}, costs={costs:p}, gradientsDesc={gradientsDesc:p}, \
-         gradients={gradients:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         workspace={workspace:p}",
-            raw(algo)
-        ),
+    stub_on!(cudnnCTCLoss_v8(
         handle,
-    )
+        algo,
+        ctcLossDesc,
+        probsDesc,
+        probs,
+        labels,
+        labelLengths,
+        inputLengths,
+        costs,
+        gradientsDesc,
+        gradients,
+        workSpaceSizeInBytes,
+        workspace
+    ))
 }
 
 /// Bytes of workspace of a CTC loss with labels on the host. Not built yet.
@@ -91,16 +97,17 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetCTCLossWorkspaceSize",
-        format_args!(
-            "handle={handle:p}, probsDesc={probsDesc:p}, gradientsDesc={gradientsDesc:p}, \
-         labels={labels:p}, labelLengths={labelLengths:p}, inputLengths={inputLengths:p}, \
-         algo={}, ctcLossDesc={ctcLossDesc:p}, sizeInBytes={sizeInBytes:p}",
-            raw(algo)
-        ),
+    stub_on!(cudnnGetCTCLossWorkspaceSize(
         handle,
-    )
+        probsDesc,
+        gradientsDesc,
+        labels,
+        labelLengths,
+        inputLengths,
+        algo,
+        ctcLossDesc,
+        sizeInBytes
+    ))
 }
 
 /// Bytes of workspace of a CTC loss with labels on the device. Not built yet.
@@ -116,13 +123,12 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize_v8(
     gradientsDesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetCTCLossWorkspaceSize_v8",
-        format_args!(
-            "handle={handle:p}, algo={}, ctcLossDesc={ctcLossDesc:p}, probsDesc={probsDesc:p}, \
-         gradientsDesc={gradientsDesc:p}, sizeInBytes={sizeInBytes:p}",
-            raw(algo)
-        ),
+    stub_on!(cudnnGetCTCLossWorkspaceSize_v8(
         handle,
-    )
+        algo,
+        ctcLossDesc,
+        probsDesc,
+        gradientsDesc,
+        sizeInBytes
+    ))
 }

@@ -1,9 +1,7 @@
 //! Graph neural networks.
 
-use super::unsupported;
-use crate::capi::types::{
-    cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t, raw,
-};
+use super::stub;
+use crate::capi::types::{cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -26,17 +24,20 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
     dataType: MaybeUninit<cudnnDataType_t>,
     aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnGnnAggSimpleForward",
-        format_args!(
-            "stream={stream:p}, graph={graph:p}, nodeFeatures={nodeFeatures:p}, \
-         edgeFeatures={edgeFeatures:p}, concatFeatures={concatFeatures:p}, output={output:p}, \
-         outPositions={outPositions:p}, nodeFeatDim={nodeFeatDim}, edgeFeatDim={edgeFeatDim}, \
-         concatFeatDim={concatFeatDim}, dataType={}, aggOp={}",
-            raw(dataType),
-            raw(aggOp)
-        ),
-    )
+    stub!(cudnnGnnAggSimpleForward(
+        stream,
+        graph,
+        nodeFeatures,
+        edgeFeatures,
+        concatFeatures,
+        output,
+        outPositions,
+        nodeFeatDim,
+        edgeFeatDim,
+        concatFeatDim,
+        dataType,
+        aggOp
+    ))
 }
 
 /// Gradients of joining the neighbours' features. Not built yet.
@@ -58,16 +59,18 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleBackward(
     dataType: MaybeUninit<cudnnDataType_t>,
     aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnGnnAggSimpleBackward",
-        format_args!(
-            "stream={stream:p}, graph={graph:p}, gradOutput={gradOutput:p}, \
-         outPositions={outPositions:p}, gradNodeFeatures={gradNodeFeatures:p}, \
-         gradEdgeFeatures={gradEdgeFeatures:p}, gradConcatFeatures={gradConcatFeatures:p}, \
-         nodeFeatDim={nodeFeatDim}, edgeFeatDim={edgeFeatDim}, concatFeatDim={concatFeatDim}, \
-         dataType={}, aggOp={}",
-            raw(dataType),
-            raw(aggOp)
-        ),
-    )
+    stub!(cudnnGnnAggSimpleBackward(
+        stream,
+        graph,
+        gradOutput,
+        outPositions,
+        gradNodeFeatures,
+        gradEdgeFeatures,
+        gradConcatFeatures,
+        nodeFeatDim,
+        edgeFeatDim,
+        concatFeatDim,
+        dataType,
+        aggOp
+    ))
 }

@@ -2,7 +2,7 @@
 //!
 //! Their parameters are not public. Declared without any, they ignore whatever a caller passes.
 
-use super::unsupported;
+use super::stub;
 use crate::capi::types::cudnnStatus_t;
 
 /// A switch for tests of the original. Not built yet.
@@ -11,7 +11,7 @@ use crate::capi::types::cudnnStatus_t;
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetBackdoor() -> cudnnStatus_t {
-    unsupported("cudnnGetBackdoor", format_args!(""))
+    stub!(cudnnGetBackdoor())
 }
 
 /// Sets a switch for tests of the original. Not built yet.
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn cudnnGetBackdoor() -> cudnnStatus_t {
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetBackdoor() -> cudnnStatus_t {
-    unsupported("cudnnSetBackdoor", format_args!(""))
+    stub!(cudnnSetBackdoor())
 }
 
 /// Sets a switch for tests of the original. Not built yet.
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn cudnnSetBackdoor() -> cudnnStatus_t {
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetBackdoorEx() -> cudnnStatus_t {
-    unsupported("cudnnSetBackdoorEx", format_args!(""))
+    stub!(cudnnSetBackdoorEx())
 }
 
 /// Where a recurrent network keeps its dropout masks. Not built yet.
@@ -38,5 +38,5 @@ pub unsafe extern "C" fn cudnnSetBackdoorEx() -> cudnnStatus_t {
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNDropoutLocationsInternal() -> cudnnStatus_t {
-    unsupported("cudnnGetRNNDropoutLocationsInternal", format_args!(""))
+    stub!(cudnnGetRNNDropoutLocationsInternal())
 }

@@ -38,6 +38,26 @@ fn unsupported_on(name: &'static str, arguments: fmt::Arguments<'_>, handle: cud
     })
 }
 
+/// [`unsupported`] for a function and its arguments, which are named once.
+macro_rules! stub {
+    ($function:ident($($argument:ident),* $(,)?)) => {
+        super::unsupported(stringify!($function), $crate::capi::guard::arguments!($($argument),*))
+    };
+}
+use stub;
+
+/// The same on a library handle, which is the first argument.
+macro_rules! stub_on {
+    ($function:ident($handle:ident $(, $argument:ident)* $(,)?)) => {
+        super::unsupported_on(
+            stringify!($function),
+            $crate::capi::guard::arguments!($handle $(, $argument)*),
+            $handle,
+        )
+    };
+}
+use stub_on;
+
 /// The name of the call is put in front of every error.
 fn not_built() -> Error {
     Error::unsupported("not built yet, as its row in MATRIX.md says")

@@ -1,11 +1,11 @@
 //! Recurrent networks as version 8 described them: the descriptor's parts, sizes, places of weights.
 
-use super::{unsupported, unsupported_on};
+use super::{stub, stub_on};
 use crate::capi::types::{
     cudnnAlgorithmDescriptor_t, cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t,
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnMathType_t, cudnnPersistentRNNPlan_t, cudnnRNNAlgo_t,
     cudnnRNNBiasMode_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t, cudnnRNNMode_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, raw,
+    cudnnTensorDescriptor_t,
 };
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -28,20 +28,18 @@ pub unsafe extern "C" fn cudnnSetRNNDescriptor_v6(
     algo: MaybeUninit<cudnnRNNAlgo_t>,
     mathPrec: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnSetRNNDescriptor_v6",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, hiddenSize={hiddenSize}, numLayers={numLayers}, \
-         dropoutDesc={dropoutDesc:p}, inputMode={}, direction={}, cellMode={}, algo={}, \
-         mathPrec={}",
-            raw(inputMode),
-            raw(direction),
-            raw(cellMode),
-            raw(algo),
-            raw(mathPrec)
-        ),
+    stub_on!(cudnnSetRNNDescriptor_v6(
         handle,
-    )
+        rnnDesc,
+        hiddenSize,
+        numLayers,
+        dropoutDesc,
+        inputMode,
+        direction,
+        cellMode,
+        algo,
+        mathPrec
+    ))
 }
 
 /// The sizes, cell and algorithm of a recurrent network. Not built yet.
@@ -62,15 +60,18 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v6(
     algo: *mut cudnnRNNAlgo_t,
     mathPrec: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNDescriptor_v6",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, hiddenSize={hiddenSize:p}, \
-         numLayers={numLayers:p}, dropoutDesc={dropoutDesc:p}, inputMode={inputMode:p}, \
-         direction={direction:p}, cellMode={cellMode:p}, algo={algo:p}, mathPrec={mathPrec:p}"
-        ),
+    stub_on!(cudnnGetRNNDescriptor_v6(
         handle,
-    )
+        rnnDesc,
+        hiddenSize,
+        numLayers,
+        dropoutDesc,
+        inputMode,
+        direction,
+        cellMode,
+        algo,
+        mathPrec
+    ))
 }
 
 /// Sets which arithmetic units a recurrent network may use. Not built yet.
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn cudnnSetRNNMatrixMathType(
     rnnDesc: cudnnRNNDescriptor_t,
     mType: MaybeUninit<cudnnMathType_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnSetRNNMatrixMathType", format_args!("rnnDesc={rnnDesc:p}, mType={}", raw(mType)))
+    stub!(cudnnSetRNNMatrixMathType(rnnDesc, mType))
 }
 
 /// Which arithmetic units a recurrent network may use. Not built yet.
@@ -96,7 +97,7 @@ pub unsafe extern "C" fn cudnnGetRNNMatrixMathType(
     rnnDesc: cudnnRNNDescriptor_t,
     mType: *mut cudnnMathType_t,
 ) -> cudnnStatus_t {
-    unsupported("cudnnGetRNNMatrixMathType", format_args!("rnnDesc={rnnDesc:p}, mType={mType:p}"))
+    stub!(cudnnGetRNNMatrixMathType(rnnDesc, mType))
 }
 
 /// Sets how many bias vectors a recurrent cell has. Not built yet.
@@ -109,7 +110,7 @@ pub unsafe extern "C" fn cudnnSetRNNBiasMode(
     rnnDesc: cudnnRNNDescriptor_t,
     biasMode: MaybeUninit<cudnnRNNBiasMode_t>,
 ) -> cudnnStatus_t {
-    unsupported("cudnnSetRNNBiasMode", format_args!("rnnDesc={rnnDesc:p}, biasMode={}", raw(biasMode)))
+    stub!(cudnnSetRNNBiasMode(rnnDesc, biasMode))
 }
 
 /// How many bias vectors a recurrent cell has. Not built yet.
@@ -122,7 +123,7 @@ pub unsafe extern "C" fn cudnnGetRNNBiasMode(
     rnnDesc: cudnnRNNDescriptor_t,
     biasMode: *mut cudnnRNNBiasMode_t,
 ) -> cudnnStatus_t {
-    unsupported("cudnnGetRNNBiasMode", format_args!("rnnDesc={rnnDesc:p}, biasMode={biasMode:p}"))
+    stub!(cudnnGetRNNBiasMode(rnnDesc, biasMode))
 }
 
 /// Sets the sizes that an LSTM projects its outputs to. Not built yet.
@@ -137,14 +138,7 @@ pub unsafe extern "C" fn cudnnSetRNNProjectionLayers(
     recProjSize: c_int,
     outProjSize: c_int,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnSetRNNProjectionLayers",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, recProjSize={recProjSize}, \
-         outProjSize={outProjSize}"
-        ),
-        handle,
-    )
+    stub_on!(cudnnSetRNNProjectionLayers(handle, rnnDesc, recProjSize, outProjSize))
 }
 
 /// The sizes that an LSTM projects its outputs to. Not built yet.
@@ -159,14 +153,7 @@ pub unsafe extern "C" fn cudnnGetRNNProjectionLayers(
     recProjSize: *mut c_int,
     outProjSize: *mut c_int,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNProjectionLayers",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, recProjSize={recProjSize:p}, \
-         outProjSize={outProjSize:p}"
-        ),
-        handle,
-    )
+    stub_on!(cudnnGetRNNProjectionLayers(handle, rnnDesc, recProjSize, outProjSize))
 }
 
 /// Sets whether sequences lie with padding. Not built yet.
@@ -179,7 +166,7 @@ pub unsafe extern "C" fn cudnnSetRNNPaddingMode(
     rnnDesc: cudnnRNNDescriptor_t,
     paddingMode: c_uint,
 ) -> cudnnStatus_t {
-    unsupported("cudnnSetRNNPaddingMode", format_args!("rnnDesc={rnnDesc:p}, paddingMode={paddingMode}"))
+    stub!(cudnnSetRNNPaddingMode(rnnDesc, paddingMode))
 }
 
 /// Whether sequences lie with padding. Not built yet.
@@ -192,7 +179,7 @@ pub unsafe extern "C" fn cudnnGetRNNPaddingMode(
     rnnDesc: cudnnRNNDescriptor_t,
     paddingMode: *mut c_uint,
 ) -> cudnnStatus_t {
-    unsupported("cudnnGetRNNPaddingMode", format_args!("rnnDesc={rnnDesc:p}, paddingMode={paddingMode:p}"))
+    stub!(cudnnGetRNNPaddingMode(rnnDesc, paddingMode))
 }
 
 /// Creates a plan for a persistent recurrent network and a batch size. Not built yet.
@@ -207,10 +194,7 @@ pub unsafe extern "C" fn cudnnCreatePersistentRNNPlan(
     dataType: MaybeUninit<cudnnDataType_t>,
     plan: *mut cudnnPersistentRNNPlan_t,
 ) -> cudnnStatus_t {
-    unsupported(
-        "cudnnCreatePersistentRNNPlan",
-        format_args!("rnnDesc={rnnDesc:p}, minibatch={minibatch}, dataType={}, plan={plan:p}", raw(dataType)),
-    )
+    stub!(cudnnCreatePersistentRNNPlan(rnnDesc, minibatch, dataType, plan))
 }
 
 /// Destroys a plan for a persistent recurrent network. Not built yet.
@@ -220,7 +204,7 @@ pub unsafe extern "C" fn cudnnCreatePersistentRNNPlan(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnDestroyPersistentRNNPlan(plan: cudnnPersistentRNNPlan_t) -> cudnnStatus_t {
-    unsupported("cudnnDestroyPersistentRNNPlan", format_args!("plan={plan:p}"))
+    stub!(cudnnDestroyPersistentRNNPlan(plan))
 }
 
 /// Gives a plan to a recurrent network. Not built yet.
@@ -233,7 +217,7 @@ pub unsafe extern "C" fn cudnnSetPersistentRNNPlan(
     rnnDesc: cudnnRNNDescriptor_t,
     plan: cudnnPersistentRNNPlan_t,
 ) -> cudnnStatus_t {
-    unsupported("cudnnSetPersistentRNNPlan", format_args!("rnnDesc={rnnDesc:p}, plan={plan:p}"))
+    stub!(cudnnSetPersistentRNNPlan(rnnDesc, plan))
 }
 
 /// Gives an algorithm to a recurrent network. Not built yet.
@@ -247,11 +231,7 @@ pub unsafe extern "C" fn cudnnSetRNNAlgorithmDescriptor(
     rnnDesc: cudnnRNNDescriptor_t,
     algoDesc: cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnSetRNNAlgorithmDescriptor",
-        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, algoDesc={algoDesc:p}"),
-        handle,
-    )
+    stub_on!(cudnnSetRNNAlgorithmDescriptor(handle, rnnDesc, algoDesc))
 }
 
 /// Bytes of workspace for sequences of descriptors, one per step. Not built yet.
@@ -267,14 +247,7 @@ pub unsafe extern "C" fn cudnnGetRNNWorkspaceSize(
     xDesc: *const cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNWorkspaceSize",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
-         sizeInBytes={sizeInBytes:p}"
-        ),
-        handle,
-    )
+    stub_on!(cudnnGetRNNWorkspaceSize(handle, rnnDesc, seqLength, xDesc, sizeInBytes))
 }
 
 /// Bytes that the forward pass keeps for the backward pass. Not built yet.
@@ -290,14 +263,7 @@ pub unsafe extern "C" fn cudnnGetRNNTrainingReserveSize(
     xDesc: *const cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNTrainingReserveSize",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
-         sizeInBytes={sizeInBytes:p}"
-        ),
-        handle,
-    )
+    stub_on!(cudnnGetRNNTrainingReserveSize(handle, rnnDesc, seqLength, xDesc, sizeInBytes))
 }
 
 /// Bytes of all weights and biases. Not built yet.
@@ -313,15 +279,7 @@ pub unsafe extern "C" fn cudnnGetRNNParamsSize(
     sizeInBytes: *mut usize,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNParamsSize",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, xDesc={xDesc:p}, sizeInBytes={sizeInBytes:p}, \
-         dataType={}",
-            raw(dataType)
-        ),
-        handle,
-    )
+    stub_on!(cudnnGetRNNParamsSize(handle, rnnDesc, xDesc, sizeInBytes, dataType))
 }
 
 /// Where one weight matrix lies, and its shape. Not built yet.
@@ -341,15 +299,17 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
     linLayerMatDesc: cudnnFilterDescriptor_t,
     linLayerMat: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNLinLayerMatrixParams",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, pseudoLayer={pseudoLayer}, xDesc={xDesc:p}, \
-         wDesc={wDesc:p}, w={w:p}, linLayerID={linLayerID}, linLayerMatDesc={linLayerMatDesc:p}, \
-         linLayerMat={linLayerMat:p}"
-        ),
+    stub_on!(cudnnGetRNNLinLayerMatrixParams(
         handle,
-    )
+        rnnDesc,
+        pseudoLayer,
+        xDesc,
+        wDesc,
+        w,
+        linLayerID,
+        linLayerMatDesc,
+        linLayerMat
+    ))
 }
 
 /// Where one bias vector lies, and its shape. Not built yet.
@@ -369,13 +329,15 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerBiasParams(
     linLayerBiasDesc: cudnnFilterDescriptor_t,
     linLayerBias: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNLinLayerBiasParams",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, pseudoLayer={pseudoLayer}, xDesc={xDesc:p}, \
-         wDesc={wDesc:p}, w={w:p}, linLayerID={linLayerID}, \
-         linLayerBiasDesc={linLayerBiasDesc:p}, linLayerBias={linLayerBias:p}"
-        ),
+    stub_on!(cudnnGetRNNLinLayerBiasParams(
         handle,
-    )
+        rnnDesc,
+        pseudoLayer,
+        xDesc,
+        wDesc,
+        w,
+        linLayerID,
+        linLayerBiasDesc,
+        linLayerBias
+    ))
 }

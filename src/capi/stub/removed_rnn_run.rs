@@ -1,6 +1,6 @@
 //! Recurrent networks as version 8 ran them, on one tensor descriptor per step.
 
-use super::unsupported_on;
+use super::stub_on;
 use crate::capi::types::{
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
@@ -33,16 +33,27 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNForwardInference",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
-         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, \
-         w={w:p}, yDesc={yDesc:p}, y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, \
-         cy={cy:p}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnRNNForwardInference(
         handle,
-    )
+        rnnDesc,
+        seqLength,
+        xDesc,
+        x,
+        hxDesc,
+        hx,
+        cxDesc,
+        cx,
+        wDesc,
+        w,
+        yDesc,
+        y,
+        hyDesc,
+        hy,
+        cyDesc,
+        cy,
+        workSpace,
+        workSpaceSizeInBytes
+    ))
 }
 
 /// The outputs of a recurrent network, and what its backward pass needs. Not built yet.
@@ -74,17 +85,29 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNForwardTraining",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
-         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, \
-         w={w:p}, yDesc={yDesc:p}, y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, \
-         cy={cy:p}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnRNNForwardTraining(
         handle,
-    )
+        rnnDesc,
+        seqLength,
+        xDesc,
+        x,
+        hxDesc,
+        hx,
+        cxDesc,
+        cx,
+        wDesc,
+        w,
+        yDesc,
+        y,
+        hyDesc,
+        hy,
+        cyDesc,
+        cy,
+        workSpace,
+        workSpaceSizeInBytes,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }
 
 /// Gradients of a recurrent network by its inputs and states. Not built yet.
@@ -122,19 +145,35 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNBackwardData",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, yDesc={yDesc:p}, \
-         y={y:p}, dyDesc={dyDesc:p}, dy={dy:p}, dhyDesc={dhyDesc:p}, dhy={dhy:p}, \
-         dcyDesc={dcyDesc:p}, dcy={dcy:p}, wDesc={wDesc:p}, w={w:p}, hxDesc={hxDesc:p}, \
-         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, dxDesc={dxDesc:p}, dx={dx:p}, \
-         dhxDesc={dhxDesc:p}, dhx={dhx:p}, dcxDesc={dcxDesc:p}, dcx={dcx:p}, \
-         workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnRNNBackwardData(
         handle,
-    )
+        rnnDesc,
+        seqLength,
+        yDesc,
+        y,
+        dyDesc,
+        dy,
+        dhyDesc,
+        dhy,
+        dcyDesc,
+        dcy,
+        wDesc,
+        w,
+        hxDesc,
+        hx,
+        cxDesc,
+        cx,
+        dxDesc,
+        dx,
+        dhxDesc,
+        dhx,
+        dcxDesc,
+        dcx,
+        workSpace,
+        workSpaceSizeInBytes,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }
 
 /// Gradients of a recurrent network by its weights, added to what is there. Not built yet.
@@ -160,15 +199,21 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights(
     reserveSpace: *const c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNBackwardWeights",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
-         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, yDesc={yDesc:p}, y={y:p}, \
-         workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         dwDesc={dwDesc:p}, dw={dw:p}, reserveSpace={reserveSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnRNNBackwardWeights(
         handle,
-    )
+        rnnDesc,
+        seqLength,
+        xDesc,
+        x,
+        hxDesc,
+        hx,
+        yDesc,
+        y,
+        workSpace,
+        workSpaceSizeInBytes,
+        dwDesc,
+        dw,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }

@@ -1,6 +1,6 @@
 //! Recurrent networks as version 8 ran them, on padded batches of sequences.
 
-use super::unsupported_on;
+use super::stub_on;
 use crate::capi::types::{
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
@@ -41,18 +41,34 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNForwardInferenceEx",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, xDesc={xDesc:p}, x={x:p}, hxDesc={hxDesc:p}, \
-         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, w={w:p}, yDesc={yDesc:p}, \
-         y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, cy={cy:p}, kDesc={kDesc:p}, \
-         keys={keys:p}, cDesc={cDesc:p}, cAttn={cAttn:p}, iDesc={iDesc:p}, iAttn={iAttn:p}, \
-         qDesc={qDesc:p}, queries={queries:p}, workSpace={workSpace:p}, \
-         workSpaceSizeInBytes={workSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnRNNForwardInferenceEx(
         handle,
-    )
+        rnnDesc,
+        xDesc,
+        x,
+        hxDesc,
+        hx,
+        cxDesc,
+        cx,
+        wDesc,
+        w,
+        yDesc,
+        y,
+        hyDesc,
+        hy,
+        cyDesc,
+        cy,
+        kDesc,
+        keys,
+        cDesc,
+        cAttn,
+        iDesc,
+        iAttn,
+        qDesc,
+        queries,
+        workSpace,
+        workSpaceSizeInBytes
+    ))
 }
 
 /// The outputs of a recurrent network on a padded batch, and what its backward pass needs. Not built yet.
@@ -91,19 +107,36 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNForwardTrainingEx",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, xDesc={xDesc:p}, x={x:p}, hxDesc={hxDesc:p}, \
-         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, w={w:p}, yDesc={yDesc:p}, \
-         y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, cy={cy:p}, kDesc={kDesc:p}, \
-         keys={keys:p}, cDesc={cDesc:p}, cAttn={cAttn:p}, iDesc={iDesc:p}, iAttn={iAttn:p}, \
-         qDesc={qDesc:p}, queries={queries:p}, workSpace={workSpace:p}, \
-         workSpaceSizeInBytes={workSpaceSizeInBytes}, reserveSpace={reserveSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnRNNForwardTrainingEx(
         handle,
-    )
+        rnnDesc,
+        xDesc,
+        x,
+        hxDesc,
+        hx,
+        cxDesc,
+        cx,
+        wDesc,
+        w,
+        yDesc,
+        y,
+        hyDesc,
+        hy,
+        cyDesc,
+        cy,
+        kDesc,
+        keys,
+        cDesc,
+        cAttn,
+        iDesc,
+        iAttn,
+        qDesc,
+        queries,
+        workSpace,
+        workSpaceSizeInBytes,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }
 
 /// Gradients of a recurrent network on a padded batch by its inputs and states. Not built yet.
@@ -144,19 +177,38 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNBackwardDataEx",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, yDesc={yDesc:p}, y={y:p}, dyDesc={dyDesc:p}, \
-         dy={dy:p}, dcDesc={dcDesc:p}, dcAttn={dcAttn:p}, dhyDesc={dhyDesc:p}, dhy={dhy:p}, \
-         dcyDesc={dcyDesc:p}, dcy={dcy:p}, wDesc={wDesc:p}, w={w:p}, hxDesc={hxDesc:p}, \
-         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, dxDesc={dxDesc:p}, dx={dx:p}, \
-         dhxDesc={dhxDesc:p}, dhx={dhx:p}, dcxDesc={dcxDesc:p}, dcx={dcx:p}, dkDesc={dkDesc:p}, \
-         dkeys={dkeys:p}, workSpace={workSpace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnRNNBackwardDataEx(
         handle,
-    )
+        rnnDesc,
+        yDesc,
+        y,
+        dyDesc,
+        dy,
+        dcDesc,
+        dcAttn,
+        dhyDesc,
+        dhy,
+        dcyDesc,
+        dcy,
+        wDesc,
+        w,
+        hxDesc,
+        hx,
+        cxDesc,
+        cx,
+        dxDesc,
+        dx,
+        dhxDesc,
+        dhx,
+        dcxDesc,
+        dcx,
+        dkDesc,
+        dkeys,
+        workSpace,
+        workSpaceSizeInBytes,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }
 
 /// Gradients of a recurrent network on a padded batch by its weights. Not built yet.
@@ -181,14 +233,20 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNBackwardWeightsEx",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, xDesc={xDesc:p}, x={x:p}, hxDesc={hxDesc:p}, \
-         hx={hx:p}, yDesc={yDesc:p}, y={y:p}, workSpace={workSpace:p}, \
-         workSpaceSizeInBytes={workSpaceSizeInBytes}, dwDesc={dwDesc:p}, dw={dw:p}, \
-         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnRNNBackwardWeightsEx(
         handle,
-    )
+        rnnDesc,
+        xDesc,
+        x,
+        hxDesc,
+        hx,
+        yDesc,
+        y,
+        workSpace,
+        workSpaceSizeInBytes,
+        dwDesc,
+        dw,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }

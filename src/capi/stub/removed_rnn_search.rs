@@ -1,6 +1,6 @@
 //! Searches of version 8 for the algorithm of a recurrent network.
 
-use super::unsupported_on;
+use super::stub_on;
 use crate::capi::types::{
     cudnnAlgorithmPerformance_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
@@ -18,11 +18,7 @@ pub unsafe extern "C" fn cudnnGetRNNForwardInferenceAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNForwardInferenceAlgorithmMaxCount",
-        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, count={count:p}"),
-        handle,
-    )
+    stub_on!(cudnnGetRNNForwardInferenceAlgorithmMaxCount(handle, rnnDesc, count))
 }
 
 /// Inference algorithms, ranked by measuring them. Not built yet.
@@ -56,18 +52,31 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
     workspace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnFindRNNForwardInferenceAlgorithmEx",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
-         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, \
-         w={w:p}, yDesc={yDesc:p}, y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, \
-         cy={cy:p}, findIntensity={findIntensity}, requestedAlgoCount={requestedAlgoCount}, \
-         returnedAlgoCount={returnedAlgoCount:p}, perfResults={perfResults:p}, \
-         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnFindRNNForwardInferenceAlgorithmEx(
         handle,
-    )
+        rnnDesc,
+        seqLength,
+        xDesc,
+        x,
+        hxDesc,
+        hx,
+        cxDesc,
+        cx,
+        wDesc,
+        w,
+        yDesc,
+        y,
+        hyDesc,
+        hy,
+        cyDesc,
+        cy,
+        findIntensity,
+        requestedAlgoCount,
+        returnedAlgoCount,
+        perfResults,
+        workspace,
+        workSpaceSizeInBytes
+    ))
 }
 
 /// The most results that a search for training algorithms gives. Not built yet.
@@ -81,11 +90,7 @@ pub unsafe extern "C" fn cudnnGetRNNForwardTrainingAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNForwardTrainingAlgorithmMaxCount",
-        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, count={count:p}"),
-        handle,
-    )
+    stub_on!(cudnnGetRNNForwardTrainingAlgorithmMaxCount(handle, rnnDesc, count))
 }
 
 /// Training algorithms, ranked by measuring them. Not built yet.
@@ -121,19 +126,33 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnFindRNNForwardTrainingAlgorithmEx",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
-         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, wDesc={wDesc:p}, \
-         w={w:p}, yDesc={yDesc:p}, y={y:p}, hyDesc={hyDesc:p}, hy={hy:p}, cyDesc={cyDesc:p}, \
-         cy={cy:p}, findIntensity={findIntensity}, requestedAlgoCount={requestedAlgoCount}, \
-         returnedAlgoCount={returnedAlgoCount:p}, perfResults={perfResults:p}, \
-         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnFindRNNForwardTrainingAlgorithmEx(
         handle,
-    )
+        rnnDesc,
+        seqLength,
+        xDesc,
+        x,
+        hxDesc,
+        hx,
+        cxDesc,
+        cx,
+        wDesc,
+        w,
+        yDesc,
+        y,
+        hyDesc,
+        hy,
+        cyDesc,
+        cy,
+        findIntensity,
+        requestedAlgoCount,
+        returnedAlgoCount,
+        perfResults,
+        workspace,
+        workSpaceSizeInBytes,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }
 
 /// The most results that a search for data gradient algorithms of recurrent networks gives. Not built yet.
@@ -147,11 +166,7 @@ pub unsafe extern "C" fn cudnnGetRNNBackwardDataAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNBackwardDataAlgorithmMaxCount",
-        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, count={count:p}"),
-        handle,
-    )
+    stub_on!(cudnnGetRNNBackwardDataAlgorithmMaxCount(handle, rnnDesc, count))
 }
 
 /// Data gradient algorithms of recurrent networks, ranked by measuring them. Not built yet.
@@ -193,21 +208,39 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnFindRNNBackwardDataAlgorithmEx",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, yDesc={yDesc:p}, \
-         y={y:p}, dyDesc={dyDesc:p}, dy={dy:p}, dhyDesc={dhyDesc:p}, dhy={dhy:p}, \
-         dcyDesc={dcyDesc:p}, dcy={dcy:p}, wDesc={wDesc:p}, w={w:p}, hxDesc={hxDesc:p}, \
-         hx={hx:p}, cxDesc={cxDesc:p}, cx={cx:p}, dxDesc={dxDesc:p}, dx={dx:p}, \
-         dhxDesc={dhxDesc:p}, dhx={dhx:p}, dcxDesc={dcxDesc:p}, dcx={dcx:p}, \
-         findIntensity={findIntensity}, requestedAlgoCount={requestedAlgoCount}, \
-         returnedAlgoCount={returnedAlgoCount:p}, perfResults={perfResults:p}, \
-         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         reserveSpace={reserveSpace:p}, reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnFindRNNBackwardDataAlgorithmEx(
         handle,
-    )
+        rnnDesc,
+        seqLength,
+        yDesc,
+        y,
+        dyDesc,
+        dy,
+        dhyDesc,
+        dhy,
+        dcyDesc,
+        dcy,
+        wDesc,
+        w,
+        hxDesc,
+        hx,
+        cxDesc,
+        cx,
+        dxDesc,
+        dx,
+        dhxDesc,
+        dhx,
+        dcxDesc,
+        dcx,
+        findIntensity,
+        requestedAlgoCount,
+        returnedAlgoCount,
+        perfResults,
+        workspace,
+        workSpaceSizeInBytes,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }
 
 /// The most results that a search for weight gradient algorithms gives. Not built yet.
@@ -221,11 +254,7 @@ pub unsafe extern "C" fn cudnnGetRNNBackwardWeightsAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNBackwardWeightsAlgorithmMaxCount",
-        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, count={count:p}"),
-        handle,
-    )
+    stub_on!(cudnnGetRNNBackwardWeightsAlgorithmMaxCount(handle, rnnDesc, count))
 }
 
 /// Weight gradient algorithms of recurrent networks, ranked by measuring them. Not built yet.
@@ -255,17 +284,25 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
     reserveSpace: *const c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnFindRNNBackwardWeightsAlgorithmEx",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, seqLength={seqLength}, xDesc={xDesc:p}, \
-         x={x:p}, hxDesc={hxDesc:p}, hx={hx:p}, yDesc={yDesc:p}, y={y:p}, \
-         findIntensity={findIntensity}, requestedAlgoCount={requestedAlgoCount}, \
-         returnedAlgoCount={returnedAlgoCount:p}, perfResults={perfResults:p}, \
-         workspace={workspace:p}, workSpaceSizeInBytes={workSpaceSizeInBytes}, \
-         dwDesc={dwDesc:p}, dw={dw:p}, reserveSpace={reserveSpace:p}, \
-         reserveSpaceSizeInBytes={reserveSpaceSizeInBytes}"
-        ),
+    stub_on!(cudnnFindRNNBackwardWeightsAlgorithmEx(
         handle,
-    )
+        rnnDesc,
+        seqLength,
+        xDesc,
+        x,
+        hxDesc,
+        hx,
+        yDesc,
+        y,
+        findIntensity,
+        requestedAlgoCount,
+        returnedAlgoCount,
+        perfResults,
+        workspace,
+        workSpaceSizeInBytes,
+        dwDesc,
+        dw,
+        reserveSpace,
+        reserveSpaceSizeInBytes
+    ))
 }

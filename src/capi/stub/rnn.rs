@@ -1,9 +1,9 @@
 //! Recurrent networks.
 
-use super::unsupported_on;
+use super::stub_on;
 use crate::capi::types::{
     cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, cudnnWgradMode_t, raw,
+    cudnnTensorDescriptor_t, cudnnWgradMode_t,
 };
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -18,11 +18,7 @@ pub unsafe extern "C" fn cudnnBuildRNNDynamic(
     rnnDesc: cudnnRNNDescriptor_t,
     miniBatch: c_int,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnBuildRNNDynamic",
-        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, miniBatch={miniBatch}"),
-        handle,
-    )
+    stub_on!(cudnnBuildRNNDynamic(handle, rnnDesc, miniBatch))
 }
 
 /// Bytes of workspace and reserve space of a recurrent network. Not built yet.
@@ -38,15 +34,7 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     workSpaceSize: *mut usize,
     reserveSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNTempSpaceSizes",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, fwdMode={}, xDesc={xDesc:p}, \
-         workSpaceSize={workSpaceSize:p}, reserveSpaceSize={reserveSpaceSize:p}",
-            raw(fwdMode)
-        ),
-        handle,
-    )
+    stub_on!(cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode, xDesc, workSpaceSize, reserveSpaceSize))
 }
 
 /// Bytes that all weights of a recurrent network take. Not built yet.
@@ -59,11 +47,7 @@ pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
     rnnDesc: cudnnRNNDescriptor_t,
     weightSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNWeightSpaceSize",
-        format_args!("handle={handle:p}, rnnDesc={rnnDesc:p}, weightSpaceSize={weightSpaceSize:p}"),
-        handle,
-    )
+    stub_on!(cudnnGetRNNWeightSpaceSize(handle, rnnDesc, weightSpaceSize))
 }
 
 /// Where one weight matrix and its bias lie in the weight space. Not built yet.
@@ -83,16 +67,18 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     bDesc: cudnnTensorDescriptor_t,
     bAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnGetRNNWeightParams",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, pseudoLayer={pseudoLayer}, \
-         weightSpaceSize={weightSpaceSize}, weightSpace={weightSpace:p}, \
-         linLayerID={linLayerID}, mDesc={mDesc:p}, mAddr={mAddr:p}, bDesc={bDesc:p}, \
-         bAddr={bAddr:p}"
-        ),
+    stub_on!(cudnnGetRNNWeightParams(
         handle,
-    )
+        rnnDesc,
+        pseudoLayer,
+        weightSpaceSize,
+        weightSpace,
+        linLayerID,
+        mDesc,
+        mAddr,
+        bDesc,
+        bAddr
+    ))
 }
 
 /// Outputs and last states of a recurrent network. Not built yet.
@@ -122,18 +108,28 @@ pub unsafe extern "C" fn cudnnRNNForward(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNForward",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, fwdMode={}, devSeqLengths={devSeqLengths:p}, \
-         xDesc={xDesc:p}, x={x:p}, yDesc={yDesc:p}, y={y:p}, hDesc={hDesc:p}, hx={hx:p}, \
-         hy={hy:p}, cDesc={cDesc:p}, cx={cx:p}, cy={cy:p}, weightSpaceSize={weightSpaceSize}, \
-         weightSpace={weightSpace:p}, workSpaceSize={workSpaceSize}, workSpace={workSpace:p}, \
-         reserveSpaceSize={reserveSpaceSize}, reserveSpace={reserveSpace:p}",
-            raw(fwdMode)
-        ),
+    stub_on!(cudnnRNNForward(
         handle,
-    )
+        rnnDesc,
+        fwdMode,
+        devSeqLengths,
+        xDesc,
+        x,
+        yDesc,
+        y,
+        hDesc,
+        hx,
+        hy,
+        cDesc,
+        cx,
+        cy,
+        weightSpaceSize,
+        weightSpace,
+        workSpaceSize,
+        workSpace,
+        reserveSpaceSize,
+        reserveSpace
+    ))
 }
 
 /// Gradients of a recurrent network by inputs and first states. Not built yet.
@@ -165,18 +161,30 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNBackwardData_v8",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, devSeqLengths={devSeqLengths:p}, \
-         yDesc={yDesc:p}, y={y:p}, dy={dy:p}, xDesc={xDesc:p}, dx={dx:p}, hDesc={hDesc:p}, \
-         hx={hx:p}, dhy={dhy:p}, dhx={dhx:p}, cDesc={cDesc:p}, cx={cx:p}, dcy={dcy:p}, \
-         dcx={dcx:p}, weightSpaceSize={weightSpaceSize}, weightSpace={weightSpace:p}, \
-         workSpaceSize={workSpaceSize}, workSpace={workSpace:p}, \
-         reserveSpaceSize={reserveSpaceSize}, reserveSpace={reserveSpace:p}"
-        ),
+    stub_on!(cudnnRNNBackwardData_v8(
         handle,
-    )
+        rnnDesc,
+        devSeqLengths,
+        yDesc,
+        y,
+        dy,
+        xDesc,
+        dx,
+        hDesc,
+        hx,
+        dhy,
+        dhx,
+        cDesc,
+        cx,
+        dcy,
+        dcx,
+        weightSpaceSize,
+        weightSpace,
+        workSpaceSize,
+        workSpace,
+        reserveSpaceSize,
+        reserveSpace
+    ))
 }
 
 /// Gradients of a recurrent network by its weights. Not built yet.
@@ -202,16 +210,22 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnRNNBackwardWeights_v8",
-        format_args!(
-            "handle={handle:p}, rnnDesc={rnnDesc:p}, addGrad={}, devSeqLengths={devSeqLengths:p}, \
-         xDesc={xDesc:p}, x={x:p}, hDesc={hDesc:p}, hx={hx:p}, yDesc={yDesc:p}, y={y:p}, \
-         weightSpaceSize={weightSpaceSize}, dweightSpace={dweightSpace:p}, \
-         workSpaceSize={workSpaceSize}, workSpace={workSpace:p}, \
-         reserveSpaceSize={reserveSpaceSize}, reserveSpace={reserveSpace:p}",
-            raw(addGrad)
-        ),
+    stub_on!(cudnnRNNBackwardWeights_v8(
         handle,
-    )
+        rnnDesc,
+        addGrad,
+        devSeqLengths,
+        xDesc,
+        x,
+        hDesc,
+        hx,
+        yDesc,
+        y,
+        weightSpaceSize,
+        dweightSpace,
+        workSpaceSize,
+        workSpace,
+        reserveSpaceSize,
+        reserveSpace
+    ))
 }

@@ -1,6 +1,6 @@
 //! Spatial transformers.
 
-use super::unsupported_on;
+use super::stub_on;
 use crate::capi::types::{
     cudnnHandle_t, cudnnSpatialTransformerDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
@@ -17,11 +17,7 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
     theta: *const c_void,
     grid: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnSpatialTfGridGeneratorForward",
-        format_args!("handle={handle:p}, stDesc={stDesc:p}, theta={theta:p}, grid={grid:p}"),
-        handle,
-    )
+    stub_on!(cudnnSpatialTfGridGeneratorForward(handle, stDesc, theta, grid))
 }
 
 /// `y = alpha * sample(x, grid) + beta * y`. Not built yet.
@@ -40,14 +36,7 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnSpatialTfSamplerForward",
-        format_args!(
-            "handle={handle:p}, stDesc={stDesc:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
-         grid={grid:p}, beta={beta:p}, yDesc={yDesc:p}, y={y:p}"
-        ),
-        handle,
-    )
+    stub_on!(cudnnSpatialTfSamplerForward(handle, stDesc, alpha, xDesc, x, grid, beta, yDesc, y))
 }
 
 /// Gradient of the sampling grid by theta. Not built yet.
@@ -61,11 +50,7 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
     dgrid: *const c_void,
     dtheta: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnSpatialTfGridGeneratorBackward",
-        format_args!("handle={handle:p}, stDesc={stDesc:p}, dgrid={dgrid:p}, dtheta={dtheta:p}"),
-        handle,
-    )
+    stub_on!(cudnnSpatialTfGridGeneratorBackward(handle, stDesc, dgrid, dtheta))
 }
 
 /// Gradients of the sampler by x and by the grid. Not built yet.
@@ -89,13 +74,7 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerBackward(
     betaDgrid: *const c_void,
     dgrid: *mut c_void,
 ) -> cudnnStatus_t {
-    unsupported_on(
-        "cudnnSpatialTfSamplerBackward",
-        format_args!(
-            "handle={handle:p}, stDesc={stDesc:p}, alpha={alpha:p}, xDesc={xDesc:p}, x={x:p}, \
-         beta={beta:p}, dxDesc={dxDesc:p}, dx={dx:p}, alphaDgrid={alphaDgrid:p}, \
-         dyDesc={dyDesc:p}, dy={dy:p}, grid={grid:p}, betaDgrid={betaDgrid:p}, dgrid={dgrid:p}"
-        ),
-        handle,
-    )
+    stub_on!(cudnnSpatialTfSamplerBackward(
+        handle, stDesc, alpha, xDesc, x, beta, dxDesc, dx, alphaDgrid, dyDesc, dy, grid, betaDgrid, dgrid
+    ))
 }
