@@ -39,6 +39,7 @@ mod lifecycle;
 mod log;
 mod lrn;
 mod norm;
+mod norm_sizes;
 mod normalise;
 mod normalization;
 mod op_descriptor;

@@ -4,21 +4,21 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-use super::arg::{self, Out};
+use super::arg::{self};
 use super::guard::entry_point;
-use super::normalise::{BackwardCall, ForwardCall, follows, fused, input};
+use super::normalise::{BackwardCall, ForwardCall, input};
+use super::tensor;
 use super::types::{
     cudnnActivationDescriptor_t, cudnnHandle_t, cudnnNormAlgo_t, cudnnNormMode_t, cudnnNormOps_t,
     cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
-use super::{context, tensor};
+use crate::desc::Choice;
 use crate::desc::normalization::{BatchNormMode, NormOps};
 use crate::error::{Error, Result};
 use crate::mode::Mode;
-use crate::ops::batch_norm::{Parameters, Query, training_reserve_size};
 
 /// Refuses groups, of which there is one.
-fn check_groups(count: c_int) -> Result<()> {
+pub(super) fn check_groups(count: c_int) -> Result<()> {
     if count == 1 {
         return Ok(());
     }
@@ -26,7 +26,7 @@ fn check_groups(count: c_int) -> Result<()> {
 }
 
 /// Refuses parameters and statistics of different tensors.
-fn check_equal(
+pub(super) fn check_equal(
     (name, parameters): (&'static str, cudnnTensorDescriptor_t),
     statistics: cudnnTensorDescriptor_t,
 ) -> Result<()> {
@@ -39,7 +39,10 @@ fn check_equal(
 
 /// The groups that mode and algorithm ask for: PERSIST is the mode SPATIAL_PERSISTENT of batch normalisation. Outside strict
 /// mode any algorithm serves either mode.
-fn groups(mode: MaybeUninit<cudnnNormMode_t>, algo: MaybeUninit<cudnnNormAlgo_t>) -> Result<BatchNormMode> {
+pub(super) fn groups(
+    mode: MaybeUninit<cudnnNormMode_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>,
+) -> Result<BatchNormMode> {
     match (raw(mode), raw(algo)) {
         (0, 0) => Ok(BatchNormMode::PerActivation),
         (0, 1) if !Mode::current().is_strict() => Ok(BatchNormMode::PerActivation),
@@ -55,9 +58,8 @@ fn groups(mode: MaybeUninit<cudnnNormMode_t>, algo: MaybeUninit<cudnnNormAlgo_t>
 /// - as cudnnBatchNormalizationForwardInference, PER_ACTIVATION or PER_CHANNEL.
 /// - `normOps`: 0 without z and activation, 1 without z; RELU, CLIPPED_RELU or IDENTITY (outside strict mode).
 ///
-/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1 (in strict mode also
-/// if `normOps` is not 0); BAD_PARAM for an unknown `normOps`, and if
-/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
+/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1, and for an unknown `normOps` (in strict mode for any but
+/// 0); BAD_PARAM if the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
 /// also PER_ACTIVATION with PERSIST); then as cudnnBatchNormalizationForwardInference.
 ///
 /// Source: observed on 9.27.0.
@@ -115,11 +117,11 @@ pub unsafe extern "C" fn cudnnNormalizationForwardInference(
         ),
         || {
             check_groups(groupCnt)?;
-            if Mode::current().is_strict() && raw(normOps) != 0 {
-                return Err(Error::unsupported(format!(
-                    "strict mode: normOps = {} at inference",
-                    raw(normOps)
-                )));
+            let is_known = NormOps::from_code(raw(normOps)).is_some();
+            if raw(normOps) != 0 && (Mode::current().is_strict() || !is_known) {
+                let text =
+                    format!("normOps = {} at inference: 0, outside strict mode also 1 and 2", raw(normOps));
+                return Err(Error::unsupported(text));
             }
             let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
             check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
@@ -399,195 +401,6 @@ pub unsafe extern "C" fn cudnnNormalizationBackward(
             };
             // SAFETY: as the caller promises.
             unsafe { call.run() }
-        }
-    )
-}
-
-/// Bytes of workspace of cudnnNormalizationForwardTraining: 16, of which none are touched.
-///
-/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
-/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
-/// also PER_ACTIVATION with PERSIST); then as cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize.
-///
-/// Source: observed on 9.27.0.
-///
-/// # Safety
-/// `sizeInBytes` is NULL or valid for one write.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    normOps: MaybeUninit<cudnnNormOps_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-    xDesc: cudnnTensorDescriptor_t,
-    zDesc: cudnnTensorDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    normScaleBiasDesc: cudnnTensorDescriptor_t,
-    activationDesc: cudnnActivationDescriptor_t,
-    normMeanVarDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-    groupCnt: c_int,
-) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetNormalizationForwardTrainingWorkspaceSize(
-            handle,
-            mode,
-            normOps,
-            algo,
-            xDesc,
-            zDesc,
-            yDesc,
-            normScaleBiasDesc,
-            activationDesc,
-            normMeanVarDesc,
-            sizeInBytes,
-            groupCnt
-        ),
-        || {
-            check_groups(groupCnt)?;
-            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-            check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
-            let mode = groups(mode, algo)?;
-            context::check(handle)?;
-            let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            let parameters = tensor::get(normScaleBiasDesc, "normScaleBiasDesc")?;
-            // SAFETY: as the caller promises.
-            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-            let mut query = Query {
-                mode,
-                x: &x,
-                others: &[("yDesc", &y)],
-                added: None,
-                parameters: Parameters { name: "normScaleBiasDesc", tensor: &parameters },
-                forward: true,
-            };
-            query.check(Mode::current())?;
-            let (mut follows, mut z) = (None, None);
-            if mode == BatchNormMode::SpatialPersistent {
-                (follows, z) = fused(ops, activationDesc, ("zDesc", zDesc))?;
-            }
-            query.added = z.as_ref().map(|z| ("zDesc", z));
-            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-            Ok(())
-        }
-    )
-}
-
-/// Bytes of workspace of cudnnNormalizationBackward: 16, of which none are touched.
-///
-/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
-/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
-/// also PER_ACTIVATION with PERSIST); then as cudnnGetBatchNormalizationBackwardExWorkspaceSize.
-///
-/// Source: observed on 9.27.0.
-///
-/// # Safety
-/// `sizeInBytes` is NULL or valid for one write.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    normOps: MaybeUninit<cudnnNormOps_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-    xDesc: cudnnTensorDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    dyDesc: cudnnTensorDescriptor_t,
-    dzDesc: cudnnTensorDescriptor_t,
-    dxDesc: cudnnTensorDescriptor_t,
-    dNormScaleBiasDesc: cudnnTensorDescriptor_t,
-    activationDesc: cudnnActivationDescriptor_t,
-    normMeanVarDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-    groupCnt: c_int,
-) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetNormalizationBackwardWorkspaceSize(
-            handle,
-            mode,
-            normOps,
-            algo,
-            xDesc,
-            yDesc,
-            dyDesc,
-            dzDesc,
-            dxDesc,
-            dNormScaleBiasDesc,
-            activationDesc,
-            normMeanVarDesc,
-            sizeInBytes,
-            groupCnt
-        ),
-        || {
-            check_groups(groupCnt)?;
-            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-            check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
-            let mode = groups(mode, algo)?;
-            context::check(handle)?;
-            let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
-            let dx = tensor::get(dxDesc, "dxDesc")?;
-            let parameters = tensor::get(dNormScaleBiasDesc, "dNormScaleBiasDesc")?;
-            // SAFETY: as the caller promises.
-            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-            let (follows, dz) = fused(ops, activationDesc, ("dzDesc", dzDesc))?;
-            let query = Query {
-                mode,
-                x: &x,
-                others: &[("dxDesc", &dx), ("dyDesc", &dy)],
-                added: dz.as_ref().map(|dz| ("dzDesc", dz)),
-                parameters: Parameters { name: "dNormScaleBiasDesc", tensor: &parameters },
-                forward: false,
-            };
-            query.check(Mode::current())?;
-            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-            Ok(())
-        }
-    )
-}
-
-/// Bytes that cudnnNormalizationForwardTraining leaves for cudnnNormalizationBackward, as
-/// cudnnGetBatchNormalizationTrainingExReserveSpaceSize tells.
-///
-/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`; NOT_SUPPORTED for an
-/// unknown mode or algorithm (in strict mode also PER_ACTIVATION with PERSIST); then as there. Source: observed on 9.27.0.
-///
-/// # Safety
-/// `sizeInBytes` is NULL or valid for one write.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetNormalizationTrainingReserveSpaceSize(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    normOps: MaybeUninit<cudnnNormOps_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-    activationDesc: cudnnActivationDescriptor_t,
-    xDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-    groupCnt: c_int,
-) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetNormalizationTrainingReserveSpaceSize(
-            handle,
-            mode,
-            normOps,
-            algo,
-            activationDesc,
-            xDesc,
-            sizeInBytes,
-            groupCnt
-        ),
-        || {
-            check_groups(groupCnt)?;
-            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-            let mode = groups(mode, algo)?;
-            context::check(handle)?;
-            let x = tensor::get(xDesc, "xDesc")?;
-            // SAFETY: as the caller promises.
-            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-            let follows = follows(ops, activationDesc)?;
-            size.set(training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?);
-            Ok(())
         }
     )
 }

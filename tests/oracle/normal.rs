@@ -256,15 +256,13 @@ fn mismatched(step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise>
         .then_some(Promise { departure: "normalisation-compared", status: BAD_PARAM })
 }
 
-/// Inference and sizes: as [`mismatched`], where there is nothing to add or the operation is unknown; and parameters per
+/// Inference and sizes: as [`mismatched`], where there is nothing to add; and parameters per
 /// activation that are of channels.
 fn inferred(step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise> {
     let call = CALLS.iter().find(|call| call.name == step.function)?;
     let ops = step.int(call.ops?)?;
     let refused = match step.function.as_str() {
-        "NormalizationForwardInference" => {
-            !(0..=2).contains(&ops) || (ops == 2 && step.args[call.added[0]] == "NULL")
-        }
+        "NormalizationForwardInference" => ops == 2 && step.args[call.added[0]] == "NULL",
         "GetNormalizationBackwardWorkspaceSize" => {
             let (x, first) = (tensors.get(&step.args[call.x])?, tensors.get(&step.args[call.parameters[0]])?);
             matches!(ops, 1 | 2) && step.int(call.mode) == Some(0) && first.dims[2..] != x.dims[2..]
