@@ -146,7 +146,7 @@ impl ForwardCall {
         tensor::data(self.x.1, &x, "x")?;
         tensor::data(self.y.1, &y, "y")?;
         if let Some(z) = &added {
-            tensor::data(self.z.1, &z, "z")?;
+            tensor::data(self.z.1, z, "z")?;
         }
         let required: &[usize] = if self.factor.is_some() { &[4, 5] } else { &[2, 3, 4, 5] };
         check_numbers(&self.numbers, &self.names, required, parameters.data_type().scalar().size())?;
@@ -250,7 +250,7 @@ impl BackwardCall {
             tensor::data(data, &x, name)?;
         }
         if let Some(dz) = &split {
-            tensor::data(self.dz.1, &dz, "dz")?;
+            tensor::data(self.dz.1, dz, "dz")?;
         }
         let size = parameters.data_type().scalar().size();
         check_numbers(&self.numbers, &self.names, &[0, 1, 2], size)?;

@@ -379,8 +379,8 @@ unsafe fn transform_with_map(
 ) -> Result<()> {
     // SAFETY: as the caller promises.
     let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
-    tensor::data(srcData, &src, "srcData")?;
-    tensor::data(destData, &dst, "destData")?;
+    tensor::data(srcData, src, "srcData")?;
+    tensor::data(destData, dst, "destData")?;
     let plan = TransformPlan::with_map(transform, src, dst, scaling, Mode::current())?;
     note.set(format_args!("transform with padding and folding: {plan}"));
     // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the plan's.
