@@ -1,4 +1,4 @@
-/* The calls that later versions removed and that work: algorithms, their performances, clipping, version checks.
+/* The calls that later versions removed and that work: algorithms, their performances, clipping, version checks, preferences.
  * Returns the number of the first line that went wrong. */
 #include <cudnn.h>
 #include <string.h>
@@ -29,6 +29,14 @@ static int run(void) {
     float time = 0;
     size_t memory = 0;
     cudnnConvolutionFwdAlgo_t forward = CUDNN_CONVOLUTION_FWD_ALGO_FFT;
+    cudnnTensorDescriptor_t x, y;
+    cudnnFilterDescriptor_t w;
+    cudnnConvolutionDescriptor_t conv;
+    const float image[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, filter[4] = {1, 2, 3, 4}, one = 1, zero = 0;
+    float sums[4];
+    char workspace[1 << 16];
+    size_t bytes;
+    int preference;
     OK(cudnnCreate(&handle));
 
     BAD(cudnnCreateAlgorithmDescriptor(0));
@@ -81,10 +89,31 @@ static int run(void) {
     OK(cudnnAdvInferVersionCheck());
     OK(cudnnAdvTrainVersionCheck());
 
-    /* Not built: neither success nor a choice. */
-    CHECK(cudnnGetConvolutionForwardAlgorithm(handle, 0, 0, 0, 0, CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT,
-                                              1 << 20, &forward) == CUDNN_STATUS_NOT_SUPPORTED);
+    OK(cudnnCreateTensorDescriptor(&x));
+    OK(cudnnCreateTensorDescriptor(&y));
+    OK(cudnnCreateFilterDescriptor(&w));
+    OK(cudnnCreateConvolutionDescriptor(&conv));
+    OK(cudnnSetTensor4dDescriptor(x, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 3, 3));
+    OK(cudnnSetTensor4dDescriptor(y, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 2, 2));
+    OK(cudnnSetFilter4dDescriptor(w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, 1, 1, 2, 2));
+    OK(cudnnSetConvolution2dDescriptor(conv, 0, 0, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
+    BAD(cudnnGetConvolutionForwardAlgorithm(handle, 0, w, conv, y, CUDNN_CONVOLUTION_FWD_PREFER_FASTEST, 0, &forward));
+    BAD(cudnnGetConvolutionForwardAlgorithm(handle, x, w, conv, y, CUDNN_CONVOLUTION_FWD_PREFER_FASTEST, 0, 0));
     CHECK(forward == CUDNN_CONVOLUTION_FWD_ALGO_FFT);
+    for (preference = 0; preference < 3; preference++) {
+        /* No workspace, the fastest, what fits into a limit: what is chosen runs with what it asks for. */
+        OK(cudnnGetConvolutionForwardAlgorithm(handle, x, w, conv, y, (cudnnConvolutionFwdPreference_t)preference,
+                                               sizeof workspace, &forward));
+        OK(cudnnGetConvolutionForwardWorkspaceSize(handle, x, w, conv, y, forward, &bytes));
+        CHECK(bytes <= sizeof workspace);
+        memset(sums, 0, sizeof sums);
+        OK(cudnnConvolutionForward(handle, &one, x, image, w, filter, conv, forward, workspace, bytes, &zero, y, sums));
+        CHECK(sums[0] == 37 && sums[1] == 47 && sums[2] == 67 && sums[3] == 77);
+    }
+    OK(cudnnDestroyConvolutionDescriptor(conv));
+    OK(cudnnDestroyFilterDescriptor(w));
+    OK(cudnnDestroyTensorDescriptor(y));
+    OK(cudnnDestroyTensorDescriptor(x));
     OK(cudnnDestroy(handle));
     return 0;
 }
