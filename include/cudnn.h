@@ -400,6 +400,34 @@ typedef enum cudnnMathType_t {
     CUDNN_FMA_MATH = 3,
 } cudnnMathType_t;
 
+/** Groups of weights of multi-head attention. */
+typedef enum cudnnMultiHeadAttnWeightKind_t {
+    /** Projection of queries. */
+    CUDNN_MH_ATTN_Q_WEIGHTS = 0,
+    /** Projection of keys. */
+    CUDNN_MH_ATTN_K_WEIGHTS = 1,
+    /** Projection of values. */
+    CUDNN_MH_ATTN_V_WEIGHTS = 2,
+    /** Projection of the output. */
+    CUDNN_MH_ATTN_O_WEIGHTS = 3,
+    /** Biases of the queries. */
+    CUDNN_MH_ATTN_Q_BIASES = 4,
+    /** Biases of the keys. */
+    CUDNN_MH_ATTN_K_BIASES = 5,
+    /** Biases of the values. */
+    CUDNN_MH_ATTN_V_BIASES = 6,
+    /** Biases of the output. */
+    CUDNN_MH_ATTN_O_BIASES = 7,
+} cudnnMultiHeadAttnWeightKind_t;
+
+/** What happens to the old weight gradient. */
+typedef enum cudnnWgradMode_t {
+    /** The new gradient is added to it. */
+    CUDNN_WGRAD_MODE_ADD = 0,
+    /** The new gradient replaces it. */
+    CUDNN_WGRAD_MODE_SET = 1,
+} cudnnWgradMode_t;
+
 /** Over which elements batch normalisation takes its statistics. */
 typedef enum cudnnBatchNormMode_t {
     /** Over N: one mean for each C, H and W. */
@@ -419,6 +447,14 @@ typedef enum cudnnBatchNormOps_t {
     /** The sum with z, then an activation. */
     CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION = 2,
 } cudnnBatchNormOps_t CUDNN_DEPRECATED;
+
+/** Activation after a causal convolution. */
+typedef enum cudnnCausalConv1dActivation_t {
+    /** None. */
+    CUDNN_CAUSAL_CONV1D_ACTIVATION_IDENTITY = 0,
+    /** `x / (1 + exp(-x))` */
+    CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1,
+} cudnnCausalConv1dActivation_t;
 
 /** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
 typedef enum cudnnErrQueryMode_t {
@@ -682,235 +718,17 @@ typedef enum cudnnFusedOpsVariantParamLabel_t {
     CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103,
 } cudnnFusedOpsVariantParamLabel_t CUDNN_DEPRECATED;
 
-/** Which neighbours local response normalisation looks at. */
-typedef enum cudnnLRNMode_t {
-    /** Neighbours along C. */
-    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
-} cudnnLRNMode_t;
-
-/** Where divisive normalisation takes its means from. */
-typedef enum cudnnDivNormMode_t {
-    /** The caller supplies them. */
-    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
-} cudnnDivNormMode_t;
-
-/** Over which elements a normalisation takes its statistics. */
-typedef enum cudnnNormMode_t {
-    /** Over N: one mean for each C, H and W. */
-    CUDNN_NORM_PER_ACTIVATION = 0,
-    /** Over N, H and W: one mean for each C. */
-    CUDNN_NORM_PER_CHANNEL = 1,
-} cudnnNormMode_t CUDNN_DEPRECATED;
-
-/** What follows a normalisation in the same call. */
-typedef enum cudnnNormOps_t {
-    /** Nothing. */
-    CUDNN_NORM_OPS_NORM = 0,
-    /** An activation. */
-    CUDNN_NORM_OPS_NORM_ACTIVATION = 1,
-    /** The sum with z, then an activation. */
-    CUDNN_NORM_OPS_NORM_ADD_ACTIVATION = 2,
-} cudnnNormOps_t CUDNN_DEPRECATED;
-
-/** Algorithms of a normalisation. */
-typedef enum cudnnNormAlgo_t {
-    /** No special demands. */
-    CUDNN_NORM_ALGO_STANDARD = 0,
-    /** Kernels that keep data on the chip. */
-    CUDNN_NORM_ALGO_PERSIST = 1,
-} cudnnNormAlgo_t CUDNN_DEPRECATED;
-
-/** What `cudnnOpTensor` does with each pair of elements. */
-typedef enum cudnnOpTensorOp_t {
-    /** `a + b` */
-    CUDNN_OP_TENSOR_ADD = 0,
-    /** `a * b` */
-    CUDNN_OP_TENSOR_MUL = 1,
-    /** The smaller of a and b. */
-    CUDNN_OP_TENSOR_MIN = 2,
-    /** The larger of a and b. */
-    CUDNN_OP_TENSOR_MAX = 3,
-    /** Square root of a; b is ignored. */
-    CUDNN_OP_TENSOR_SQRT = 4,
-    /** 1 - a; b is ignored. */
-    CUDNN_OP_TENSOR_NOT = 5,
-} cudnnOpTensorOp_t;
-
-/** What a pooling window makes of its elements. */
-typedef enum cudnnPoolingMode_t {
-    /** Maximum. */
-    CUDNN_POOLING_MAX = 0,
-    /** Mean, padding counted as zeros. */
-    CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1,
-    /** Mean of the elements inside the tensor. */
-    CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2,
-    /** Maximum, with a gradient that is the same in every run. */
-    CUDNN_POOLING_MAX_DETERMINISTIC = 3,
-} cudnnPoolingMode_t CUDNN_DEPRECATED;
-
-/** How `cudnnReduceTensor` joins the elements that meet in one output element. */
-typedef enum cudnnReduceTensorOp_t {
+/** How a graph node joins the features of its neighbours. */
+typedef enum cudnnGnnAggOp_t {
     /** Sum. */
-    CUDNN_REDUCE_TENSOR_ADD = 0,
-    /** Product. */
-    CUDNN_REDUCE_TENSOR_MUL = 1,
-    /** Minimum. */
-    CUDNN_REDUCE_TENSOR_MIN = 2,
+    CUDNN_GNN_AGG_SUM = 0,
+    /** Mean. */
+    CUDNN_GNN_AGG_MEAN = 1,
     /** Maximum. */
-    CUDNN_REDUCE_TENSOR_MAX = 3,
-    /** Largest absolute value. */
-    CUDNN_REDUCE_TENSOR_AMAX = 4,
-    /** Arithmetic mean. */
-    CUDNN_REDUCE_TENSOR_AVG = 5,
-    /** Sum of absolute values. */
-    CUDNN_REDUCE_TENSOR_NORM1 = 6,
-    /** Square root of the sum of squares. */
-    CUDNN_REDUCE_TENSOR_NORM2 = 7,
-    /** Product of the elements that are not zero. */
-    CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8,
-} cudnnReduceTensorOp_t;
-
-/** Whether a reduction also tells where its result came from. */
-typedef enum cudnnReduceTensorIndices_t {
-    /** Values only. */
-    CUDNN_REDUCE_TENSOR_NO_INDICES = 0,
-    /** One index per output, counted through all reduced dimensions. */
-    CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1,
-} cudnnReduceTensorIndices_t CUDNN_DEPRECATED;
-
-/** Width of the indices that a reduction writes. */
-typedef enum cudnnIndicesType_t {
-    /** Unsigned, 4 bytes each. */
-    CUDNN_32BIT_INDICES = 0,
-    /** Unsigned, 8 bytes each. */
-    CUDNN_64BIT_INDICES = 1,
-    /** Unsigned, 2 bytes each. */
-    CUDNN_16BIT_INDICES = 2,
-    /** Unsigned, 1 byte each. */
-    CUDNN_8BIT_INDICES = 3,
-} cudnnIndicesType_t CUDNN_DEPRECATED;
-
-/** Whether the LSTM cell state is clipped. */
-typedef enum cudnnRNNClipMode_t {
-    /** No clipping. */
-    CUDNN_RNN_CLIP_NONE = 0,
-    /** Clip into the given interval. */
-    CUDNN_RNN_CLIP_MINMAX = 1,
-} cudnnRNNClipMode_t;
-
-/** The cell of a recurrent network. */
-typedef enum cudnnRNNMode_t {
-    /** One gate with max(x, 0). */
-    CUDNN_RNN_RELU = 0,
-    /** One gate with tanh(x). */
-    CUDNN_RNN_TANH = 1,
-    /** Long short-term memory, four gates. */
-    CUDNN_LSTM = 2,
-    /** Gated recurrent unit, three gates. */
-    CUDNN_GRU = 3,
-} cudnnRNNMode_t;
-
-/** How many bias vectors a recurrent cell has. */
-typedef enum cudnnRNNBiasMode_t {
-    /** None. */
-    CUDNN_RNN_NO_BIAS = 0,
-    /** One, with the input product. */
-    CUDNN_RNN_SINGLE_INP_BIAS = 1,
-    /** Two, one with each product. */
-    CUDNN_RNN_DOUBLE_BIAS = 2,
-    /** One, with the recurrent product. */
-    CUDNN_RNN_SINGLE_REC_BIAS = 3,
-} cudnnRNNBiasMode_t;
-
-/** In which directions a recurrent network reads its sequence. */
-typedef enum cudnnDirectionMode_t {
-    /** From first to last. */
-    CUDNN_UNIDIRECTIONAL = 0,
-    /** Both ways, results side by side. */
-    CUDNN_BIDIRECTIONAL = 1,
-} cudnnDirectionMode_t;
-
-/** What the first recurrent layer does with its input. */
-typedef enum cudnnRNNInputMode_t {
-    /** Multiply it with a weight matrix. */
-    CUDNN_LINEAR_INPUT = 0,
-    /** Use it as it is. */
-    CUDNN_SKIP_INPUT = 1,
-} cudnnRNNInputMode_t;
-
-/** How sequences of a batch lie in memory. */
-typedef enum cudnnRNNDataLayout_t {
-    /** Time step by time step, with padding. */
-    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
-    /** Time step by time step, without padding. */
-    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
-    /** Sequence by sequence, with padding. */
-    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
-} cudnnRNNDataLayout_t;
-
-/** Dimensions of sequence data. */
-typedef enum cudnnSeqDataAxis_t {
-    /** Position in the sequence. */
-    CUDNN_SEQDATA_TIME_DIM = 0,
-    /** Sequence in the batch. */
-    CUDNN_SEQDATA_BATCH_DIM = 1,
-    /** Candidate in the beam. */
-    CUDNN_SEQDATA_BEAM_DIM = 2,
-    /** Entry of the vector. */
-    CUDNN_SEQDATA_VECT_DIM = 3,
-} cudnnSeqDataAxis_t;
-
-/** How softmax guards against overflow. */
-typedef enum cudnnSoftmaxAlgorithm_t {
-    /** exp(x) / sum(exp(x)) as it stands. */
-    CUDNN_SOFTMAX_FAST = 0,
-    /** The maximum is subtracted first. */
-    CUDNN_SOFTMAX_ACCURATE = 1,
-    /** Logarithm of the softmax. */
-    CUDNN_SOFTMAX_LOG = 2,
-} cudnnSoftmaxAlgorithm_t;
-
-/** Over which elements softmax sums. */
-typedef enum cudnnSoftmaxMode_t {
-    /** Over C, H and W of each N. */
-    CUDNN_SOFTMAX_MODE_INSTANCE = 0,
-    /** Over C of each N, H and W. */
-    CUDNN_SOFTMAX_MODE_CHANNEL = 1,
-} cudnnSoftmaxMode_t;
-
-/** How a spatial transformer samples between grid points. */
-typedef enum cudnnSamplerType_t {
-    /** Linear in both directions. */
-    CUDNN_SAMPLER_BILINEAR = 0,
-} cudnnSamplerType_t;
-
-/** Groups of weights of multi-head attention. */
-typedef enum cudnnMultiHeadAttnWeightKind_t {
-    /** Projection of queries. */
-    CUDNN_MH_ATTN_Q_WEIGHTS = 0,
-    /** Projection of keys. */
-    CUDNN_MH_ATTN_K_WEIGHTS = 1,
-    /** Projection of values. */
-    CUDNN_MH_ATTN_V_WEIGHTS = 2,
-    /** Projection of the output. */
-    CUDNN_MH_ATTN_O_WEIGHTS = 3,
-    /** Biases of the queries. */
-    CUDNN_MH_ATTN_Q_BIASES = 4,
-    /** Biases of the keys. */
-    CUDNN_MH_ATTN_K_BIASES = 5,
-    /** Biases of the values. */
-    CUDNN_MH_ATTN_V_BIASES = 6,
-    /** Biases of the output. */
-    CUDNN_MH_ATTN_O_BIASES = 7,
-} cudnnMultiHeadAttnWeightKind_t;
-
-/** What happens to the old weight gradient. */
-typedef enum cudnnWgradMode_t {
-    /** The new gradient is added to it. */
-    CUDNN_WGRAD_MODE_ADD = 0,
-    /** The new gradient replaces it. */
-    CUDNN_WGRAD_MODE_SET = 1,
-} cudnnWgradMode_t;
+    CUDNN_GNN_AGG_MAX = 2,
+    /** Minimum. */
+    CUDNN_GNN_AGG_MIN = 3,
+} cudnnGnnAggOp_t;
 
 /** Kinds of backend descriptors. */
 typedef enum cudnnBackendDescriptorType_t {
@@ -1844,25 +1662,161 @@ typedef enum cudnnBackendAttributeType_t {
     CUDNN_TYPE_OPERATIONGRAPH_MODE = 32,
 } cudnnBackendAttributeType_t;
 
-/** Activation after a causal convolution. */
-typedef enum cudnnCausalConv1dActivation_t {
-    /** None. */
-    CUDNN_CAUSAL_CONV1D_ACTIVATION_IDENTITY = 0,
-    /** `x / (1 + exp(-x))` */
-    CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1,
-} cudnnCausalConv1dActivation_t;
+/** Which neighbours local response normalisation looks at. */
+typedef enum cudnnLRNMode_t {
+    /** Neighbours along C. */
+    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
+} cudnnLRNMode_t;
 
-/** How a graph node joins the features of its neighbours. */
-typedef enum cudnnGnnAggOp_t {
-    /** Sum. */
-    CUDNN_GNN_AGG_SUM = 0,
-    /** Mean. */
-    CUDNN_GNN_AGG_MEAN = 1,
+/** Where divisive normalisation takes its means from. */
+typedef enum cudnnDivNormMode_t {
+    /** The caller supplies them. */
+    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
+} cudnnDivNormMode_t;
+
+/** Over which elements a normalisation takes its statistics. */
+typedef enum cudnnNormMode_t {
+    /** Over N: one mean for each C, H and W. */
+    CUDNN_NORM_PER_ACTIVATION = 0,
+    /** Over N, H and W: one mean for each C. */
+    CUDNN_NORM_PER_CHANNEL = 1,
+} cudnnNormMode_t CUDNN_DEPRECATED;
+
+/** What follows a normalisation in the same call. */
+typedef enum cudnnNormOps_t {
+    /** Nothing. */
+    CUDNN_NORM_OPS_NORM = 0,
+    /** An activation. */
+    CUDNN_NORM_OPS_NORM_ACTIVATION = 1,
+    /** The sum with z, then an activation. */
+    CUDNN_NORM_OPS_NORM_ADD_ACTIVATION = 2,
+} cudnnNormOps_t CUDNN_DEPRECATED;
+
+/** Algorithms of a normalisation. */
+typedef enum cudnnNormAlgo_t {
+    /** No special demands. */
+    CUDNN_NORM_ALGO_STANDARD = 0,
+    /** Kernels that keep data on the chip. */
+    CUDNN_NORM_ALGO_PERSIST = 1,
+} cudnnNormAlgo_t CUDNN_DEPRECATED;
+
+/** What `cudnnOpTensor` does with each pair of elements. */
+typedef enum cudnnOpTensorOp_t {
+    /** `a + b` */
+    CUDNN_OP_TENSOR_ADD = 0,
+    /** `a * b` */
+    CUDNN_OP_TENSOR_MUL = 1,
+    /** The smaller of a and b. */
+    CUDNN_OP_TENSOR_MIN = 2,
+    /** The larger of a and b. */
+    CUDNN_OP_TENSOR_MAX = 3,
+    /** Square root of a; b is ignored. */
+    CUDNN_OP_TENSOR_SQRT = 4,
+    /** 1 - a; b is ignored. */
+    CUDNN_OP_TENSOR_NOT = 5,
+} cudnnOpTensorOp_t;
+
+/** What a pooling window makes of its elements. */
+typedef enum cudnnPoolingMode_t {
     /** Maximum. */
-    CUDNN_GNN_AGG_MAX = 2,
+    CUDNN_POOLING_MAX = 0,
+    /** Mean, padding counted as zeros. */
+    CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1,
+    /** Mean of the elements inside the tensor. */
+    CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2,
+    /** Maximum, with a gradient that is the same in every run. */
+    CUDNN_POOLING_MAX_DETERMINISTIC = 3,
+} cudnnPoolingMode_t CUDNN_DEPRECATED;
+
+/** How `cudnnReduceTensor` joins the elements that meet in one output element. */
+typedef enum cudnnReduceTensorOp_t {
+    /** Sum. */
+    CUDNN_REDUCE_TENSOR_ADD = 0,
+    /** Product. */
+    CUDNN_REDUCE_TENSOR_MUL = 1,
     /** Minimum. */
-    CUDNN_GNN_AGG_MIN = 3,
-} cudnnGnnAggOp_t;
+    CUDNN_REDUCE_TENSOR_MIN = 2,
+    /** Maximum. */
+    CUDNN_REDUCE_TENSOR_MAX = 3,
+    /** Largest absolute value. */
+    CUDNN_REDUCE_TENSOR_AMAX = 4,
+    /** Arithmetic mean. */
+    CUDNN_REDUCE_TENSOR_AVG = 5,
+    /** Sum of absolute values. */
+    CUDNN_REDUCE_TENSOR_NORM1 = 6,
+    /** Square root of the sum of squares. */
+    CUDNN_REDUCE_TENSOR_NORM2 = 7,
+    /** Product of the elements that are not zero. */
+    CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8,
+} cudnnReduceTensorOp_t;
+
+/** Whether a reduction also tells where its result came from. */
+typedef enum cudnnReduceTensorIndices_t {
+    /** Values only. */
+    CUDNN_REDUCE_TENSOR_NO_INDICES = 0,
+    /** One index per output, counted through all reduced dimensions. */
+    CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1,
+} cudnnReduceTensorIndices_t CUDNN_DEPRECATED;
+
+/** Width of the indices that a reduction writes. */
+typedef enum cudnnIndicesType_t {
+    /** Unsigned, 4 bytes each. */
+    CUDNN_32BIT_INDICES = 0,
+    /** Unsigned, 8 bytes each. */
+    CUDNN_64BIT_INDICES = 1,
+    /** Unsigned, 2 bytes each. */
+    CUDNN_16BIT_INDICES = 2,
+    /** Unsigned, 1 byte each. */
+    CUDNN_8BIT_INDICES = 3,
+} cudnnIndicesType_t CUDNN_DEPRECATED;
+
+/** Whether the LSTM cell state is clipped. */
+typedef enum cudnnRNNClipMode_t {
+    /** No clipping. */
+    CUDNN_RNN_CLIP_NONE = 0,
+    /** Clip into the given interval. */
+    CUDNN_RNN_CLIP_MINMAX = 1,
+} cudnnRNNClipMode_t;
+
+/** What the first recurrent layer does with its input. */
+typedef enum cudnnRNNInputMode_t {
+    /** Multiply it with a weight matrix. */
+    CUDNN_LINEAR_INPUT = 0,
+    /** Use it as it is. */
+    CUDNN_SKIP_INPUT = 1,
+} cudnnRNNInputMode_t;
+
+/** In which directions a recurrent network reads its sequence. */
+typedef enum cudnnDirectionMode_t {
+    /** From first to last. */
+    CUDNN_UNIDIRECTIONAL = 0,
+    /** Both ways, results side by side. */
+    CUDNN_BIDIRECTIONAL = 1,
+} cudnnDirectionMode_t;
+
+/** The cell of a recurrent network. */
+typedef enum cudnnRNNMode_t {
+    /** One gate with max(x, 0). */
+    CUDNN_RNN_RELU = 0,
+    /** One gate with tanh(x). */
+    CUDNN_RNN_TANH = 1,
+    /** Long short-term memory, four gates. */
+    CUDNN_LSTM = 2,
+    /** Gated recurrent unit, three gates. */
+    CUDNN_GRU = 3,
+} cudnnRNNMode_t;
+
+/** How many bias vectors a recurrent cell has. */
+typedef enum cudnnRNNBiasMode_t {
+    /** None. */
+    CUDNN_RNN_NO_BIAS = 0,
+    /** One, with the input product. */
+    CUDNN_RNN_SINGLE_INP_BIAS = 1,
+    /** Two, one with each product. */
+    CUDNN_RNN_DOUBLE_BIAS = 2,
+    /** One, with the recurrent product. */
+    CUDNN_RNN_SINGLE_REC_BIAS = 3,
+} cudnnRNNBiasMode_t;
 
 /** What a forward pass is for. */
 typedef enum cudnnForwardMode_t {
@@ -1871,6 +1825,52 @@ typedef enum cudnnForwardMode_t {
     /** A backward pass will follow. */
     CUDNN_FWD_MODE_TRAINING = 1,
 } cudnnForwardMode_t;
+
+/** How sequences of a batch lie in memory. */
+typedef enum cudnnRNNDataLayout_t {
+    /** Time step by time step, with padding. */
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
+    /** Time step by time step, without padding. */
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
+    /** Sequence by sequence, with padding. */
+    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
+} cudnnRNNDataLayout_t;
+
+/** Dimensions of sequence data. */
+typedef enum cudnnSeqDataAxis_t {
+    /** Position in the sequence. */
+    CUDNN_SEQDATA_TIME_DIM = 0,
+    /** Sequence in the batch. */
+    CUDNN_SEQDATA_BATCH_DIM = 1,
+    /** Candidate in the beam. */
+    CUDNN_SEQDATA_BEAM_DIM = 2,
+    /** Entry of the vector. */
+    CUDNN_SEQDATA_VECT_DIM = 3,
+} cudnnSeqDataAxis_t;
+
+/** How softmax guards against overflow. */
+typedef enum cudnnSoftmaxAlgorithm_t {
+    /** exp(x) / sum(exp(x)) as it stands. */
+    CUDNN_SOFTMAX_FAST = 0,
+    /** The maximum is subtracted first. */
+    CUDNN_SOFTMAX_ACCURATE = 1,
+    /** Logarithm of the softmax. */
+    CUDNN_SOFTMAX_LOG = 2,
+} cudnnSoftmaxAlgorithm_t;
+
+/** Over which elements softmax sums. */
+typedef enum cudnnSoftmaxMode_t {
+    /** Over C, H and W of each N. */
+    CUDNN_SOFTMAX_MODE_INSTANCE = 0,
+    /** Over C of each N, H and W. */
+    CUDNN_SOFTMAX_MODE_CHANNEL = 1,
+} cudnnSoftmaxMode_t;
+
+/** How a spatial transformer samples between grid points. */
+typedef enum cudnnSamplerType_t {
+    /** Linear in both directions. */
+    CUDNN_SAMPLER_BILINEAR = 0,
+} cudnnSamplerType_t;
 
 /** Which way a tensor transform folds. */
 typedef enum cudnnFoldingDirection_t {
@@ -2429,6 +2429,9 @@ typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t CUDNN_DEPRECATED;
 /** Probability and random state of a dropout. */
 typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
 
+/** Type, axes and lengths of the sequences of an attention. */
+typedef struct cudnnSeqDataStruct *cudnnSeqDataDescriptor_t CUDNN_DEPRECATED;
+
 /** Type, format and dimensions of a filter. */
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t CUDNN_DEPRECATED;
 
@@ -2548,33 +2551,6 @@ typedef struct cudnnFusedOpsVariantParamStruct *cudnnFusedOpsVariantParamPack_t 
 /** A fused plan. */
 typedef struct cudnnFusedOpsPlanStruct *cudnnFusedOpsPlan_t CUDNN_DEPRECATED;
 
-/** Window and coefficients of a local response normalisation. */
-typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
-
-/** Operation, compute type and NaN rule of `cudnnOpTensor`. */
-typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t CUDNN_DEPRECATED;
-
-/** Mode, window, padding and strides of a pooling. */
-typedef struct cudnnPoolingStruct *cudnnPoolingDescriptor_t CUDNN_DEPRECATED;
-
-/** Operation, compute type, NaN rule and indices of `cudnnReduceTensor`. */
-typedef struct cudnnReduceTensorStruct *cudnnReduceTensorDescriptor_t CUDNN_DEPRECATED;
-
-/** Cell, sizes, directions and types of a recurrent network. */
-typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
-
-/** Type, layout and lengths of a batch of sequences. */
-typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
-
-/** Type, axes and lengths of the sequences of an attention. */
-typedef struct cudnnSeqDataStruct *cudnnSeqDataDescriptor_t CUDNN_DEPRECATED;
-
-/** Sampler, type and dimensions of a spatial transformer. */
-typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
-
-/** An object of the graph API, of any kind. */
-typedef void *cudnnBackendDescriptor_t;
-
 /** A bipartite graph in compressed columns, with the maps back to its list of edges. */
 typedef struct cudnnGnnCscGraph_t {
     /** Where the edges of each destination node start; `nDstNodes + 1` entries of `idxType`. */
@@ -2595,8 +2571,32 @@ typedef struct cudnnGnnCscGraph_t {
     cudnnDataType_t idxType;
 } cudnnGnnCscGraph_t;
 
+/** An object of the graph API, of any kind. */
+typedef void *cudnnBackendDescriptor_t;
+
+/** Window and coefficients of a local response normalisation. */
+typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
+
+/** Operation, compute type and NaN rule of `cudnnOpTensor`. */
+typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t CUDNN_DEPRECATED;
+
+/** Mode, window, padding and strides of a pooling. */
+typedef struct cudnnPoolingStruct *cudnnPoolingDescriptor_t CUDNN_DEPRECATED;
+
+/** Operation, compute type, NaN rule and indices of `cudnnReduceTensor`. */
+typedef struct cudnnReduceTensorStruct *cudnnReduceTensorDescriptor_t CUDNN_DEPRECATED;
+
+/** Cell, sizes, directions and types of a recurrent network. */
+typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
+
 /** A persistent recurrent network, prepared for one batch size. */
 typedef struct cudnnPersistentRNNPlan *cudnnPersistentRNNPlan_t;
+
+/** Type, layout and lengths of a batch of sequences. */
+typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
+
+/** Sampler, type and dimensions of a spatial transformer. */
+typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
 
 /** A rational number. */
 typedef struct cudnnFractionStruct {
@@ -2728,6 +2728,96 @@ cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
                                      int *kvMaxSeqLength,
                                      int *maxBatchSize,
                                      int *maxBeamSize);
+
+/** Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetMultiHeadAttnBuffers(cudnnHandle_t handle,
+                                           cudnnAttnDescriptor_t attnDesc,
+                                           size_t *weightSizeInBytes,
+                                           size_t *workSpaceSizeInBytes,
+                                           size_t *reserveSpaceSizeInBytes);
+
+/** Where one group of weights lies in the weight buffer. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetMultiHeadAttnWeights(cudnnHandle_t handle,
+                                           cudnnAttnDescriptor_t attnDesc,
+                                           cudnnMultiHeadAttnWeightKind_t wKind,
+                                           size_t weightSizeInBytes,
+                                           const void *weights,
+                                           cudnnTensorDescriptor_t wDesc,
+                                           void **wAddr);
+
+/** `out = sum over heads of W_o * softmax(scale * Q K^T) V`, with residuals. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnMultiHeadAttnForward(cudnnHandle_t handle,
+                                        cudnnAttnDescriptor_t attnDesc,
+                                        int currIdx,
+                                        const int *loWinIdx,
+                                        const int *hiWinIdx,
+                                        const int *devSeqLengthsQO,
+                                        const int *devSeqLengthsKV,
+                                        cudnnSeqDataDescriptor_t qDesc,
+                                        const void *queries,
+                                        const void *residuals,
+                                        cudnnSeqDataDescriptor_t kDesc,
+                                        const void *keys,
+                                        cudnnSeqDataDescriptor_t vDesc,
+                                        const void *values,
+                                        cudnnSeqDataDescriptor_t oDesc,
+                                        void *out,
+                                        size_t weightSizeInBytes,
+                                        const void *weights,
+                                        size_t workSpaceSizeInBytes,
+                                        void *workSpace,
+                                        size_t reserveSpaceSizeInBytes,
+                                        void *reserveSpace);
+
+/** Gradients of multi-head attention by queries, keys and values. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnMultiHeadAttnBackwardData(cudnnHandle_t handle,
+                                             cudnnAttnDescriptor_t attnDesc,
+                                             const int *loWinIdx,
+                                             const int *hiWinIdx,
+                                             const int *devSeqLengthsDQDO,
+                                             const int *devSeqLengthsDKDV,
+                                             cudnnSeqDataDescriptor_t doDesc,
+                                             const void *dout,
+                                             cudnnSeqDataDescriptor_t dqDesc,
+                                             void *dqueries,
+                                             const void *queries,
+                                             cudnnSeqDataDescriptor_t dkDesc,
+                                             void *dkeys,
+                                             const void *keys,
+                                             cudnnSeqDataDescriptor_t dvDesc,
+                                             void *dvalues,
+                                             const void *values,
+                                             size_t weightSizeInBytes,
+                                             const void *weights,
+                                             size_t workSpaceSizeInBytes,
+                                             void *workSpace,
+                                             size_t reserveSpaceSizeInBytes,
+                                             void *reserveSpace);
+
+/** Gradients of multi-head attention by its weights. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnMultiHeadAttnBackwardWeights(cudnnHandle_t handle,
+                                                cudnnAttnDescriptor_t attnDesc,
+                                                cudnnWgradMode_t addGrad,
+                                                cudnnSeqDataDescriptor_t qDesc,
+                                                const void *queries,
+                                                cudnnSeqDataDescriptor_t kDesc,
+                                                const void *keys,
+                                                cudnnSeqDataDescriptor_t vDesc,
+                                                const void *values,
+                                                cudnnSeqDataDescriptor_t doDesc,
+                                                const void *dout,
+                                                size_t weightSizeInBytes,
+                                                const void *weights,
+                                                void *dweights,
+                                                size_t workSpaceSizeInBytes,
+                                                void *workSpace,
+                                                size_t reserveSpaceSizeInBytes,
+                                                void *reserveSpace);
 
 /** `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y` */
 CUDNN_DEPRECATED
@@ -2883,6 +2973,164 @@ cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t
                                                                    cudnnActivationDescriptor_t activationDesc,
                                                                    cudnnTensorDescriptor_t xDesc,
                                                                    size_t *sizeInBytes);
+
+/** `y = f(bias + sum over k of weight[k] * x[t - K + 1 + k])` for each channel. Not built yet. */
+cudnnStatus_t cudnnCausalConv1dForward(cudaStream_t stream,
+                                       const void *x,
+                                       const void *weight,
+                                       const void *bias,
+                                       void *y,
+                                       int batch,
+                                       int dim,
+                                       int seqLen,
+                                       int kernelSize,
+                                       cudnnDataType_t dataType,
+                                       cudnnCausalConv1dActivation_t activation);
+
+/** Gradients of the causal convolution by x, weight and bias. Not built yet. */
+cudnnStatus_t cudnnCausalConv1dBackward(cudaStream_t stream,
+                                        const void *x,
+                                        const void *weight,
+                                        const void *bias,
+                                        const void *dy,
+                                        void *dx,
+                                        void *dweight,
+                                        void *dbias,
+                                        int batch,
+                                        int dim,
+                                        int seqLen,
+                                        int kernelSize,
+                                        cudnnDataType_t dataType,
+                                        cudnnDataType_t dwDataType,
+                                        cudnnCausalConv1dActivation_t activation);
+
+/** Causal convolution with the sequence outside the channels. Not built yet. */
+cudnnStatus_t cudnnCausalConv1dNwhForward(cudaStream_t stream,
+                                          const void *x,
+                                          const void *weight,
+                                          const void *bias,
+                                          void *y,
+                                          int batch,
+                                          int dim,
+                                          int seqLen,
+                                          int kernelSize,
+                                          cudnnDataType_t dataType,
+                                          cudnnCausalConv1dActivation_t activation);
+
+/** Gradients of the causal convolution with the sequence outside the channels. Not built yet. */
+cudnnStatus_t cudnnCausalConv1dNwhBackward(cudaStream_t stream,
+                                           const void *x,
+                                           const void *weight,
+                                           const void *bias,
+                                           const void *dy,
+                                           void *dx,
+                                           void *dweight,
+                                           void *dbias,
+                                           int batch,
+                                           int dim,
+                                           int seqLen,
+                                           int kernelSize,
+                                           cudnnDataType_t dataType,
+                                           cudnnDataType_t dwDataType,
+                                           cudnnCausalConv1dActivation_t activation);
+
+/** Two causal convolutions in a row, gated. Not built yet. */
+cudnnStatus_t cudnnB2BCausalConv1dForward(cudaStream_t stream,
+                                          const void *x,
+                                          const void *weightsProj,
+                                          const void *weightsMixer,
+                                          const void *skipBias,
+                                          void *y,
+                                          void *yGated,
+                                          int batch,
+                                          int dim,
+                                          int seqLen,
+                                          int kernelSizeProj,
+                                          int kernelSizeMixer,
+                                          cudnnDataType_t dataType);
+
+/** Gradients of two causal convolutions in a row. Not built yet. */
+cudnnStatus_t cudnnB2BCausalConv1dBackward(cudaStream_t stream,
+                                           const void *x,
+                                           const void *weightsProj,
+                                           const void *weightsMixer,
+                                           const void *skipBias,
+                                           const void *y,
+                                           const void *dy,
+                                           void *dx,
+                                           void *dweightsProj,
+                                           void *dweightsMixer,
+                                           void *dskipBias,
+                                           int batch,
+                                           int dim,
+                                           int seqLen,
+                                           int kernelSizeProj,
+                                           int kernelSizeMixer,
+                                           cudnnDataType_t dataType,
+                                           cudnnDataType_t dwDataType);
+
+/** Causal convolution with a long filter, by Fourier transforms. Not built yet. */
+cudnnStatus_t cudnnFFTCausalConv1dForward(cudaStream_t stream,
+                                          const void *x,
+                                          const void *weight,
+                                          void *y,
+                                          int batch,
+                                          int dim,
+                                          int seqLen,
+                                          int kernelSize,
+                                          cudnnDataType_t dataType);
+
+/** Gradients of the causal convolution by Fourier transforms. Not built yet. */
+cudnnStatus_t cudnnFFTCausalConv1dBackward(cudaStream_t stream,
+                                           const void *x,
+                                           const void *weight,
+                                           const void *dy,
+                                           void *dx,
+                                           void *dweight,
+                                           int batch,
+                                           int dim,
+                                           int seqLen,
+                                           int kernelSize,
+                                           cudnnDataType_t dataType);
+
+/** Bytes of workspace and reserve space of the very long causal convolution. Not built yet. */
+cudnnStatus_t cudnnLongFFTCausalConv1dGetBufferSizes(int batch,
+                                                     int dim,
+                                                     int seqLen,
+                                                     int kernelSize,
+                                                     cudnnDataType_t dataType,
+                                                     size_t *workspaceSizeInBytes,
+                                                     size_t *reserveSpaceSizeInBytes);
+
+/** Causal convolution with a very long filter, in several passes. Not built yet. */
+cudnnStatus_t cudnnLongFFTCausalConv1dForward(cudaStream_t stream,
+                                              const void *x,
+                                              const void *weight,
+                                              void *y,
+                                              int batch,
+                                              int dim,
+                                              int seqLen,
+                                              int kernelSize,
+                                              cudnnDataType_t dataType,
+                                              void *workspace,
+                                              size_t workspaceSizeInBytes,
+                                              void *reserveSpace,
+                                              size_t reserveSpaceSizeInBytes);
+
+/** Gradients of the very long causal convolution. Not built yet. */
+cudnnStatus_t cudnnLongFFTCausalConv1dBackward(cudaStream_t stream,
+                                               const void *dy,
+                                               void *dx,
+                                               void *dweight,
+                                               int batch,
+                                               int dim,
+                                               int seqLen,
+                                               int kernelSize,
+                                               cudnnDataType_t dataType,
+                                               void *workspace,
+                                               size_t workspaceSizeInBytes,
+                                               void *reserveSpace,
+                                               size_t reserveSpaceSizeInBytes);
 
 /** `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x: the matrix by which a filter, as a */
 CUDNN_DEPRECATED
@@ -3346,6 +3594,55 @@ cudnnStatus_t cudnnGetCTCLossDescriptor_v9(cudnnCTCLossDescriptor_t ctcLossDesc,
                                            cudnnCTCGradMode_t *ctcGradMode,
                                            int *maxLabelLength);
 
+/** `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet. */
+cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
+                           cudnnTensorDescriptor_t probsDesc,
+                           const void *probs,
+                           const int *hostLabels,
+                           const int *hostLabelLengths,
+                           const int *hostInputLengths,
+                           void *costs,
+                           cudnnTensorDescriptor_t gradientsDesc,
+                           void *gradients,
+                           cudnnCTCLossAlgo_t algo,
+                           cudnnCTCLossDescriptor_t ctcLossDesc,
+                           void *workspace,
+                           size_t workSpaceSizeInBytes);
+
+/** `-log p(labels | probs)` of each sequence and its gradient; labels on the device. Not built yet. */
+cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t handle,
+                              cudnnCTCLossAlgo_t algo,
+                              cudnnCTCLossDescriptor_t ctcLossDesc,
+                              cudnnTensorDescriptor_t probsDesc,
+                              const void *probs,
+                              const int *labels,
+                              const int *labelLengths,
+                              const int *inputLengths,
+                              void *costs,
+                              cudnnTensorDescriptor_t gradientsDesc,
+                              void *gradients,
+                              size_t workSpaceSizeInBytes,
+                              void *workspace);
+
+/** Bytes of workspace of a CTC loss with labels on the host. Not built yet. */
+cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t handle,
+                                           cudnnTensorDescriptor_t probsDesc,
+                                           cudnnTensorDescriptor_t gradientsDesc,
+                                           const int *labels,
+                                           const int *labelLengths,
+                                           const int *inputLengths,
+                                           cudnnCTCLossAlgo_t algo,
+                                           cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           size_t *sizeInBytes);
+
+/** Bytes of workspace of a CTC loss with labels on the device. Not built yet. */
+cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t handle,
+                                              cudnnCTCLossAlgo_t algo,
+                                              cudnnCTCLossDescriptor_t ctcLossDesc,
+                                              cudnnTensorDescriptor_t probsDesc,
+                                              cudnnTensorDescriptor_t gradientsDesc,
+                                              size_t *sizeInBytes);
+
 /** Creates a dropout descriptor: probability 0, no random state. */
 cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *dropoutDesc);
 
@@ -3512,6 +3809,85 @@ CUDNN_DEPRECATED
 cudnnStatus_t cudnnFusedOpsExecute(cudnnHandle_t handle,
                                    cudnnFusedOpsPlan_t plan,
                                    cudnnFusedOpsVariantParamPack_t varPack);
+
+/** Joins the features of each node's neighbours by sum, mean, maximum or minimum. Not built yet. */
+cudnnStatus_t cudnnGnnAggSimpleForward(cudaStream_t stream,
+                                       const struct cudnnGnnCscGraph_t *graph,
+                                       const void *nodeFeatures,
+                                       const void *edgeFeatures,
+                                       const void *concatFeatures,
+                                       void *output,
+                                       void *outPositions,
+                                       int nodeFeatDim,
+                                       int edgeFeatDim,
+                                       int concatFeatDim,
+                                       cudnnDataType_t dataType,
+                                       cudnnGnnAggOp_t aggOp);
+
+/** Gradients of joining the neighbours' features. Not built yet. */
+cudnnStatus_t cudnnGnnAggSimpleBackward(cudaStream_t stream,
+                                        const struct cudnnGnnCscGraph_t *graph,
+                                        const void *gradOutput,
+                                        const void *outPositions,
+                                        void *gradNodeFeatures,
+                                        void *gradEdgeFeatures,
+                                        void *gradConcatFeatures,
+                                        int nodeFeatDim,
+                                        int edgeFeatDim,
+                                        int concatFeatDim,
+                                        cudnnDataType_t dataType,
+                                        cudnnGnnAggOp_t aggOp);
+
+/** Creates an object of the graph API. Not built yet. */
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descriptorType,
+                                           cudnnBackendDescriptor_t *descriptor);
+
+/** Destroys an object of the graph API. Not built yet. */
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
+
+/** Resets an object of the graph API. Not built yet. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
+
+/** Checks an object of the graph API and closes it for changes. Not built yet. */
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
+
+/** Sets one attribute of an object of the graph API. Not built yet. */
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t attributeName,
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t elementCount,
+                                       const void *arrayOfElements);
+
+/** One attribute of an object of the graph API. Not built yet. */
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t attributeName,
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t requestedElementCount,
+                                       int64_t *elementCount,
+                                       void *arrayOfElements);
+
+/** Bytes of workspace that an execution plan takes. Not built yet. */
+cudnnStatus_t cudnnGetExecutionPlanWorkspaceSize(cudnnHandle_t handle,
+                                                 cudnnBackendDescriptor_t executionPlan,
+                                                 cudnnBackendDescriptor_t variantPack,
+                                                 size_t *workspaceSizeInBytes);
+
+/** Runs an execution plan. Not built yet. */
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
+                                  cudnnBackendDescriptor_t executionPlan,
+                                  cudnnBackendDescriptor_t variantPack);
+
+/** Fills a CUDA graph with the nodes of an execution plan. Not built yet. */
+cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle,
+                                            cudnnBackendDescriptor_t executionPlan,
+                                            cudnnBackendDescriptor_t variantPack,
+                                            cudaGraph_t graph);
+
+/** Puts new pointers into a CUDA graph made from an execution plan. Not built yet. */
+cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
+                                          cudnnBackendDescriptor_t executionPlan,
+                                          cudnnBackendDescriptor_t variantPack,
+                                          cudaGraph_t graph);
 
 /** Creates the descriptor of a local response normalisation: n 5, alpha 1e-4, beta 0.75, k 2. */
 cudnnStatus_t cudnnCreateLRNDescriptor(cudnnLRNDescriptor_t *normDesc);
@@ -4012,6 +4388,98 @@ cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t rnnDesc,
                                  double *lclip,
                                  double *rclip);
 
+/** Builds the kernels of a persistent recurrent network for one batch size. Not built yet. */
+cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int miniBatch);
+
+/** Bytes of workspace and reserve space of a recurrent network. Not built yet. */
+cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
+                                        cudnnRNNDescriptor_t rnnDesc,
+                                        cudnnForwardMode_t fwdMode,
+                                        cudnnRNNDataDescriptor_t xDesc,
+                                        size_t *workSpaceSize,
+                                        size_t *reserveSpaceSize);
+
+/** Bytes that all weights of a recurrent network take. Not built yet. */
+cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle,
+                                         cudnnRNNDescriptor_t rnnDesc,
+                                         size_t *weightSpaceSize);
+
+/** Where one weight matrix and its bias lie in the weight space. Not built yet. */
+cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t rnnDesc,
+                                      int32_t pseudoLayer,
+                                      size_t weightSpaceSize,
+                                      const void *weightSpace,
+                                      int32_t linLayerID,
+                                      cudnnTensorDescriptor_t mDesc,
+                                      void **mAddr,
+                                      cudnnTensorDescriptor_t bDesc,
+                                      void **bAddr);
+
+/** Outputs and last states of a recurrent network. Not built yet. */
+cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
+                              cudnnRNNDescriptor_t rnnDesc,
+                              cudnnForwardMode_t fwdMode,
+                              const int32_t *devSeqLengths,
+                              cudnnRNNDataDescriptor_t xDesc,
+                              const void *x,
+                              cudnnRNNDataDescriptor_t yDesc,
+                              void *y,
+                              cudnnTensorDescriptor_t hDesc,
+                              const void *hx,
+                              void *hy,
+                              cudnnTensorDescriptor_t cDesc,
+                              const void *cx,
+                              void *cy,
+                              size_t weightSpaceSize,
+                              const void *weightSpace,
+                              size_t workSpaceSize,
+                              void *workSpace,
+                              size_t reserveSpaceSize,
+                              void *reserveSpace);
+
+/** Gradients of a recurrent network by inputs and first states. Not built yet. */
+cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
+                                      cudnnRNNDescriptor_t rnnDesc,
+                                      const int32_t *devSeqLengths,
+                                      cudnnRNNDataDescriptor_t yDesc,
+                                      const void *y,
+                                      const void *dy,
+                                      cudnnRNNDataDescriptor_t xDesc,
+                                      void *dx,
+                                      cudnnTensorDescriptor_t hDesc,
+                                      const void *hx,
+                                      const void *dhy,
+                                      void *dhx,
+                                      cudnnTensorDescriptor_t cDesc,
+                                      const void *cx,
+                                      const void *dcy,
+                                      void *dcx,
+                                      size_t weightSpaceSize,
+                                      const void *weightSpace,
+                                      size_t workSpaceSize,
+                                      void *workSpace,
+                                      size_t reserveSpaceSize,
+                                      void *reserveSpace);
+
+/** Gradients of a recurrent network by its weights. Not built yet. */
+cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
+                                         cudnnRNNDescriptor_t rnnDesc,
+                                         cudnnWgradMode_t addGrad,
+                                         const int32_t *devSeqLengths,
+                                         cudnnRNNDataDescriptor_t xDesc,
+                                         const void *x,
+                                         cudnnTensorDescriptor_t hDesc,
+                                         const void *hx,
+                                         cudnnRNNDataDescriptor_t yDesc,
+                                         const void *y,
+                                         size_t weightSpaceSize,
+                                         void *dweightSpace,
+                                         size_t workSpaceSize,
+                                         void *workSpace,
+                                         size_t reserveSpaceSize,
+                                         void *reserveSpace);
+
 /** Creates an RNN data descriptor: type float, no sequences. */
 cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
 
@@ -4108,474 +4576,6 @@ cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDesc
 
 /** The enumerator's name of a status, `CUDNN_UNKNOWN_STATUS` for every other integer. The text is static. */
 const char *cudnnGetErrorString(cudnnStatus_t status);
-
-/** Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetMultiHeadAttnBuffers(cudnnHandle_t handle,
-                                           cudnnAttnDescriptor_t attnDesc,
-                                           size_t *weightSizeInBytes,
-                                           size_t *workSpaceSizeInBytes,
-                                           size_t *reserveSpaceSizeInBytes);
-
-/** Where one group of weights lies in the weight buffer. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetMultiHeadAttnWeights(cudnnHandle_t handle,
-                                           cudnnAttnDescriptor_t attnDesc,
-                                           cudnnMultiHeadAttnWeightKind_t wKind,
-                                           size_t weightSizeInBytes,
-                                           const void *weights,
-                                           cudnnTensorDescriptor_t wDesc,
-                                           void **wAddr);
-
-/** `out = sum over heads of W_o * softmax(scale * Q K^T) V`, with residuals. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnMultiHeadAttnForward(cudnnHandle_t handle,
-                                        cudnnAttnDescriptor_t attnDesc,
-                                        int currIdx,
-                                        const int *loWinIdx,
-                                        const int *hiWinIdx,
-                                        const int *devSeqLengthsQO,
-                                        const int *devSeqLengthsKV,
-                                        cudnnSeqDataDescriptor_t qDesc,
-                                        const void *queries,
-                                        const void *residuals,
-                                        cudnnSeqDataDescriptor_t kDesc,
-                                        const void *keys,
-                                        cudnnSeqDataDescriptor_t vDesc,
-                                        const void *values,
-                                        cudnnSeqDataDescriptor_t oDesc,
-                                        void *out,
-                                        size_t weightSizeInBytes,
-                                        const void *weights,
-                                        size_t workSpaceSizeInBytes,
-                                        void *workSpace,
-                                        size_t reserveSpaceSizeInBytes,
-                                        void *reserveSpace);
-
-/** Gradients of multi-head attention by queries, keys and values. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnMultiHeadAttnBackwardData(cudnnHandle_t handle,
-                                             cudnnAttnDescriptor_t attnDesc,
-                                             const int *loWinIdx,
-                                             const int *hiWinIdx,
-                                             const int *devSeqLengthsDQDO,
-                                             const int *devSeqLengthsDKDV,
-                                             cudnnSeqDataDescriptor_t doDesc,
-                                             const void *dout,
-                                             cudnnSeqDataDescriptor_t dqDesc,
-                                             void *dqueries,
-                                             const void *queries,
-                                             cudnnSeqDataDescriptor_t dkDesc,
-                                             void *dkeys,
-                                             const void *keys,
-                                             cudnnSeqDataDescriptor_t dvDesc,
-                                             void *dvalues,
-                                             const void *values,
-                                             size_t weightSizeInBytes,
-                                             const void *weights,
-                                             size_t workSpaceSizeInBytes,
-                                             void *workSpace,
-                                             size_t reserveSpaceSizeInBytes,
-                                             void *reserveSpace);
-
-/** Gradients of multi-head attention by its weights. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnMultiHeadAttnBackwardWeights(cudnnHandle_t handle,
-                                                cudnnAttnDescriptor_t attnDesc,
-                                                cudnnWgradMode_t addGrad,
-                                                cudnnSeqDataDescriptor_t qDesc,
-                                                const void *queries,
-                                                cudnnSeqDataDescriptor_t kDesc,
-                                                const void *keys,
-                                                cudnnSeqDataDescriptor_t vDesc,
-                                                const void *values,
-                                                cudnnSeqDataDescriptor_t doDesc,
-                                                const void *dout,
-                                                size_t weightSizeInBytes,
-                                                const void *weights,
-                                                void *dweights,
-                                                size_t workSpaceSizeInBytes,
-                                                void *workSpace,
-                                                size_t reserveSpaceSizeInBytes,
-                                                void *reserveSpace);
-
-/** Creates an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descriptorType,
-                                           cudnnBackendDescriptor_t *descriptor);
-
-/** Destroys an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
-
-/** Resets an object of the graph API. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
-
-/** Checks an object of the graph API and closes it for changes. Not built yet. */
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
-
-/** Sets one attribute of an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType,
-                                       int64_t elementCount,
-                                       const void *arrayOfElements);
-
-/** One attribute of an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType,
-                                       int64_t requestedElementCount,
-                                       int64_t *elementCount,
-                                       void *arrayOfElements);
-
-/** Bytes of workspace that an execution plan takes. Not built yet. */
-cudnnStatus_t cudnnGetExecutionPlanWorkspaceSize(cudnnHandle_t handle,
-                                                 cudnnBackendDescriptor_t executionPlan,
-                                                 cudnnBackendDescriptor_t variantPack,
-                                                 size_t *workspaceSizeInBytes);
-
-/** Runs an execution plan. Not built yet. */
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
-                                  cudnnBackendDescriptor_t executionPlan,
-                                  cudnnBackendDescriptor_t variantPack);
-
-/** Fills a CUDA graph with the nodes of an execution plan. Not built yet. */
-cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle,
-                                            cudnnBackendDescriptor_t executionPlan,
-                                            cudnnBackendDescriptor_t variantPack,
-                                            cudaGraph_t graph);
-
-/** Puts new pointers into a CUDA graph made from an execution plan. Not built yet. */
-cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
-                                          cudnnBackendDescriptor_t executionPlan,
-                                          cudnnBackendDescriptor_t variantPack,
-                                          cudaGraph_t graph);
-
-/** `y = f(bias + sum over k of weight[k] * x[t - K + 1 + k])` for each channel. Not built yet. */
-cudnnStatus_t cudnnCausalConv1dForward(cudaStream_t stream,
-                                       const void *x,
-                                       const void *weight,
-                                       const void *bias,
-                                       void *y,
-                                       int batch,
-                                       int dim,
-                                       int seqLen,
-                                       int kernelSize,
-                                       cudnnDataType_t dataType,
-                                       cudnnCausalConv1dActivation_t activation);
-
-/** Gradients of the causal convolution by x, weight and bias. Not built yet. */
-cudnnStatus_t cudnnCausalConv1dBackward(cudaStream_t stream,
-                                        const void *x,
-                                        const void *weight,
-                                        const void *bias,
-                                        const void *dy,
-                                        void *dx,
-                                        void *dweight,
-                                        void *dbias,
-                                        int batch,
-                                        int dim,
-                                        int seqLen,
-                                        int kernelSize,
-                                        cudnnDataType_t dataType,
-                                        cudnnDataType_t dwDataType,
-                                        cudnnCausalConv1dActivation_t activation);
-
-/** Causal convolution with the sequence outside the channels. Not built yet. */
-cudnnStatus_t cudnnCausalConv1dNwhForward(cudaStream_t stream,
-                                          const void *x,
-                                          const void *weight,
-                                          const void *bias,
-                                          void *y,
-                                          int batch,
-                                          int dim,
-                                          int seqLen,
-                                          int kernelSize,
-                                          cudnnDataType_t dataType,
-                                          cudnnCausalConv1dActivation_t activation);
-
-/** Gradients of the causal convolution with the sequence outside the channels. Not built yet. */
-cudnnStatus_t cudnnCausalConv1dNwhBackward(cudaStream_t stream,
-                                           const void *x,
-                                           const void *weight,
-                                           const void *bias,
-                                           const void *dy,
-                                           void *dx,
-                                           void *dweight,
-                                           void *dbias,
-                                           int batch,
-                                           int dim,
-                                           int seqLen,
-                                           int kernelSize,
-                                           cudnnDataType_t dataType,
-                                           cudnnDataType_t dwDataType,
-                                           cudnnCausalConv1dActivation_t activation);
-
-/** Two causal convolutions in a row, gated. Not built yet. */
-cudnnStatus_t cudnnB2BCausalConv1dForward(cudaStream_t stream,
-                                          const void *x,
-                                          const void *weightsProj,
-                                          const void *weightsMixer,
-                                          const void *skipBias,
-                                          void *y,
-                                          void *yGated,
-                                          int batch,
-                                          int dim,
-                                          int seqLen,
-                                          int kernelSizeProj,
-                                          int kernelSizeMixer,
-                                          cudnnDataType_t dataType);
-
-/** Gradients of two causal convolutions in a row. Not built yet. */
-cudnnStatus_t cudnnB2BCausalConv1dBackward(cudaStream_t stream,
-                                           const void *x,
-                                           const void *weightsProj,
-                                           const void *weightsMixer,
-                                           const void *skipBias,
-                                           const void *y,
-                                           const void *dy,
-                                           void *dx,
-                                           void *dweightsProj,
-                                           void *dweightsMixer,
-                                           void *dskipBias,
-                                           int batch,
-                                           int dim,
-                                           int seqLen,
-                                           int kernelSizeProj,
-                                           int kernelSizeMixer,
-                                           cudnnDataType_t dataType,
-                                           cudnnDataType_t dwDataType);
-
-/** Causal convolution with a long filter, by Fourier transforms. Not built yet. */
-cudnnStatus_t cudnnFFTCausalConv1dForward(cudaStream_t stream,
-                                          const void *x,
-                                          const void *weight,
-                                          void *y,
-                                          int batch,
-                                          int dim,
-                                          int seqLen,
-                                          int kernelSize,
-                                          cudnnDataType_t dataType);
-
-/** Gradients of the causal convolution by Fourier transforms. Not built yet. */
-cudnnStatus_t cudnnFFTCausalConv1dBackward(cudaStream_t stream,
-                                           const void *x,
-                                           const void *weight,
-                                           const void *dy,
-                                           void *dx,
-                                           void *dweight,
-                                           int batch,
-                                           int dim,
-                                           int seqLen,
-                                           int kernelSize,
-                                           cudnnDataType_t dataType);
-
-/** Bytes of workspace and reserve space of the very long causal convolution. Not built yet. */
-cudnnStatus_t cudnnLongFFTCausalConv1dGetBufferSizes(int batch,
-                                                     int dim,
-                                                     int seqLen,
-                                                     int kernelSize,
-                                                     cudnnDataType_t dataType,
-                                                     size_t *workspaceSizeInBytes,
-                                                     size_t *reserveSpaceSizeInBytes);
-
-/** Causal convolution with a very long filter, in several passes. Not built yet. */
-cudnnStatus_t cudnnLongFFTCausalConv1dForward(cudaStream_t stream,
-                                              const void *x,
-                                              const void *weight,
-                                              void *y,
-                                              int batch,
-                                              int dim,
-                                              int seqLen,
-                                              int kernelSize,
-                                              cudnnDataType_t dataType,
-                                              void *workspace,
-                                              size_t workspaceSizeInBytes,
-                                              void *reserveSpace,
-                                              size_t reserveSpaceSizeInBytes);
-
-/** Gradients of the very long causal convolution. Not built yet. */
-cudnnStatus_t cudnnLongFFTCausalConv1dBackward(cudaStream_t stream,
-                                               const void *dy,
-                                               void *dx,
-                                               void *dweight,
-                                               int batch,
-                                               int dim,
-                                               int seqLen,
-                                               int kernelSize,
-                                               cudnnDataType_t dataType,
-                                               void *workspace,
-                                               size_t workspaceSizeInBytes,
-                                               void *reserveSpace,
-                                               size_t reserveSpaceSizeInBytes);
-
-/** `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet. */
-cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
-                           cudnnTensorDescriptor_t probsDesc,
-                           const void *probs,
-                           const int *hostLabels,
-                           const int *hostLabelLengths,
-                           const int *hostInputLengths,
-                           void *costs,
-                           cudnnTensorDescriptor_t gradientsDesc,
-                           void *gradients,
-                           cudnnCTCLossAlgo_t algo,
-                           cudnnCTCLossDescriptor_t ctcLossDesc,
-                           void *workspace,
-                           size_t workSpaceSizeInBytes);
-
-/** `-log p(labels | probs)` of each sequence and its gradient; labels on the device. Not built yet. */
-cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t handle,
-                              cudnnCTCLossAlgo_t algo,
-                              cudnnCTCLossDescriptor_t ctcLossDesc,
-                              cudnnTensorDescriptor_t probsDesc,
-                              const void *probs,
-                              const int *labels,
-                              const int *labelLengths,
-                              const int *inputLengths,
-                              void *costs,
-                              cudnnTensorDescriptor_t gradientsDesc,
-                              void *gradients,
-                              size_t workSpaceSizeInBytes,
-                              void *workspace);
-
-/** Bytes of workspace of a CTC loss with labels on the host. Not built yet. */
-cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t handle,
-                                           cudnnTensorDescriptor_t probsDesc,
-                                           cudnnTensorDescriptor_t gradientsDesc,
-                                           const int *labels,
-                                           const int *labelLengths,
-                                           const int *inputLengths,
-                                           cudnnCTCLossAlgo_t algo,
-                                           cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           size_t *sizeInBytes);
-
-/** Bytes of workspace of a CTC loss with labels on the device. Not built yet. */
-cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t handle,
-                                              cudnnCTCLossAlgo_t algo,
-                                              cudnnCTCLossDescriptor_t ctcLossDesc,
-                                              cudnnTensorDescriptor_t probsDesc,
-                                              cudnnTensorDescriptor_t gradientsDesc,
-                                              size_t *sizeInBytes);
-
-/** Joins the features of each node's neighbours by sum, mean, maximum or minimum. Not built yet. */
-cudnnStatus_t cudnnGnnAggSimpleForward(cudaStream_t stream,
-                                       const struct cudnnGnnCscGraph_t *graph,
-                                       const void *nodeFeatures,
-                                       const void *edgeFeatures,
-                                       const void *concatFeatures,
-                                       void *output,
-                                       void *outPositions,
-                                       int nodeFeatDim,
-                                       int edgeFeatDim,
-                                       int concatFeatDim,
-                                       cudnnDataType_t dataType,
-                                       cudnnGnnAggOp_t aggOp);
-
-/** Gradients of joining the neighbours' features. Not built yet. */
-cudnnStatus_t cudnnGnnAggSimpleBackward(cudaStream_t stream,
-                                        const struct cudnnGnnCscGraph_t *graph,
-                                        const void *gradOutput,
-                                        const void *outPositions,
-                                        void *gradNodeFeatures,
-                                        void *gradEdgeFeatures,
-                                        void *gradConcatFeatures,
-                                        int nodeFeatDim,
-                                        int edgeFeatDim,
-                                        int concatFeatDim,
-                                        cudnnDataType_t dataType,
-                                        cudnnGnnAggOp_t aggOp);
-
-/** Builds the kernels of a persistent recurrent network for one batch size. Not built yet. */
-cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int miniBatch);
-
-/** Bytes of workspace and reserve space of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
-                                        cudnnRNNDescriptor_t rnnDesc,
-                                        cudnnForwardMode_t fwdMode,
-                                        cudnnRNNDataDescriptor_t xDesc,
-                                        size_t *workSpaceSize,
-                                        size_t *reserveSpaceSize);
-
-/** Bytes that all weights of a recurrent network take. Not built yet. */
-cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle,
-                                         cudnnRNNDescriptor_t rnnDesc,
-                                         size_t *weightSpaceSize);
-
-/** Where one weight matrix and its bias lie in the weight space. Not built yet. */
-cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
-                                      cudnnRNNDescriptor_t rnnDesc,
-                                      int32_t pseudoLayer,
-                                      size_t weightSpaceSize,
-                                      const void *weightSpace,
-                                      int32_t linLayerID,
-                                      cudnnTensorDescriptor_t mDesc,
-                                      void **mAddr,
-                                      cudnnTensorDescriptor_t bDesc,
-                                      void **bAddr);
-
-/** Outputs and last states of a recurrent network. Not built yet. */
-cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
-                              cudnnRNNDescriptor_t rnnDesc,
-                              cudnnForwardMode_t fwdMode,
-                              const int32_t *devSeqLengths,
-                              cudnnRNNDataDescriptor_t xDesc,
-                              const void *x,
-                              cudnnRNNDataDescriptor_t yDesc,
-                              void *y,
-                              cudnnTensorDescriptor_t hDesc,
-                              const void *hx,
-                              void *hy,
-                              cudnnTensorDescriptor_t cDesc,
-                              const void *cx,
-                              void *cy,
-                              size_t weightSpaceSize,
-                              const void *weightSpace,
-                              size_t workSpaceSize,
-                              void *workSpace,
-                              size_t reserveSpaceSize,
-                              void *reserveSpace);
-
-/** Gradients of a recurrent network by inputs and first states. Not built yet. */
-cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
-                                      cudnnRNNDescriptor_t rnnDesc,
-                                      const int32_t *devSeqLengths,
-                                      cudnnRNNDataDescriptor_t yDesc,
-                                      const void *y,
-                                      const void *dy,
-                                      cudnnRNNDataDescriptor_t xDesc,
-                                      void *dx,
-                                      cudnnTensorDescriptor_t hDesc,
-                                      const void *hx,
-                                      const void *dhy,
-                                      void *dhx,
-                                      cudnnTensorDescriptor_t cDesc,
-                                      const void *cx,
-                                      const void *dcy,
-                                      void *dcx,
-                                      size_t weightSpaceSize,
-                                      const void *weightSpace,
-                                      size_t workSpaceSize,
-                                      void *workSpace,
-                                      size_t reserveSpaceSize,
-                                      void *reserveSpace);
-
-/** Gradients of a recurrent network by its weights. Not built yet. */
-cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
-                                         cudnnRNNDescriptor_t rnnDesc,
-                                         cudnnWgradMode_t addGrad,
-                                         const int32_t *devSeqLengths,
-                                         cudnnRNNDataDescriptor_t xDesc,
-                                         const void *x,
-                                         cudnnTensorDescriptor_t hDesc,
-                                         const void *hx,
-                                         cudnnRNNDataDescriptor_t yDesc,
-                                         const void *y,
-                                         size_t weightSpaceSize,
-                                         void *dweightSpace,
-                                         size_t workSpaceSize,
-                                         void *workSpace,
-                                         size_t reserveSpaceSize,
-                                         void *reserveSpace);
 
 /** Sampling grid of an affine map theta. Not built yet. */
 cudnnStatus_t cudnnSpatialTfGridGeneratorForward(cudnnHandle_t handle,

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         .filter(|name| sanitizes(name, &scratch))
         .collect();
     let setting = Setting { lib: common::install_layout(&scratch), scratch, sanitizing };
-    let programs = programs(&common::stub_functions());
+    let programs = programs(&common::catalogue::stubs());
     assert!(programs.len() >= 10, "the C programs are missing");
     let (mut ran, mut skipped, mut failures) = (0, 0, Vec::new());
     println!("{:<20}{:<10}{:>13}{:>13}{:>13}", "program", "compiler", "plain", "sanitized", "valgrind");

@@ -20,7 +20,7 @@ use crate::{Failure, Result};
 const README: &str = include_str!("../../README.md");
 
 /// What is built and what is a stub, symbol by symbol.
-const MATRIX: &str = include_str!("../../MATRIX.md");
+const CATALOGUE: &str = include_str!("../../src/catalogue.tsv");
 
 /// Runs the command.
 pub fn run(given: &ArgMatches) -> Result<()> {
@@ -201,8 +201,8 @@ fn cached(soname: &str) -> Option<PathBuf> {
 
 /// Whether each symbol of the interface is built.
 fn built() -> BTreeMap<&'static str, bool> {
-    let rows = MATRIX.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
-    rows.map(|(name, rest)| (name, rest.starts_with("built"))).collect()
+    let rows = CATALOGUE.lines().skip(1).filter_map(|line| line.split_once('\t'));
+    rows.map(|(name, rest)| (name, rest != "stub")).collect()
 }
 
 fn of_program(program: &str) -> Result<Value> {
@@ -232,7 +232,6 @@ fn of_program(program: &str) -> Result<Value> {
     let state = |name: &str| match built.get(name) {
         Some(true) => "built",
         Some(false) => "stub: NOT_SUPPORTED",
-        None if name.starts_with("cudnnShim") => "built",
         None => "missing: the program will not start",
     };
     let wanting: Vec<String> = elf

@@ -300,6 +300,34 @@ typedef enum cudnnMathType_t {
     CUDNN_FMA_MATH = 3,
 } cudnnMathType_t;
 
+/** Groups of weights of multi-head attention. */
+typedef enum cudnnMultiHeadAttnWeightKind_t {
+    /** Projection of queries. */
+    CUDNN_MH_ATTN_Q_WEIGHTS = 0,
+    /** Projection of keys. */
+    CUDNN_MH_ATTN_K_WEIGHTS = 1,
+    /** Projection of values. */
+    CUDNN_MH_ATTN_V_WEIGHTS = 2,
+    /** Projection of the output. */
+    CUDNN_MH_ATTN_O_WEIGHTS = 3,
+    /** Biases of the queries. */
+    CUDNN_MH_ATTN_Q_BIASES = 4,
+    /** Biases of the keys. */
+    CUDNN_MH_ATTN_K_BIASES = 5,
+    /** Biases of the values. */
+    CUDNN_MH_ATTN_V_BIASES = 6,
+    /** Biases of the output. */
+    CUDNN_MH_ATTN_O_BIASES = 7,
+} cudnnMultiHeadAttnWeightKind_t;
+
+/** What happens to the old weight gradient. */
+typedef enum cudnnWgradMode_t {
+    /** The new gradient is added to it. */
+    CUDNN_WGRAD_MODE_ADD = 0,
+    /** The new gradient replaces it. */
+    CUDNN_WGRAD_MODE_SET = 1,
+} cudnnWgradMode_t;
+
 /** Over which elements batch normalisation takes its statistics. */
 typedef enum cudnnBatchNormMode_t {
     /** Over N: one mean for each C, H and W. */
@@ -573,236 +601,6 @@ typedef enum cudnnFusedOpsVariantParamLabel_t {
     /** What is added to the variance, `double`. */
     CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103,
 } cudnnFusedOpsVariantParamLabel_t;
-
-/** Which neighbours local response normalisation looks at. */
-typedef enum cudnnLRNMode_t {
-    /** Neighbours along C. */
-    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
-} cudnnLRNMode_t;
-
-/** Where divisive normalisation takes its means from. */
-typedef enum cudnnDivNormMode_t {
-    /** The caller supplies them. */
-    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
-} cudnnDivNormMode_t;
-
-/** Over which elements a normalisation takes its statistics. */
-typedef enum cudnnNormMode_t {
-    /** Over N: one mean for each C, H and W. */
-    CUDNN_NORM_PER_ACTIVATION = 0,
-    /** Over N, H and W: one mean for each C. */
-    CUDNN_NORM_PER_CHANNEL = 1,
-} cudnnNormMode_t;
-
-/** What follows a normalisation in the same call. */
-typedef enum cudnnNormOps_t {
-    /** Nothing. */
-    CUDNN_NORM_OPS_NORM = 0,
-    /** An activation. */
-    CUDNN_NORM_OPS_NORM_ACTIVATION = 1,
-    /** The sum with z, then an activation. */
-    CUDNN_NORM_OPS_NORM_ADD_ACTIVATION = 2,
-} cudnnNormOps_t;
-
-/** Algorithms of a normalisation. */
-typedef enum cudnnNormAlgo_t {
-    /** No special demands. */
-    CUDNN_NORM_ALGO_STANDARD = 0,
-    /** Kernels that keep data on the chip. */
-    CUDNN_NORM_ALGO_PERSIST = 1,
-} cudnnNormAlgo_t;
-
-/** What `cudnnOpTensor` does with each pair of elements. */
-typedef enum cudnnOpTensorOp_t {
-    /** `a + b` */
-    CUDNN_OP_TENSOR_ADD = 0,
-    /** `a * b` */
-    CUDNN_OP_TENSOR_MUL = 1,
-    /** The smaller of a and b. */
-    CUDNN_OP_TENSOR_MIN = 2,
-    /** The larger of a and b. */
-    CUDNN_OP_TENSOR_MAX = 3,
-    /** Square root of a; b is ignored. */
-    CUDNN_OP_TENSOR_SQRT = 4,
-    /** 1 - a; b is ignored. */
-    CUDNN_OP_TENSOR_NOT = 5,
-} cudnnOpTensorOp_t;
-
-/** What a pooling window makes of its elements. */
-typedef enum cudnnPoolingMode_t {
-    /** Maximum. */
-    CUDNN_POOLING_MAX = 0,
-    /** Mean, padding counted as zeros. */
-    CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1,
-    /** Mean of the elements inside the tensor. */
-    CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2,
-    /** Maximum, with a gradient that is the same in every run. */
-    CUDNN_POOLING_MAX_DETERMINISTIC = 3,
-} cudnnPoolingMode_t;
-
-/** How `cudnnReduceTensor` joins the elements that meet in one output element. */
-typedef enum cudnnReduceTensorOp_t {
-    /** Sum. */
-    CUDNN_REDUCE_TENSOR_ADD = 0,
-    /** Product. */
-    CUDNN_REDUCE_TENSOR_MUL = 1,
-    /** Minimum. */
-    CUDNN_REDUCE_TENSOR_MIN = 2,
-    /** Maximum. */
-    CUDNN_REDUCE_TENSOR_MAX = 3,
-    /** Largest absolute value. */
-    CUDNN_REDUCE_TENSOR_AMAX = 4,
-    /** Arithmetic mean. */
-    CUDNN_REDUCE_TENSOR_AVG = 5,
-    /** Sum of absolute values. */
-    CUDNN_REDUCE_TENSOR_NORM1 = 6,
-    /** Square root of the sum of squares. */
-    CUDNN_REDUCE_TENSOR_NORM2 = 7,
-    /** Product of the elements that are not zero. */
-    CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8,
-} cudnnReduceTensorOp_t;
-
-/** Whether a reduction also tells where its result came from. */
-typedef enum cudnnReduceTensorIndices_t {
-    /** Values only. */
-    CUDNN_REDUCE_TENSOR_NO_INDICES = 0,
-    /** One index per output, counted through all reduced dimensions. */
-    CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1,
-} cudnnReduceTensorIndices_t;
-
-/** Width of the indices that a reduction writes. */
-typedef enum cudnnIndicesType_t {
-    /** Unsigned, 4 bytes each. */
-    CUDNN_32BIT_INDICES = 0,
-    /** Unsigned, 8 bytes each. */
-    CUDNN_64BIT_INDICES = 1,
-    /** Unsigned, 2 bytes each. */
-    CUDNN_16BIT_INDICES = 2,
-    /** Unsigned, 1 byte each. */
-    CUDNN_8BIT_INDICES = 3,
-} cudnnIndicesType_t;
-
-/** Whether the LSTM cell state is clipped. */
-typedef enum cudnnRNNClipMode_t {
-    /** No clipping. */
-    CUDNN_RNN_CLIP_NONE = 0,
-    /** Clip into the given interval. */
-    CUDNN_RNN_CLIP_MINMAX = 1,
-} cudnnRNNClipMode_t;
-
-/** The cell of a recurrent network. */
-typedef enum cudnnRNNMode_t {
-    /** One gate with max(x, 0). */
-    CUDNN_RNN_RELU = 0,
-    /** One gate with tanh(x). */
-    CUDNN_RNN_TANH = 1,
-    /** Long short-term memory, four gates. */
-    CUDNN_LSTM = 2,
-    /** Gated recurrent unit, three gates. */
-    CUDNN_GRU = 3,
-} cudnnRNNMode_t;
-
-/** How many bias vectors a recurrent cell has. */
-typedef enum cudnnRNNBiasMode_t {
-    /** None. */
-    CUDNN_RNN_NO_BIAS = 0,
-    /** One, with the input product. */
-    CUDNN_RNN_SINGLE_INP_BIAS = 1,
-    /** Two, one with each product. */
-    CUDNN_RNN_DOUBLE_BIAS = 2,
-    /** One, with the recurrent product. */
-    CUDNN_RNN_SINGLE_REC_BIAS = 3,
-} cudnnRNNBiasMode_t;
-
-/** In which directions a recurrent network reads its sequence. */
-typedef enum cudnnDirectionMode_t {
-    /** From first to last. */
-    CUDNN_UNIDIRECTIONAL = 0,
-    /** Both ways, results side by side. */
-    CUDNN_BIDIRECTIONAL = 1,
-} cudnnDirectionMode_t;
-
-/** What the first recurrent layer does with its input. */
-typedef enum cudnnRNNInputMode_t {
-    /** Multiply it with a weight matrix. */
-    CUDNN_LINEAR_INPUT = 0,
-    /** Use it as it is. */
-    CUDNN_SKIP_INPUT = 1,
-} cudnnRNNInputMode_t;
-
-/** How sequences of a batch lie in memory. */
-typedef enum cudnnRNNDataLayout_t {
-    /** Time step by time step, with padding. */
-    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
-    /** Time step by time step, without padding. */
-    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
-    /** Sequence by sequence, with padding. */
-    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
-} cudnnRNNDataLayout_t;
-
-/** Dimensions of sequence data. */
-typedef enum cudnnSeqDataAxis_t {
-    /** Position in the sequence. */
-    CUDNN_SEQDATA_TIME_DIM = 0,
-    /** Sequence in the batch. */
-    CUDNN_SEQDATA_BATCH_DIM = 1,
-    /** Candidate in the beam. */
-    CUDNN_SEQDATA_BEAM_DIM = 2,
-    /** Entry of the vector. */
-    CUDNN_SEQDATA_VECT_DIM = 3,
-} cudnnSeqDataAxis_t;
-
-/** How softmax guards against overflow. */
-typedef enum cudnnSoftmaxAlgorithm_t {
-    /** exp(x) / sum(exp(x)) as it stands. */
-    CUDNN_SOFTMAX_FAST = 0,
-    /** The maximum is subtracted first. */
-    CUDNN_SOFTMAX_ACCURATE = 1,
-    /** Logarithm of the softmax. */
-    CUDNN_SOFTMAX_LOG = 2,
-} cudnnSoftmaxAlgorithm_t;
-
-/** Over which elements softmax sums. */
-typedef enum cudnnSoftmaxMode_t {
-    /** Over C, H and W of each N. */
-    CUDNN_SOFTMAX_MODE_INSTANCE = 0,
-    /** Over C of each N, H and W. */
-    CUDNN_SOFTMAX_MODE_CHANNEL = 1,
-} cudnnSoftmaxMode_t;
-
-/** How a spatial transformer samples between grid points. */
-typedef enum cudnnSamplerType_t {
-    /** Linear in both directions. */
-    CUDNN_SAMPLER_BILINEAR = 0,
-} cudnnSamplerType_t;
-
-/** Groups of weights of multi-head attention. */
-typedef enum cudnnMultiHeadAttnWeightKind_t {
-    /** Projection of queries. */
-    CUDNN_MH_ATTN_Q_WEIGHTS = 0,
-    /** Projection of keys. */
-    CUDNN_MH_ATTN_K_WEIGHTS = 1,
-    /** Projection of values. */
-    CUDNN_MH_ATTN_V_WEIGHTS = 2,
-    /** Projection of the output. */
-    CUDNN_MH_ATTN_O_WEIGHTS = 3,
-    /** Biases of the queries. */
-    CUDNN_MH_ATTN_Q_BIASES = 4,
-    /** Biases of the keys. */
-    CUDNN_MH_ATTN_K_BIASES = 5,
-    /** Biases of the values. */
-    CUDNN_MH_ATTN_V_BIASES = 6,
-    /** Biases of the output. */
-    CUDNN_MH_ATTN_O_BIASES = 7,
-} cudnnMultiHeadAttnWeightKind_t;
-
-/** What happens to the old weight gradient. */
-typedef enum cudnnWgradMode_t {
-    /** The new gradient is added to it. */
-    CUDNN_WGRAD_MODE_ADD = 0,
-    /** The new gradient replaces it. */
-    CUDNN_WGRAD_MODE_SET = 1,
-} cudnnWgradMode_t;
 
 /** Kinds of backend descriptors. */
 typedef enum cudnnBackendDescriptorType_t {
@@ -1368,6 +1166,162 @@ typedef enum cudnnBackendAttributeType_t {
     CUDNN_TYPE_RNG_DISTRIBUTION = 29,
 } cudnnBackendAttributeType_t;
 
+/** Which neighbours local response normalisation looks at. */
+typedef enum cudnnLRNMode_t {
+    /** Neighbours along C. */
+    CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
+} cudnnLRNMode_t;
+
+/** Where divisive normalisation takes its means from. */
+typedef enum cudnnDivNormMode_t {
+    /** The caller supplies them. */
+    CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
+} cudnnDivNormMode_t;
+
+/** Over which elements a normalisation takes its statistics. */
+typedef enum cudnnNormMode_t {
+    /** Over N: one mean for each C, H and W. */
+    CUDNN_NORM_PER_ACTIVATION = 0,
+    /** Over N, H and W: one mean for each C. */
+    CUDNN_NORM_PER_CHANNEL = 1,
+} cudnnNormMode_t;
+
+/** What follows a normalisation in the same call. */
+typedef enum cudnnNormOps_t {
+    /** Nothing. */
+    CUDNN_NORM_OPS_NORM = 0,
+    /** An activation. */
+    CUDNN_NORM_OPS_NORM_ACTIVATION = 1,
+    /** The sum with z, then an activation. */
+    CUDNN_NORM_OPS_NORM_ADD_ACTIVATION = 2,
+} cudnnNormOps_t;
+
+/** Algorithms of a normalisation. */
+typedef enum cudnnNormAlgo_t {
+    /** No special demands. */
+    CUDNN_NORM_ALGO_STANDARD = 0,
+    /** Kernels that keep data on the chip. */
+    CUDNN_NORM_ALGO_PERSIST = 1,
+} cudnnNormAlgo_t;
+
+/** What `cudnnOpTensor` does with each pair of elements. */
+typedef enum cudnnOpTensorOp_t {
+    /** `a + b` */
+    CUDNN_OP_TENSOR_ADD = 0,
+    /** `a * b` */
+    CUDNN_OP_TENSOR_MUL = 1,
+    /** The smaller of a and b. */
+    CUDNN_OP_TENSOR_MIN = 2,
+    /** The larger of a and b. */
+    CUDNN_OP_TENSOR_MAX = 3,
+    /** Square root of a; b is ignored. */
+    CUDNN_OP_TENSOR_SQRT = 4,
+    /** 1 - a; b is ignored. */
+    CUDNN_OP_TENSOR_NOT = 5,
+} cudnnOpTensorOp_t;
+
+/** What a pooling window makes of its elements. */
+typedef enum cudnnPoolingMode_t {
+    /** Maximum. */
+    CUDNN_POOLING_MAX = 0,
+    /** Mean, padding counted as zeros. */
+    CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1,
+    /** Mean of the elements inside the tensor. */
+    CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2,
+    /** Maximum, with a gradient that is the same in every run. */
+    CUDNN_POOLING_MAX_DETERMINISTIC = 3,
+} cudnnPoolingMode_t;
+
+/** How `cudnnReduceTensor` joins the elements that meet in one output element. */
+typedef enum cudnnReduceTensorOp_t {
+    /** Sum. */
+    CUDNN_REDUCE_TENSOR_ADD = 0,
+    /** Product. */
+    CUDNN_REDUCE_TENSOR_MUL = 1,
+    /** Minimum. */
+    CUDNN_REDUCE_TENSOR_MIN = 2,
+    /** Maximum. */
+    CUDNN_REDUCE_TENSOR_MAX = 3,
+    /** Largest absolute value. */
+    CUDNN_REDUCE_TENSOR_AMAX = 4,
+    /** Arithmetic mean. */
+    CUDNN_REDUCE_TENSOR_AVG = 5,
+    /** Sum of absolute values. */
+    CUDNN_REDUCE_TENSOR_NORM1 = 6,
+    /** Square root of the sum of squares. */
+    CUDNN_REDUCE_TENSOR_NORM2 = 7,
+    /** Product of the elements that are not zero. */
+    CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8,
+} cudnnReduceTensorOp_t;
+
+/** Whether a reduction also tells where its result came from. */
+typedef enum cudnnReduceTensorIndices_t {
+    /** Values only. */
+    CUDNN_REDUCE_TENSOR_NO_INDICES = 0,
+    /** One index per output, counted through all reduced dimensions. */
+    CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1,
+} cudnnReduceTensorIndices_t;
+
+/** Width of the indices that a reduction writes. */
+typedef enum cudnnIndicesType_t {
+    /** Unsigned, 4 bytes each. */
+    CUDNN_32BIT_INDICES = 0,
+    /** Unsigned, 8 bytes each. */
+    CUDNN_64BIT_INDICES = 1,
+    /** Unsigned, 2 bytes each. */
+    CUDNN_16BIT_INDICES = 2,
+    /** Unsigned, 1 byte each. */
+    CUDNN_8BIT_INDICES = 3,
+} cudnnIndicesType_t;
+
+/** Whether the LSTM cell state is clipped. */
+typedef enum cudnnRNNClipMode_t {
+    /** No clipping. */
+    CUDNN_RNN_CLIP_NONE = 0,
+    /** Clip into the given interval. */
+    CUDNN_RNN_CLIP_MINMAX = 1,
+} cudnnRNNClipMode_t;
+
+/** What the first recurrent layer does with its input. */
+typedef enum cudnnRNNInputMode_t {
+    /** Multiply it with a weight matrix. */
+    CUDNN_LINEAR_INPUT = 0,
+    /** Use it as it is. */
+    CUDNN_SKIP_INPUT = 1,
+} cudnnRNNInputMode_t;
+
+/** In which directions a recurrent network reads its sequence. */
+typedef enum cudnnDirectionMode_t {
+    /** From first to last. */
+    CUDNN_UNIDIRECTIONAL = 0,
+    /** Both ways, results side by side. */
+    CUDNN_BIDIRECTIONAL = 1,
+} cudnnDirectionMode_t;
+
+/** The cell of a recurrent network. */
+typedef enum cudnnRNNMode_t {
+    /** One gate with max(x, 0). */
+    CUDNN_RNN_RELU = 0,
+    /** One gate with tanh(x). */
+    CUDNN_RNN_TANH = 1,
+    /** Long short-term memory, four gates. */
+    CUDNN_LSTM = 2,
+    /** Gated recurrent unit, three gates. */
+    CUDNN_GRU = 3,
+} cudnnRNNMode_t;
+
+/** How many bias vectors a recurrent cell has. */
+typedef enum cudnnRNNBiasMode_t {
+    /** None. */
+    CUDNN_RNN_NO_BIAS = 0,
+    /** One, with the input product. */
+    CUDNN_RNN_SINGLE_INP_BIAS = 1,
+    /** Two, one with each product. */
+    CUDNN_RNN_DOUBLE_BIAS = 2,
+    /** One, with the recurrent product. */
+    CUDNN_RNN_SINGLE_REC_BIAS = 3,
+} cudnnRNNBiasMode_t;
+
 /** What a forward pass is for. */
 typedef enum cudnnForwardMode_t {
     /** Results only. */
@@ -1375,6 +1329,52 @@ typedef enum cudnnForwardMode_t {
     /** A backward pass will follow. */
     CUDNN_FWD_MODE_TRAINING = 1,
 } cudnnForwardMode_t;
+
+/** How sequences of a batch lie in memory. */
+typedef enum cudnnRNNDataLayout_t {
+    /** Time step by time step, with padding. */
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
+    /** Time step by time step, without padding. */
+    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
+    /** Sequence by sequence, with padding. */
+    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
+} cudnnRNNDataLayout_t;
+
+/** Dimensions of sequence data. */
+typedef enum cudnnSeqDataAxis_t {
+    /** Position in the sequence. */
+    CUDNN_SEQDATA_TIME_DIM = 0,
+    /** Sequence in the batch. */
+    CUDNN_SEQDATA_BATCH_DIM = 1,
+    /** Candidate in the beam. */
+    CUDNN_SEQDATA_BEAM_DIM = 2,
+    /** Entry of the vector. */
+    CUDNN_SEQDATA_VECT_DIM = 3,
+} cudnnSeqDataAxis_t;
+
+/** How softmax guards against overflow. */
+typedef enum cudnnSoftmaxAlgorithm_t {
+    /** exp(x) / sum(exp(x)) as it stands. */
+    CUDNN_SOFTMAX_FAST = 0,
+    /** The maximum is subtracted first. */
+    CUDNN_SOFTMAX_ACCURATE = 1,
+    /** Logarithm of the softmax. */
+    CUDNN_SOFTMAX_LOG = 2,
+} cudnnSoftmaxAlgorithm_t;
+
+/** Over which elements softmax sums. */
+typedef enum cudnnSoftmaxMode_t {
+    /** Over C, H and W of each N. */
+    CUDNN_SOFTMAX_MODE_INSTANCE = 0,
+    /** Over C of each N, H and W. */
+    CUDNN_SOFTMAX_MODE_CHANNEL = 1,
+} cudnnSoftmaxMode_t;
+
+/** How a spatial transformer samples between grid points. */
+typedef enum cudnnSamplerType_t {
+    /** Linear in both directions. */
+    CUDNN_SAMPLER_BILINEAR = 0,
+} cudnnSamplerType_t;
 
 /** Which way a tensor transform folds. */
 typedef enum cudnnFoldingDirection_t {
@@ -1845,6 +1845,9 @@ typedef struct cudnnAttnStruct *cudnnAttnDescriptor_t;
 /** Probability and random state of a dropout. */
 typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
 
+/** Type, axes and lengths of the sequences of an attention. */
+typedef struct cudnnSeqDataStruct *cudnnSeqDataDescriptor_t;
+
 /** Type, format and dimensions of a filter. */
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 
@@ -1964,6 +1967,9 @@ typedef struct cudnnFusedOpsVariantParamStruct *cudnnFusedOpsVariantParamPack_t;
 /** A fused plan. */
 typedef struct cudnnFusedOpsPlanStruct *cudnnFusedOpsPlan_t;
 
+/** An object of the graph API, of any kind. */
+typedef void *cudnnBackendDescriptor_t;
+
 /** Window and coefficients of a local response normalisation. */
 typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
 
@@ -1979,20 +1985,14 @@ typedef struct cudnnReduceTensorStruct *cudnnReduceTensorDescriptor_t;
 /** Cell, sizes, directions and types of a recurrent network. */
 typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
 
+/** A persistent recurrent network, prepared for one batch size. */
+typedef struct cudnnPersistentRNNPlan *cudnnPersistentRNNPlan_t;
+
 /** Type, layout and lengths of a batch of sequences. */
 typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
 
-/** Type, axes and lengths of the sequences of an attention. */
-typedef struct cudnnSeqDataStruct *cudnnSeqDataDescriptor_t;
-
 /** Sampler, type and dimensions of a spatial transformer. */
 typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
-
-/** An object of the graph API, of any kind. */
-typedef void *cudnnBackendDescriptor_t;
-
-/** A persistent recurrent network, prepared for one batch size. */
-typedef struct cudnnPersistentRNNPlan *cudnnPersistentRNNPlan_t;
 
 /** A rational number. */
 typedef struct cudnnFractionStruct {
@@ -2182,6 +2182,91 @@ cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
                                      int *maxBatchSize,
                                      int *maxBeamSize);
 
+/** Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet. */
+cudnnStatus_t cudnnGetMultiHeadAttnBuffers(cudnnHandle_t handle,
+                                           cudnnAttnDescriptor_t attnDesc,
+                                           size_t *weightSizeInBytes,
+                                           size_t *workSpaceSizeInBytes,
+                                           size_t *reserveSpaceSizeInBytes);
+
+/** Where one group of weights lies in the weight buffer. Not built yet. */
+cudnnStatus_t cudnnGetMultiHeadAttnWeights(cudnnHandle_t handle,
+                                           cudnnAttnDescriptor_t attnDesc,
+                                           cudnnMultiHeadAttnWeightKind_t wKind,
+                                           size_t weightSizeInBytes,
+                                           const void *weights,
+                                           cudnnTensorDescriptor_t wDesc,
+                                           void **wAddr);
+
+/** `out = sum over heads of W_o * softmax(scale * Q K^T) V`, with residuals. Not built yet. */
+cudnnStatus_t cudnnMultiHeadAttnForward(cudnnHandle_t handle,
+                                        cudnnAttnDescriptor_t attnDesc,
+                                        int currIdx,
+                                        const int *loWinIdx,
+                                        const int *hiWinIdx,
+                                        const int *devSeqLengthsQO,
+                                        const int *devSeqLengthsKV,
+                                        cudnnSeqDataDescriptor_t qDesc,
+                                        const void *queries,
+                                        const void *residuals,
+                                        cudnnSeqDataDescriptor_t kDesc,
+                                        const void *keys,
+                                        cudnnSeqDataDescriptor_t vDesc,
+                                        const void *values,
+                                        cudnnSeqDataDescriptor_t oDesc,
+                                        void *out,
+                                        size_t weightSizeInBytes,
+                                        const void *weights,
+                                        size_t workSpaceSizeInBytes,
+                                        void *workSpace,
+                                        size_t reserveSpaceSizeInBytes,
+                                        void *reserveSpace);
+
+/** Gradients of multi-head attention by queries, keys and values. Not built yet. */
+cudnnStatus_t cudnnMultiHeadAttnBackwardData(cudnnHandle_t handle,
+                                             cudnnAttnDescriptor_t attnDesc,
+                                             const int *loWinIdx,
+                                             const int *hiWinIdx,
+                                             const int *devSeqLengthsDQDO,
+                                             const int *devSeqLengthsDKDV,
+                                             cudnnSeqDataDescriptor_t doDesc,
+                                             const void *dout,
+                                             cudnnSeqDataDescriptor_t dqDesc,
+                                             void *dqueries,
+                                             const void *queries,
+                                             cudnnSeqDataDescriptor_t dkDesc,
+                                             void *dkeys,
+                                             const void *keys,
+                                             cudnnSeqDataDescriptor_t dvDesc,
+                                             void *dvalues,
+                                             const void *values,
+                                             size_t weightSizeInBytes,
+                                             const void *weights,
+                                             size_t workSpaceSizeInBytes,
+                                             void *workSpace,
+                                             size_t reserveSpaceSizeInBytes,
+                                             void *reserveSpace);
+
+/** Gradients of multi-head attention by its weights. Not built yet. */
+cudnnStatus_t cudnnMultiHeadAttnBackwardWeights(cudnnHandle_t handle,
+                                                cudnnAttnDescriptor_t attnDesc,
+                                                cudnnWgradMode_t addGrad,
+                                                cudnnSeqDataDescriptor_t qDesc,
+                                                const void *queries,
+                                                cudnnSeqDataDescriptor_t kDesc,
+                                                const void *keys,
+                                                cudnnSeqDataDescriptor_t vDesc,
+                                                const void *values,
+                                                cudnnSeqDataDescriptor_t doDesc,
+                                                const void *dout,
+                                                size_t weightSizeInBytes,
+                                                const void *weights,
+                                                void *dweights,
+                                                size_t workSpaceSizeInBytes,
+                                                void *workSpace,
+                                                size_t reserveSpaceSizeInBytes,
+                                                void *reserveSpace);
+
 /** `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y` */
 cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle,
                                                       cudnnBatchNormMode_t mode,
@@ -2328,6 +2413,17 @@ cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t
                                                                    cudnnActivationDescriptor_t activationDesc,
                                                                    cudnnTensorDescriptor_t xDesc,
                                                                    size_t *sizeInBytes);
+
+
+
+
+
+
+
+
+
+
+
 
 /** `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x: the matrix by which a filter, as a */
 cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle,
@@ -2735,6 +2831,55 @@ cudnnStatus_t cudnnGetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
                                            int *maxLabelLength);
 
 
+/** `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet. */
+cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
+                           cudnnTensorDescriptor_t probsDesc,
+                           const void *probs,
+                           const int *hostLabels,
+                           const int *hostLabelLengths,
+                           const int *hostInputLengths,
+                           void *costs,
+                           cudnnTensorDescriptor_t gradientsDesc,
+                           void *gradients,
+                           cudnnCTCLossAlgo_t algo,
+                           cudnnCTCLossDescriptor_t ctcLossDesc,
+                           void *workspace,
+                           size_t workSpaceSizeInBytes);
+
+/** `-log p(labels | probs)` of each sequence and its gradient; labels on the device. Not built yet. */
+cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t handle,
+                              cudnnCTCLossAlgo_t algo,
+                              cudnnCTCLossDescriptor_t ctcLossDesc,
+                              cudnnTensorDescriptor_t probsDesc,
+                              const void *probs,
+                              const int *labels,
+                              const int *labelLengths,
+                              const int *inputLengths,
+                              void *costs,
+                              cudnnTensorDescriptor_t gradientsDesc,
+                              void *gradients,
+                              size_t workSpaceSizeInBytes,
+                              void *workspace);
+
+/** Bytes of workspace of a CTC loss with labels on the host. Not built yet. */
+cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t handle,
+                                           cudnnTensorDescriptor_t probsDesc,
+                                           cudnnTensorDescriptor_t gradientsDesc,
+                                           const int *labels,
+                                           const int *labelLengths,
+                                           const int *inputLengths,
+                                           cudnnCTCLossAlgo_t algo,
+                                           cudnnCTCLossDescriptor_t ctcLossDesc,
+                                           size_t *sizeInBytes);
+
+/** Bytes of workspace of a CTC loss with labels on the device. Not built yet. */
+cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t handle,
+                                              cudnnCTCLossAlgo_t algo,
+                                              cudnnCTCLossDescriptor_t ctcLossDesc,
+                                              cudnnTensorDescriptor_t probsDesc,
+                                              cudnnTensorDescriptor_t gradientsDesc,
+                                              size_t *sizeInBytes);
+
 /** Creates a dropout descriptor: probability 0, no random state. */
 cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *dropoutDesc);
 
@@ -2885,6 +3030,44 @@ cudnnStatus_t cudnnMakeFusedOpsPlan(cudnnHandle_t handle,
 cudnnStatus_t cudnnFusedOpsExecute(cudnnHandle_t handle,
                                    cudnnFusedOpsPlan_t plan,
                                    cudnnFusedOpsVariantParamPack_t varPack);
+
+
+
+/** Creates an object of the graph API. Not built yet. */
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descriptorType,
+                                           cudnnBackendDescriptor_t *descriptor);
+
+/** Destroys an object of the graph API. Not built yet. */
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
+
+/** Resets an object of the graph API. Not built yet. */
+cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
+
+/** Checks an object of the graph API and closes it for changes. Not built yet. */
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
+
+/** Sets one attribute of an object of the graph API. Not built yet. */
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t attributeName,
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t elementCount,
+                                       const void *arrayOfElements);
+
+/** One attribute of an object of the graph API. Not built yet. */
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t attributeName,
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t requestedElementCount,
+                                       int64_t *elementCount,
+                                       void *arrayOfElements);
+
+
+/** Runs an execution plan. Not built yet. */
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
+                                  cudnnBackendDescriptor_t executionPlan,
+                                  cudnnBackendDescriptor_t variantPack);
+
+
 
 /** Creates the descriptor of a local response normalisation: n 5, alpha 1e-4, beta 0.75, k 2. */
 cudnnStatus_t cudnnCreateLRNDescriptor(cudnnLRNDescriptor_t *normDesc);
@@ -3306,340 +3489,6 @@ cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
                               cudnnNanPropagation_t *clipNanOpt,
                               double *lclip,
                               double *rclip);
-
-/** Creates the descriptor of a recurrent network: no network, no clipping. */
-cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
-
-/** Destroys the descriptor of a recurrent network; NULL is fine. The dropout descriptor stays the caller's. */
-cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
-
-/** Sets cell, sizes, directions and types of a recurrent network, and resets its clipping to none. */
-cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
-                                       cudnnRNNAlgo_t algo,
-                                       cudnnRNNMode_t cellMode,
-                                       cudnnRNNBiasMode_t biasMode,
-                                       cudnnDirectionMode_t dirMode,
-                                       cudnnRNNInputMode_t inputMode,
-                                       cudnnDataType_t dataType,
-                                       cudnnDataType_t mathPrec,
-                                       cudnnMathType_t mathType,
-                                       int32_t inputSize,
-                                       int32_t hiddenSize,
-                                       int32_t projSize,
-                                       int32_t numLayers,
-                                       cudnnDropoutDescriptor_t dropoutDesc,
-                                       uint32_t auxFlags);
-
-/** Reads cell, sizes, directions and types of a recurrent network; NULL outputs are left out. */
-cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
-                                       cudnnRNNAlgo_t *algo,
-                                       cudnnRNNMode_t *cellMode,
-                                       cudnnRNNBiasMode_t *biasMode,
-                                       cudnnDirectionMode_t *dirMode,
-                                       cudnnRNNInputMode_t *inputMode,
-                                       cudnnDataType_t *dataType,
-                                       cudnnDataType_t *mathPrec,
-                                       cudnnMathType_t *mathType,
-                                       int32_t *inputSize,
-                                       int32_t *hiddenSize,
-                                       int32_t *projSize,
-                                       int32_t *numLayers,
-                                       cudnnDropoutDescriptor_t *dropoutDesc,
-                                       uint32_t *auxFlags);
-
-/** Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule. */
-cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t clipMode,
-                                 cudnnNanPropagation_t clipNanOpt,
-                                 double lclip,
-                                 double rclip);
-
-
-/** Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out. */
-cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
-                                 cudnnRNNClipMode_t *clipMode,
-                                 cudnnNanPropagation_t *clipNanOpt,
-                                 double *lclip,
-                                 double *rclip);
-
-
-/** Creates an RNN data descriptor: type float, no sequences. */
-cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
-
-/** Destroys an RNN data descriptor; NULL is fine. */
-cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc);
-
-/** Sets type, layout, sizes and lengths of a batch of sequences of vectors. */
-cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
-                                        cudnnDataType_t dataType,
-                                        cudnnRNNDataLayout_t layout,
-                                        int maxSeqLength,
-                                        int batchSize,
-                                        int vectorSize,
-                                        const int *seqLengthArray,
-                                        void *paddingFill);
-
-/** Reads type, layout and sizes of a batch of sequences, and exactly `arrayLengthRequested` lengths, zeros beyond. */
-cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
-                                        cudnnDataType_t *dataType,
-                                        cudnnRNNDataLayout_t *layout,
-                                        int *maxSeqLength,
-                                        int *batchSize,
-                                        int *vectorSize,
-                                        int arrayLengthRequested,
-                                        int *seqLengthArray,
-                                        void *paddingFill);
-
-/** Creates a sequence data descriptor: type float, zeros. */
-cudnnStatus_t cudnnCreateSeqDataDescriptor(cudnnSeqDataDescriptor_t *seqDataDesc);
-
-/** Destroys a sequence data descriptor; NULL is fine. */
-cudnnStatus_t cudnnDestroySeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc);
-
-/** Sets type, sizes, order and lengths of the sequences of an attention. */
-cudnnStatus_t cudnnSetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
-                                        cudnnDataType_t dataType,
-                                        int nbDims,
-                                        const int *dimA,
-                                        const cudnnSeqDataAxis_t *axes,
-                                        size_t seqLengthArraySize,
-                                        const int *seqLengthArray,
-                                        void *paddingFill);
-
-/** Reads type, sizes, order and lengths of the sequences of an attention; NULL outputs are left out. */
-cudnnStatus_t cudnnGetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
-                                        cudnnDataType_t *dataType,
-                                        int *nbDims,
-                                        int nbDimsRequested,
-                                        int *dimA,
-                                        cudnnSeqDataAxis_t *axes,
-                                        size_t *seqLengthArraySize,
-                                        size_t seqLengthSizeRequested,
-                                        int *seqLengthArray,
-                                        void *paddingFill);
-
-/** `y = alpha * softmax(x) + beta * y`, where softmax is `exp(x - m) / sum of exp(x - m)` with m the largest element of a */
-cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle,
-                                  cudnnSoftmaxAlgorithm_t algo,
-                                  cudnnSoftmaxMode_t mode,
-                                  const void *alpha,
-                                  cudnnTensorDescriptor_t xDesc,
-                                  const void *x,
-                                  const void *beta,
-                                  cudnnTensorDescriptor_t yDesc,
-                                  void *y);
-
-/** `dx = alpha * softmax'(y, dy) + beta * dx`, where y is the result of the forward call. */
-cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t handle,
-                                   cudnnSoftmaxAlgorithm_t algo,
-                                   cudnnSoftmaxMode_t mode,
-                                   const void *alpha,
-                                   cudnnTensorDescriptor_t yDesc,
-                                   const void *y,
-                                   cudnnTensorDescriptor_t dyDesc,
-                                   const void *dy,
-                                   const void *beta,
-                                   cudnnTensorDescriptor_t dxDesc,
-                                   void *dx);
-
-/** Creates a spatial transformer descriptor. */
-cudnnStatus_t cudnnCreateSpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t *stDesc);
-
-/** Destroys a spatial transformer descriptor; NULL is fine. */
-cudnnStatus_t cudnnDestroySpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t stDesc);
-
-/** Sets sampler, type and dimensions of a spatial transformer. */
-cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDescriptor_t stDesc,
-                                                     cudnnSamplerType_t samplerType,
-                                                     cudnnDataType_t dataType,
-                                                     int nbDims,
-                                                     const int *dimA);
-
-/** The enumerator's name of a status, `CUDNN_UNKNOWN_STATUS` for every other integer. The text is static. */
-const char *cudnnGetErrorString(cudnnStatus_t status);
-
-/** Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet. */
-cudnnStatus_t cudnnGetMultiHeadAttnBuffers(cudnnHandle_t handle,
-                                           cudnnAttnDescriptor_t attnDesc,
-                                           size_t *weightSizeInBytes,
-                                           size_t *workSpaceSizeInBytes,
-                                           size_t *reserveSpaceSizeInBytes);
-
-/** Where one group of weights lies in the weight buffer. Not built yet. */
-cudnnStatus_t cudnnGetMultiHeadAttnWeights(cudnnHandle_t handle,
-                                           cudnnAttnDescriptor_t attnDesc,
-                                           cudnnMultiHeadAttnWeightKind_t wKind,
-                                           size_t weightSizeInBytes,
-                                           const void *weights,
-                                           cudnnTensorDescriptor_t wDesc,
-                                           void **wAddr);
-
-/** `out = sum over heads of W_o * softmax(scale * Q K^T) V`, with residuals. Not built yet. */
-cudnnStatus_t cudnnMultiHeadAttnForward(cudnnHandle_t handle,
-                                        cudnnAttnDescriptor_t attnDesc,
-                                        int currIdx,
-                                        const int *loWinIdx,
-                                        const int *hiWinIdx,
-                                        const int *devSeqLengthsQO,
-                                        const int *devSeqLengthsKV,
-                                        cudnnSeqDataDescriptor_t qDesc,
-                                        const void *queries,
-                                        const void *residuals,
-                                        cudnnSeqDataDescriptor_t kDesc,
-                                        const void *keys,
-                                        cudnnSeqDataDescriptor_t vDesc,
-                                        const void *values,
-                                        cudnnSeqDataDescriptor_t oDesc,
-                                        void *out,
-                                        size_t weightSizeInBytes,
-                                        const void *weights,
-                                        size_t workSpaceSizeInBytes,
-                                        void *workSpace,
-                                        size_t reserveSpaceSizeInBytes,
-                                        void *reserveSpace);
-
-/** Gradients of multi-head attention by queries, keys and values. Not built yet. */
-cudnnStatus_t cudnnMultiHeadAttnBackwardData(cudnnHandle_t handle,
-                                             cudnnAttnDescriptor_t attnDesc,
-                                             const int *loWinIdx,
-                                             const int *hiWinIdx,
-                                             const int *devSeqLengthsDQDO,
-                                             const int *devSeqLengthsDKDV,
-                                             cudnnSeqDataDescriptor_t doDesc,
-                                             const void *dout,
-                                             cudnnSeqDataDescriptor_t dqDesc,
-                                             void *dqueries,
-                                             const void *queries,
-                                             cudnnSeqDataDescriptor_t dkDesc,
-                                             void *dkeys,
-                                             const void *keys,
-                                             cudnnSeqDataDescriptor_t dvDesc,
-                                             void *dvalues,
-                                             const void *values,
-                                             size_t weightSizeInBytes,
-                                             const void *weights,
-                                             size_t workSpaceSizeInBytes,
-                                             void *workSpace,
-                                             size_t reserveSpaceSizeInBytes,
-                                             void *reserveSpace);
-
-/** Gradients of multi-head attention by its weights. Not built yet. */
-cudnnStatus_t cudnnMultiHeadAttnBackwardWeights(cudnnHandle_t handle,
-                                                cudnnAttnDescriptor_t attnDesc,
-                                                cudnnWgradMode_t addGrad,
-                                                cudnnSeqDataDescriptor_t qDesc,
-                                                const void *queries,
-                                                cudnnSeqDataDescriptor_t kDesc,
-                                                const void *keys,
-                                                cudnnSeqDataDescriptor_t vDesc,
-                                                const void *values,
-                                                cudnnSeqDataDescriptor_t doDesc,
-                                                const void *dout,
-                                                size_t weightSizeInBytes,
-                                                const void *weights,
-                                                void *dweights,
-                                                size_t workSpaceSizeInBytes,
-                                                void *workSpace,
-                                                size_t reserveSpaceSizeInBytes,
-                                                void *reserveSpace);
-
-/** Creates an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descriptorType,
-                                           cudnnBackendDescriptor_t *descriptor);
-
-/** Destroys an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
-
-/** Resets an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
-
-/** Checks an object of the graph API and closes it for changes. Not built yet. */
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
-
-/** Sets one attribute of an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType,
-                                       int64_t elementCount,
-                                       const void *arrayOfElements);
-
-/** One attribute of an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType,
-                                       int64_t requestedElementCount,
-                                       int64_t *elementCount,
-                                       void *arrayOfElements);
-
-
-/** Runs an execution plan. Not built yet. */
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
-                                  cudnnBackendDescriptor_t executionPlan,
-                                  cudnnBackendDescriptor_t variantPack);
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-/** `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet. */
-cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
-                           cudnnTensorDescriptor_t probsDesc,
-                           const void *probs,
-                           const int *hostLabels,
-                           const int *hostLabelLengths,
-                           const int *hostInputLengths,
-                           void *costs,
-                           cudnnTensorDescriptor_t gradientsDesc,
-                           void *gradients,
-                           cudnnCTCLossAlgo_t algo,
-                           cudnnCTCLossDescriptor_t ctcLossDesc,
-                           void *workspace,
-                           size_t workSpaceSizeInBytes);
-
-/** `-log p(labels | probs)` of each sequence and its gradient; labels on the device. Not built yet. */
-cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t handle,
-                              cudnnCTCLossAlgo_t algo,
-                              cudnnCTCLossDescriptor_t ctcLossDesc,
-                              cudnnTensorDescriptor_t probsDesc,
-                              const void *probs,
-                              const int *labels,
-                              const int *labelLengths,
-                              const int *inputLengths,
-                              void *costs,
-                              cudnnTensorDescriptor_t gradientsDesc,
-                              void *gradients,
-                              size_t workSpaceSizeInBytes,
-                              void *workspace);
-
-/** Bytes of workspace of a CTC loss with labels on the host. Not built yet. */
-cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t handle,
-                                           cudnnTensorDescriptor_t probsDesc,
-                                           cudnnTensorDescriptor_t gradientsDesc,
-                                           const int *labels,
-                                           const int *labelLengths,
-                                           const int *inputLengths,
-                                           cudnnCTCLossAlgo_t algo,
-                                           cudnnCTCLossDescriptor_t ctcLossDesc,
-                                           size_t *sizeInBytes);
-
-/** Bytes of workspace of a CTC loss with labels on the device. Not built yet. */
-cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t handle,
-                                              cudnnCTCLossAlgo_t algo,
-                                              cudnnCTCLossDescriptor_t ctcLossDesc,
-                                              cudnnTensorDescriptor_t probsDesc,
-                                              cudnnTensorDescriptor_t gradientsDesc,
-                                              size_t *sizeInBytes);
-
-
 
 /** Sets the sizes, cell and algorithm of a recurrent network. Not built yet. */
 CUDNN_DEPRECATED
@@ -4118,6 +3967,62 @@ cudnnStatus_t cudnnFindRNNBackwardWeightsAlgorithmEx(cudnnHandle_t handle,
                                                      const void *reserveSpace,
                                                      size_t reserveSpaceSizeInBytes);
 
+/** Creates the descriptor of a recurrent network: no network, no clipping. */
+cudnnStatus_t cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnnDesc);
+
+/** Destroys the descriptor of a recurrent network; NULL is fine. The dropout descriptor stays the caller's. */
+cudnnStatus_t cudnnDestroyRNNDescriptor(cudnnRNNDescriptor_t rnnDesc);
+
+/** Sets cell, sizes, directions and types of a recurrent network, and resets its clipping to none. */
+cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
+                                       cudnnRNNAlgo_t algo,
+                                       cudnnRNNMode_t cellMode,
+                                       cudnnRNNBiasMode_t biasMode,
+                                       cudnnDirectionMode_t dirMode,
+                                       cudnnRNNInputMode_t inputMode,
+                                       cudnnDataType_t dataType,
+                                       cudnnDataType_t mathPrec,
+                                       cudnnMathType_t mathType,
+                                       int32_t inputSize,
+                                       int32_t hiddenSize,
+                                       int32_t projSize,
+                                       int32_t numLayers,
+                                       cudnnDropoutDescriptor_t dropoutDesc,
+                                       uint32_t auxFlags);
+
+/** Reads cell, sizes, directions and types of a recurrent network; NULL outputs are left out. */
+cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t rnnDesc,
+                                       cudnnRNNAlgo_t *algo,
+                                       cudnnRNNMode_t *cellMode,
+                                       cudnnRNNBiasMode_t *biasMode,
+                                       cudnnDirectionMode_t *dirMode,
+                                       cudnnRNNInputMode_t *inputMode,
+                                       cudnnDataType_t *dataType,
+                                       cudnnDataType_t *mathPrec,
+                                       cudnnMathType_t *mathType,
+                                       int32_t *inputSize,
+                                       int32_t *hiddenSize,
+                                       int32_t *projSize,
+                                       int32_t *numLayers,
+                                       cudnnDropoutDescriptor_t *dropoutDesc,
+                                       uint32_t *auxFlags);
+
+/** Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule. */
+cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t clipMode,
+                                 cudnnNanPropagation_t clipNanOpt,
+                                 double lclip,
+                                 double rclip);
+
+
+/** Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out. */
+cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
+                                 cudnnRNNClipMode_t *clipMode,
+                                 cudnnNanPropagation_t *clipNanOpt,
+                                 double *lclip,
+                                 double *rclip);
+
+
 /** Builds the kernels of a persistent recurrent network for one batch size. Not built yet. */
 cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int miniBatch);
 
@@ -4209,6 +4114,101 @@ cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
                                          void *workSpace,
                                          size_t reserveSpaceSize,
                                          void *reserveSpace);
+
+/** Creates an RNN data descriptor: type float, no sequences. */
+cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *rnnDataDesc);
+
+/** Destroys an RNN data descriptor; NULL is fine. */
+cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc);
+
+/** Sets type, layout, sizes and lengths of a batch of sequences of vectors. */
+cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
+                                        cudnnDataType_t dataType,
+                                        cudnnRNNDataLayout_t layout,
+                                        int maxSeqLength,
+                                        int batchSize,
+                                        int vectorSize,
+                                        const int *seqLengthArray,
+                                        void *paddingFill);
+
+/** Reads type, layout and sizes of a batch of sequences, and exactly `arrayLengthRequested` lengths, zeros beyond. */
+cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t rnnDataDesc,
+                                        cudnnDataType_t *dataType,
+                                        cudnnRNNDataLayout_t *layout,
+                                        int *maxSeqLength,
+                                        int *batchSize,
+                                        int *vectorSize,
+                                        int arrayLengthRequested,
+                                        int *seqLengthArray,
+                                        void *paddingFill);
+
+/** Creates a sequence data descriptor: type float, zeros. */
+cudnnStatus_t cudnnCreateSeqDataDescriptor(cudnnSeqDataDescriptor_t *seqDataDesc);
+
+/** Destroys a sequence data descriptor; NULL is fine. */
+cudnnStatus_t cudnnDestroySeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc);
+
+/** Sets type, sizes, order and lengths of the sequences of an attention. */
+cudnnStatus_t cudnnSetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
+                                        cudnnDataType_t dataType,
+                                        int nbDims,
+                                        const int *dimA,
+                                        const cudnnSeqDataAxis_t *axes,
+                                        size_t seqLengthArraySize,
+                                        const int *seqLengthArray,
+                                        void *paddingFill);
+
+/** Reads type, sizes, order and lengths of the sequences of an attention; NULL outputs are left out. */
+cudnnStatus_t cudnnGetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
+                                        cudnnDataType_t *dataType,
+                                        int *nbDims,
+                                        int nbDimsRequested,
+                                        int *dimA,
+                                        cudnnSeqDataAxis_t *axes,
+                                        size_t *seqLengthArraySize,
+                                        size_t seqLengthSizeRequested,
+                                        int *seqLengthArray,
+                                        void *paddingFill);
+
+/** `y = alpha * softmax(x) + beta * y`, where softmax is `exp(x - m) / sum of exp(x - m)` with m the largest element of a */
+cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle,
+                                  cudnnSoftmaxAlgorithm_t algo,
+                                  cudnnSoftmaxMode_t mode,
+                                  const void *alpha,
+                                  cudnnTensorDescriptor_t xDesc,
+                                  const void *x,
+                                  const void *beta,
+                                  cudnnTensorDescriptor_t yDesc,
+                                  void *y);
+
+/** `dx = alpha * softmax'(y, dy) + beta * dx`, where y is the result of the forward call. */
+cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t handle,
+                                   cudnnSoftmaxAlgorithm_t algo,
+                                   cudnnSoftmaxMode_t mode,
+                                   const void *alpha,
+                                   cudnnTensorDescriptor_t yDesc,
+                                   const void *y,
+                                   cudnnTensorDescriptor_t dyDesc,
+                                   const void *dy,
+                                   const void *beta,
+                                   cudnnTensorDescriptor_t dxDesc,
+                                   void *dx);
+
+/** Creates a spatial transformer descriptor. */
+cudnnStatus_t cudnnCreateSpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t *stDesc);
+
+/** Destroys a spatial transformer descriptor; NULL is fine. */
+cudnnStatus_t cudnnDestroySpatialTransformerDescriptor(cudnnSpatialTransformerDescriptor_t stDesc);
+
+/** Sets sampler, type and dimensions of a spatial transformer. */
+cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDescriptor_t stDesc,
+                                                     cudnnSamplerType_t samplerType,
+                                                     cudnnDataType_t dataType,
+                                                     int nbDims,
+                                                     const int *dimA);
+
+/** The enumerator's name of a status, `CUDNN_UNKNOWN_STATUS` for every other integer. The text is static. */
+const char *cudnnGetErrorString(cudnnStatus_t status);
 
 /** Sampling grid of an affine map theta. Not built yet. */
 cudnnStatus_t cudnnSpatialTfGridGeneratorForward(cudnnHandle_t handle,

@@ -1,10 +1,11 @@
 //! What several test programs share: finding the built library and laying it out the way a C program expects it.
 #![allow(dead_code, reason = "every test program uses its own part of this module")]
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
+
+pub mod catalogue;
 
 /// Ends a test program that has its own `main` as the test runner would, so that its counts join the others.
 pub fn conclude(passed: usize, failed: usize, skipped: usize) -> ExitCode {
@@ -96,25 +97,4 @@ pub fn compiled(
 /// What a program wrote, errors last.
 pub fn printed(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
-/// The C functions that are exported but not implemented: everything defined below `src/capi/stub`, read from the
-/// sources so that no list can go stale.
-pub fn stub_functions() -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let mut pending = vec![project_root().join("src/capi/stub")];
-    while let Some(path) = pending.pop() {
-        if path.is_dir() {
-            pending.extend(
-                fs::read_dir(&path).expect("stub directory").map(|entry| entry.expect("entry").path()),
-            );
-        } else if path.extension().is_some_and(|extension| extension == "rs") && path.is_file() {
-            let source = fs::read_to_string(&path).expect("stub source");
-            names.extend(source.split("fn cudnn").skip(1).map(|rest| {
-                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-                format!("cudnn{}", &rest[..end])
-            }));
-        }
-    }
-    names
 }

@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 
 #[path = "../common/build.rs"]
 mod build;
+#[path = "../common/catalogue.rs"]
+mod catalogue;
 #[allow(dead_code, reason = "the header tests use more of it")]
 #[path = "../header/interface.rs"]
 mod interface;

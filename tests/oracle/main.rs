@@ -88,7 +88,7 @@ fn show(shown: &mut usize, case: &Case, difference: &Difference) {
 fn strict(areas: &[Area]) -> Counts {
     let library = common::library();
     let scratch = common::scratch_dir("oracle-strict");
-    let stubs = common::stub_functions();
+    let stubs = common::catalogue::stubs();
     let (mut shown, mut total) = (0, [0; 5]);
     let mut failed = 0;
     println!("strict mode ({} functions are stubs)", stubs.len());
@@ -127,7 +127,7 @@ fn print_row(name: &str, row: &[usize; 5]) {
 fn default_mode(areas: &[Area]) -> Counts {
     let library = common::library();
     let scratch = common::scratch_dir("oracle-default");
-    let stubs = common::stub_functions();
+    let stubs = common::catalogue::stubs();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut compared, mut skipped, mut failed) = (0, 0, 0);
     let mut probes = Vec::new();

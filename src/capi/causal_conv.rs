@@ -1,9 +1,10 @@
 //! Causal one-dimensional convolutions.
 
-use super::stub;
-use crate::capi::types::{cudaStream_t, cudnnCausalConv1dActivation_t, cudnnDataType_t, cudnnStatus_t};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+
+use super::guard::stub;
+use super::types::{cudaStream_t, cudnnCausalConv1dActivation_t, cudnnDataType_t, cudnnStatus_t};
 
 /// `y = f(bias + sum over k of weight[k] * x[t - K + 1 + k])` for each channel. Not built yet.
 ///

@@ -6,19 +6,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The modules of the library and those they may name besides themselves: arrows point downwards only.
-/// `error` and `mode` are everybody's; crate-level re-exports belong to `error`.
-const LAYERS: &[(&str, &[&str])] = &[
-    ("capi", &["exec", "backend", "ops", "desc", "layout", "dtype"]),
-    ("exec", &["backend", "ops", "layout", "dtype"]),
-    ("backend", &["ops", "layout", "dtype"]),
-    ("ops", &["desc", "layout", "dtype"]),
-    ("desc", &["layout", "dtype"]),
-    ("layout", &["dtype"]),
-    ("dtype", &[]),
-    ("mode", &[]),
-    ("error", &[]),
-];
+mod boundary;
+#[path = "../common/catalogue.rs"]
+mod catalogue;
+mod layers;
+mod source;
+
+use source::{Source, hold, sources};
 
 /// Modules without unsafe code.
 const SAFE: &[&str] = &["desc", "ops", "layout", "dtype"];
@@ -31,168 +25,6 @@ const MAX_LINES: usize = 520;
 
 /// Generated files and tables of constants, which grow with what they list.
 const LONG: &[&str] = &["include/cudnn.h", "include/v8/cudnn.h", "src/capi/types/backend_attribute.rs"];
-
-/// What people read.
-const FOLDERS: &[&str] = &[
-    "src", "build", "tests", "xtask", "cli", "examples", "c_tests", "demo", "docs", "include", "benches",
-    ".ci", ".cargo",
-];
-
-struct Source {
-    path: String,
-    text: String,
-}
-
-impl Source {
-    fn new(path: &str, text: &str) -> Self {
-        Source { path: path.to_owned(), text: text.to_owned() }
-    }
-
-    fn is_rust(&self) -> bool {
-        self.path.ends_with(".rs")
-    }
-
-    /// The layer of a file of the library: `src/layout/nest.rs` and `src/layout.rs` are of `layout`.
-    fn layer(&self) -> Option<&str> {
-        let name = self.path.strip_prefix("src/")?.split('/').next()?;
-        Some(name.strip_suffix(".rs").unwrap_or(name))
-    }
-
-    /// The lines without comments (a `//` inside a string hides what follows it, which no check minds).
-    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text.lines().enumerate().map(|(at, line)| (at + 1, line.split("//").next().unwrap_or("")))
-    }
-}
-
-/// Every source below [`FOLDERS`] and in the root.
-fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found = Vec::new();
-    for entry in fs::read_dir(root).expect("the root can be listed") {
-        let path = entry.expect("the root can be listed").path();
-        if path.is_file() {
-            read(root, &path, &mut found);
-        }
-    }
-    FOLDERS.iter().for_each(|folder| walk(root, &root.join(folder), &mut found));
-    for sample in [
-        "src/lib.rs",
-        "xtask/Cargo.toml",
-        "xtask/templates/cudnn.pc.in",
-        "docs/performance.md",
-        ".ci/run",
-        "tests/install/finders.cmake",
-        "tests/install/projects/meson/meson.build",
-        "tests/install/projects/pkg_config/Makefile",
-    ] {
-        assert!(found.iter().any(|source| source.path == sample), "the walk misses {sample}");
-    }
-    found
-}
-
-fn walk(root: &Path, folder: &Path, found: &mut Vec<Source>) {
-    for entry in fs::read_dir(folder).expect("a folder can be listed") {
-        let path = entry.expect("a folder can be listed").path();
-        if !path.is_dir() {
-            read(root, &path, found);
-        } else if !path.ends_with("target") && !path.ends_with("data") {
-            walk(root, &path, found);
-        }
-    }
-}
-
-fn read(root: &Path, path: &Path, found: &mut Vec<Source>) {
-    const TEXT: &[&str] = &[
-        "rs", "c", "cc", "cpp", "h", "cu", "cuh", "py", "md", "toml", "sh", "txt", "run", "in", "cmake",
-        "build", "Makefile",
-    ];
-    let extension = path.extension().or(path.file_name()).and_then(|name| name.to_str());
-    if extension.is_some_and(|extension| TEXT.contains(&extension)) {
-        let name =
-            path.strip_prefix(root).expect("the walk starts at the root").to_string_lossy().into_owned();
-        found.push(Source { path: name, text: fs::read_to_string(path).expect("sources are UTF-8") });
-    }
-}
-
-/// `check` must object to each of the `bad` samples and to no `good` one; then it is asked about the tree.
-fn hold(check: impl Fn(&Source) -> Vec<String>, bad: &[(&str, &str)], good: &[(&str, &str)]) {
-    for (path, text) in bad {
-        assert!(!check(&Source::new(path, text)).is_empty(), "this goes unnoticed in {path}: {text}");
-    }
-    for (path, text) in good {
-        assert_eq!(check(&Source::new(path, text)), Vec::<String>::new(), "in {path}: {text}");
-    }
-    let violations: Vec<String> = sources().iter().flat_map(&check).collect();
-    assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
-}
-
-/// The modules that a file names through `crate::`, each with its line. Of `crate::{a::{b, c}, d}` those are a and d.
-fn named_modules(source: &Source) -> Vec<(usize, String)> {
-    let code: String = source.code().map(|(_, line)| format!("{line}\n")).collect();
-    let identifier = |text: &str| -> String {
-        text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
-    };
-    let mut named = Vec::new();
-    for (at, prefix) in code.match_indices("crate::") {
-        let line = code[..at].matches('\n').count() + 1;
-        let rest = &code[at + prefix.len()..];
-        let Some(list) = rest.strip_prefix('{') else {
-            named.push((line, identifier(rest)));
-            continue;
-        };
-        let mut depth = 0;
-        let mut start = Some(0);
-        for (here, c) in list.char_indices() {
-            if let Some(from) = start.filter(|_| matches!(c, ',' | '{' | '}')) {
-                named.push((line, identifier(&list[from..here])));
-                start = None;
-            }
-            match c {
-                '{' => depth += 1,
-                '}' if depth == 0 => break,
-                '}' => depth -= 1,
-                ',' if depth == 0 => start = Some(here + 1),
-                _ => {}
-            }
-        }
-    }
-    named
-}
-
-#[test]
-fn arrows_point_downwards_only() {
-    let check = |source: &Source| {
-        let Some(layer) = source.layer().filter(|layer| *layer != "lib") else { return Vec::new() };
-        let Some((_, below)) = LAYERS.iter().find(|(name, _)| *name == layer) else {
-            return vec![format!("{}: `{layer}` is no layer that this test knows", source.path)];
-        };
-        let mut violations = Vec::new();
-        for (at, name) in named_modules(source) {
-            let shared = ["error", "mode"].contains(&name.as_str()) || name.starts_with(char::is_uppercase);
-            let is_module = LAYERS.iter().any(|(layer, _)| *layer == name);
-            if is_module && !shared && name != layer && !below.contains(&name.as_str()) {
-                violations.push(format!("{}:{at}: {layer} names {name}", source.path));
-            }
-        }
-        violations
-    };
-    hold(
-        check,
-        &[
-            ("src/layout/dims.rs", "use crate::ops::Problem;"),
-            ("src/dtype/mod.rs", "use crate::{error::Result, layout::Dims};"),
-            ("src/backend/mod.rs", "use crate::{dtype::{Scalar, DataType}, exec};"),
-            ("src/backend/mod.rs", "use crate::{\n    dtype::Scalar,\n    exec::Context,\n};"),
-            ("src/ops/mod.rs", "fn f() -> crate::backend::Core { todo() }"),
-            ("src/utils.rs", "use crate::dtype::Scalar;"),
-        ],
-        &[
-            ("src/capi/mod.rs", "use crate::{Error, exec::Context, ops};"),
-            ("src/layout/dims.rs", "//! See [`crate::ops`].\nuse crate::Result;\nuse crate::layout::Dims;"),
-            ("tests/x.rs", "use cudnn::capi;"),
-        ],
-    );
-}
 
 #[test]
 fn the_c_boundary_and_the_driver_have_one_place_each() {

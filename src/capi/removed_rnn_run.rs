@@ -1,22 +1,23 @@
-//! Recurrent networks as version 8 ran them, on padded batches of sequences.
+//! Recurrent networks as version 8 ran them, on one tensor descriptor per step.
 
-use super::stub_on;
-use crate::capi::types::{
-    cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t,
+use std::ffi::{c_int, c_void};
+
+use super::guard::stub_on;
+use super::types::{
+    cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
-use std::ffi::c_void;
 
-/// The outputs of a recurrent network on a padded batch. Not built yet.
+/// The outputs of a recurrent network. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
+pub unsafe extern "C" fn cudnnRNNForwardInference(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
-    xDesc: cudnnRNNDataDescriptor_t,
+    seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t,
     x: *const c_void,
     hxDesc: cudnnTensorDescriptor_t,
     hx: *const c_void,
@@ -24,26 +25,19 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
     cx: *const c_void,
     wDesc: cudnnFilterDescriptor_t,
     w: *const c_void,
-    yDesc: cudnnRNNDataDescriptor_t,
+    yDesc: *const cudnnTensorDescriptor_t,
     y: *mut c_void,
     hyDesc: cudnnTensorDescriptor_t,
     hy: *mut c_void,
     cyDesc: cudnnTensorDescriptor_t,
     cy: *mut c_void,
-    kDesc: cudnnRNNDataDescriptor_t,
-    keys: *const c_void,
-    cDesc: cudnnRNNDataDescriptor_t,
-    cAttn: *mut c_void,
-    iDesc: cudnnRNNDataDescriptor_t,
-    iAttn: *mut c_void,
-    qDesc: cudnnRNNDataDescriptor_t,
-    queries: *mut c_void,
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNForwardInferenceEx(
+    stub_on!(cudnnRNNForwardInference(
         handle,
         rnnDesc,
+        seqLength,
         xDesc,
         x,
         hxDesc,
@@ -58,29 +52,22 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
         hy,
         cyDesc,
         cy,
-        kDesc,
-        keys,
-        cDesc,
-        cAttn,
-        iDesc,
-        iAttn,
-        qDesc,
-        queries,
         workSpace,
         workSpaceSizeInBytes
     ))
 }
 
-/// The outputs of a recurrent network on a padded batch, and what its backward pass needs. Not built yet.
+/// The outputs of a recurrent network, and what its backward pass needs. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
+pub unsafe extern "C" fn cudnnRNNForwardTraining(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
-    xDesc: cudnnRNNDataDescriptor_t,
+    seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t,
     x: *const c_void,
     hxDesc: cudnnTensorDescriptor_t,
     hx: *const c_void,
@@ -88,28 +75,21 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
     cx: *const c_void,
     wDesc: cudnnFilterDescriptor_t,
     w: *const c_void,
-    yDesc: cudnnRNNDataDescriptor_t,
+    yDesc: *const cudnnTensorDescriptor_t,
     y: *mut c_void,
     hyDesc: cudnnTensorDescriptor_t,
     hy: *mut c_void,
     cyDesc: cudnnTensorDescriptor_t,
     cy: *mut c_void,
-    kDesc: cudnnRNNDataDescriptor_t,
-    keys: *const c_void,
-    cDesc: cudnnRNNDataDescriptor_t,
-    cAttn: *mut c_void,
-    iDesc: cudnnRNNDataDescriptor_t,
-    iAttn: *mut c_void,
-    qDesc: cudnnRNNDataDescriptor_t,
-    queries: *mut c_void,
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNForwardTrainingEx(
+    stub_on!(cudnnRNNForwardTraining(
         handle,
         rnnDesc,
+        seqLength,
         xDesc,
         x,
         hxDesc,
@@ -124,14 +104,6 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
         hy,
         cyDesc,
         cy,
-        kDesc,
-        keys,
-        cDesc,
-        cAttn,
-        iDesc,
-        iAttn,
-        qDesc,
-        queries,
         workSpace,
         workSpaceSizeInBytes,
         reserveSpace,
@@ -139,21 +111,20 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
     ))
 }
 
-/// Gradients of a recurrent network on a padded batch by its inputs and states. Not built yet.
+/// Gradients of a recurrent network by its inputs and states. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
+pub unsafe extern "C" fn cudnnRNNBackwardData(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
-    yDesc: cudnnRNNDataDescriptor_t,
+    seqLength: c_int,
+    yDesc: *const cudnnTensorDescriptor_t,
     y: *const c_void,
-    dyDesc: cudnnRNNDataDescriptor_t,
+    dyDesc: *const cudnnTensorDescriptor_t,
     dy: *const c_void,
-    dcDesc: cudnnRNNDataDescriptor_t,
-    dcAttn: *const c_void,
     dhyDesc: cudnnTensorDescriptor_t,
     dhy: *const c_void,
     dcyDesc: cudnnTensorDescriptor_t,
@@ -164,28 +135,25 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
     hx: *const c_void,
     cxDesc: cudnnTensorDescriptor_t,
     cx: *const c_void,
-    dxDesc: cudnnRNNDataDescriptor_t,
+    dxDesc: *const cudnnTensorDescriptor_t,
     dx: *mut c_void,
     dhxDesc: cudnnTensorDescriptor_t,
     dhx: *mut c_void,
     dcxDesc: cudnnTensorDescriptor_t,
     dcx: *mut c_void,
-    dkDesc: cudnnRNNDataDescriptor_t,
-    dkeys: *mut c_void,
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardDataEx(
+    stub_on!(cudnnRNNBackwardData(
         handle,
         rnnDesc,
+        seqLength,
         yDesc,
         y,
         dyDesc,
         dy,
-        dcDesc,
-        dcAttn,
         dhyDesc,
         dhy,
         dcyDesc,
@@ -202,8 +170,6 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
         dhx,
         dcxDesc,
         dcx,
-        dkDesc,
-        dkeys,
         workSpace,
         workSpaceSizeInBytes,
         reserveSpace,
@@ -211,31 +177,33 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
     ))
 }
 
-/// Gradients of a recurrent network on a padded batch by its weights. Not built yet.
+/// Gradients of a recurrent network by its weights, added to what is there. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
+pub unsafe extern "C" fn cudnnRNNBackwardWeights(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
-    xDesc: cudnnRNNDataDescriptor_t,
+    seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t,
     x: *const c_void,
     hxDesc: cudnnTensorDescriptor_t,
     hx: *const c_void,
-    yDesc: cudnnRNNDataDescriptor_t,
+    yDesc: *const cudnnTensorDescriptor_t,
     y: *const c_void,
-    workSpace: *mut c_void,
+    workSpace: *const c_void,
     workSpaceSizeInBytes: usize,
     dwDesc: cudnnFilterDescriptor_t,
     dw: *mut c_void,
-    reserveSpace: *mut c_void,
+    reserveSpace: *const c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardWeightsEx(
+    stub_on!(cudnnRNNBackwardWeights(
         handle,
         rnnDesc,
+        seqLength,
         xDesc,
         x,
         hxDesc,

@@ -1,12 +1,13 @@
 //! The graph API.
 
-use super::{stub, stub_on};
-use crate::capi::types::{
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+use super::guard::{stub, stub_on};
+use super::types::{
     cudaGraph_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t,
     cudnnBackendDescriptorType_t, cudnnHandle_t, cudnnStatus_t,
 };
-use std::ffi::c_void;
-use std::mem::MaybeUninit;
 
 /// Creates an object of the graph API. Not built yet.
 ///

@@ -1,12 +1,13 @@
-//! Recurrent networks.
+//! Recurrent networks on the descriptor of version 9: sizes, places of weights, forward and backward passes.
 
-use super::stub_on;
-use crate::capi::types::{
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use super::guard::stub_on;
+use super::types::{
     cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, cudnnWgradMode_t,
 };
-use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 
 /// Builds the kernels of a persistent recurrent network for one batch size. Not built yet.
 ///

@@ -1,22 +1,23 @@
-//! Recurrent networks as version 8 ran them, on one tensor descriptor per step.
+//! Recurrent networks as version 8 ran them, on padded batches of sequences.
 
-use super::stub_on;
-use crate::capi::types::{
-    cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
+use std::ffi::c_void;
+
+use super::guard::stub_on;
+use super::types::{
+    cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
+    cudnnTensorDescriptor_t,
 };
-use std::ffi::{c_int, c_void};
 
-/// The outputs of a recurrent network. Not built yet.
+/// The outputs of a recurrent network on a padded batch. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnRNNForwardInference(
+pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
+    xDesc: cudnnRNNDataDescriptor_t,
     x: *const c_void,
     hxDesc: cudnnTensorDescriptor_t,
     hx: *const c_void,
@@ -24,19 +25,26 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
     cx: *const c_void,
     wDesc: cudnnFilterDescriptor_t,
     w: *const c_void,
-    yDesc: *const cudnnTensorDescriptor_t,
+    yDesc: cudnnRNNDataDescriptor_t,
     y: *mut c_void,
     hyDesc: cudnnTensorDescriptor_t,
     hy: *mut c_void,
     cyDesc: cudnnTensorDescriptor_t,
     cy: *mut c_void,
+    kDesc: cudnnRNNDataDescriptor_t,
+    keys: *const c_void,
+    cDesc: cudnnRNNDataDescriptor_t,
+    cAttn: *mut c_void,
+    iDesc: cudnnRNNDataDescriptor_t,
+    iAttn: *mut c_void,
+    qDesc: cudnnRNNDataDescriptor_t,
+    queries: *mut c_void,
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNForwardInference(
+    stub_on!(cudnnRNNForwardInferenceEx(
         handle,
         rnnDesc,
-        seqLength,
         xDesc,
         x,
         hxDesc,
@@ -51,22 +59,29 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
         hy,
         cyDesc,
         cy,
+        kDesc,
+        keys,
+        cDesc,
+        cAttn,
+        iDesc,
+        iAttn,
+        qDesc,
+        queries,
         workSpace,
         workSpaceSizeInBytes
     ))
 }
 
-/// The outputs of a recurrent network, and what its backward pass needs. Not built yet.
+/// The outputs of a recurrent network on a padded batch, and what its backward pass needs. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnRNNForwardTraining(
+pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
+    xDesc: cudnnRNNDataDescriptor_t,
     x: *const c_void,
     hxDesc: cudnnTensorDescriptor_t,
     hx: *const c_void,
@@ -74,21 +89,28 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
     cx: *const c_void,
     wDesc: cudnnFilterDescriptor_t,
     w: *const c_void,
-    yDesc: *const cudnnTensorDescriptor_t,
+    yDesc: cudnnRNNDataDescriptor_t,
     y: *mut c_void,
     hyDesc: cudnnTensorDescriptor_t,
     hy: *mut c_void,
     cyDesc: cudnnTensorDescriptor_t,
     cy: *mut c_void,
+    kDesc: cudnnRNNDataDescriptor_t,
+    keys: *const c_void,
+    cDesc: cudnnRNNDataDescriptor_t,
+    cAttn: *mut c_void,
+    iDesc: cudnnRNNDataDescriptor_t,
+    iAttn: *mut c_void,
+    qDesc: cudnnRNNDataDescriptor_t,
+    queries: *mut c_void,
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNForwardTraining(
+    stub_on!(cudnnRNNForwardTrainingEx(
         handle,
         rnnDesc,
-        seqLength,
         xDesc,
         x,
         hxDesc,
@@ -103,6 +125,14 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
         hy,
         cyDesc,
         cy,
+        kDesc,
+        keys,
+        cDesc,
+        cAttn,
+        iDesc,
+        iAttn,
+        qDesc,
+        queries,
         workSpace,
         workSpaceSizeInBytes,
         reserveSpace,
@@ -110,20 +140,21 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
     ))
 }
 
-/// Gradients of a recurrent network by its inputs and states. Not built yet.
+/// Gradients of a recurrent network on a padded batch by its inputs and states. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnRNNBackwardData(
+pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    yDesc: *const cudnnTensorDescriptor_t,
+    yDesc: cudnnRNNDataDescriptor_t,
     y: *const c_void,
-    dyDesc: *const cudnnTensorDescriptor_t,
+    dyDesc: cudnnRNNDataDescriptor_t,
     dy: *const c_void,
+    dcDesc: cudnnRNNDataDescriptor_t,
+    dcAttn: *const c_void,
     dhyDesc: cudnnTensorDescriptor_t,
     dhy: *const c_void,
     dcyDesc: cudnnTensorDescriptor_t,
@@ -134,25 +165,28 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
     hx: *const c_void,
     cxDesc: cudnnTensorDescriptor_t,
     cx: *const c_void,
-    dxDesc: *const cudnnTensorDescriptor_t,
+    dxDesc: cudnnRNNDataDescriptor_t,
     dx: *mut c_void,
     dhxDesc: cudnnTensorDescriptor_t,
     dhx: *mut c_void,
     dcxDesc: cudnnTensorDescriptor_t,
     dcx: *mut c_void,
+    dkDesc: cudnnRNNDataDescriptor_t,
+    dkeys: *mut c_void,
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardData(
+    stub_on!(cudnnRNNBackwardDataEx(
         handle,
         rnnDesc,
-        seqLength,
         yDesc,
         y,
         dyDesc,
         dy,
+        dcDesc,
+        dcAttn,
         dhyDesc,
         dhy,
         dcyDesc,
@@ -169,6 +203,8 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
         dhx,
         dcxDesc,
         dcx,
+        dkDesc,
+        dkeys,
         workSpace,
         workSpaceSizeInBytes,
         reserveSpace,
@@ -176,33 +212,31 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
     ))
 }
 
-/// Gradients of a recurrent network by its weights, added to what is there. Not built yet.
+/// Gradients of a recurrent network on a padded batch by its weights. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnRNNBackwardWeights(
+pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
+    xDesc: cudnnRNNDataDescriptor_t,
     x: *const c_void,
     hxDesc: cudnnTensorDescriptor_t,
     hx: *const c_void,
-    yDesc: *const cudnnTensorDescriptor_t,
+    yDesc: cudnnRNNDataDescriptor_t,
     y: *const c_void,
-    workSpace: *const c_void,
+    workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
     dwDesc: cudnnFilterDescriptor_t,
     dw: *mut c_void,
-    reserveSpace: *const c_void,
+    reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardWeights(
+    stub_on!(cudnnRNNBackwardWeightsEx(
         handle,
         rnnDesc,
-        seqLength,
         xDesc,
         x,
         hxDesc,

@@ -2,8 +2,8 @@
 //!
 //! Their parameters are not public. Declared without any, they ignore whatever a caller passes.
 
-use super::stub;
-use crate::capi::types::cudnnStatus_t;
+use super::guard::stub;
+use super::types::cudnnStatus_t;
 
 /// A switch for tests of the original. Not built yet.
 ///

@@ -1,9 +1,10 @@
 //! Graph neural networks.
 
-use super::stub;
-use crate::capi::types::{cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+
+use super::guard::stub;
+use super::types::{cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t};
 
 /// Joins the features of each node's neighbours by sum, mean, maximum or minimum. Not built yet.
 ///

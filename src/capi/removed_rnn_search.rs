@@ -1,11 +1,12 @@
 //! Searches of version 8 for the algorithm of a recurrent network.
 
-use super::stub_on;
-use crate::capi::types::{
+use std::ffi::{c_int, c_void};
+
+use super::guard::stub_on;
+use super::types::{
     cudnnAlgorithmPerformance_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use std::ffi::{c_int, c_void};
 
 /// The most results that a search for inference algorithms gives. Not built yet.
 ///
