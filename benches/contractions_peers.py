@@ -89,7 +89,7 @@ def main():
     for name, default in [("layouts", "nchw"), ("directions", "forward"), ("types", "f32")]:
         parser.add_argument("--" + name, default=default)
     parser.add_argument("names", nargs="*")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     torch.set_num_threads(given.threads)
     torch.set_grad_enabled(False)
     library = Library(given.library)

@@ -53,7 +53,7 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     let simple = Simple::of(&step);
     let outputs =
         Outputs { simple, step: &step, dst: at[0], z: slot(step.z_slot()), bias: slot(step.bias_slot()) };
-    let operands = Operands { a: at[1], b: at[2] };
+    let operands = Operands { a: at[1], b: at[2], isa: machine.isa };
     let bytes = |scalar| matches!(scalar, Scalar::I8 | Scalar::U8);
     if step.accumulate == Accumulate::Int32 && !(bytes(step.a) && bytes(step.b)) {
         let (a, b) = (step.a.name(), step.b.name());

@@ -59,10 +59,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         let alone = planes.channels.len() == 1 && planes.taps() > 1 && planes.taps() <= TAPS && fits(1);
         let rows = (1..=slow.outputs.extent).rev().find(|&rows| fits(rows)).unwrap_or(1);
         let parts = slow.outputs.extent.div_ceil(rows);
+        let [image, filter] = operands.sources::<S>(step);
         alone.then(|| Depthwise {
             batch: Walk::of(step, Role::Batch),
-            image: Source { data: operands.a, scalar: step.a, slot: 1, bounds: step.bounds() },
-            filter: Source { data: operands.b, scalar: step.b, slot: 2, bounds: &[] },
+            image,
+            filter,
             origin: step.nest.offsets,
             outputs,
             kernels,

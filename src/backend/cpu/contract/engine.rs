@@ -14,7 +14,7 @@ use super::pack::{Part, Source};
 use super::planes::{Block, Planes};
 use super::points::Walk;
 use super::simd::{MR, Simd};
-use crate::backend::cpu::{arena, threads};
+use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::contract::{Contract, Role};
@@ -86,6 +86,15 @@ pub(super) struct Engine<'a, S: Simd> {
 pub(super) struct Operands {
     pub(super) a: *const u8,
     pub(super) b: *const u8,
+    pub(super) isa: Isa,
+}
+
+impl Operands {
+    /// `a` and `b` as packing sees them.
+    pub(super) fn sources<S: Simd<Part: Part>>(self, step: &Contract) -> [Source<'_>; 2] {
+        let of = |slot, data| Source::of(step, slot, data, <S::Part as Part>::SCALAR, self.isa);
+        [of(1, self.a), of(2, self.b)]
+    }
 }
 
 /// The part `index` of `total` in `parts` as even as possible.
@@ -112,8 +121,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     ) -> Self {
         let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
         let lanes_are_m = fast(Role::M) || !fast(Role::N);
-        let a = Source { data: operands.a, scalar: step.a, slot: 1, bounds: step.bounds() };
-        let b = Source { data: operands.b, scalar: step.b, slot: 2, bounds: &[] };
+        let [a, b] = operands.sources::<S>(step);
         let [m, n] = [Role::M, Role::N].map(|role| Walk::of(step, role));
         let (rows, lanes) = if lanes_are_m { (n, m) } else { (m, n) };
         let (row_source, lane_source) = if lanes_are_m { (b, a) } else { (a, b) };
@@ -248,10 +256,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                 let pieces = self.batch.len() * pieces;
                 let chunk = pieces.div_ceil(4 * threads).max(1);
                 threads::run(threads, pieces.div_ceil(chunk), &|index| {
-                    for piece in index * chunk..pieces.min((index + 1) * chunk) {
-                        // SAFETY: the caller's promises; every piece has a place of its own.
-                        unsafe { self.pack_shared(&base, piece) };
-                    }
+                    // SAFETY: the caller's promises; every piece has a place of its own.
+                    unsafe { self.pack_shared(&base, index * chunk..pieces.min((index + 1) * chunk)) };
                 })?;
             }
             threads::run_with(threads, tasks, per_task, &|scratch, index| {

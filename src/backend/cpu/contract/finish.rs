@@ -28,27 +28,41 @@ pub(super) struct Outputs<'a> {
     pub(super) simple: Option<Simple>,
 }
 
-/// `alpha * sum + bias`, clipped from below or not, all in binary32.
+/// `alpha * sum + beta * dst + alpha2 * z + bias`, clipped or not, all in binary32.
 #[derive(Clone, Copy)]
 pub(super) struct Simple {
     alpha: f32,
-    relu: Option<NanRule>,
+    beta: f32,
+    alpha2: f32,
+    has_bias: bool,
+    /// The rule of NaN, and the ceiling.
+    clip: Option<(NanRule, f32)>,
 }
+
+/// Elements that are finished at once.
+const EIGHT: usize = 8;
 
 impl Simple {
     /// Whether the epilogue of the step is that simple.
     pub(super) fn of(step: &Contract) -> Option<Simple> {
         let epilogue = &step.epilogue;
-        let relu = match epilogue.activation {
+        let clip = match epilogue.activation {
             Activation::Identity => None,
-            Activation::Relu(rule) => Some(rule),
+            Activation::Relu(rule) => Some((rule, f32::INFINITY)),
+            Activation::ClippedRelu(ceiling, rule) => Some((rule, ceiling as f32)),
             _ => return None,
         };
         let single = step.dst == Scalar::F32
             && step.accumulate == Accumulate::Single
+            && epilogue.z.is_none_or(|(z, _)| z == Scalar::F32)
             && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
-        let alone = epilogue.scaling.beta == 0.0 && epilogue.z.is_none();
-        (single && alone).then_some(Simple { alpha: epilogue.scaling.alpha as f32, relu })
+        single.then_some(Simple {
+            alpha: epilogue.scaling.alpha as f32,
+            beta: epilogue.scaling.beta as f32,
+            alpha2: epilogue.z.map_or(0.0, |(_, alpha2)| alpha2 as f32),
+            has_bias: epilogue.bias.is_some(),
+            clip,
+        })
     }
 
     /// # Safety
@@ -56,58 +70,92 @@ impl Simple {
     #[inline(always)]
     unsafe fn finish(&self, outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const f32) {
         let len = run.len as usize;
-        // SAFETY: the caller's promise.
+        let place = |slot: usize| (row[slot] + run.at[slot]) as isize;
+        let [dst, z, bias] = [0, 3, 4].map(|slot| run.by[slot] as isize);
+        let to = outputs.dst.cast::<f32>().wrapping_offset(place(0));
+        let z_from = outputs.z.cast::<f32>().wrapping_offset(place(3));
+        let bias_from = outputs.bias.cast::<f32>().wrapping_offset(place(4));
+        // SAFETY: the caller's promise; operands are read where the epilogue has them.
         unsafe {
-            let to = outputs.dst.cast::<f32>().offset((row[0] + run.at[0]) as isize);
-            let has_bias = outputs.step.epilogue.bias.is_some();
-            if self.alpha == 1.0 && self.relu.is_none() && !has_bias && run.by[0] == 1 {
-                sums.copy_to(to, len);
-                return;
-            }
-            let bias = outputs.bias.cast::<f32>().wrapping_offset((row[4] + run.at[4]) as isize);
-            let element = |i: usize, sum: f32| {
-                let mut x = self.alpha * sum;
-                if has_bias {
-                    x += bias.offset(i as isize * run.by[4] as isize).read();
-                }
-                match self.relu {
-                    None => x,
-                    Some(NanRule::Ignore) => {
-                        if x > 0.0 {
-                            x
-                        } else {
-                            0.0
-                        }
-                    }
-                    Some(NanRule::Propagate) => {
-                        if x > 0.0 || x.is_nan() {
-                            x
-                        } else {
-                            0.0
-                        }
-                    }
-                }
-            };
-            if run.by[0] != 1 {
-                for i in 0..len {
-                    to.offset(i as isize * run.by[0] as isize).write(element(i, sums.add(i).read()));
-                }
-                return;
-            }
-            // Through an array: sums and results may be the same memory.
+            // Whole chunks, then single elements; through an array: sums and results may be the same memory.
             let mut i = 0;
-            while i + 8 <= len {
-                let mut eight = sums.add(i).cast::<[f32; 8]>().read_unaligned();
-                eight.iter_mut().enumerate().for_each(|(k, x)| *x = element(i + k, *x));
-                to.add(i).cast::<[f32; 8]>().write_unaligned(eight);
-                i += 8;
+            while i + EIGHT <= len {
+                let mut x = sums.add(i).cast::<[f32; EIGHT]>().read_unaligned();
+                x.iter_mut().for_each(|x| *x *= self.alpha);
+                let at = |from: *const f32, by: isize| eight(from.wrapping_offset(i as isize * by), by);
+                if self.beta != 0.0 {
+                    plus(&mut x, self.beta, at(to, dst));
+                }
+                if self.alpha2 != 0.0 {
+                    plus(&mut x, self.alpha2, at(z_from, z));
+                }
+                if self.has_bias {
+                    plus(&mut x, 1.0, at(bias_from, bias));
+                }
+                if let Some((rule, ceiling)) = self.clip {
+                    x.iter_mut().for_each(|x| *x = clipped(*x, rule, ceiling));
+                }
+                if dst == 1 {
+                    to.add(i).cast::<[f32; EIGHT]>().write_unaligned(x);
+                } else {
+                    for (k, &x) in x.iter().enumerate() {
+                        to.wrapping_offset((i + k) as isize * dst).write(x);
+                    }
+                }
+                i += EIGHT;
             }
             while i < len {
-                to.add(i).write(element(i, sums.add(i).read()));
+                let mut x = self.alpha * sums.add(i).read();
+                let at = |from: *const f32, by: isize| from.wrapping_offset(i as isize * by);
+                if self.beta != 0.0 {
+                    x += self.beta * at(to, dst).read();
+                }
+                if self.alpha2 != 0.0 {
+                    x += self.alpha2 * at(z_from, z).read();
+                }
+                if self.has_bias {
+                    x += at(bias_from, bias).read();
+                }
+                if let Some((rule, ceiling)) = self.clip {
+                    x = clipped(x, rule, ceiling);
+                }
+                to.wrapping_offset(i as isize * dst).write(x);
                 i += 1;
             }
         }
     }
+}
+
+/// Eight elements, `by` apart.
+///
+/// # Safety
+/// They are readable and aligned.
+#[inline(always)]
+unsafe fn eight(from: *const f32, by: isize) -> [f32; EIGHT] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match by {
+            0 => [from.read(); EIGHT],
+            1 => from.cast::<[f32; EIGHT]>().read_unaligned(),
+            _ => std::array::from_fn(|k| from.wrapping_offset(k as isize * by).read()),
+        }
+    }
+}
+
+/// `x += factor * y`
+#[inline(always)]
+fn plus(x: &mut [f32; EIGHT], factor: f32, y: [f32; EIGHT]) {
+    for k in 0..EIGHT {
+        x[k] += factor * y[k];
+    }
+}
+
+/// `min(max(x, 0), ceiling)`
+#[inline(always)]
+fn clipped<R: Real>(x: R, rule: NanRule, ceiling: R) -> R {
+    let low = if rule == NanRule::Propagate && x.is_nan() { x } else { R::ZERO };
+    let y = if x > R::ZERO { x } else { low };
+    if y > ceiling { ceiling } else { y }
 }
 
 // SAFETY: addresses without meaning of their own; tasks write disjoint elements.
@@ -219,19 +267,13 @@ unsafe fn store<R: Real>(r: &[R], scalar: Scalar, data: *mut u8, at: i64, by: i6
 
 #[inline(always)]
 fn activate<R: Real>(activation: Activation, r: &mut [R]) {
-    let clip = |x: R, rule: NanRule| {
-        let low = if rule == NanRule::Propagate && x.is_nan() { x } else { R::ZERO };
-        if x > R::ZERO { x } else { low }
-    };
     match activation {
         Activation::Identity => {}
-        Activation::Relu(rule) => r.iter_mut().for_each(|x| *x = clip(*x, rule)),
+        Activation::Relu(rule) => {
+            r.iter_mut().for_each(|x| *x = clipped(*x, rule, R::from_f64(f64::INFINITY)));
+        }
         Activation::ClippedRelu(ceiling, rule) => {
-            let ceiling = R::from_f64(ceiling);
-            r.iter_mut().for_each(|x| {
-                let y = clip(*x, rule);
-                *x = if y > ceiling { ceiling } else { y };
-            });
+            r.iter_mut().for_each(|x| *x = clipped(*x, rule, R::from_f64(ceiling)));
         }
         other => r.iter_mut().for_each(|x| *x = R::from_f64(smooth(other, x.to_f64()))),
     }

@@ -2,9 +2,12 @@
 
 use super::points::{Even, Point};
 use super::simd::{MAX_NR, Simd};
+use crate::backend::cpu::Isa;
+use crate::backend::cpu::row::{Row, between};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
-use crate::ops::contract::Bound;
+use crate::ops::Scaling;
+use crate::ops::contract::{Bound, Contract};
 
 /// What packing writes, from any element.
 pub(super) trait Part: Copy + Default + 'static {
@@ -44,6 +47,29 @@ pub(super) struct Source<'a> {
     /// Which of a point's offsets count.
     pub(super) slot: usize,
     pub(super) bounds: &'a [Bound],
+    /// Converts neighbours, if the kernels of the level compute in another type.
+    pub(super) convert: Option<Row>,
+}
+
+impl<'a> Source<'a> {
+    /// The operand in `slot` of a step, as kernels that read parts of `part` want it.
+    pub(super) fn of(
+        step: &'a Contract,
+        slot: usize,
+        data: *const u8,
+        part: Option<Scalar>,
+        isa: Isa,
+    ) -> Self {
+        let (scalar, bounds) = if slot == 1 { (step.a, step.bounds()) } else { (step.b, &[][..]) };
+        let other = part.filter(|&part| part != scalar);
+        Source {
+            data,
+            scalar,
+            slot,
+            bounds,
+            convert: other.map(|part| between(scalar, part, Scaling::MOVE, isa)),
+        }
+    }
 }
 
 // SAFETY: an address without meaning of its own; it is only read.
@@ -66,6 +92,18 @@ pub(super) unsafe fn pack<S: Simd<Part: Part>>(
     with_element!(source.scalar, E => unsafe { pack_of::<S, E>(source, lanes, sum, width, to) })
 }
 
+/// Elements of a lane that are staged at once, where cells are parts.
+const LINE: usize = 128;
+
+/// Parts of a lane where cells are pairs: a whole stretch of the sum.
+const PAIRS: usize = 1024;
+
+/// Lanes that are turned at once.
+const FOUR: usize = 4;
+
+/// Evens shorter than this are not worth staging.
+const SHORT: usize = 8;
+
 /// # Safety
 /// As for [`pack`].
 unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
@@ -77,57 +115,66 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
 ) {
     let (slot, data) = (source.slot, source.data.cast::<E>());
     let per = S::PER;
-    let place = |k: usize, lane: usize| (k / per * width + lane) * per + k % per;
     let mut starts = [0; MAX_NR];
     starts.iter_mut().zip(lanes).for_each(|(start, lane)| *start = lane.at[slot]);
     let starts = &starts[..lanes.len()];
+    let bounded = !source.bounds.is_empty();
+    let total: usize = sum.iter().map(|even| even.len).sum();
     // SAFETY: the caller's promises hold for every access below.
     unsafe {
-        let total: usize = sum.iter().map(|even| even.len).sum();
         if lanes.len() < width || !total.is_multiple_of(per) {
             to.write_bytes(0, total.div_ceil(per) * width * per);
         }
-        let runs = starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        if per > 1 && total <= PAIRS {
+            return pack_pairs::<S, E>(source, lanes, sum, total, width, to);
+        }
+        let side_by_side = !bounded && starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        let mut staged = [[S::Part::default(); LINE]; FOUR];
         let mut begin = 0;
         for even in sum {
             let (by, len) = (even.by as isize, even.len);
-            if !source.bounds.is_empty() {
-                for (l, lane) in lanes.iter().enumerate() {
-                    let (mut low, mut high) = (0, len as i64);
-                    for (d, bound) in source.bounds.iter().enumerate() {
-                        let position = bound.start + lane.pos[d] + even.pos[d];
-                        let inside = inside(position, even.pos_by[d], bound.extent, len as i64);
-                        (low, high) = (low.max(inside.0), high.min(inside.1));
-                    }
-                    let (low, high) = if low < high { (low as usize, high as usize) } else { (0, 0) };
-                    let from = data.wrapping_offset((starts[l] + even.at) as isize);
-                    (0..low).for_each(|k| to.add(place(begin + k, l)).write(S::Part::default()));
-                    for k in low..high {
-                        let element = from.wrapping_offset(k as isize * by).read();
-                        to.add(place(begin + k, l)).write(S::Part::of(element));
-                    }
-                    (high..len).for_each(|k| to.add(place(begin + k, l)).write(S::Part::default()));
-                }
-            } else if runs && per == 1 {
+            if side_by_side && per == 1 {
+                let from = data.wrapping_offset((starts[0] + even.at) as isize);
                 for k in 0..len {
-                    let from = data.offset((starts[0] + even.at) as isize + k as isize * by);
-                    row::<S, E>(from, 1, lanes.len(), to.add((begin + k) * width));
+                    let (from, to) = (from.wrapping_offset(k as isize * by), to.add((begin + k) * width));
+                    line::<S, E>(from, lanes.len(), to);
+                }
+            } else if per > 1 || len < SHORT && !bounded {
+                for (l, start) in starts.iter().enumerate() {
+                    let (low, high) = if bounded { even.inside(&lanes[l], source.bounds) } else { (0, len) };
+                    let from = data.wrapping_offset((start + even.at) as isize);
+                    for k in 0..len {
+                        let part = if (low..high).contains(&k) {
+                            S::Part::of(from.wrapping_offset(k as isize * by).read())
+                        } else {
+                            S::Part::default()
+                        };
+                        let k = begin + k;
+                        to.add((k / per * width + l) * per + k % per).write(part);
+                    }
                 }
             } else {
-                let from: [*const E; MAX_NR] = std::array::from_fn(|l| {
-                    data.wrapping_offset((starts.get(l).copied().unwrap_or(0) + even.at) as isize)
-                });
-                match (lanes.len(), per) {
-                    (6, 1) => side_by_side::<S, E, 6>(&from, by, len, width, to.add(begin * width)),
-                    (5, 1) => side_by_side::<S, E, 5>(&from, by, len, width, to.add(begin * width)),
-                    (16, 1) => side_by_side::<S, E, 16>(&from, by, len, width, to.add(begin * width)),
-                    (count, _) => {
-                        for k in 0..len {
-                            for (l, from) in from[..count].iter().enumerate() {
-                                let element = from.offset(k as isize * by).read();
-                                to.add(place(begin + k, l)).write(S::Part::of(element));
-                            }
+                for (group, starts) in starts.chunks(FOUR).enumerate() {
+                    let lanes = &lanes[group * FOUR..];
+                    for first in (0..len).step_by(LINE) {
+                        let count = LINE.min(len - first);
+                        let mut lines = [std::ptr::null(); FOUR];
+                        for (l, start) in starts.iter().enumerate() {
+                            let (low, high) =
+                                if bounded { even.inside(&lanes[l], source.bounds) } else { (0, len) };
+                            let from = data.wrapping_offset((start + even.at) as isize);
+                            let from = from.wrapping_offset(first as isize * by);
+                            let whole = low <= first && high >= first + count;
+                            lines[l] = if whole && by == 1 && S::Part::SCALAR == Some(E::SCALAR) {
+                                from.cast()
+                            } else {
+                                let inside = [low, high].map(|k| k.clamp(first, first + count) - first);
+                                stage::<S, E>(source.convert, from, by, inside, &mut staged[l][..count]);
+                                staged[l].as_ptr()
+                            };
                         }
+                        let to = to.add((begin + first) * width + group * FOUR);
+                        turn(&lines[..starts.len()], count, to, width);
                     }
                 }
             }
@@ -136,23 +183,183 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
     }
 }
 
-/// Rows of elements `by` apart, one from each of `L` places to a line of the panel.
+/// [`pack_of`] where cells are pairs of parts.
+///
+/// # Safety
+/// As for [`pack`]; at most [`PAIRS`] parts of the sum.
+unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
+    source: Source<'_>,
+    lanes: &[Point],
+    sum: &[Even],
+    total: usize,
+    width: usize,
+    to: *mut S::Part,
+) {
+    let data = source.data.cast::<E>();
+    let mut staged = [[S::Part::default(); PAIRS]; FOUR];
+    for (group, lanes) in lanes.chunks(FOUR).enumerate() {
+        let mut lines: [*const S::Cell; FOUR] = [std::ptr::null(); FOUR];
+        for (l, lane) in lanes.iter().enumerate() {
+            let mut begin = 0;
+            for even in sum {
+                let bounded = !source.bounds.is_empty();
+                let (low, high) = if bounded { even.inside(lane, source.bounds) } else { (0, even.len) };
+                let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
+                let to = &mut staged[l][begin..][..even.len];
+                // SAFETY: the caller's promise.
+                unsafe { stage::<S, E>(source.convert, from, even.by as isize, [low, high], to) };
+                begin += even.len;
+            }
+            staged[l][total..total.next_multiple_of(S::PER)].fill(S::Part::default());
+            lines[l] = staged[l].as_ptr().cast();
+        }
+        let to = to.cast::<S::Cell>().wrapping_add(group * FOUR);
+        // SAFETY: as many cells as the lines have.
+        unsafe { turn(&lines[..lanes.len()], total.div_ceil(S::PER), to, width) };
+    }
+}
+
+/// The elements `low..high` of a lane, `by` apart, as parts; 0 for the others.
+///
+/// # Safety
+/// Those elements are readable and aligned.
+#[inline(always)]
+unsafe fn stage<S: Simd<Part: Part>, E: Element>(
+    convert: Option<Row>,
+    from: *const E,
+    by: isize,
+    [low, high]: [usize; 2],
+    to: &mut [S::Part],
+) {
+    to[..low.min(high)].fill(S::Part::default());
+    to[high.max(low)..].fill(S::Part::default());
+    if low >= high {
+        to.fill(S::Part::default());
+        return;
+    }
+    let first = from.wrapping_offset(low as isize * by);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match convert {
+            Some(convert) if by == 1 => {
+                convert(to[low..].as_mut_ptr().cast(), first.cast(), high - low, Scaling::MOVE);
+            }
+            _ if by == 1 => {
+                (0..high - low).for_each(|k| to[low + k] = S::Part::of(first.add(k).read()));
+            }
+            _ => {
+                let at = |k: usize| first.wrapping_offset(k as isize * by);
+                (0..high - low).for_each(|k| to[low + k] = S::Part::of(at(k).read()));
+            }
+        }
+    }
+}
+
+/// Cell k of line l to `to[k * width + l]`, for up to [`FOUR`] lines.
+///
+/// # Safety
+/// The lines have `len` cells, and their places are writable.
+#[inline(always)]
+unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: usize) {
+    let mut k = 0;
+    // SAFETY: the caller's promise; the shuffles belong to the base instruction set and move bits as they are.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if lines.len() == FOUR && size_of::<C>() == 4 {
+            use core::arch::x86_64::*;
+            while k + FOUR <= len {
+                let [a, b, c, d] = std::array::from_fn(|l| _mm_loadu_ps(lines[l].add(k).cast()));
+                let (low, high) = (_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
+                let (low2, high2) = (_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
+                let turned = [
+                    _mm_movelh_ps(low, low2),
+                    _mm_movehl_ps(low2, low),
+                    _mm_movelh_ps(high, high2),
+                    _mm_movehl_ps(high2, high),
+                ];
+                for (i, four) in turned.into_iter().enumerate() {
+                    _mm_storeu_ps(to.add((k + i) * width).cast(), four);
+                }
+                k += FOUR;
+            }
+        }
+        while k < len {
+            lines.iter().enumerate().for_each(|(l, line)| to.add(k * width + l).write(line.add(k).read()));
+            k += 1;
+        }
+    }
+}
+
+/// So many neighbours as parts.
 ///
 /// # Safety
 /// All elements are readable and aligned, all parts writable.
 #[inline(always)]
-unsafe fn side_by_side<S: Simd<Part: Part>, E: Element, const L: usize>(
-    from: &[*const E; MAX_NR],
-    by: isize,
-    len: usize,
-    width: usize,
-    to: *mut S::Part,
-) {
-    for k in 0..len {
-        for (l, from) in from[..L].iter().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe { to.add(k * width + l).write(S::Part::of(from.offset(k as isize * by).read())) };
+unsafe fn line<S: Simd<Part: Part>, E: Element>(from: *const E, count: usize, to: *mut S::Part) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match count {
+            6 => exactly::<S, E, 6>(from, to),
+            5 => exactly::<S, E, 5>(from, to),
+            16 => exactly::<S, E, 16>(from, to),
+            _ => (0..count).for_each(|l| to.add(l).write(S::Part::of(from.add(l).read()))),
         }
+    }
+}
+
+/// [`line`] of a constant length, so that the loop becomes a few vectors.
+///
+/// # Safety
+/// As for [`line`].
+#[inline(always)]
+unsafe fn exactly<S: Simd<Part: Part>, E: Element, const L: usize>(from: *const E, to: *mut S::Part) {
+    let mut l = 0;
+    while l < L {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(l).write(S::Part::of(from.add(l).read())) };
+        l += 1;
+    }
+}
+
+/// Neighbouring strips of lanes that lie side by side in memory, all at once, so that what lies in one cache line is
+/// read once: strip i has `strips[i].0` lanes and goes to `strips[i].1`.
+///
+/// # Safety
+/// As for [`pack`], for every strip; the operand has no bounds, and cells are parts.
+pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
+    source: Source<'_>,
+    start: i64,
+    strips: &[(usize, *mut S::Part)],
+    sum: &[Even],
+) {
+    with_element!(source.scalar, E => {
+        let data = source.data.cast::<E>();
+        let mut begin = 0;
+        for even in sum {
+            for k in 0..even.len {
+                let mut from = data.wrapping_offset((start + even.at + k as i64 * even.by) as isize);
+                for &(count, to) in strips {
+                    // SAFETY: handed on.
+                    unsafe { line::<S, E>(from, count, to.add((begin + k) * count)) };
+                    from = from.wrapping_add(count);
+                }
+            }
+            begin += even.len;
+        }
+    });
+}
+
+impl Even {
+    /// The turns for which a lane is inside the bounds: from the first up to the second.
+    #[inline(always)]
+    fn inside(&self, lane: &Point, bounds: &[Bound]) -> (usize, usize) {
+        let (mut low, mut high) = (0, self.len as i64);
+        for (d, bound) in bounds.iter().enumerate() {
+            let position = bound.start + lane.pos[d] + self.pos[d];
+            let inside = inside(position, self.pos_by[d], bound.extent, self.len as i64);
+            (low, high) = (low.max(inside.0), high.min(inside.1));
+        }
+        if low < high { (low as usize, high as usize) } else { (0, 0) }
     }
 }
 
@@ -174,6 +381,7 @@ fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64) {
 /// All elements are readable and aligned, all parts writable.
 #[inline(always)]
 pub(super) unsafe fn row<S: Simd<Part: Part>, E: Element>(
+    convert: Option<Row>,
     from: *const E,
     step: isize,
     len: usize,
@@ -184,6 +392,8 @@ pub(super) unsafe fn row<S: Simd<Part: Part>, E: Element>(
         if step == 1 && S::PER == 1 {
             if S::Part::SCALAR == Some(E::SCALAR) {
                 from.cast::<S::Part>().copy_to_nonoverlapping(to, len);
+            } else if let Some(convert) = convert {
+                convert(to.cast(), from.cast(), len, Scaling::MOVE);
             } else {
                 (0..len).for_each(|i| to.add(i).write(S::Part::of(from.add(i).read())));
             }

@@ -10,6 +10,7 @@ use super::pack::{Part, Source, row};
 use super::points::{Even, Point, Turn, Walk};
 use super::simd::Simd;
 use crate::dtype::convert::{Element, with_element};
+use crate::layout::Axis;
 use crate::ops::contract::{Contract, Role};
 
 /// One dimension of the planes.
@@ -68,6 +69,9 @@ impl Dim {
         self.stride * (begin as i64 + cell as i64 + self.first) + self.phases[phase]
     }
 }
+
+/// Elements between neighbouring lanes from which on a plane is a poor way to read an operand.
+const FAR: i64 = 8;
 
 /// Channels ahead that are asked for.
 const AHEAD: i64 = 8;
@@ -181,6 +185,12 @@ impl Planes {
             dims,
         };
         let [slow, fast] = &planes.dims;
+        // Where some loop of the sum is the way through memory, rows along it are packed instead.
+        let reach = fast.unit.abs() * fast.stride;
+        let shorter = |axis: &Axis<5>| axis.extent > 1 && axis.strides[1].abs() < reach;
+        if reach > FAR && step.loops(Role::K).any(|(_, axis)| shorter(axis)) {
+            return None;
+        }
         // Lanes between the rows of a window are wasted. Of the batch nothing may depend on it: the order of sums does.
         let rows = if slow.bound.is_some() { slow.outputs.extent } else { 1 };
         let pitch = fast.cells(fast.outputs.extent);
@@ -402,6 +412,7 @@ impl Block {
                         (0..low as usize).for_each(|i| to.add(i * per).write(S::Part::default()));
                         let step = (fast.stride * fast.unit) as isize;
                         row::<S, E>(
+                            source.convert,
                             data.offset(from as isize),
                             step,
                             (high - low) as usize,

@@ -179,7 +179,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
             strips: count.div_ceil(MR),
             batch: Walk::of(step, Role::Batch),
             rows,
-            image: Source { data: operands.a, scalar: step.a, slot: 1, bounds: step.bounds() },
+            image: operands.sources::<S>(step)[0],
             filter: operands.b.cast(),
             origin: step.nest.offsets,
             outputs,

@@ -1,16 +1,20 @@
 //! One task: a block of lanes for a part of the rows; and what is packed once for all of them.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use super::stretch::{SUM, Stretch};
 use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
 use crate::backend::cpu::contract::finish::{Run, finish};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, Rows};
-use crate::backend::cpu::contract::pack::{Part, Source, pack};
+use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
 use crate::backend::cpu::contract::points::{Even, Point};
 use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::tiles::Tiles;
 use crate::dtype::convert::Element;
+
+/// Strips that are packed together where they lie side by side in memory.
+const ACROSS: usize = 16;
 
 impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Rows of a strip.
@@ -40,32 +44,58 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         std::array::from_fn(|k| self.origin[k] + batch.at[k])
     }
 
-    /// Packs one strip of rows or one panel of lanes, for the whole sum, where all tasks find it.
+    /// Packs strips of rows or panels of lanes, for the whole sum, where all tasks find them.
     ///
     /// # Safety
     /// As for [`super::run`]; the shared scratch has room.
-    pub(super) unsafe fn pack_shared(&self, shared: &Shared<S::Cell>, piece: usize) {
+    pub(super) unsafe fn pack_shared(&self, shared: &Shared<S::Cell>, pieces: Range<usize>) {
         let nr = Kernels::<S>::NR;
         let lanes = matches!(self.from_lanes, Lanes::Shared);
-        let pieces = if lanes { self.lanes.len().div_ceil(nr) } else { self.strips };
-        let (product, piece) = (piece / pieces, piece % pieces);
-        let batch = self.batch.point(product);
+        let each = if lanes { self.lanes.len().div_ceil(nr) } else { self.strips };
         let (source, walk) =
             if lanes { (self.lane_source, &self.lanes) } else { (self.row_source, &self.rows) };
-        let (begin, count) =
-            if lanes { (piece * nr, nr.min(self.lanes.len() - piece * nr)) } else { self.strip(piece) };
-        let width = if lanes { nr } else { count };
-        let total = if lanes { pieces * nr } else { self.row_count };
-        let (mut points, mut sum): (Vec<Point>, Vec<Even>) = (Vec::new(), Vec::new());
-        walk.points(begin, begin + count, &mut points);
-        let base = self.base(&batch)[source.slot];
-        points.iter_mut().for_each(|p| p.at[source.slot] += base);
+        let width = |count: usize| if lanes { nr } else { count };
+        let strip = |piece: usize| {
+            if lanes { (piece * nr, nr.min(self.lanes.len() - piece * nr)) } else { self.strip(piece) }
+        };
+        let total = if lanes { each * nr } else { self.row_count };
         let cells = self.stretches.last().map_or(0, |s| s.before + s.cells);
-        for stretch in &self.stretches {
-            self.evens(stretch, source, &mut sum);
-            let at = product * total * cells + stretch.before * total + begin * stretch.cells;
-            // SAFETY: handed on; the piece has its place.
-            unsafe { pack::<S>(source, &points, &sum, width, shared.at(at).cast()) };
+        let (mut points, mut sum): (Vec<Point>, Vec<Even>) = (Vec::new(), Vec::new());
+        let mut across = Vec::new();
+        let mut piece = pieces.start;
+        while piece < pieces.end {
+            let (product, first) = (piece / each, piece % each);
+            let most = ACROSS.min(pieces.end - piece).min(each - first);
+            let (begin, _) = strip(first);
+            let (last, count) = strip(first + most - 1);
+            walk.points(begin, last + count, &mut points);
+            let base = self.base(&self.batch.point(product))[source.slot];
+            points.iter_mut().for_each(|p| p.at[source.slot] += base);
+            let neighbours = |pair: &[Point]| pair[1].at[source.slot] == pair[0].at[source.slot] + 1;
+            let together = S::PER == 1
+                && source.bounds.is_empty()
+                && width(count) == count
+                && points.windows(2).all(neighbours);
+            for stretch in &self.stretches {
+                self.evens(stretch, source, &mut sum);
+                let at = |begin: usize| {
+                    shared.at(product * total * cells + stretch.before * total + begin * stretch.cells).cast()
+                };
+                let strips = (first..first + most).map(strip);
+                // SAFETY: handed on; every piece has its place.
+                unsafe {
+                    if together {
+                        across.clear();
+                        across.extend(strips.map(|(begin, count)| (count, at(begin))));
+                        pack_across::<S>(source, points[0].at[source.slot], &across, &sum);
+                    } else {
+                        for (from, count) in strips {
+                            pack::<S>(source, &points[from - begin..][..count], &sum, width(count), at(from));
+                        }
+                    }
+                }
+            }
+            piece += most;
         }
     }
 
