@@ -149,14 +149,16 @@ fn rng_one(case: usize, m: i64) -> i64 {
 #[test]
 fn layers_with_kernels_of_their_own_agree_with_the_definition() {
     let mut rng = Rng(16);
-    for case in 0..16 {
+    for case in 0..48 {
         let extents = [13, 15].map(|least| least + rng.below(4) as i64);
-        let conv = if case % 2 == 0 {
+        let conv = if case % 3 == 0 {
             let channels = [32, 32].map(|least| least + rng.below(4) as i64);
             Convolution::of_plane(channels, extents, 1, 1, &mut rng)
         } else {
-            let extents = extents.map(|extent| extent * (1 + rng.below(8) as i64));
-            Convolution::of_plane([1, 1], extents, 1 + rng.below(2) as i64, 7, &mut rng)
+            let extents =
+                extents.map(|extent| extent * (1 + rng.below(if case % 3 == 1 { 8 } else { 2 }) as i64));
+            let groups = if case % 3 == 1 { 7 } else { 8 + rng.below(30) as i64 };
+            Convolution::of_plane([1, 1], extents, 1 + rng.below(2) as i64, groups, &mut rng)
         };
         for direction in [Direction::Forward, Direction::Data] {
             let [dst, mut a, mut b] = conv.tensors(direction, [Scalar::F32; 3], true, &mut rng);

@@ -5,9 +5,11 @@
 //!  pack.rs     any operand into panels          tiles.rs   where the lanes of a tile are in the destination
 //!  kernel.rs   a tile of sums in registers      simd.rs    its vector operations, per level and type
 //!  engine.rs   the loops around it              finish.rs  from sums to the destination
-//!  depthwise.rs   sums over the taps of one channel          winograd.rs  F(2x2, 3x3)
+//!  depthwise.rs   sums over the taps of one channel, in planes
+//!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //! ```
 
+mod channels;
 mod depthwise;
 mod engine;
 mod finish;
@@ -20,6 +22,7 @@ mod tiles;
 #[cfg(target_arch = "x86_64")]
 mod winograd;
 
+use self::channels::Channels;
 use self::depthwise::Depthwise;
 use self::engine::{Desk, Engine, Operands};
 use self::finish::{Outputs, Simple};
@@ -87,27 +90,29 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
 struct Compiled<S: Simd<Part: Part, Sum: Element>> {
     kernels: Kernels<S>,
     task: Task<S>,
+    channels: channels::Task<S>,
 }
 
 macro_rules! compiled {
-    ($($name:ident: $S:ident, $kernels:ident, $task:ident;)*) => {
-        $(static $name: Compiled<simd::$S> = Compiled { kernels: kernel::$kernels(), task: $task };)*
+    ($($name:ident: $S:ident, $kernels:ident, $task:ident, $channels:ident;)*) => {
+        $(static $name: Compiled<simd::$S> =
+            Compiled { kernels: kernel::$kernels(), task: $task, channels: $channels };)*
     };
 }
 
 compiled! {
-    PORTABLE_SINGLE: PortableSingle, portable_kernels, portable;
-    PORTABLE_DOUBLE: PortableDouble, portable_kernels, portable;
-    PORTABLE_INT: PortableInt, portable_kernels, portable;
+    PORTABLE_SINGLE: PortableSingle, portable_kernels, portable, portable_channels;
+    PORTABLE_DOUBLE: PortableDouble, portable_kernels, portable, portable_channels;
+    PORTABLE_INT: PortableInt, portable_kernels, portable, portable_channels;
 }
 #[cfg(target_arch = "x86_64")]
 compiled! {
-    AVX2_SINGLE: Avx2Single, avx2_kernels, avx2;
-    AVX2_DOUBLE: Avx2Double, avx2_kernels, avx2;
-    AVX2_INT: Avx2Int, avx2_kernels, avx2;
-    AVX512_SINGLE: Avx512Single, avx512_kernels, avx512;
-    AVX512_DOUBLE: Avx512Double, avx512_kernels, avx512;
-    AVX512_INT: Avx512Int, avx512_kernels, avx512;
+    AVX2_SINGLE: Avx2Single, avx2_kernels, avx2, avx2_channels;
+    AVX2_DOUBLE: Avx2Double, avx2_kernels, avx2, avx2_channels;
+    AVX2_INT: Avx2Int, avx2_kernels, avx2, avx2_channels;
+    AVX512_SINGLE: Avx512Single, avx512_kernels, avx512, avx512_channels;
+    AVX512_DOUBLE: Avx512Double, avx512_kernels, avx512, avx512_channels;
+    AVX512_INT: Avx512Int, avx512_kernels, avx512, avx512_channels;
 }
 
 /// A contraction and what it runs on.
@@ -185,6 +190,10 @@ unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static
         // SAFETY: handed on.
         return unsafe { depthwise.run(threads) };
     }
+    if let Some(contiguous) = Channels::new(outputs, operands) {
+        // SAFETY: handed on.
+        return unsafe { contiguous.run(threads, compiled.channels) };
+    }
     let engine = Engine::new(outputs.step, outputs, operands, &compiled.kernels, threads);
     // SAFETY: handed on.
     unsafe { engine.run(threads, compiled.task) }
@@ -215,4 +224,35 @@ unsafe fn avx512<S: Simd<Part: Part, Sum: Element>>(
 ) {
     // SAFETY: handed on.
     unsafe { engine.task(desk, index) }
+}
+
+unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
+    channels: &Channels<'_, S>,
+    factors: *const S::Cell,
+    index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { channels.row(factors, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
+    channels: &Channels<'_, S>,
+    factors: *const S::Cell,
+    index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { channels.row(factors, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512_channels<S: Simd<Part: Part, Sum: Element>>(
+    channels: &Channels<'_, S>,
+    factors: *const S::Cell,
+    index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { channels.row(factors, index) }
 }

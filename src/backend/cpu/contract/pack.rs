@@ -1,5 +1,7 @@
 //! Packing: elements of one operand, wherever they lie, into panels of cells that kernels walk in one stream.
 
+use std::mem::MaybeUninit;
+
 use super::points::{Even, Point};
 use super::simd::{MAX_NR, Simd};
 use crate::backend::cpu::Isa;
@@ -129,7 +131,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
             return pack_pairs::<S, E>(source, lanes, sum, total, width, to);
         }
         let side_by_side = !bounded && starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
-        let mut staged = [[S::Part::default(); LINE]; FOUR];
+        let mut staged = [const { MaybeUninit::<[S::Part; LINE]>::uninit() }; FOUR];
         let mut begin = 0;
         for even in sum {
             let (by, len) = (even.by as isize, even.len);
@@ -169,8 +171,9 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
                                 from.cast()
                             } else {
                                 let inside = [low, high].map(|k| k.clamp(first, first + count) - first);
-                                stage::<S, E>(source.convert, from, by, inside, &mut staged[l][..count]);
-                                staged[l].as_ptr()
+                                let to = staged[l].as_mut_ptr().cast::<S::Part>();
+                                stage::<S, E>(source.convert, from, by, inside, count, to);
+                                to
                             };
                         }
                         let to = to.add((begin + first) * width + group * FOUR);
@@ -196,22 +199,24 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
     to: *mut S::Part,
 ) {
     let data = source.data.cast::<E>();
-    let mut staged = [[S::Part::default(); PAIRS]; FOUR];
+    let mut staged = [const { MaybeUninit::<[S::Part; PAIRS]>::uninit() }; FOUR];
     for (group, lanes) in lanes.chunks(FOUR).enumerate() {
         let mut lines: [*const S::Cell; FOUR] = [std::ptr::null(); FOUR];
         for (l, lane) in lanes.iter().enumerate() {
+            let line = staged[l].as_mut_ptr().cast::<S::Part>();
             let mut begin = 0;
             for even in sum {
                 let bounded = !source.bounds.is_empty();
                 let (low, high) = if bounded { even.inside(lane, source.bounds) } else { (0, even.len) };
                 let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
-                let to = &mut staged[l][begin..][..even.len];
+                let (by, to) = (even.by as isize, line.wrapping_add(begin));
                 // SAFETY: the caller's promise.
-                unsafe { stage::<S, E>(source.convert, from, even.by as isize, [low, high], to) };
+                unsafe { stage::<S, E>(source.convert, from, by, [low, high], even.len, to) };
                 begin += even.len;
             }
-            staged[l][total..total.next_multiple_of(S::PER)].fill(S::Part::default());
-            lines[l] = staged[l].as_ptr().cast();
+            // SAFETY: a line has room for whole cells.
+            unsafe { line.add(total).write_bytes(0, total.next_multiple_of(S::PER) - total) };
+            lines[l] = line.cast();
         }
         let to = to.cast::<S::Cell>().wrapping_add(group * FOUR);
         // SAFETY: as many cells as the lines have.
@@ -219,37 +224,35 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
     }
 }
 
-/// The elements `low..high` of a lane, `by` apart, as parts; 0 for the others.
+/// The elements `low..high` of a lane, `by` apart, as parts; 0 for the others of `len`.
 ///
 /// # Safety
-/// Those elements are readable and aligned.
+/// Those elements are readable and aligned, and `len` parts are writable.
 #[inline(always)]
 unsafe fn stage<S: Simd<Part: Part>, E: Element>(
     convert: Option<Row>,
     from: *const E,
     by: isize,
     [low, high]: [usize; 2],
-    to: &mut [S::Part],
+    len: usize,
+    to: *mut S::Part,
 ) {
-    to[..low.min(high)].fill(S::Part::default());
-    to[high.max(low)..].fill(S::Part::default());
-    if low >= high {
-        to.fill(S::Part::default());
-        return;
-    }
-    let first = from.wrapping_offset(low as isize * by);
     // SAFETY: the caller's promise.
     unsafe {
+        if low >= high {
+            to.write_bytes(0, len);
+            return;
+        }
+        to.write_bytes(0, low);
+        to.add(high).write_bytes(0, len - high);
+        let (to, count) = (to.add(low), high - low);
+        let first = from.wrapping_offset(low as isize * by);
         match convert {
-            Some(convert) if by == 1 => {
-                convert(to[low..].as_mut_ptr().cast(), first.cast(), high - low, Scaling::MOVE);
-            }
-            _ if by == 1 => {
-                (0..high - low).for_each(|k| to[low + k] = S::Part::of(first.add(k).read()));
-            }
+            Some(convert) if by == 1 => convert(to.cast(), first.cast(), count, Scaling::MOVE),
+            _ if by == 1 => (0..count).for_each(|k| to.add(k).write(S::Part::of(first.add(k).read()))),
             _ => {
                 let at = |k: usize| first.wrapping_offset(k as isize * by);
-                (0..high - low).for_each(|k| to[low + k] = S::Part::of(at(k).read()));
+                (0..count).for_each(|k| to.add(k).write(S::Part::of(at(k).read())));
             }
         }
     }
@@ -352,7 +355,7 @@ pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
 impl Even {
     /// The turns for which a lane is inside the bounds: from the first up to the second.
     #[inline(always)]
-    fn inside(&self, lane: &Point, bounds: &[Bound]) -> (usize, usize) {
+    pub(super) fn inside(&self, lane: &Point, bounds: &[Bound]) -> (usize, usize) {
         let (mut low, mut high) = (0, self.len as i64);
         for (d, bound) in bounds.iter().enumerate() {
             let position = bound.start + lane.pos[d] + self.pos[d];
