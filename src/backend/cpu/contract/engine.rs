@@ -12,12 +12,12 @@ use super::finish::Outputs;
 use super::kernel::Kernels;
 use super::pack::{Part, Source};
 use super::planes::{Block, Planes};
-use super::points::Walk;
+use super::points::{Turn, Walk};
 use super::simd::{MR, Simd};
 use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::convert::Element;
 use crate::error::Result;
-use crate::ops::contract::{Contract, Role};
+use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
 
 /// Strips per group of rows: with [`SUM`] cells about a third of a second-level cache of 512 KiB.
 const GROUP: usize = 20;
@@ -33,6 +33,9 @@ const SHARED: usize = 64 << 20;
 
 /// Lanes from which on rows are packed: for fewer the copy costs more than it saves.
 const PACKED_FROM: usize = 256;
+
+/// Elements of a run from which on rows are read in place.
+const WORTH: usize = 8;
 
 /// Products below which one thread does all.
 const ALONE: usize = 1 << 17;
@@ -54,8 +57,9 @@ enum RowSource {
     Shared,
     /// Strips packed by each task.
     Local,
-    /// The operand itself, whose innermost loop of the sum turns so often and moves so far.
-    InPlace { inner: usize, step: usize },
+    /// The operand itself, whose innermost loop of the sum turns so often and moves so far. Where the last two loops
+    /// are one run, `taps` is what the outer one of them turns: of a run that leaves the window in part a copy is read.
+    InPlace { inner: usize, step: usize, taps: Option<usize> },
 }
 
 /// One contraction on one level.
@@ -135,23 +139,24 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             None => 1,
         };
         let turns = planes.as_ref().map_or(sum.len(), |planes| planes.channels.len());
-        let inner = match (&planes, sum.turns.last()) {
-            (None, Some(turn)) => turn.extent,
+        let in_place = planes.is_none() && !lanes_are_m;
+        let place = rows_in_place::<S>(&row_source, &rows, &sum, in_place);
+        let inner = match (&planes, sum.turns.last(), &place) {
+            (_, _, &Some(RowSource::InPlace { inner, .. })) => inner,
+            (None, Some(turn), _) => turn.extent,
             _ => 1,
         };
         let stretches = stretches::<S>(turns, inner, unit);
-        let in_place = planes.is_none() && !lanes_are_m;
         let cells = stretches.last().map_or(0, |s| s.before + s.cells);
         let bytes = size_of::<S::Cell>();
         let packed_rows = batch.len() * row_count * cells * bytes;
         let packed_lanes = batch.len() * lane_count.next_multiple_of(Kernels::<S>::NR) * cells * bytes;
-        let place = rows_in_place::<S>(&row_source, &rows, &sum, in_place);
         let from_rows = match place {
             Some(place) => place,
             None if !lanes_are_m || packed_rows > SHARED => RowSource::Local,
             // Straight from the operand where its sum is contiguous in the order of the kernels.
             None if lane_count < PACKED_FROM && planes_in_place::<S>(&row_source, &planes, &sum) => {
-                RowSource::InPlace { inner: 0, step: 1 }
+                RowSource::InPlace { inner: 0, step: 1, taps: None }
             }
             None => RowSource::Shared,
         };
@@ -283,7 +288,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                 (if matches!(self.from_lanes, Lanes::Local) { lanes * most } else { 0 }, lanes)
             }
         };
-        let r = if self.from_rows == RowSource::Local { GROUP * MR * most } else { 0 };
+        let copies = matches!(self.from_rows, RowSource::Local | RowSource::InPlace { taps: Some(_), .. });
+        let r = if copies { GROUP * MR * most } else { 0 };
         let rows = self.strips.div_ceil(self.parts) * MR;
         let sums = if self.stretches.len() > 1 { rows * lanes } else { 0 };
         [v.next_multiple_of(16), r.next_multiple_of(16), sums]
@@ -317,10 +323,22 @@ fn rows_in_place<S: Simd<Part: Part>>(
     let step = turn.by.at[source.slot];
     let fits = wanted && S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar);
     // Rows outside the bounds read zeros, which lie side by side.
-    let even =
-        turn.by.pos == [0; crate::ops::contract::MAX_BOUNDS] && (step == 1 || source.bounds.is_empty());
-    let worth = turn.extent >= 8 && step > 0 && rows.len() > 0;
-    (fits && even && worth).then_some(RowSource::InPlace { inner: turn.extent, step: step as usize })
+    let still = |turn: &Turn| turn.by.pos == [0; MAX_BOUNDS];
+    if !fits || !still(turn) || rows.len() == 0 || step <= 0 || !(step == 1 || source.bounds.is_empty()) {
+        return None;
+    }
+    if turn.extent >= WORTH {
+        return Some(RowSource::InPlace { inner: turn.extent, step: step as usize, taps: None });
+    }
+    // Few channels: the taps beside them belong to the run, of which the part inside the window counts.
+    let taps = sum.turns[..sum.turns.len() - 1].last()?;
+    let run = turn.extent * taps.extent;
+    let one = step == 1 && taps.by.at[source.slot] == turn.extent as i64;
+    (one && (WORTH..=stretch::SUM).contains(&run)).then_some(RowSource::InPlace {
+        inner: run,
+        step: 1,
+        taps: Some(taps.extent),
+    })
 }
 
 /// Whether the rows' sums run through memory in the order of the planes' channels and taps.

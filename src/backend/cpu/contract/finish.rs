@@ -1,5 +1,6 @@
 //! From sums to the destination: factors, further terms, activation, conversion.
 
+use super::planes::prefetch;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, convert, with_element};
@@ -153,8 +154,12 @@ fn plus(x: &mut [f32; EIGHT], factor: f32, y: [f32; EIGHT]) {
 /// `min(max(x, 0), ceiling)`
 #[inline(always)]
 fn clipped<R: Real>(x: R, rule: NanRule, ceiling: R) -> R {
-    let low = if rule == NanRule::Propagate && x.is_nan() { x } else { R::ZERO };
-    let y = if x > R::ZERO { x } else { low };
+    let y = match rule {
+        NanRule::Propagate if x <= R::ZERO => R::ZERO,
+        NanRule::Ignore if x > R::ZERO => x,
+        NanRule::Propagate => x,
+        NanRule::Ignore => R::ZERO,
+    };
     if y > ceiling { ceiling } else { y }
 }
 
@@ -165,6 +170,18 @@ impl Outputs<'_> {
     /// Whether sums may be built in the destination itself.
     pub(super) fn takes_sums(&self, sum: Scalar) -> bool {
         self.step.dst == sum && self.step.epilogue.scaling.beta == 0.0 && self.step.epilogue.z.is_none()
+    }
+
+    /// Asks for what [`finish`] touches of one run of one row, while its sums are computed.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, row: &[i64; 5], run: &Run) {
+        let at = |data: *const u8, slot: usize, scalar: Scalar| {
+            prefetch(data.wrapping_offset((row[slot] + run.at[slot]) as isize * scalar.size() as isize));
+        };
+        at(self.dst, 0, self.step.dst);
+        if let Some((scalar, _)) = self.step.epilogue.z {
+            at(self.z, 3, scalar);
+        }
     }
 
     /// Whether finished sums are the result.

@@ -78,7 +78,7 @@ const AHEAD: i64 = 8;
 
 /// Asks for a cache line.
 #[inline(always)]
-fn prefetch<T>(at: *const T) {
+pub(super) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: part of the base instruction set; an address that cannot be read is ignored.
     unsafe {

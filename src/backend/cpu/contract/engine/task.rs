@@ -242,10 +242,12 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 (0..count).for_each(|m| rows[m] = to.wrapping_add(m));
                                 table.push(rows);
                             }
-                            RowSource::InPlace { inner, step: by } => {
+                            RowSource::InPlace { inner, step: by, taps } => {
                                 let inner = if inner == 0 { stretch.cells } else { inner.min(stretch.cells) };
                                 (segments, len, step) = (stretch.cells / inner, inner, by);
-                                self.in_place(points, &sum, &base, inner, zeros.as_ptr(), &mut table);
+                                let copies = desk.r.wrapping_add((row - strips[0].0) * stretch.cells);
+                                let runs = Runs { inner, taps, zeros: zeros.as_ptr(), copies };
+                                self.in_place(points, &sum, &base, &runs, &mut table);
                             }
                         }
                     }
@@ -261,6 +263,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             let places = &places[row - part_row..][..count];
                             let mut c = [std::ptr::null_mut(); MR];
                             for m in 0..count {
+                                if is_last && !direct {
+                                    self.outputs.prefetch(&places[m], &runs[0]);
+                                }
                                 c[m] = if direct {
                                     let offset = places[m][0] + runs[0].at[0];
                                     self.outputs.dst.cast::<S::Sum>().wrapping_offset(offset as isize)
@@ -293,31 +298,68 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         }
     }
 
-    /// The pointers to rows read in place, per segment; to zeros where a row's segment is outside the bounds.
+    /// The pointers to rows read in place, per segment; to zeros where a row's segment is outside the bounds, to a copy
+    /// where some taps of it are.
+    ///
+    /// # Safety
+    /// As for [`super::run`]; there is room for the copies of all segments.
     #[inline(always)]
-    fn in_place(
+    unsafe fn in_place(
         &self,
         points: &[Point],
         sum: &[Point],
         base: &[i64; 5],
-        inner: usize,
-        zeros: *const S::Cell,
+        runs: &Runs<S>,
         table: &mut Vec<Rows<S>>,
     ) {
         let source = self.row_source;
         let data = source.data.cast::<S::Cell>();
-        for segment in sum.iter().step_by(inner) {
-            let mut rows: Rows<S> = [zeros; MR];
-            for (row, point) in rows.iter_mut().zip(points) {
-                let inside = source.bounds.iter().enumerate().all(|(d, bound)| {
-                    ((bound.start + point.pos[d] + segment.pos[d]) as u64) < bound.extent as u64
-                });
-                if inside {
-                    let offset = base[source.slot] + point.at[source.slot] + segment.at[source.slot];
-                    *row = data.wrapping_offset(offset as isize);
+        for (number, segment) in sum.chunks(runs.inner).enumerate() {
+            let mut rows: Rows<S> = [runs.zeros; MR];
+            for (m, (row, point)) in rows.iter_mut().zip(points).enumerate() {
+                let inside = |tap: &Point| {
+                    source.bounds.iter().enumerate().all(|(d, bound)| {
+                        ((bound.start + point.pos[d] + tap.pos[d]) as u64) < bound.extent as u64
+                    })
+                };
+                let at = |tap: &Point| {
+                    let offset = base[source.slot] + point.at[source.slot] + tap.at[source.slot];
+                    data.wrapping_offset(offset as isize)
+                };
+                // Taps leave a window at its ends.
+                let cells = runs.taps.map_or(runs.inner, |taps| runs.inner / taps);
+                let ends = [&segment[0], &segment[segment.len().saturating_sub(cells)]];
+                match ends.map(inside) {
+                    [true, true] => *row = at(ends[0]),
+                    _ if !segment.iter().step_by(cells).any(inside) => {}
+                    _ => {
+                        let copy = runs.copies.wrapping_add((m + number * points.len()) * runs.inner);
+                        for (tap, first) in segment.iter().step_by(cells).enumerate() {
+                            let to = copy.wrapping_add(tap * cells);
+                            // SAFETY: the caller's promise.
+                            unsafe {
+                                if inside(first) {
+                                    at(first).copy_to_nonoverlapping(to, cells);
+                                } else {
+                                    runs.zeros.copy_to_nonoverlapping(to, cells);
+                                }
+                            }
+                        }
+                        *row = copy;
+                    }
                 }
             }
             table.push(rows);
         }
     }
+}
+
+/// How rows are read in place.
+struct Runs<S: Simd> {
+    /// Cells of a segment, and the taps it has where they can leave the bounds one by one.
+    inner: usize,
+    taps: Option<usize>,
+    /// A segment of zeros, and where copies go.
+    zeros: *const S::Cell,
+    copies: *mut S::Cell,
 }
