@@ -1,5 +1,5 @@
-//! Random variations of the rows of `benches/problems.txt`, other extents, types, layouts, scalings, windows and places in memory,
-//! against the reference, bit for bit. Cases have numbers: `CUDNN_SHIM_FUZZ_FROM` says which is the first, and
+//! Random variations of the rows of `benches/problems.txt` and `benches/steps.txt`, other extents, types, layouts, functions,
+//! scalings, windows and places in memory, against the reference, bit for bit. Cases have numbers: `CUDNN_SHIM_FUZZ_FROM` says which is the first, and
 //! `CUDNN_SHIM_FUZZ_SECONDS` asks for as many as that time allows, as `cargo xtask fuzz` does.
 
 #[path = "common/agree.rs"]
@@ -8,6 +8,10 @@ mod agree;
 mod problems;
 #[path = "common/random.rs"]
 mod random;
+#[path = "common/run_step.rs"]
+mod run_step;
+#[path = "../benches/steps/mod.rs"]
+mod steps;
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,9 +20,11 @@ use std::time::{Duration, Instant};
 
 use agree::{Counts, Setting, check};
 use cudnn::dtype::Scalar;
-use cudnn::ops::Scaling;
+use cudnn::ops::function::TABLE;
+use cudnn::ops::{Compute, Scaling};
 use problems::Row;
 use random::Rng;
+use steps::Owned;
 
 /// Cases of a run that is not told how long to go on.
 const CASES: u64 = 2000;
@@ -82,30 +88,108 @@ fn number<T: FromStr<Err: Debug>>(variable: &str) -> Option<T> {
     Some(value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error:?}")))
 }
 
-#[test]
-fn variations_of_the_listed_problems_equal_the_reference() {
-    let rows = problems::read();
+/// Runs `body` on the numbers of the cases that are asked for, and says which of them failed. Returns how many ran.
+fn cases(count: u64, mut body: impl FnMut(u64)) -> u64 {
     let from = number::<u64>("CUDNN_SHIM_FUZZ_FROM").unwrap_or(0);
     let until = number("CUDNN_SHIM_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
-    let goes_on = |case: u64| until.map_or(case < from + CASES, |until| Instant::now() < until);
-    let mut counts = Counts::new();
+    let goes_on = |case: u64| until.map_or(case < from + count, |until| Instant::now() < until);
     let mut case = from;
     while goes_on(case) {
-        let mut rng = Rng(case);
-        let row = vary(&rows[rng.below(rows.len())], &mut rng);
-        let setting = setting(&mut rng);
-        let outcome = catch_unwind(AssertUnwindSafe(|| check(&row, setting, &mut counts)));
-        if let Err(panic) = outcome {
-            eprintln!(
-                "case {case}: {row:?} {setting:?}\nagain: CUDNN_SHIM_FUZZ_FROM={case} cargo test --release --test fuzz"
-            );
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(case))) {
+            eprintln!("again: CUDNN_SHIM_FUZZ_FROM={case} cargo test --release --test fuzz");
             resume_unwind(panic);
         }
         case += 1;
     }
     assert!(case > from, "there was no time for a single case");
-    println!("cases {from} to {case}: {counts:?}");
+    println!("cases {from} to {case}");
+    case - from
+}
+
+#[test]
+fn variations_of_the_listed_problems_equal_the_reference() {
+    let rows = problems::read();
+    let mut counts = Counts::new();
+    let ran = cases(CASES, |case| {
+        let mut rng = Rng(case);
+        let row = vary(&rows[rng.below(rows.len())], &mut rng);
+        let setting = setting(&mut rng);
+        let outcome = catch_unwind(AssertUnwindSafe(|| check(&row, setting, &mut counts)));
+        if let Err(panic) = outcome {
+            eprintln!("case {case}: {row:?} {setting:?}");
+            resume_unwind(panic);
+        }
+    });
+    println!("{counts:?}");
     for name in ["rows", "interleave", "transpose", "strided", "padded"] {
-        assert!(case < from + CASES || counts.contains_key(name), "no case for {name}: {counts:?}");
+        assert!(ran < CASES || counts.contains_key(name), "no case for {name}: {counts:?}");
     }
+}
+
+/// The types that steps of any kind take.
+const NUMBERS: [Scalar; 6] = [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16, Scalar::I8, Scalar::U8];
+
+/// Another step of the same kind: shorter loops, other functions, types and factors.
+fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
+    let turns = if rng.below(8) == 0 { 100_000 } else { 4_000 };
+    let mut varied = step.with_extents(&mut |extent| match rng.below(3) {
+        0 => extent.min(rng.pick(&EXTENTS)),
+        1 => 1 + rng.below(extent as usize) as i64,
+        _ => extent,
+    });
+    varied = varied.shrunk(turns);
+    let scaling = match rng.below(4) {
+        0..2 => Scaling::MOVE,
+        2 => Scaling { alpha: -1.5, beta: 0.0 },
+        _ => Scaling { alpha: 0.75, beta: 2.0 },
+    };
+    let compute = if rng.below(4) == 0 { Compute::Double } else { Compute::Single };
+    match &mut varied {
+        Owned::Transform(step) => {
+            (step.dst, step.src, step.scaling) = (rng.pick(&Scalar::ALL), rng.pick(&Scalar::ALL), scaling);
+        }
+        Owned::Padded(step) => (step.dst, step.src) = (rng.pick(&Scalar::ALL), rng.pick(&Scalar::ALL)),
+        Owned::Fill(step) => (step.dst, step.beta) = (rng.pick(&Scalar::ALL), scaling.beta),
+        Owned::Map(step) => {
+            let arity = step.function.arity();
+            let fits: Vec<_> = TABLE.iter().filter(|row| row.operands.len() <= arity).collect();
+            step.function = fits[rng.below(fits.len())].function;
+            step.parameter = 1.5;
+            step.scalars = step.scalars.map(|_| rng.pick(&NUMBERS));
+            step.compute = compute;
+            step.factors.beta = scaling.beta;
+            step.factors.alpha = [scaling.alpha, 1.0];
+        }
+        Owned::Rows(step) => {
+            step.scalars = step.scalars.map(|_| rng.pick(&NUMBERS));
+            (step.compute, step.scaling) = (compute, scaling);
+        }
+        Owned::Reduce(step) => {
+            (step.dst, step.src) = (rng.pick(&NUMBERS), rng.pick(&NUMBERS));
+            (step.compute, step.scaling) = (compute, scaling);
+        }
+        Owned::Window(step) => step.scaling = scaling,
+        Owned::Normalise(step) => step.scaling = scaling,
+        Owned::NormaliseBackward(step) => step.scaling = scaling,
+        Owned::Contract(step) => step.epilogue.scaling = scaling,
+        Owned::Random(step) => step.scalar = rng.pick(&[Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16]),
+        Owned::Set(_) | Owned::WideMap(_) => {}
+    }
+    varied
+}
+
+/// Each case is also written and read again, so that what a failure shows can be put into the list.
+#[test]
+fn variations_of_the_listed_steps_equal_the_reference() {
+    let rows = steps::read();
+    cases(CASES / 4, |case| {
+        let mut rng = Rng(case);
+        let row = &rows[rng.below(rows.len())];
+        let line = vary_step(&row.step, &mut rng).to_string();
+        let read = Owned::parse(&line).unwrap_or_else(|error| panic!("case {case}: {error}\n{line}"));
+        assert_eq!(read.to_string(), line, "case {case}");
+        let row =
+            steps::Row::new(&row.name, read).unwrap_or_else(|error| panic!("case {case}: {error}\n{line}"));
+        run_step::check(&row, &[1 + rng.below(3)], &mut rng);
+    });
 }

@@ -47,7 +47,7 @@ pub struct Map<const N: usize = 3> {
 impl<const N: usize> fmt::Display for Map<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Map { nest, scalars, compute, function, parameter, factors: Factors { alpha, beta } } = self;
-        write!(f, "{function:?} ")?;
+        write!(f, "map {function:?} ")?;
         let mut separator = "";
         // Types that are all the same are named once.
         let read = &scalars[1..=function.arity().max(1)];

@@ -194,12 +194,33 @@ impl NormaliseBackward {
     }
 }
 
+/// `given`, or `batch factor=0.1 running=mean,variance saved`.
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Statistics::Batch { factor, running, saves } = self else { return f.write_str("given") };
+        let running = match running {
+            [false, false] => "none",
+            [true, false] => "mean",
+            [false, true] => "variance",
+            [true, true] => "mean,variance",
+        };
+        write!(f, "batch factor={factor} running={running}{}", if *saves { " saved" } else { "" })
+    }
+}
+
+/// `Elu parameter=1`
+impl fmt::Display for Activation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} parameter={}", self.kind, self.parameter)
+    }
+}
+
 /// Types, factors and loops in one line, for the log.
 impl fmt::Display for Normalise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Normalise { groups, members, data, statistics, epsilon, scaling, .. } = self;
         let compute = self.compute.scalar().name();
-        write!(f, "normalise {} in {compute} {statistics:?} epsilon={epsilon}", data.name())?;
+        write!(f, "normalise {} in {compute} {statistics} epsilon={epsilon}", data.name())?;
         if !scaling.is_move() {
             write!(f, " alpha={} beta={}", scaling.alpha, scaling.beta)?;
         }
@@ -207,7 +228,10 @@ impl fmt::Display for Normalise {
             write!(f, " add")?;
         }
         if let Some(activation) = self.activation {
-            write!(f, " {:?}", activation.kind)?;
+            write!(f, " {activation}")?;
+        }
+        if let Some(scalar) = self.slopes {
+            write!(f, " slopes {}", scalar.name())?;
         }
         write!(f, " groups {groups} of {members}")
     }
@@ -227,7 +251,7 @@ impl fmt::Display for NormaliseBackward {
         }
         match self.slope {
             Slope::One => {}
-            Slope::Of(activation) => write!(f, " {:?}", activation.kind)?,
+            Slope::Of(activation) => write!(f, " {activation}")?,
             Slope::Kept(scalar) => write!(f, " slopes {}", scalar.name())?,
         }
         if self.splits {

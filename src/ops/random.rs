@@ -47,8 +47,10 @@ impl fmt::Display for Random {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Random { nest, scalar, scale, draw } = self;
         match draw {
-            Some(Draw { threshold, .. }) => write!(f, "draw threshold={threshold} ")?,
-            None => write!(f, "mask ")?,
+            Some(Draw { elements, threshold }) => {
+                write!(f, "random draw elements={elements} threshold={threshold} ")?
+            }
+            None => write!(f, "random mask ")?,
         }
         write!(f, "{} scale={scale} {nest}", scalar.name())
     }

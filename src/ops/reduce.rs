@@ -5,7 +5,7 @@ use std::fmt;
 use super::agree::{self, Named};
 pub use super::chunks::{Partition, Schedule};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
-use super::{Compute, NanRule, Scaling};
+use super::{Compute, NanRule, Scaling, Sequence};
 use crate::desc::{IndexType, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
@@ -106,33 +106,6 @@ impl From<&ReduceDescriptor> for Rule {
     }
 }
 
-/// What one output reduces: the elements of a list of nests, one nest after the other, each as its loops turn.
-///
-/// There are two nests only where a blocked axis ends in a group that is not full.
-#[derive(Clone, Copy, Debug)]
-pub struct Sequence {
-    pieces: [LoopNest<2>; 2],
-    count: usize,
-}
-
-impl Sequence {
-    /// The nests; operand 0 counts scalars of the source, operand 1 the index among the reduced elements, row-major
-    /// over the reduced dimensions (0 throughout where no index is wanted).
-    pub fn pieces(&self) -> &[LoopNest<2>] {
-        &self.pieces[..self.count]
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> i64 {
-        self.pieces().iter().map(LoopNest::len).sum()
-    }
-
-    /// Whether there is none; never so in a plan.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 /// `dst = convert(alpha * r + beta * dst)` with `r` the reduction of the sequence, for every output.
 ///
 /// # The tree
@@ -175,10 +148,17 @@ impl Reduce {
 /// Types, factors and loops in one line, for the log.
 impl fmt::Display for Reduce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Reduce { outputs, sequence, dst, src, compute, reduction, scaling, .. } = self;
+        let Reduce { outputs, sequence, dst, src, compute, reduction, scaling, indices, workspace } = self;
         let compute = compute.scalar().name();
-        write!(f, "{reduction:?} {}->{compute}->{} alpha={} ", src.name(), dst.name(), scaling.alpha)?;
-        write!(f, "beta={} outputs {outputs} each of", scaling.beta)?;
+        write!(f, "reduce {reduction:?} {}->{compute}->{} alpha={} ", src.name(), dst.name(), scaling.alpha)?;
+        write!(f, "beta={} ", scaling.beta)?;
+        if let Some(indices) = indices {
+            write!(f, "indices={} ", 8 * indices.size())?;
+        }
+        if *workspace > 0 {
+            write!(f, "workspace={workspace} ")?;
+        }
+        write!(f, "outputs {outputs} each of")?;
         sequence.pieces().iter().try_for_each(|piece| write!(f, " {piece}"))
     }
 }

@@ -60,9 +60,12 @@ pub struct Rows {
 /// Types, factors and loops in one line, for the log.
 impl fmt::Display for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rows { groups, elements, scalars: [dst, src, _], compute, function, scaling } = self;
-        let names = (src.name(), compute.scalar().name(), dst.name());
-        write!(f, "{function:?} {}->{}->{}", names.0, names.1, names.2)?;
+        let Rows { groups, elements, scalars: [dst, x, dy], compute, function, scaling } = self;
+        write!(f, "rows {function:?} {}", x.name())?;
+        if function.arity() == 2 {
+            write!(f, ",{}", dy.name())?;
+        }
+        write!(f, "->{}->{}", compute.scalar().name(), dst.name())?;
         write!(f, " alpha={} beta={} groups {groups} elements {elements}", scaling.alpha, scaling.beta)
     }
 }

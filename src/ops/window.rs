@@ -270,8 +270,13 @@ impl fmt::Display for Window {
             if axis.dilation != 1 {
                 write!(f, "d{}", axis.dilation)?;
             }
-            let strides = axis.cuts.map(|cut| cut.stride);
-            write!(f, "({},{},{})", strides[0], strides[1], strides[2])?;
+            for (k, Cut { start, step, stride, block }) in axis.cuts.iter().enumerate() {
+                write!(f, "{}{stride}", if k == 0 { "(" } else { "," })?;
+                if (*start, *step, *block) != (0, 1, 1) {
+                    write!(f, ":{start}+{step}/{block}")?;
+                }
+            }
+            write!(f, ")")?;
         }
         write!(f, " {outer}")
     }

@@ -14,12 +14,17 @@ mod fragments;
 mod large;
 mod launch;
 mod layers;
+mod listed;
 mod normal;
 #[path = "../windows/problems.rs"]
 mod problems;
 mod programs;
 #[path = "../common/random.rs"]
 mod random;
+#[path = "../common/run_step.rs"]
+mod run_step;
+#[path = "../../benches/steps/mod.rs"]
+mod steps;
 mod strict;
 mod tensors;
 mod verdict;

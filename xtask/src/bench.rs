@@ -12,10 +12,11 @@ use crate::shell;
 const INSTALL: &str = "python3 -m venv target/bench-venv && \
                        target/bench-venv/bin/pip install numpy torch onednn-devel-cpu-gomp";
 
-/// Arguments are handed on to the programs: names of rows in `benches/problems.txt`.
+/// Arguments are handed on to the programs: names of rows in `benches/problems.txt` and `benches/steps.txt`.
 pub fn run(names: &[String]) -> Result<()> {
     shell::run(shell::cargo().args(["bench", "--bench", "small_calls"]))?;
     shell::run(shell::cargo().args(["bench", "--bench", "transforms", "--"]).args(names))?;
+    shell::run(shell::cargo().args(["bench", "--bench", "layer_steps", "--"]).args(names))?;
     // Arithmetic has rows of its own.
     let all = names.is_empty();
     if all {

@@ -58,6 +58,10 @@ pub(super) fn launches(problem: &Map, at: [u64; 3], ordered: bool, emit: Emit<'_
     if problem.nest.is_empty() {
         return Ok(());
     }
+    if problem.function.arity() == 2 && problem.scalars[1] != problem.scalars[2] {
+        // These kernels know one type of operands.
+        return super::formula::launches(problem, at, ordered, emit);
+    }
     if ordered {
         return emit(&self::ordered(problem, at));
     }

@@ -1,0 +1,127 @@
+//! Reads `benches/steps.txt`, the list of steps that tests check and benchmarks measure, a line each. A line is what the
+//! log shows of a step: any line of a log is a test case.
+#![allow(dead_code, reason = "every program uses its own part of this module")]
+#![allow(missing_docs, reason = "no part of the library")]
+
+mod operands;
+mod parse;
+mod products;
+mod text;
+mod vary;
+
+use std::fmt;
+
+use cudnn::error::Result;
+use cudnn::ops::{
+    Contract, Fill, Map, Normalise, NormaliseBackward, Operand, Padded, Plan, Random, Reduce, Rows, Set,
+    Step, StepSink, Transform, Window,
+};
+
+/// A step that nobody else holds.
+#[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "there are few of them")]
+pub enum Owned {
+    Transform(Transform),
+    Padded(Padded),
+    Fill(Fill),
+    Set(Set),
+    Map(Map),
+    WideMap(Map<6>),
+    Rows(Rows),
+    Reduce(Reduce),
+    Contract(Contract),
+    Random(Random),
+    Normalise(Normalise),
+    NormaliseBackward(NormaliseBackward),
+    Window(Window),
+}
+
+impl Owned {
+    /// Reads a line. The error says what is expected where.
+    pub fn parse(line: &str) -> std::result::Result<Owned, String> {
+        parse::step(line)
+    }
+
+    pub fn step(&self) -> Step<'_> {
+        match self {
+            Owned::Transform(step) => Step::Transform(step),
+            Owned::Padded(step) => Step::Padded(step),
+            Owned::Fill(step) => Step::Fill(step),
+            Owned::Set(step) => Step::Set(step),
+            Owned::Map(step) => Step::Map(step),
+            Owned::WideMap(step) => Step::WideMap(step),
+            Owned::Rows(step) => Step::Rows(step),
+            Owned::Reduce(step) => Step::Reduce(step),
+            Owned::Contract(step) => Step::Contract(step),
+            Owned::Random(step) => Step::Random(step),
+            Owned::Normalise(step) => Step::Normalise(step),
+            Owned::NormaliseBackward(step) => Step::NormaliseBackward(step),
+            Owned::Window(step) => Step::Window(step),
+        }
+    }
+}
+
+impl fmt::Display for Owned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.step().fmt(f)
+    }
+}
+
+/// A line of the list: a name, and a step with its operands.
+#[derive(Clone)]
+pub struct Row {
+    pub name: String,
+    pub step: Owned,
+    pub operands: Vec<Operand>,
+}
+
+impl Row {
+    /// A step and its operands. The error says what does not fit.
+    pub fn new(name: &str, step: Owned) -> std::result::Result<Row, String> {
+        let operands = operands::of(&step)?;
+        Ok(Row { name: name.to_owned(), step, operands })
+    }
+
+    /// Reads a name and a step.
+    pub fn parse(line: &str) -> std::result::Result<Row, String> {
+        let (name, step) = line.split_once(char::is_whitespace).ok_or("a name and a step are expected")?;
+        Row::new(name, Owned::parse(step)?)
+    }
+
+    /// Bytes that the step reads and writes, if it touches all that its operands span.
+    pub fn bytes(&self) -> usize {
+        self.operands.iter().map(|operand| (operand.span.1 - operand.span.0) as usize).sum()
+    }
+}
+
+/// The step as a plan, with all its operands.
+impl Plan for Row {
+    fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        let slots: Vec<usize> = (0..self.operands.len()).collect();
+        sink(self.step.step(), &slots)
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.step)
+    }
+}
+
+/// Every line of the list. Panics with the line that cannot be read.
+pub fn read() -> Vec<Row> {
+    rows("benches/steps.txt", include_str!("../steps.txt"))
+}
+
+/// Every line of a list; empty ones and those that begin with `#` do not count. Panics with the one that cannot be read.
+pub fn rows(file: &str, list: &str) -> Vec<Row> {
+    let lines = list.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+    lines
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(at, line)| Row::parse(line).unwrap_or_else(|error| panic!("{file}:{at}: {error}\n{line}")))
+        .collect()
+}

@@ -1,0 +1,123 @@
+//! The same steps with shorter loops.
+
+use cudnn::layout::{Axis, LoopNest};
+use cudnn::ops::window::{Axes, WindowAxis};
+use cudnn::ops::{Contract, Draw, Padded, Reduce, Rows, Sequence, Window};
+
+use super::Owned;
+
+/// Maps every extent to one from 1 to itself.
+pub type Shorten<'a> = &'a mut dyn FnMut(i64) -> i64;
+
+fn shortened(extent: i64, f: Shorten<'_>) -> i64 {
+    f(extent).clamp(1, extent)
+}
+
+fn nest<const N: usize>(nest: &LoopNest<N>, f: Shorten<'_>) -> LoopNest<N> {
+    let axes: Vec<Axis<N>> =
+        nest.axes().iter().map(|axis| Axis { extent: shortened(axis.extent, f), ..*axis }).collect();
+    LoopNest::new(&axes, nest.offsets).canonical()
+}
+
+impl Owned {
+    /// The same with every extent as `f` has it, canonical again. Only the size of a block stays.
+    pub fn with_extents(&self, f: Shorten<'_>) -> Owned {
+        match self {
+            Owned::Transform(step) => {
+                let mut step = *step;
+                step.nest = nest(&step.nest, f);
+                Owned::Transform(step)
+            }
+            Owned::Padded(step) => Owned::Padded(Padded { blocks: nest(&step.blocks, f), ..*step }),
+            Owned::Fill(step) => {
+                let mut step = *step;
+                step.nest = nest(&step.nest, f);
+                Owned::Fill(step)
+            }
+            Owned::Set(step) => {
+                let mut step = *step;
+                step.nest = nest(&step.nest, f);
+                Owned::Set(step)
+            }
+            Owned::Map(step) => {
+                let mut step = *step;
+                step.nest = nest(&step.nest, f);
+                Owned::Map(step)
+            }
+            Owned::WideMap(step) => {
+                let mut step = *step;
+                step.nest = nest(&step.nest, f);
+                Owned::WideMap(step)
+            }
+            Owned::Rows(step) => Owned::Rows(Rows {
+                groups: nest(&step.groups, f),
+                elements: nest(&step.elements, f),
+                ..*step
+            }),
+            Owned::Reduce(step) => {
+                let pieces: Vec<LoopNest<2>> =
+                    step.sequence.pieces().iter().map(|piece| nest(piece, f)).collect();
+                let sequence = Sequence::new(&pieces).expect("as many as before");
+                Owned::Reduce(Reduce { outputs: nest(&step.outputs, f), sequence, ..*step })
+            }
+            Owned::Contract(step) => Owned::Contract(contract(step, f)),
+            Owned::Random(step) => {
+                let mut step = *step;
+                step.nest = nest(&step.nest, f);
+                // The mask ends with the last element.
+                let last = step.nest.span(2).map_or(0, |span| span.1);
+                step.draw = step.draw.map(|draw| Draw { elements: last as u64 + 1, ..draw });
+                Owned::Random(step)
+            }
+            Owned::Normalise(step) => {
+                let mut step = *step;
+                (step.groups, step.members) = (nest(&step.groups, f), nest(&step.members, f));
+                Owned::Normalise(step)
+            }
+            Owned::NormaliseBackward(step) => {
+                let mut step = *step;
+                (step.groups, step.members) = (nest(&step.groups, f), nest(&step.members, f));
+                Owned::NormaliseBackward(step)
+            }
+            Owned::Window(step) => {
+                let axes = step.axes.iter().map(|axis| window_axis(axis, f));
+                Owned::Window(Window { axes: Axes::new(axes), outer: nest(&step.outer, f), ..*step })
+            }
+        }
+    }
+
+    /// The same with its extents halved until it has about so many turns at most.
+    pub fn shrunk(&self, turns: i64) -> Owned {
+        let mut all = 1_i64;
+        let _ = self.with_extents(&mut |extent| {
+            all = all.saturating_mul(extent);
+            extent
+        });
+        self.with_extents(&mut |mut extent| {
+            while all > turns && extent > 3 {
+                all /= 2;
+                extent = extent / 2 + extent % 2;
+            }
+            extent
+        })
+    }
+}
+
+fn contract(step: &Contract, f: Shorten<'_>) -> Contract {
+    let mut short = Contract::new([step.dst, step.a, step.b], step.accumulate, step.epilogue);
+    for (role, axis) in step.roles().iter().zip(step.nest.axes()) {
+        short.push(*role, Axis { extent: shortened(axis.extent, f), ..*axis });
+    }
+    short.nest.offsets = step.nest.offsets;
+    step.bounds().iter().for_each(|bound| short.bind(*bound));
+    short.canonical()
+}
+
+/// As many outputs as the cells give, at most as many as before.
+fn window_axis(axis: &WindowAxis, f: Shorten<'_>) -> WindowAxis {
+    let inputs = shortened(axis.inputs, f);
+    let reach = (axis.window - 1) * axis.dilation + 1;
+    let room = inputs + 2 * axis.pad.max(0) - reach;
+    let outputs = (room.max(0) / axis.stride + 1).min(axis.outputs);
+    WindowAxis { inputs, outputs, ..*axis }
+}

@@ -1,0 +1,125 @@
+//! Runs a step of the list: operands with guards around them, and the CPU core against the reference, bit for bit.
+#![allow(dead_code, reason = "every test program uses its own part of this module")]
+
+use cudnn::backend::{self, Address, Isa, Machine, reference};
+use cudnn::dtype::Scalar;
+use cudnn::ops::{Operand, Plan};
+
+use crate::random::Rng;
+use crate::steps::{Owned, Row};
+
+/// Words around every operand.
+const MARGIN: usize = 8;
+
+/// The operands of a step in host memory, each in the midst of bytes that nobody should touch.
+#[derive(Clone, PartialEq)]
+pub struct Memory(Vec<Vec<u64>>);
+
+impl Memory {
+    /// Where each operand's data pointer lies.
+    pub fn places(&mut self, row: &Row) -> Vec<Address> {
+        let both = self.0.iter_mut().zip(row.operands());
+        both.map(|(words, operand)| match operand.is_touched() {
+            false => Address::NULL,
+            true => Address::from(words.as_mut_ptr().cast::<u8>().wrapping_offset(first(operand))),
+        })
+        .collect()
+    }
+
+    /// The words of an operand, its guards among them.
+    pub fn words(&self, operand: usize) -> &[u64] {
+        &self.0[operand]
+    }
+}
+
+/// Where the memory of an operand begins, in bytes from its data pointer, which is inside.
+fn low(operand: &Operand) -> i64 {
+    operand.span.0.min(0)
+}
+
+/// Where the data pointer of an operand lies, in bytes from the first word. What the memory begins with lies as far from a
+/// multiple of 8 bytes as the data pointer would have it.
+pub fn first(operand: &Operand) -> isize {
+    (8 * MARGIN) as isize + (low(operand).rem_euclid(8) - low(operand)) as isize
+}
+
+/// Contents for the operands of a row: small integers, which contractions sum without rounding, or for the other kinds
+/// in half of the cases any bits.
+pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
+    let exact = matches!(row.step, Owned::Contract(_) | Owned::Normalise(_) | Owned::NormaliseBackward(_));
+    let wild = !exact && rng.below(2) == 0;
+    let positive = matches!(row.step, Owned::Normalise(_) | Owned::NormaliseBackward(_));
+    let fill = |(k, operand): (usize, &Operand)| {
+        let bytes = (operand.span.1 - low(operand)) as usize + 8;
+        // Variances and inverse deviations are positive; so may all parameters be.
+        let least = if positive && operand.scalar == row_parameters(row) && k > 0 { 1 } else { -2 };
+        let is_bits = ["mask", "states"].contains(&operand.name);
+        let word = |rng: &mut Rng| match operand.scalar {
+            _ if wild || is_bits => rng.next(),
+            scalar => word(scalar, least, rng),
+        };
+        let mut words = vec![0x5a5a_5a5a_5a5a_5a5a; MARGIN];
+        words.extend((0..bytes.div_ceil(8)).map(|_| word(rng)));
+        words.extend([0x5a5a_5a5a_5a5a_5a5a; MARGIN]);
+        words
+    };
+    Memory(row.operands().iter().enumerate().map(fill).collect())
+}
+
+/// The type of parameters and statistics.
+fn row_parameters(row: &Row) -> Scalar {
+    match &row.step {
+        Owned::Normalise(step) => step.compute.scalar(),
+        Owned::NormaliseBackward(step) => step.compute.scalar(),
+        _ => Scalar::I64,
+    }
+}
+
+/// Eight bytes of small integers from `least` to 2 in this type.
+fn word(scalar: Scalar, least: i64, rng: &mut Rng) -> u64 {
+    let mut number = || least + rng.below((3 - least) as usize) as i64;
+    let halves = |number: f32| match scalar {
+        Scalar::F16 => half::f16::from_f32(number).to_bits(),
+        _ => half::bf16::from_f32(number).to_bits(),
+    };
+    match scalar {
+        Scalar::F64 => (number() as f64).to_bits(),
+        Scalar::F32 => (0..2).fold(0, |word, _| word << 32 | u64::from((number() as f32).to_bits())),
+        Scalar::F16 | Scalar::Bf16 => {
+            (0..4).fold(0, |word, _| word << 16 | u64::from(halves(number() as f32)))
+        }
+        Scalar::I64 => number() as u64,
+        Scalar::I32 => (0..2).fold(0, |word, _| word << 32 | u64::from(number() as u32)),
+        Scalar::U8 => (0..8).fold(0, |word, _| word << 8 | number().unsigned_abs()),
+        Scalar::I8 => (0..8).fold(0, |word, _| word << 8 | u64::from(number() as u8)),
+        // The bits of small numbers in the formats of 8 bits, and of either truth value.
+        _ => rng.next() & 0x0101_0101_0101_0101,
+    }
+}
+
+/// Runs the row on every instruction set level with each of these numbers of threads. Panics where that differs from the reference.
+pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) {
+    let before = contents(row, rng);
+    let mut want = before.clone();
+    let at = want.places(row);
+    // SAFETY: every operand has its span.
+    unsafe { reference::run(row.step.step(), &at) }.unwrap_or_else(|error| panic!("{row}: {error}"));
+    for isa in Isa::available() {
+        for &threads in threads {
+            let mut got = before.clone();
+            let at = got.places(row);
+            let machine = Machine { isa, threads };
+            // SAFETY: as above; nothing overlaps, and no destination repeats.
+            let outcome = unsafe { backend::run(row.step.step(), &at, false, machine) };
+            outcome.unwrap_or_else(|error| panic!("{row}: {error}"));
+            for (k, operand) in row.operands().iter().enumerate() {
+                let name = operand.name;
+                assert!(
+                    got.words(k) == want.words(k),
+                    "{} on {machine:?}: operand {k} ({name}) differs\n{row}",
+                    row.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The one problem language: every line of `benches/steps.txt` is read, shown as it was, and run on the CPU core at every
+//! instruction set level, by one thread and by two, against the reference loops, bit for bit.
+
+#[path = "common/random.rs"]
+mod random;
+#[path = "common/run_step.rs"]
+mod run_step;
+#[path = "../benches/steps/mod.rs"]
+mod steps;
+
+use std::collections::BTreeSet;
+
+use random::Rng;
+use steps::{Owned, Row};
+
+/// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised build.
+const TURNS: i64 = 60_000;
+
+#[test]
+fn every_listed_step_equals_the_reference() {
+    let mut rng = Rng(41);
+    let mut kinds = BTreeSet::new();
+    for row in steps::read() {
+        let line = row.to_string();
+        kinds.insert(
+            line.split(' ').take(1 + usize::from(line.contains(" backward "))).collect::<Vec<_>>().join(" "),
+        );
+        let again = Owned::parse(&line).unwrap_or_else(|error| panic!("{line}\n{error}"));
+        assert_eq!(again.to_string(), line, "{}", row.name);
+        let small = Row::new(&row.name, row.step.shrunk(TURNS)).expect("a part of the step");
+        for _ in 0..2 {
+            run_step::check(&small, &[1, 2], &mut rng);
+        }
+    }
+    let all = [
+        "contract",
+        "fill",
+        "map",
+        "normalise",
+        "normalise backward",
+        "random",
+        "reduce",
+        "rows",
+        "set",
+        "transform",
+        "window",
+    ];
+    assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>(), all);
+}
+
+/// A slip of the pen is an error that says where.
+#[test]
+fn lines_that_do_not_fit_are_refused() {
+    let good = "map Relu f32->f32->f32 alpha=[1, 1] beta=0 dst/src1/src2: 8*(1,1,0) +0,+0,+0";
+    assert!(Owned::parse(good).is_ok());
+    for (line, part) in [
+        ("", "a kind of step"),
+        ("maps Relu", "`maps` is no kind of step"),
+        ("map Relo f32->f32->f32", "`Relo` is no function"),
+        ("map Relu f33->f32->f32", "a type is expected at `f33"),
+        ("map Relu f32->s8->f32", "f32 or f64"),
+        ("map Relu f32,f32->f32->f32", "reads 1 operands"),
+        ("map Relu f32->f32->f32 alpha=[1, 1]", "` beta=` is expected"),
+        ("map Relu f32->f32->f32 alpha=[1, 1] beta=0 dst/src1/src2: 0*(1,1,0) +0,+0,+0", "an extent above 0"),
+        (
+            "map Relu f32->f32->f32 alpha=[1, 1] beta=0 dst/src1/src2: 8*(1,1) +0,+0,+0",
+            "`,` is expected at `)",
+        ),
+        ("map Relu f32->f32->f32 alpha=[1, 1] beta=0 dst/src: 8*(1,1) +0,+0", "`/src1` is expected"),
+        ("transform f32->f32 dst/src: 8*(1,1) +0,+0 twice", "the end of the line is expected at ` twice`"),
+        ("transform f32->f32 alpha=x beta=0 dst/src: +0,+0", "the number alpha is expected at `x"),
+        ("set u8 to bits 0x100 dst: +0", "more bits than a u8"),
+        ("reduce Add f32->f32->f32 alpha=1 beta=0 indices=32 outputs", "Add has no indices"),
+        (
+            "reduce Add f32->f32->f32 alpha=1 beta=0 outputs dst/src1/src2: +0,+0,+0 each of",
+            "one or two nests",
+        ),
+        (
+            "contract f32*f32->f32 in f32 m:4*(1,1,0) at 0,0,0 | 0..5: 0 +1*m0 +1*k7",
+            "a loop that is not there",
+        ),
+        ("product f32*f32->f32 in f32 bmk*bkn->bmm b=1 m=2 n=2 k=2", "`bmm` is no matrix of m and n"),
+        ("product f32*f32->f32 in f32 bmk*bkn->mn b=2 m=2 n=2 k=2", "the product has a batch"),
+        ("window most f32", "a function of windows"),
+        (
+            "window max f32<-f32 in f32 alpha=1 beta=0 8->0:k2s2p0(1,1,0) dst/src1/src2: +0,+0,+0",
+            "an extent above 0",
+        ),
+    ] {
+        let error = Owned::parse(line).err().unwrap_or_else(|| panic!("this is read: {line}"));
+        assert!(error.contains(part), "{line}\n{error}");
+    }
+    let far = "fill f32 beta=0 dst: 9*(2000000000) +0";
+    assert!(Row::new("far", Owned::parse(far).expect("a step")).is_err());
+    let beyond = "random draw elements=7 threshold=9 f32 scale=2 dst/src1/src2: 8*(1,1,1) +0,+0,+0";
+    assert!(Row::new("beyond", Owned::parse(beyond).expect("a step")).is_err());
+}
