@@ -1,11 +1,12 @@
 """Runs PyTorch (whose convolutions are oneDNN's) beside cudnn-shim on the layers of contractions.txt, in one process.
 
 usage: contractions_peers.py LIBCUDNN [--threads N] [--batch N] [--rounds N] [--layouts nchw,nhwc]
-                             [--directions forward,data,filter] [--types f32,f16,bf16] [NAME...]
+                             [--directions forward,data,filter] [--types f32,f16,bf16,s8] [NAME...]
 
 Every row prints milliseconds per call (best of the rounds, taken in turns; processor time on one thread, the clock on
 several), billions of operations per second, and the speed of the library as a multiple of PyTorch's: above 1 it is
-faster. PyTorch computes in f32 whatever the type of the row. Results are compared before anything is measured.
+faster. PyTorch computes in f32 whatever the type of the row; layers named `mm-` are a product of matrices to it. Results
+are compared before anything is measured; those of bytes exactly.
 """
 
 import argparse
@@ -17,8 +18,8 @@ import time
 import torch
 
 HERE = pathlib.Path(__file__).parent
-TYPES = {"f32": (torch.float32, 0), "f16": (torch.float16, 2), "bf16": (torch.bfloat16, 9)}
-TOLERANCE = {"f32": 1e-4, "f16": 2e-3, "bf16": 2e-2}
+TYPES = {"f32": (torch.float32, 0), "f16": (torch.float16, 2), "bf16": (torch.bfloat16, 9), "s8": (torch.int8, 3)}
+TOLERANCE = {"f32": 1e-4, "f16": 2e-3, "bf16": 2e-2, "s8": 0}
 NCHW, NHWC = 0, 1
 # Threads that watch for work after a call would take the processors away from whoever is measured next.
 PAUSE = 0.02
@@ -57,7 +58,7 @@ class Library:
         form, code = (NHWC if layout == "nhwc" else NCHW), TYPES[dtype][1]
         image, result = (self.descriptor("Tensor", form, code, *t.shape) for t in (x, y))
         taps = self.descriptor("Filter", code, form, *w.shape)
-        conv = self.descriptor("Convolution", pad, pad, stride, stride, 1, 1, 1, 0)
+        conv = self.descriptor("Convolution", pad, pad, stride, stride, 1, 1, 1, 4 if dtype == "s8" else 0)
         self.call("SetConvolutionGroupCount", conv, groups)
         one, zero, size = c.c_float(1), c.c_float(0), c.c_size_t()
         x, w, y = (c.c_void_p(t.data_ptr()) for t in (x, w, y))
@@ -102,7 +103,7 @@ def main():
         for direction in given.directions.split(","):
             for layout in given.layouts.split(","):
                 for dtype in given.types.split(","):
-                    case = (given, library, clock, direction, layout, dtype)
+                    case = (given, library, clock, name, direction, layout, dtype)
                     ours, theirs, operations = row(*case, image, k, taps, stride, pad, groups)
                     rate = [operations / t / 1e9 for t in (ours, theirs)]
                     print(
@@ -116,20 +117,23 @@ def main():
         print(f"{' '.join(key)}: geometric mean {mean:.2f}, least {min(values):.2f}, of {len(values)}")
 
 
-def row(given, library, clock, direction, layout, dtype, image, k, taps, stride, pad, groups):
+def row(given, library, clock, name, direction, layout, dtype, image, k, taps, stride, pad, groups):
     """Seconds of either, and operations."""
     form = torch.channels_last if layout == "nhwc" else torch.contiguous_format
     channels, h, w = image
     p, q = ((extent + 2 * pad - tap) // stride + 1 for extent, tap in zip((h, w), taps))
     shapes = [(given.batch, channels, h, w), (k, channels // groups, *taps), (given.batch, k, p, q)]
-    single = [torch.randn(shape).to(memory_format=form) for shape in shapes]
+    drawn = (lambda shape: torch.randint(-4, 5, shape).float()) if dtype == "s8" else torch.randn
+    single = [drawn(shape).to(memory_format=form) for shape in shapes]
     typed = [t.to(TYPES[dtype][0]) for t in single]
     single = [t.float() for t in typed]
     out = {"forward": 2, "data": 0, "filter": 1}[direction]
-    typed[out] = torch.full_like(typed[out], float("nan"))
+    typed[out] = torch.full_like(typed[out], 77 if dtype == "s8" else float("nan"))
     ours = library.runner(direction, layout, dtype, *typed, stride, pad, groups)
     x, weights, y = single
-    if direction == "forward":
+    if name.startswith("mm-") and direction == "forward" and layout == "nchw":
+        theirs = lambda: torch.mm(weights.view(k, channels), x.view(channels, h * w)).view(y.shape)
+    elif direction == "forward":
         theirs = lambda: torch.nn.functional.conv2d(x, weights, stride=stride, padding=pad, groups=groups)
     else:
         wanted = [out == 0, out == 1, False]
@@ -137,9 +141,9 @@ def row(given, library, clock, direction, layout, dtype, image, k, taps, stride,
             y, x, weights, None, [stride] * 2, [pad] * 2, [1, 1], False, [0, 0], groups, wanted
         )[out]
     ours()
-    expected = theirs()
+    expected = theirs().clamp(-128, 127) if dtype == "s8" else theirs()
     error = ((typed[out].float() - expected).abs().max() / expected.abs().max()).item()
-    assert error < TOLERANCE[dtype], f"results differ by {error}"
+    assert error <= TOLERANCE[dtype], f"results differ by {error}"
     best = [math.inf, math.inf]
     for _ in range(given.rounds):
         for i, body in enumerate((ours, theirs)):

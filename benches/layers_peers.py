@@ -1,44 +1,246 @@
-"""The problems of `layers.rs` with PyTorch, two threads, best and median: python benches/layers_peers.py [WORD]..."""
+"""Runs PyTorch beside cudnn-shim on the layers between convolutions, in one process and in turns.
 
-import sys
+usage: layers_peers.py LIBCUDNN [--threads N] [--bytes N] [--rounds N] [--types f32,f16,bf16] [--layouts nchw,nhwc] [NAME...]
+
+Every row prints the share of the memory's speed (the time of a copy that moves as many bytes over that of the call) and the
+speed as a multiple of PyTorch's, each best and median of the rounds. Results are compared before anything is measured;
+dropout's are not, whose random numbers differ.
+"""
+
+import argparse
+import ctypes as c
+import math
+import statistics
 import time
 
 import torch
+import torch.nn.functional as F
+from contractions_peers import NCHW, NHWC, PAUSE, TYPES, Library
 
-BYTES = 64 << 20
-ROUNDS = 21
+TOLERANCE = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}
+ACTIVATIONS = {
+    "relu": (1, torch.relu, 0.0),
+    "clipped-relu": (3, lambda x: torch.clamp(x, 0, 1), 1.0),
+    "identity": (5, torch.clone, 0.0),
+    "sigmoid": (0, torch.sigmoid, 0.0),
+    "tanh": (2, torch.tanh, 0.0),
+    "elu": (4, F.elu, 1.0),
+    "swish": (6, F.silu, 1.0),
+}
 
 
-def timed(body):
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        body()
-        times.append((time.perf_counter() - start) * 1e3)
-    times.sort()
-    return f"{times[0]:8.2f} /{times[ROUNDS // 2]:6.2f} ms"
+def at(tensor):
+    return c.c_void_p(tensor.data_ptr())
+
+
+class Bench:
+    def __init__(self, given):
+        self.given = given
+        self.library = Library(given.library)
+        self.source, self.target = (torch.ones(given.bytes // 4) for _ in range(2))
+        self.lines = []
+
+    def tensor(self, tensor, dtype, layout):
+        form = NHWC if layout == "nhwc" else NCHW
+        return self.library.descriptor("Tensor", form, TYPES[dtype][1], *tensor.shape)
+
+    def made(self, kind, setter, *args):
+        made = c.c_void_p()
+        self.library.call(f"Create{kind}Descriptor", c.byref(made))
+        self.library.call(setter, made, *args)
+        return made
+
+    def filled(self, shape, dtype, layout):
+        count = math.prod(shape)
+        x = ((torch.arange(count) * 7919 % 1000) / 125 - 4).reshape(shape).to(TYPES[dtype][0])
+        return x.to(memory_format=torch.channels_last) if layout == "nhwc" else x
+
+    def shape(self, dtype, channels, side):
+        """As many pictures as `bytes` hold."""
+        each = channels * side * side * TYPES[dtype][0].itemsize
+        return (max(1, self.given.bytes // each), channels, side, side)
+
+    def call(self, name, *args):
+        function = getattr(self.library.lib, "cudnn" + name)
+
+        def run():
+            status = function(self.library.handle, *args)
+            assert status == 0, f"cudnn{name}: status {status}"
+
+        return run
+
+    def row(self, name, dtype, layout, traffic, ours, theirs, result=None):
+        """Measures; `traffic` counts bytes, `result` is what `theirs` returns, as the library left it."""
+        ours()
+        expected = theirs()
+        if result is not None:
+            wanted = expected.float()
+            error = ((result.float() - wanted).abs().max() / wanted.abs().max()).item()
+            assert error < TOLERANCE[dtype], f"{name} {dtype} {layout}: results differ by {error}"
+        del expected
+        times = [[], [], []]
+        bodies = (ours, theirs, lambda: self.target.copy_(self.source))
+        for _ in range(self.given.rounds):
+            for body, seconds in zip(bodies, times):
+                time.sleep(PAUSE)
+                start = time.perf_counter()
+                body()
+                seconds.append(time.perf_counter() - start)
+        figures = [(min(t), statistics.median(t)) for t in times]
+        copied = 2 * self.source.nbytes
+        share = [copy * traffic / copied / mine for mine, copy in zip(figures[0], figures[2])]
+        speed = [other / mine for mine, other in zip(figures[0], figures[1])]
+        print(
+            f"{name:24} {dtype:5}{layout:5} ours {figures[0][0] * 1e3:8.2f} ms   PyTorch {figures[1][0] * 1e3:8.2f} ms"
+            f"   share of a copy {share[0]:5.2f} ({share[1]:4.2f})   speed {speed[0]:6.2f} ({speed[1]:5.2f})",
+            flush=True,
+        )
+        self.lines.append(speed[0])
+
+
+ONE, ZERO = c.c_float(1), c.c_float(0)
+UNIT, NIL = c.byref(ONE), c.byref(ZERO)
+
+
+def activations(b, dtype, layout):
+    shape = b.shape(dtype, 64, 56)
+    for name, (mode, theirs, coefficient) in ACTIVATIONS.items():
+        x = b.filled(shape, dtype, layout)
+        y, desc = torch.empty_like(x), b.tensor(x, dtype, layout)
+        function = b.made("Activation", "SetActivationDescriptor", mode, 0, c.c_double(coefficient))
+        run = b.call("ActivationForward", function, UNIT, desc, at(x), NIL, desc, at(y))
+        yield name, 2 * x.nbytes, run, lambda f=theirs, x=x: f(x), y
+        if name in ("relu", "sigmoid", "tanh"):
+            dy, dx = b.filled(shape, dtype, layout).flip(0).contiguous(
+                memory_format=torch.channels_last if layout == "nhwc" else torch.contiguous_format
+            ), torch.empty_like(x)
+            run = b.call(
+                "ActivationBackward", function, UNIT, desc, at(y), desc, at(dy), desc, at(x), NIL, desc, at(dx)
+            )
+            operator = {
+                "relu": lambda dy=dy, y=y: torch.ops.aten.threshold_backward(dy, y, 0),
+                "sigmoid": lambda dy=dy, y=y: torch.ops.aten.sigmoid_backward(dy, y),
+                "tanh": lambda dy=dy, y=y: torch.ops.aten.tanh_backward(dy, y),
+            }[name]
+            yield name + "-gradient", (4 if name == "relu" else 3) * x.nbytes, run, operator, dx
+
+
+def softmaxes(b, dtype, layout):
+    for classes in (10, 100, 1000):
+        for algorithm, name, theirs in ((1, "softmax", torch.softmax), (2, "log-softmax", torch.log_softmax)):
+            x = b.filled(b.shape(dtype, classes, 28), dtype, layout)
+            y, desc = torch.empty_like(x), b.tensor(x, dtype, layout)
+            run = b.call("SoftmaxForward", algorithm, 1, UNIT, desc, at(x), NIL, desc, at(y))
+            yield f"{name}-{classes}", 2 * x.nbytes, run, lambda f=theirs, x=x: f(x, 1), y
+
+
+def poolings(b, dtype, layout):
+    x = b.filled(b.shape(dtype, 64, 56), dtype, layout)
+    desc = b.tensor(x, dtype, layout)
+    for window, stride, pad in ((2, 2, 0), (3, 2, 1), (3, 1, 1), (56, 1, 0)):
+        for mode, name in ((0, "max"), (1, "average")):
+            if window == 56 and mode == 0:
+                continue
+            function = b.made("Pooling", "SetPooling2dDescriptor", mode, 1, *[window] * 2, *[pad] * 2, *[stride] * 2)
+            apply = F.max_pool2d if mode == 0 else F.avg_pool2d
+            y = torch.empty_like(apply(x, window, stride, pad))
+            y_desc = b.tensor(y, dtype, layout)
+            run = b.call("PoolingForward", function, UNIT, desc, at(x), NIL, y_desc, at(y))
+            label = f"{name}-{window}x{window}/{stride}"
+            theirs = lambda a=apply, w=window, s=stride, p=pad: a(x, w, s, p)
+            yield label, x.nbytes + y.nbytes, run, theirs, y
+            dy, dx = b.filled(y.shape, dtype, layout), torch.empty_like(x)
+            run = b.call(
+                "PoolingBackward", function, UNIT, y_desc, at(y), y_desc, at(dy), desc, at(x), NIL, desc, at(dx)
+            )
+            if mode == 0:
+                indices = F.max_pool2d(x, window, stride, pad, return_indices=True)[1]
+                theirs = lambda w=window, s=stride, p=pad, dy=dy, i=indices: (
+                    torch.ops.aten.max_pool2d_with_indices_backward(dy, x, [w] * 2, [s] * 2, [p] * 2, [1, 1], False, i)
+                )
+                traffic = 2 * x.nbytes + 2 * y.nbytes
+            else:
+                theirs = lambda w=window, s=stride, p=pad, dy=dy: torch.ops.aten.avg_pool2d_backward(
+                    dy, x, [w] * 2, [s] * 2, [p] * 2, False, True, None
+                )
+                traffic = x.nbytes + y.nbytes
+            yield label + "-gradient", traffic, run, theirs, dx
+
+
+def norms(b, dtype, layout):
+    x = b.filled(b.shape(dtype, 64, 56), dtype, layout)
+    y, desc = torch.empty_like(x), b.tensor(x, dtype, layout)
+    scale, bias = torch.rand(64) + 0.5, torch.rand(64)
+    mean, variance = torch.rand(64), torch.rand(64) + 0.5
+    channels = b.library.descriptor("Tensor", NCHW, 0, 1, 64, 1, 1)
+    epsilon, factor = c.c_double(1e-5), c.c_double(0.1)
+    params = (channels, at(scale), at(bias))
+    run = b.call(
+        "BatchNormalizationForwardInference", 1, UNIT, NIL, desc, at(x), desc, at(y), *params, at(mean), at(variance), epsilon
+    )
+    yield "norm-inference", 2 * x.nbytes, run, lambda: F.batch_norm(x, mean, variance, scale, bias, False, 0.1, 1e-5), y
+    y2, saved, deviation = torch.empty_like(x), torch.empty(64), torch.empty(64)
+    running = [mean.clone(), variance.clone()]
+    run = b.call(
+        "BatchNormalizationForwardTraining", 1, UNIT, NIL, desc, at(x), desc, at(y2), *params, factor,
+        at(running[0]), at(running[1]), epsilon, at(saved), at(deviation),
+    )  # fmt: skip
+    theirs = [mean.clone(), variance.clone()]
+    yield "norm-training", 3 * x.nbytes, run, lambda: F.batch_norm(x, *theirs, scale, bias, True, 0.1, 1e-5), y2
+    dy, dx = b.filled(x.shape, dtype, layout), torch.empty_like(x)
+    dscale, dbias = torch.empty(64), torch.empty(64)
+    run = b.call(
+        "BatchNormalizationBackward", 1, UNIT, NIL, UNIT, NIL, desc, at(x), desc, at(dy), desc, at(dx), channels,
+        at(scale), at(dscale), at(dbias), epsilon, at(saved), at(deviation),
+    )  # fmt: skip
+    theirs = lambda: torch.ops.aten.native_batch_norm_backward(
+        dy, x, scale, None, None, saved, deviation, True, 1e-5, [True] * 3
+    )[0]
+    yield "norm-gradient", 5 * x.nbytes, run, theirs, None
+    if dtype == "f32":
+        window = b.made("LRN", "SetLRNDescriptor", 5, c.c_double(1e-4), c.c_double(0.75), c.c_double(2.0))
+        y3 = torch.empty_like(x)
+        run = b.call("LRNCrossChannelForward", window, 0, UNIT, desc, at(x), NIL, desc, at(y3))
+        yield "lrn-5", 2 * x.nbytes, run, lambda: F.local_response_norm(x, 5, 1e-4, 0.75, 2.0), y3
+    bias_gradient = torch.empty(64, dtype=x.dtype)
+    one = b.library.descriptor("Tensor", NCHW, TYPES[dtype][1], 1, 64, 1, 1)
+    run = b.call("ConvolutionBackwardBias", UNIT, desc, at(x), NIL, one, at(bias_gradient))
+    yield "bias-gradient", x.nbytes, run, lambda: x.sum((0, 2, 3)), None
+    size = c.c_size_t()
+    b.library.call("DropoutGetStatesSize", b.library.handle, c.byref(size))
+    states = torch.empty(size.value, dtype=torch.uint8)
+    drop = c.c_void_p()
+    b.library.call("CreateDropoutDescriptor", c.byref(drop))
+    b.library.call("SetDropoutDescriptor", drop, b.library.handle, c.c_float(0.5), at(states), size, c.c_ulonglong(1))
+    b.library.call("DropoutGetReserveSpaceSize", desc, c.byref(size))
+    reserve, y4 = torch.empty(size.value, dtype=torch.uint8), torch.empty_like(x)
+    run = b.call("DropoutForward", drop, desc, at(x), desc, at(y4), at(reserve), size)
+    b.kept = (states, reserve)
+    yield "dropout", 2 * x.nbytes, run, lambda: F.dropout(x, 0.5, True), None
 
 
 def main():
-    torch.set_num_threads(2)
-    functional = torch.nn.functional
-    functions = {
-        "Relu": torch.relu, "ClippedRelu": lambda x: torch.clamp(x, 0, 1), "Identity": torch.clone, "Sigmoid": torch.sigmoid,
-        "Tanh": torch.tanh, "Elu": functional.elu, "Swish": functional.silu,
-    }  # fmt: skip
-    rows = {}
-    for kind, name in ((torch.float32, "Float"), (torch.float16, "Half"), (torch.bfloat16, "Bfloat16")):
-        x = (torch.arange(BYTES // kind.itemsize) % 1000 / 125 - 4).to(kind)
-        for label, function in functions.items():
-            rows[f"{label} {name}"] = lambda f=function, x=x: f(x)
-    for classes in (10, 100, 1000):
-        x = (torch.arange(BYTES // 4 // classes // 784 * classes * 784) % 1000 / 125 - 4).reshape(-1, classes, 28, 28)
-        for label, y in (("Nchw", x), ("Nhwc", x.to(memory_format=torch.channels_last))):
-            rows[f"softmax Accurate {classes} {label}"] = lambda y=y: torch.softmax(y, 1)
-            rows[f"softmax Log {classes} {label}"] = lambda y=y: torch.log_softmax(y, 1)
-    for name, body in rows.items():
-        if all(word in name for word in sys.argv[1:]):
-            print(f"{name:<34}{timed(body)}", flush=True)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bytes", type=int, default=64 << 20)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--types", default="f32")
+    parser.add_argument("--layouts", default="nchw,nhwc")
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_intermixed_args()
+    torch.set_num_threads(given.threads)
+    torch.set_grad_enabled(False)
+    bench = Bench(given)
+    print(f"{given.threads} threads, {given.bytes >> 20} MiB, best (median) of {given.rounds} rounds in turns")
+    for dtype in given.types.split(","):
+        for layout in given.layouts.split(","):
+            for family in (activations, softmaxes, poolings, norms):
+                for name, *rest in family(bench, dtype, layout):
+                    if not given.names or any(word in name for word in given.names):
+                        bench.row(name, dtype, layout, *rest)
+    mean = math.exp(sum(map(math.log, bench.lines)) / len(bench.lines))
+    print(f"speed: geometric mean {mean:.2f}, least {min(bench.lines):.2f}, of {len(bench.lines)}")
 
 
 if __name__ == "__main__":

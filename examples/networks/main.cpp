@@ -5,7 +5,6 @@
 //
 // FILE gets the results as floats: the last layer in NCHW order, or with --train the loss and the norm of every gradient.
 // With --threads or --processes each has a handle and a network of its own, and all must agree to the last bit.
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "network.hpp"
@@ -75,6 +75,14 @@ Arguments parse(int argc, char **argv) {
     }
     if (a.table.empty()) usage("no table");
     return a;
+}
+
+// What the process used at most. Not getrusage's, which begins with what the parent had when it forked.
+long peak_mebibytes() {
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;)
+        if (long kibibytes = 0; word == "VmHWM:" && status >> kibibytes) return kibibytes / 1024;
+    return 0;
 }
 
 std::uint64_t fingerprint(const std::vector<float> &values) {
@@ -146,10 +154,8 @@ int alone(const Arguments &a, const Table &table) {
     }
     if (!a.out.empty()) write(a.out, results[0]);
     std::sort(seconds.begin(), seconds.end());
-    rusage used{};
-    getrusage(RUSAGE_SELF, &used);
     std::printf("%s: batch %d, best %.2f ms, median %.2f ms, %ld MiB, results %016llx\n", a.table.c_str(),
-                a.options.batch, 1e3 * seconds.front(), 1e3 * seconds[seconds.size() / 2], used.ru_maxrss / 1024,
+                a.options.batch, 1e3 * seconds.front(), 1e3 * seconds[seconds.size() / 2], peak_mebibytes(),
                 static_cast<unsigned long long>(fingerprint(results[0])));
     return 0;
 }

@@ -162,7 +162,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         };
         let from_lanes = match planes {
             Some(planes) => Lanes::Planes(Box::new(planes)),
-            None if !lanes_are_m && packed_lanes <= SHARED => Lanes::Shared,
+            // Of lanes that one strip of rows meets, a copy would be read once.
+            None if !lanes_are_m && packed_lanes <= SHARED && row_count > MR => Lanes::Shared,
             None => Lanes::Local,
         };
         let mut engine = Engine {

@@ -23,6 +23,9 @@ const THREADING_BYTES: usize = 128 << 10;
 /// Bytes of terms that are kept until the results are computed from them: part of the second-level cache.
 const KEPT_BYTES: usize = 128 << 10;
 
+/// Elements below which a group is short.
+const SHORT: usize = 32;
+
 /// Runs `rows` on `machine`.
 ///
 /// # Errors
@@ -96,7 +99,9 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             step => step.unsigned_abs(),
         };
         let closest = (0..outer.len()).min_by_key(|&i| reach(&outer[i]));
-        let by_rows = closest.is_some_and(|i| reach(&outer[i]) < steps[1].inner_step());
+        // A short group costs more calls than elements; one element of each of many groups comes as a row of gathered ones.
+        let short = |i: usize| steps[1].len < SHORT && outer[i].0 >= SHORT;
+        let by_rows = closest.is_some_and(|i| reach(&outer[i]) < steps[1].inner_step() || short(i));
         let along = match closest.filter(|_| by_rows).or(outer.len().checked_sub(1)) {
             Some(i) => outer.remove(i),
             None => (1, [0; 3]),
