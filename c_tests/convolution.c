@@ -2,6 +2,19 @@
  * measuring without touching the output, bad input, a folded gradient, and a fused plan. */
 #include "check.h"
 
+#ifndef ON_DEVICE_H
+/* The core works on the host's memory as it is. */
+struct on_device {
+    char *data;
+};
+static struct on_device on_device_copy(void *host, size_t size) {
+    struct on_device same = {host};
+    (void)size;
+    return same;
+}
+static void on_device_back(struct on_device same, void *host) { CHECK(same.data == host); }
+#endif
+
 enum { N = 2, C = 3, H = 7, W = 6, K = 4, R = 3, OUT_H = 4, OUT_W = 3, GUARD = 64 };
 enum { INPUTS = N * C * H * W, WEIGHTS = K * C * R * R, OUTPUTS = N * K * OUT_H * OUT_W };
 
@@ -134,14 +147,18 @@ int main(void) {
     CHECK(size > 0);
     unsigned char *memory = workspace(size);
     OK(cudnnCreateFusedOpsVariantParamPack(&variants, CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS));
-    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_XDATA, x));
-    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_WDATA, w));
-    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_YDATA, y));
-    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_YSUM, sums));
-    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_YSQSUM, squares));
-    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_WORKSPACE, memory));
+    const cudnnFusedOpsVariantParamLabel_t labels[] = {CUDNN_PTR_XDATA, CUDNN_PTR_WDATA, CUDNN_PTR_YDATA,
+                                                       CUDNN_PTR_YSUM,  CUDNN_PTR_YSQSUM, CUDNN_PTR_WORKSPACE};
+    void *const places[] = {x, w, y, sums, squares, memory};
+    const size_t sizes[] = {sizeof x, sizeof w, sizeof y, sizeof sums, sizeof squares, size};
+    struct on_device moved[6];
+    for (int i = 0; i < 6; i++) {
+        moved[i] = on_device_copy(places[i], sizes[i]);
+        OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, labels[i], moved[i].data));
+    }
     OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES, &size));
     OK(cudnnFusedOpsExecute(handle, plan, variants));
+    for (int i = 0; i < 6; i++) on_device_back(moved[i], places[i]);
     CHECK(memcmp(y, expected, sizeof y) == 0);
     for (int k = 0; k < K; k++) {
         double sum = 0, square = 0;

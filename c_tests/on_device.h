@@ -1,5 +1,6 @@
 /* Runs a program that keeps its tensors in host memory on the CUDA core: force-included in front of the program, it
- * moves the tensors of a transform, and the tensors and indices of a reduction, to the device and back around the call.
+ * moves the tensors of a transform, the tensors and indices of a reduction, and the tensors and the workspace of a forward
+ * convolution to the device and back around the call.
  *
  * A call with an argument that does not allow that is handed on as it is, for it has to be refused anyway. */
 #ifndef ON_DEVICE_H
@@ -89,6 +90,63 @@ static inline cudnnStatus_t on_device_reduce(cudnnHandle_t handle, cudnnReduceTe
     return status;
 }
 
+static inline int on_device_filter(cudnnFilterDescriptor_t desc, size_t *size) {
+    return cudnnGetFilterSizeInBytes(desc, size) == CUDNN_STATUS_SUCCESS && *size > 0;
+}
+
+static inline cudnnStatus_t on_device_convolution(cudnnHandle_t handle, const void *alpha, cudnnTensorDescriptor_t x_desc,
+                                                  const void *x, cudnnFilterDescriptor_t w_desc, const void *w,
+                                                  cudnnConvolutionDescriptor_t conv, cudnnConvolutionFwdAlgo_t algo,
+                                                  void *workspace, size_t workspace_size, const void *beta,
+                                                  cudnnTensorDescriptor_t y_desc, void *y) {
+    size_t x_size = 0, w_size = 0, y_size = 0;
+    struct on_device dx, dw, dy, space;
+    cudnnStatus_t status;
+    const int given = workspace != NULL && workspace_size > 0;
+    if (x == NULL || w == NULL || y == NULL || !on_device_size(x_desc, &x_size) || !on_device_filter(w_desc, &w_size) ||
+        !on_device_size(y_desc, &y_size))
+        return cudnnConvolutionForward(handle, alpha, x_desc, x, w_desc, w, conv, algo, workspace, workspace_size, beta,
+                                       y_desc, y);
+    dx = on_device_copy(x, x_size);
+    dw = on_device_copy(w, w_size);
+    dy = on_device_copy(y, y_size);
+    space.data = (char *)workspace;
+    if (given) space = on_device_copy(workspace, workspace_size);
+    status = cudnnConvolutionForward(handle, alpha, x_desc, dx.data, w_desc, dw.data, conv, algo, space.data,
+                                     workspace_size, beta, y_desc, dy.data);
+    on_device_back(dy, y);
+    if (given) on_device_back(space, workspace);
+    on_device_check(cudaFree(dx.allocation));
+    on_device_check(cudaFree(dw.allocation));
+    return status;
+}
+
+static inline cudnnStatus_t on_device_find(cudnnHandle_t handle, cudnnTensorDescriptor_t x_desc, const void *x,
+                                           cudnnFilterDescriptor_t w_desc, const void *w,
+                                           cudnnConvolutionDescriptor_t conv, cudnnTensorDescriptor_t y_desc, void *y,
+                                           int most, int *count, cudnnConvolutionFwdAlgoPerf_t *records,
+                                           void *workspace, size_t workspace_size) {
+    size_t x_size = 0, w_size = 0, y_size = 0;
+    struct on_device dx, dw, dy;
+    cudnnStatus_t status;
+    if (!on_device_size(x_desc, &x_size) || !on_device_filter(w_desc, &w_size) || !on_device_size(y_desc, &y_size)) abort();
+    dx = on_device_copy(x, x_size);
+    dw = on_device_copy(w, w_size);
+    dy = on_device_copy(y, y_size);
+    status = cudnnFindConvolutionForwardAlgorithmEx(handle, x_desc, dx.data, w_desc, dw.data, conv, y_desc, dy.data, most,
+                                                    count, records, workspace, workspace_size);
+    on_device_back(dy, y);
+    on_device_check(cudaFree(dx.allocation));
+    on_device_check(cudaFree(dw.allocation));
+    return status;
+}
+
+#define cudnnConvolutionForward(handle, alpha, x_desc, x, w_desc, w, conv, algo, workspace, workspace_size, beta,   \
+                                y_desc, y)                                                                           \
+    on_device_convolution(handle, alpha, x_desc, x, w_desc, w, conv, algo, workspace, workspace_size, beta, y_desc, y)
+#define cudnnFindConvolutionForwardAlgorithmEx(handle, x_desc, x, w_desc, w, conv, y_desc, y, most, count, records,  \
+                                               workspace, workspace_size)                                            \
+    on_device_find(handle, x_desc, x, w_desc, w, conv, y_desc, y, most, count, records, workspace, workspace_size)
 #define cudnnTransformTensor(handle, alpha, x_desc, x, beta, y_desc, y) \
     on_device_transform(handle, 0, NULL, alpha, x_desc, x, beta, y_desc, y)
 #define cudnnTransformTensorEx(handle, map, alpha, x_desc, x, beta, y_desc, y) \

@@ -137,6 +137,12 @@ impl Error {
         }
     }
 
+    /// Whether memory ran out, of the host or of a device.
+    pub fn is_want_of_memory(&self) -> bool {
+        // CUDA_ERROR_OUT_OF_MEMORY
+        matches!(self, Error::HostAllocation { .. } | Error::Driver { code: 2, .. })
+    }
+
     /// A scalar argument that breaks `rule`.
     pub fn argument(argument: &'static str, value: i64, rule: impl Into<Cow<'static, str>>) -> Self {
         Error::Argument { argument, value, rule: rule.into() }

@@ -2,7 +2,7 @@
 //! takes; and what the log shows of plans with many parts.
 
 use cudnn::backend::Address;
-use cudnn::backend::cuda::plan::launches;
+use cudnn::backend::cuda::plan::{Device, launches};
 use cudnn::desc::{Folding, TensorDescriptor, TransformDescriptor};
 use cudnn::dtype::DataType;
 use cudnn::exec::Context;
@@ -100,7 +100,7 @@ impl Unfold {
         // Planning for the other core needs no device.
         let mut count = 0;
         let places = [Address::NULL, Address::NULL];
-        let outcome = launches(&plan, &places, &mut |_| {
+        let outcome = launches(&plan, &places, Device::ANY, &mut |_| {
             count += 1;
             Ok(())
         });

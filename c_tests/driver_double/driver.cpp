@@ -13,6 +13,7 @@ namespace driver_double {
 
 std::recursive_mutex driver_mutex;
 thread_local unsigned pushed;
+thread_local int measuring;
 
 namespace {
 
@@ -33,10 +34,6 @@ struct ThreadEnd {
     }
 };
 thread_local ThreadEnd thread_end;
-
-struct Event {
-    Context *context;
-};
 
 int setting(const char *name, int otherwise) {
     const char *value = getenv(name);
@@ -89,7 +86,7 @@ int need_context() {
 
 void not_inside_a_call(const char *entry) {
     (void)&thread_end;
-    if (pushed == 0) return;
+    if (pushed == 0 || measuring > 0) return;
     complain("%s while a context is pushed: the library allocates or waits inside a call, or left its context", entry);
 }
 
@@ -162,6 +159,15 @@ ENTRY(cuDeviceGetName, char *name, int size, int device) {
     START(cuDeviceGetName);
     NEED(need_initialised());
     snprintf(name, size, "Driver Double %d", device);
+    return SUCCESS;
+}
+// Only the compute capability: a device with all that the kernels use, unless a test wants another.
+ENTRY(cuDeviceGetAttribute, int *value, int attribute, int device) {
+    START(cuDeviceGetAttribute);
+    NEED(need_initialised());
+    if (device < 0 || device >= DEVICES || attribute < 75 || attribute > 76) return INVALID_VALUE;
+    const int capability = setting("DRIVER_DOUBLE_CAPABILITY", 90);
+    *value = attribute == 75 ? capability / 10 : capability % 10;
     return SUCCESS;
 }
 ENTRY(cuDevicePrimaryCtxRetain, Context **context, int device) {

@@ -18,6 +18,8 @@ struct Context {
 extern std::recursive_mutex driver_mutex;
 // Contexts that this thread has pushed and not popped: the library is inside a call.
 extern thread_local unsigned pushed;
+// Events of this thread that live: the library measures, for which it allocates and waits.
+extern thread_local int measuring;
 
 Context *current_context();
 int need_initialised();

@@ -2,9 +2,11 @@
 #include "driver.h"
 
 #include <algorithm>
+#include <chrono>
 #include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <vector>
@@ -27,11 +29,22 @@ struct Module {
     std::map<std::string, Function> functions;
 };
 
+struct Event {
+    Context *context;
+    bool happened;
+    std::chrono::steady_clock::time_point time;
+};
+
+// A kernel, an event, or bytes to set.
 struct Work {
     Context *context;
     // A context that was reset and taken anew is another one, and does not do what was queued in the one before.
     uint64_t context_id;
     Grid grid;
+    Event *event;
+    uintptr_t address;
+    size_t size;
+    unsigned char value;
 };
 
 struct Graph {
@@ -130,6 +143,22 @@ bool read_ptx(const std::string &text, Module *module) {
     return true;
 }
 
+// Queues work on a stream, or puts it into the graph that the stream captures.
+int enqueue(Stream *stream, const Work &work) {
+    if (is_default(stream)) {
+        if (!captures.empty()) {
+            for (Stream *capture : captures) capture->invalidated = true;
+            return CAPTURE_IMPLICIT;
+        }
+    } else if (stream->capturing != NULL) {
+        if (stream->invalidated) return CAPTURE_INVALIDATED;
+        stream->capturing->works.push_back(work);
+        return SUCCESS;
+    }
+    queue.push_back(work);
+    return SUCCESS;
+}
+
 int check_grid(const Function *function, uint3 blocks, uint3 threads, unsigned shared) {
     const uint64_t all = uint64_t(threads.x) * threads.y * threads.z;
     const bool good = blocks.x >= 1 && blocks.y >= 1 && blocks.z >= 1 && blocks.x <= 2147483647u && blocks.y <= 65535 &&
@@ -154,7 +183,16 @@ int settle() {
         const Work work = queue.front();
         queue.pop_front();
         if (!work.context->alive || work.context->id != work.context_id || work.context->error != SUCCESS) continue;
-        work.context->error = run_grid(work.grid);
+        if (work.event != NULL) {
+            work.event->happened = true;
+            work.event->time = std::chrono::steady_clock::now();
+        } else if (work.grid.kernel == NULL) {
+            open_memory();
+            memset(reinterpret_cast<void *>(work.address), work.value, work.size);
+            close_memory();
+        } else {
+            work.context->error = run_grid(work.grid);
+        }
     }
     return context == NULL ? SUCCESS : context->error;
 }
@@ -238,19 +276,7 @@ ENTRY(cuLaunchKernel, const Function *function, unsigned gx, unsigned gy, unsign
     const uint3 blocks = {gx, gy, gz}, threads = {bx, by, bz};
     NEED(check_grid(function, blocks, threads, shared));
     const std::string parameter(static_cast<const char *>(parameters[0]), function->kernel->size);
-    const Work work = {context, context->id, {function->kernel, blocks, threads, shared, parameter}};
-    if (is_default(stream)) {
-        if (!captures.empty()) {
-            for (Stream *capture : captures) capture->invalidated = true;
-            return CAPTURE_IMPLICIT;
-        }
-    } else if (stream->capturing != NULL) {
-        if (stream->invalidated) return CAPTURE_INVALIDATED;
-        stream->capturing->works.push_back(work);
-        return SUCCESS;
-    }
-    queue.push_back(work);
-    return SUCCESS;
+    return enqueue(stream, {context, context->id, {function->kernel, blocks, threads, shared, parameter}, NULL, 0, 0, 0});
 }
 
 // Streams and graphs --------------------------------------------------------------------------------------------------
@@ -320,6 +346,49 @@ ENTRY(cuGraphLaunch, Graph *instance, Stream *stream) {
     NEED(check_stream(stream));
     queue.insert(queue.end(), instance->works.begin(), instance->works.end());
     return SUCCESS;
+}
+
+// Events ---------------------------------------------------------------------------------------------------------------
+
+ENTRY(cuEventCreate, Event **event, unsigned) {
+    START(cuEventCreate);
+    NEED(need_context());
+    NEED(not_while_capturing("cuEventCreate"));
+    *event = new Event{current_context(), false, {}};
+    ++measuring;
+    return SUCCESS;
+}
+ENTRY(cuEventDestroy_v2, Event *event) {
+    START(cuEventDestroy_v2);
+    --measuring;
+    delete event;
+    return SUCCESS;
+}
+ENTRY(cuEventRecord, Event *event, Stream *stream) {
+    START(cuEventRecord);
+    NEED(need_context());
+    NEED(check_stream(stream));
+    event->happened = false;
+    return enqueue(stream, {current_context(), current_context()->id, {}, event, 0, 0, 0});
+}
+ENTRY(cuEventSynchronize, Event *event) {
+    START(cuEventSynchronize);
+    NEED(need_context());
+    NEED(settle());
+    return event->happened ? SUCCESS : INVALID_HANDLE;
+}
+ENTRY(cuEventElapsedTime, float *milliseconds, Event *from, Event *to) {
+    START(cuEventElapsedTime);
+    if (!from->happened || !to->happened) return INVALID_HANDLE;
+    *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
+    return SUCCESS;
+}
+ENTRY(cuMemsetD8Async, uintptr_t address, unsigned char value, size_t size, Stream *stream) {
+    START(cuMemsetD8Async);
+    NEED(need_context());
+    NEED(check_stream(stream));
+    if (!holds(address, size)) return INVALID_VALUE;
+    return enqueue(stream, {current_context(), current_context()->id, {}, NULL, address, size, value});
 }
 
 // What earlier work left behind: from now on the current context returns `code`.

@@ -12,7 +12,7 @@ use super::types::{
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use crate::error::{Class, Error, Result};
+use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::Scaling;
 use crate::ops::convolution::{ConvolutionPlan, Direction, Record};
@@ -27,12 +27,12 @@ use crate::ops::convolution::{ConvolutionPlan, Direction, Record};
 /// - descriptors of the problem, as for the call that computes
 /// - `returnedAlgoCount`: one int; `perfResults`: `requestedAlgoCount` records
 ///
-/// Workspace: none. As much host memory as the three operands take is allocated for the duration of the call.
+/// Workspace: none. As much memory as the three operands take is allocated for the duration of the call, on the device for
+/// the CUDA core, where the call waits for the handle's stream.
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive, a NULL pointer, a request below 1, a problem that does not fit
-/// - SUCCESS otherwise, also where nothing serves: every record then holds NOT_SUPPORTED, as it does on the CUDA core,
-///   which allocates no memory to measure on
+/// - SUCCESS otherwise, also where nothing serves: every record then holds the status of the call that computes
 ///
 /// Aliasing: none. Source: observed on 9.27.0.
 ///
@@ -454,7 +454,7 @@ fn is_ok(record: &Record) -> bool {
 /// Whether the call would do it: memory that only the measurement needs is no reason against.
 fn serves(outcome: &Result<f32>) -> Result<()> {
     match outcome {
-        Err(error) if error.class() != Class::HostAllocation => Err(error.clone()),
+        Err(error) if !error.is_want_of_memory() => Err(error.clone()),
         _ => Ok(()),
     }
 }

@@ -49,13 +49,14 @@ impl Context {
     /// writes, on zeros of its own.
     ///
     /// # Errors
-    /// Host allocation; not supported on the CUDA core, which allocates no memory; as [`Context::run`].
+    /// Want of memory, of the host or of the device; as [`Context::run`].
     ///
     /// # Safety
     /// As for [`Context::run`], but nothing is written.
     pub unsafe fn measure(&self, plan: &dyn Plan, at: &[Option<Address>]) -> Result<f32> {
-        if !self.is_cpu() {
-            return Err(Error::unsupported("the CUDA core allocates no memory to measure on"));
+        if let Some(cuda) = self.cuda() {
+            // SAFETY: handed on.
+            return unsafe { cuda.measure(plan, at, self.stream()) };
         }
         let mut own = Vec::new();
         let mut places = Vec::with_capacity(at.len());

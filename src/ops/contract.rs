@@ -33,6 +33,7 @@ use std::fmt;
 
 use super::{NanRule, Scaling};
 use crate::dtype::Scalar;
+use crate::error::{Error, Result};
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 
 mod build;
@@ -244,6 +245,19 @@ impl Contract {
         } else {
             super::Compute::Single
         }
+    }
+
+    /// Whether what is summed in can hold the products.
+    ///
+    /// # Errors
+    /// Not supported for sums in integers of operands that are not bytes.
+    pub fn check_sums(&self) -> Result<()> {
+        let bytes = |scalar| matches!(scalar, Scalar::I8 | Scalar::U8);
+        if self.accumulate == Accumulate::Int32 && !(bytes(self.a) && bytes(self.b)) {
+            let (a, b) = (self.a.name(), self.b.name());
+            return Err(Error::unsupported(format!("sums in integers of {a} times {b}")));
+        }
+        Ok(())
     }
 
     /// Whether there is nothing to write.

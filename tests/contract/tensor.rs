@@ -59,6 +59,22 @@ impl Tensor {
         words.wrapping_add(GUARD).wrapping_offset(-self.low as isize * self.scalar.size() as isize)
     }
 
+    #[allow(dead_code, reason = "only tests of the CUDA core move tensors to a device")]
+    /// All bytes, guards included, and where element 0 lies among them.
+    pub fn bytes(&self) -> (&[u8], i64) {
+        // SAFETY: the vector holds as many bytes.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>(), self.words.len() * 8) };
+        (bytes, GUARD as i64 - self.low * self.scalar.size() as i64)
+    }
+
+    #[allow(dead_code, reason = "as above")]
+    /// The same tensor with these bytes.
+    pub fn with_bytes(&self, bytes: &[u8]) -> Self {
+        let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
+        Tensor { words: words.collect(), ..*self }
+    }
+
     fn place(&self, index: &[i64]) -> *mut u8 {
         let offset = (self.layout.offset(index) - self.low) as usize * self.scalar.size() + GUARD;
         self.words.as_ptr().cast::<u8>().cast_mut().wrapping_add(offset)

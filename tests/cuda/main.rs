@@ -7,6 +7,9 @@ mod api;
 mod arithmetic;
 mod child;
 mod complaints;
+mod contract;
+#[path = "../contract/convolution.rs"]
+mod convolution;
 mod cores;
 mod double;
 mod faults;
@@ -26,6 +29,8 @@ mod run_step;
 #[path = "../../benches/steps/mod.rs"]
 mod steps;
 mod strict;
+#[path = "../contract/tensor.rs"]
+mod tensor;
 mod tensors;
 mod verdict;
 mod windows;

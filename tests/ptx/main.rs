@@ -3,6 +3,7 @@
 //! Each family of kernels has a file that launches every one of them.
 
 mod arithmetic;
+mod contract;
 mod layers;
 mod moves;
 mod normal;
@@ -13,7 +14,7 @@ use std::process::Command;
 
 use cudnn::backend::cuda::module::{Kernel, kernels};
 use cudnn::backend::cuda::params::{Divisor, Index};
-use cudnn::backend::cuda::plan::{self, Launch, Pointers};
+use cudnn::backend::cuda::plan::{self, Device, Launch, Pointers};
 use cudnn::desc::TensorDescriptor;
 use cudnn::desc::tensor::Format;
 use cudnn::dtype::DataType;
@@ -23,8 +24,15 @@ use cudnn::ops::{Plan, Scaling};
 
 /// What every family launches, each with the name of the kernel that it must end in.
 fn expected() -> Vec<(String, Launch)> {
-    [moves::launches(), arithmetic::launches(), layers::launches(), normal::launches(), windows::launches()]
-        .concat()
+    [
+        moves::launches(),
+        arithmetic::launches(),
+        layers::launches(),
+        normal::launches(),
+        windows::launches(),
+        contract::launches(),
+    ]
+    .concat()
 }
 
 /// Generates the PTX and the tables of resources again, with the pinned compiler and assembler, and compares.
@@ -69,8 +77,13 @@ fn place(address: usize) -> Address {
 
 /// Everything that a plan launches.
 fn collected(plan: &dyn Plan, at: &[Address]) -> Vec<Launch> {
+    collected_on(Device::ANY, plan, at)
+}
+
+/// Everything that a plan launches on a device.
+fn collected_on(device: Device, plan: &dyn Plan, at: &[Address]) -> Vec<Launch> {
     let mut found = Vec::new();
-    plan::launches(plan, at, &mut |launch| {
+    plan::launches(plan, at, device, &mut |launch| {
         found.push(*launch);
         Ok(())
     })

@@ -32,16 +32,15 @@ use self::simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use self::winograd::Winograd;
 use super::{Isa, Machine};
-use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract};
 
 /// Runs `step` with the operands at `at`, in the order of [`Contract::slots`].
 ///
 /// # Errors
-/// [`Error::Unsupported`] for sums in integers of operands that are not bytes, [`Error::HostAllocation`]; both before
-/// anything is written. [`Error::Execution`] if a task panicked.
+/// Not supported for sums in integers of operands that are not bytes, host allocation; both before
+/// anything is written. Execution if a task panicked.
 ///
 /// # Safety
 /// Every element of dst is writable, and readable if `beta != 0`; every element of `a` inside the bounds, of `b`, of z
@@ -57,11 +56,7 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     let outputs =
         Outputs { simple, step: &step, dst: at[0], z: slot(step.z_slot()), bias: slot(step.bias_slot()) };
     let operands = Operands { a: at[1], b: at[2], isa: machine.isa };
-    let bytes = |scalar| matches!(scalar, Scalar::I8 | Scalar::U8);
-    if step.accumulate == Accumulate::Int32 && !(bytes(step.a) && bytes(step.b)) {
-        let (a, b) = (step.a.name(), step.b.name());
-        return Err(Error::unsupported(format!("sums in integers of {a} times {b}")));
-    }
+    step.check_sums()?;
     let level = level(machine.isa);
     let job = Job { outputs, operands, threads: machine.threads };
     // SAFETY: the caller's promise; the level is one that the processor has.

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 
+use super::table::entry_points;
 use crate::error::{Error, Result};
 
 /// The driver library of every Linux installation. `libcuda.so` without the number may be a stub for linking.
@@ -21,54 +22,16 @@ const MIN_VERSION: c_int = 12_000;
 /// `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
 
-/// Declares the table: field, symbol and parameters of every entry point. All return an error code.
-macro_rules! entry_points {
-    ($($field:ident = $symbol:literal ($($parameter:ty),*);)*) => {
-        /// The entry points of a loaded driver.
-        struct Table {
-            $($field: unsafe extern "C" fn($($parameter),*) -> c_int,)*
-        }
-
-        impl Table {
-            /// The symbols, in the order in which they are looked up.
-            const SYMBOLS: &'static [&'static str] = &[$($symbol),*];
-
-            /// Fills the table from `library`.
-            ///
-            /// # Errors
-            /// The first symbol that is missing.
-            ///
-            /// # Safety
-            /// `library` is an open handle of the CUDA driver, which is never closed.
-            unsafe fn load(library: *mut c_void) -> Result<Table, Unavailable> {
-                Ok(Table {
-                    $($field: {
-                        // SAFETY: the handle is open, and the name is a C string.
-                        let symbol = unsafe { libc::dlsym(library, concat!($symbol, "\0").as_ptr().cast()) };
-                        if symbol.is_null() {
-                            return Err(Unavailable::MissingSymbol($symbol));
-                        }
-                        // SAFETY: the driver's interface gives the symbol this type; see its documentation.
-                        unsafe {
-                            std::mem::transmute::<
-                                *mut c_void,
-                                unsafe extern "C" fn($($parameter),*) -> c_int,
-                            >(symbol)
-                        }
-                    },)*
-                })
-            }
-        }
-    };
-}
-
 entry_points! {
+    /// The entry points of a loaded driver.
+    Table
     init = "cuInit" (c_uint);
     driver_get_version = "cuDriverGetVersion" (*mut c_int);
     get_error_name = "cuGetErrorName" (c_int, *mut *const c_char);
     device_get_count = "cuDeviceGetCount" (*mut c_int);
     device_get = "cuDeviceGet" (*mut sys::CUdevice, c_int);
     device_get_name = "cuDeviceGetName" (*mut c_char, c_int, sys::CUdevice);
+    device_get_attribute = "cuDeviceGetAttribute" (*mut c_int, c_uint, sys::CUdevice);
     primary_ctx_retain = "cuDevicePrimaryCtxRetain" (*mut sys::CUcontext, sys::CUdevice);
     primary_ctx_release = "cuDevicePrimaryCtxRelease_v2" (sys::CUdevice);
     ctx_get_current = "cuCtxGetCurrent" (*mut sys::CUcontext);
@@ -210,7 +173,7 @@ impl Driver {
             return Err(Unavailable::NoLibrary(loader_error()));
         }
         // SAFETY: opened just above; nothing closes it.
-        let driver = Driver { table: unsafe { Table::load(library) }? };
+        let driver = Driver { table: unsafe { Table::load(library) }.map_err(Unavailable::MissingSymbol)? };
         // SAFETY: the table holds the driver's entry points; 0 is the only flag there is.
         driver.check("cuInit", unsafe { (driver.table.init)(0) }).map_err(Unavailable::Failed)?;
         let number = |call: &'static str, entry: unsafe extern "C" fn(*mut c_int) -> c_int| {
@@ -228,8 +191,21 @@ impl Driver {
         Ok(driver)
     }
 
+    /// The library that is loaded, for entry points that few calls need; nothing closes it.
+    ///
+    /// # Errors
+    /// Not supported if the loader does not find it again.
+    pub(super) fn library(&self) -> Result<*mut c_void> {
+        // SAFETY: counts one more user of a library that is open.
+        let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if library.is_null() { Err(Error::unsupported(loader_error())) } else { Ok(library) }
+    }
+
     /// Turns an error code into an error that names it.
-    fn check(&self, call: &'static str, code: c_int) -> Result<()> {
+    ///
+    /// # Errors
+    /// Every code but that of success.
+    pub(super) fn check(&self, call: &'static str, code: c_int) -> Result<()> {
         if code == SUCCESS { Ok(()) } else { Err(self.failure(call, code, String::new())) }
     }
 
@@ -292,6 +268,25 @@ impl Driver {
         self.check("cuDeviceGetName", code)?;
         let text = name.split(|&byte| byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// The compute capability of a device: 75 for 7.5.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn capability(&self, device: i32) -> Result<u32> {
+        use sys::CUdevice_attribute as Attribute;
+        let mut parts = [0; 2];
+        for (part, attribute) in parts.iter_mut().zip([
+            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        ]) {
+            // SAFETY: writes one int.
+            let code = unsafe { (self.table.device_get_attribute)(part, attribute as c_uint, device) };
+            self.check("cuDeviceGetAttribute", code)?;
+        }
+        let [major, minor] = parts.map(|part: c_int| u32::try_from(part).unwrap_or(0));
+        Ok(10 * major + minor)
     }
 
     /// Keeps the primary context of `device` alive, creating it if need be; give it back with

@@ -6,7 +6,7 @@
 
 use super::bytes::ByteNest;
 use super::params::{Operation, Params};
-use super::{fill, formula, general, linear, normalise, pointwise, random, reduce, tiled, window};
+use super::{contract, fill, formula, general, linear, normalise, pointwise, random, reduce, tiled, window};
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::layout::Class;
@@ -45,6 +45,18 @@ impl Pointers {
     }
 }
 
+/// What the choice of kernels depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// The compute capability: 75 for 7.5.
+    pub capability: u32,
+}
+
+impl Device {
+    /// One that every kernel for all devices runs on.
+    pub const ANY: Device = Device { capability: 50 };
+}
+
 /// Receives launches, in the order in which the stream must run them.
 pub type Emit<'a> = &'a mut dyn FnMut(&Launch) -> Result<()>;
 
@@ -54,7 +66,7 @@ pub type Emit<'a> = &'a mut dyn FnMut(&Launch) -> Result<()>;
 /// # Errors
 /// The first of `emit`, which ends the plan; [`Error::Unsupported`] for more elements than one grid can hold, which
 /// no device has memory for.
-pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
+pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>) -> Result<()> {
     let ordered = plan.is_ordered();
     plan.steps(&mut |step, slots| {
         let place = |k: usize| at[slots[k]].device();
@@ -82,7 +94,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], emit: Emit<'_>) -> Result<()> {
                     reduce::Places { dst: place(0), indices: place(1), src: place(2), workspace: place(3) };
                 reduce::launches(reduce, at, ordered, emit)
             }
-            Step::Contract(_) => Err(Error::unsupported("the CUDA core has no kernels for contractions yet")),
+            Step::Contract(contract) => contract::launches(contract, &places(), device, emit),
             Step::Random(random) => random::launches(random, &places(), emit),
             Step::Normalise(step) => normalise::forward(step, &places(), emit),
             Step::NormaliseBackward(step) => normalise::backward(step, &places(), emit),

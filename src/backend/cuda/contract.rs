@@ -1,0 +1,348 @@
+//! Launches of contractions (`kernels/contract.cu`, `kernels/contract_mma.cu`): tiles of the destination, by Tensor Cores
+//! where the device has them for the types, or a thread for each of its elements.
+
+use super::params::{Divisor, Index, Params};
+use super::plan::{Device, Emit, Launch, grid};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::layout::{Axis, MAX_AXES};
+use crate::ops::contract::{Accumulate, Activation, Contract, MAX_BOUNDS, Role};
+use crate::ops::{Compute, NanRule};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+/// Rows, and columns, of a tile and of the large one.
+const SIDES: [i64; 2] = [64, 128];
+/// Large tiles from which on they keep a device busy.
+const BUSY: i64 = 80;
+/// Of what tiles compute, the part that has to be of use: a thread for an element takes that many times as long for one.
+const OF_USE: i64 = 8;
+
+const WIDE: u32 = 1;
+const BLENDED: u32 = 2;
+const ADDS_Z: u32 = 4;
+const ADDS_BIAS: u32 = 8;
+const PROPAGATES: u32 = 16;
+const A_ALONG_DEPTH: u32 = 32;
+const B_ALONG_DEPTH: u32 = 64;
+const DST_ALONG_COLUMNS: u32 = 128;
+const A_BY_16: u32 = 256;
+const B_BY_16: u32 = 512;
+
+/// The capability from which on `kernels/contract_mma.cu` runs.
+const TENSOR_CORES: u32 = 80;
+/// Bounds that its kernels look at.
+const SPATIAL: usize = 3;
+
+/// Operands of a step but for the workspace: dst, a, b, z and bias.
+const OPERANDS: usize = 5;
+
+/// One loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ContractTurn {
+    /// How often it turns.
+    pub extent: Divisor,
+    /// Bytes that each operand moves per turn.
+    pub step: [i64; OPERANDS],
+    /// How far the position of its bound moves per turn.
+    pub along: i64,
+    /// The number of the bound; [`MAX_BOUNDS`] for none.
+    pub bound: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+}
+
+impl ContractTurn {
+    const ONCE: ContractTurn =
+        ContractTurn { extent: Divisor::ONE, step: [0; OPERANDS], along: 0, bound: 0, unused: 0 };
+}
+
+/// Positions along one dimension of `a`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct BoundParameters {
+    /// That of the first turns of all loops.
+    pub start: i64,
+    /// The number of positions there are.
+    pub extent: i64,
+}
+
+/// A contraction: `contract_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Parameters {
+    /// Where the operands start.
+    pub at: [u64; OPERANDS],
+    /// Rows and columns of the destination, and terms of a sum; of a launch with a thread for an element `extents[1]`
+    /// counts all elements.
+    pub extents: [u64; 3],
+    /// Tiles that the rows and the columns are in.
+    pub tiles: [Divisor; 2],
+    /// Alpha, beta and the factor of z.
+    pub factors: [f64; 3],
+    /// That of the activation.
+    pub parameter: f64,
+    /// Where `a` has elements.
+    pub bounds: [BoundParameters; MAX_BOUNDS],
+    /// Scalar types of the operands.
+    pub scalar: [u32; OPERANDS],
+    /// Number of bounds.
+    pub bound_count: u32,
+    /// What there is, as bits.
+    pub flags: u32,
+    /// The activation.
+    pub activation: u32,
+    /// Where the loops of each part are in `turns`: of the sum, the columns, the rows, the batch.
+    pub first: [u32; 4],
+    /// How many each part has.
+    pub rank: [u32; 4],
+    /// The loops, of each part the innermost first.
+    pub turns: [ContractTurn; MAX_AXES],
+}
+
+// The same numbers stand in `kernels/contract.cuh`.
+const _: () = assert!(size_of::<ContractTurn>() == 24 + 40 + 16);
+const _: () = assert!(size_of::<Parameters>() == 40 + 24 + 48 + 32 + 96 + 32 + 32 + 80 * MAX_AXES);
+
+/// Which kernel computes a contraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// A block for a tile.
+    Tiles,
+    /// A block for a large one.
+    LargeTiles,
+    /// A thread for an element.
+    Direct,
+}
+
+/// Hands the launch of a contraction to `emit`.
+///
+/// # Errors
+/// As for [`super::plan::launches`]; not supported for sums in integers of operands that are not bytes.
+pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'_>) -> Result<()> {
+    step.check_sums()?;
+    if step.is_empty() {
+        return Ok(());
+    }
+    let step = step.canonical();
+    let way = way(&step);
+    let kernels = fragments(&step, device).unwrap_or(match step.accumulate {
+        Accumulate::Single => ["contract_f32", "contract_f32_large"],
+        Accumulate::Double => ["contract_f64"; 2],
+        Accumulate::Int32 => ["contract_i32"; 2],
+    });
+    let kernel = match (way, step.accumulate) {
+        (Way::Tiles, _) => kernels[0],
+        (Way::LargeTiles, _) => kernels[1],
+        (Way::Direct, Accumulate::Single) => "contract_direct_f32",
+        (Way::Direct, Accumulate::Double) => "contract_direct_f64",
+        (Way::Direct, Accumulate::Int32) => "contract_direct_i32",
+    };
+    // Kernels without a large tile.
+    let way = if way == Way::LargeTiles && kernels[0] == kernels[1] { Way::Tiles } else { way };
+    let parameters = parameters(&step, at, way);
+    let blocks = match way {
+        Way::Direct => parameters.extents[1].div_ceil(THREADS.into()),
+        _ => {
+            let [rows, columns] = parameters.tiles.map(|tiles| tiles.divisor);
+            rows.saturating_mul(columns).saturating_mul(step.extent(Role::Batch) as u64)
+        }
+    };
+    let params = Params::new(&parameters);
+    emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
+}
+
+fn way(step: &Contract) -> Way {
+    let [rows, columns, batch] = [Role::M, Role::N, Role::Batch].map(|role| step.extent(role));
+    let tiles = |side: i64| {
+        let tiles = |extent: i64| extent.saturating_add(side - 1) / side;
+        tiles(rows).saturating_mul(tiles(columns)).saturating_mul(batch)
+    };
+    let computed = tiles(SIDES[0]).saturating_mul(SIDES[0] * SIDES[0]);
+    let useful = rows.saturating_mul(columns).saturating_mul(batch);
+    // What is staged for sums in binary32 has no more than 4 bytes.
+    let held = |scalar: Scalar| scalar.size() <= 4 && scalar != Scalar::I32;
+    let fits = step.accumulate != Accumulate::Single || held(step.a) && held(step.b);
+    if useful < computed / OF_USE || !fits {
+        Way::Direct
+    } else if rows.min(columns) > SIDES[0] && tiles(SIDES[1]) >= BUSY && positions_are_near(step) {
+        Way::LargeTiles
+    } else {
+        Way::Tiles
+    }
+}
+
+/// The kernels whose products of fragments compute a contraction, for tiles and for large ones; `None` if the device or the
+/// types have no such products.
+fn fragments(step: &Contract, device: Device) -> Option<[&'static str; 2]> {
+    if device.capability < TENSOR_CORES || step.bounds().len() > SPATIAL || !positions_are_near(step) {
+        return None;
+    }
+    match (step.accumulate, step.a, step.b) {
+        (Accumulate::Single, Scalar::F16, Scalar::F16) => {
+            Some(["contract_mma_f16", "contract_mma_f16_large"])
+        }
+        (Accumulate::Single, Scalar::Bf16, Scalar::Bf16) => {
+            Some(["contract_mma_bf16", "contract_mma_bf16_large"])
+        }
+        (Accumulate::Single, Scalar::F32, Scalar::F32) if step.allow_conversion => {
+            Some(["contract_mma_tf32", "contract_mma_tf32_large"])
+        }
+        (Accumulate::Int32, Scalar::I8, Scalar::I8) => Some(["contract_mma_s8", "contract_mma_s8_large"]),
+        _ => None,
+    }
+}
+
+/// Whether 16 neighbouring bytes of an operand, which starts at `at`, are terms of one sum, aligned and all inside or none.
+fn is_by_16(step: &Contract, operand: usize, at: u64) -> bool {
+    let scalar = if operand == 1 { step.a } else { step.b };
+    let size = scalar.size() as i64;
+    let neighbours = 16 / size;
+    let Some((inner, run)) = innermost_first(step, |role| role == Role::K).next() else { return false };
+    let is_bound =
+        step.bounds().iter().any(|bound| bound.axes.iter().any(|&axis| usize::from(axis) == inner));
+    let others = step.nest.axes().iter().enumerate().filter(|&(i, _)| i != inner);
+    let aligned = |offset: i64| offset % neighbours == 0;
+    run.strides[operand] == 1
+        && aligned(run.extent)
+        && !(is_bound && operand == 1)
+        && others.into_iter().all(|(_, axis)| aligned(axis.strides[operand]))
+        && at.wrapping_add_signed(step.nest.offsets[operand].wrapping_mul(size)).is_multiple_of(16)
+}
+
+/// Whether positions fit 32 bits: those that loops outside of the sum reach, those of its own, and both together.
+fn positions_are_near(step: &Contract) -> bool {
+    const NEAR: i64 = 1 << 30;
+    let axes = step.nest.axes();
+    step.bounds().iter().all(|bound| {
+        let reach = |k: usize| {
+            let extent = axes[usize::from(bound.axes[k])].extent - 1;
+            extent.checked_mul(bound.steps[k].abs())
+        };
+        let far = [Some(bound.start.abs()), reach(0), reach(1), Some(bound.extent)];
+        let far = far.into_iter().try_fold(0_i64, |all, one| all.checked_add(one?));
+        far.is_some_and(|far| far < NEAR)
+    })
+}
+
+/// The loops of a part as kernels walk them, innermost first.
+fn innermost_first<'a>(
+    step: &'a Contract,
+    part: impl Fn(Role) -> bool,
+) -> impl Iterator<Item = (usize, &'a Axis<5>)> {
+    let loops = step.nest.axes().iter().enumerate().rev();
+    loops.filter(move |&(i, _)| part(step.roles()[i]))
+}
+
+/// Whether neighbours of an operand in memory are met along the first part rather than along the second.
+fn is_along(step: &Contract, operand: usize, [first, second]: [Role; 2]) -> bool {
+    // Three taps are no run.
+    let distance = |role: Role| {
+        let inner = innermost_first(step, |of| of == role).next();
+        inner.filter(|(_, axis)| axis.extent > 3).map_or(u64::MAX, |(_, a)| a.strides[operand].unsigned_abs())
+    };
+    distance(first) < distance(second)
+}
+
+fn parameters(step: &Contract, at: &[u64], way: Way) -> Parameters {
+    let slot = |slot: Option<usize>| slot.map_or(0, |slot| at[slot]);
+    let epilogue = &step.epilogue;
+    let z = epilogue.z.map_or((step.dst, 0.0), |z| z);
+    let scalars = [step.dst, step.a, step.b, z.0, epilogue.bias.unwrap_or(step.dst)];
+    let sizes = scalars.map(|scalar| scalar.size() as i64);
+    let bases = [at[0], at[1], at[2], slot(step.z_slot()), slot(step.bias_slot())];
+    let is_there = [true, true, true, epilogue.z.is_some(), epilogue.bias.is_some()];
+    let depth = step.extent(Role::K);
+
+    let (mut turns, mut count) = ([ContractTurn::ONCE; MAX_AXES], 0);
+    let (mut first, mut rank) = ([0; 4], [0; 4]);
+    let mut add = |part: usize, loops: &mut dyn Iterator<Item = (usize, &Axis<5>)>| {
+        first[part] = count as u32;
+        for (number, axis) in loops {
+            // At most one bound names a loop; see `Contract::bind`.
+            let mut turn = ContractTurn { bound: MAX_BOUNDS as u32, ..ContractTurn::ONCE };
+            for (k, bound) in step.bounds().iter().enumerate() {
+                if let Some(end) = bound.axes.iter().position(|&axis| usize::from(axis) == number) {
+                    (turn.bound, turn.along) = (k as u32, bound.steps[end]);
+                }
+            }
+            turn.extent = Divisor::new(axis.extent, Index::I64);
+            (0..OPERANDS)
+                .filter(|&k| is_there[k])
+                .for_each(|k| turn.step[k] = axis.strides[k].wrapping_mul(sizes[k]));
+            turns[count] = turn;
+            count += 1;
+        }
+        rank[part] = count as u32 - first[part];
+    };
+    if depth > 0 {
+        add(0, &mut innermost_first(step, |role| role == Role::K));
+    }
+    if way == Way::Direct {
+        // Neighbouring threads write neighbours.
+        let mut outputs: Vec<_> = innermost_first(step, |role| role != Role::K).collect();
+        outputs.sort_by_key(|(_, axis)| axis.strides[0].unsigned_abs());
+        add(1, &mut outputs.into_iter());
+    } else {
+        for (part, role) in [(1, Role::N), (2, Role::M), (3, Role::Batch)] {
+            add(part, &mut innermost_first(step, |of| of == role));
+        }
+    }
+
+    let (activation, parameter, propagates) = activation(epilogue.activation);
+    let mut flags = 0;
+    for (bit, is_set) in [
+        (WIDE, step.real() == Compute::Double),
+        (BLENDED, epilogue.scaling.beta != 0.0),
+        (ADDS_Z, z.1 != 0.0),
+        (ADDS_BIAS, epilogue.bias.is_some()),
+        (PROPAGATES, propagates),
+        (A_ALONG_DEPTH, is_along(step, 1, [Role::K, Role::M])),
+        (B_ALONG_DEPTH, is_along(step, 2, [Role::K, Role::N])),
+        (DST_ALONG_COLUMNS, is_along(step, 0, [Role::N, Role::M])),
+        (A_BY_16, is_by_16(step, 1, at[1])),
+        (B_BY_16, is_by_16(step, 2, at[2])),
+    ] {
+        flags |= if is_set { bit } else { 0 };
+    }
+    let [rows, columns, batch] = [Role::M, Role::N, Role::Batch].map(|role| step.extent(role));
+    let side = if way == Way::LargeTiles { SIDES[1] } else { SIDES[0] };
+    let tiles = |extent: i64| Divisor::new(extent / side + i64::from(extent % side > 0), Index::I64);
+    let elements = rows.saturating_mul(columns).saturating_mul(batch);
+    let mut bounds = [BoundParameters { start: 0, extent: 0 }; MAX_BOUNDS];
+    bounds
+        .iter_mut()
+        .zip(step.bounds())
+        .for_each(|(to, from)| *to = BoundParameters { start: from.start, extent: from.extent });
+    let start = |k: usize| bases[k].wrapping_add_signed(step.nest.offsets[k].wrapping_mul(sizes[k]));
+    Parameters {
+        at: std::array::from_fn(|k| if is_there[k] { start(k) } else { 0 }),
+        extents: [rows, if way == Way::Direct { elements } else { columns }, depth].map(|n| n as u64),
+        tiles: [tiles(rows), tiles(columns)],
+        factors: [epilogue.scaling.alpha, epilogue.scaling.beta, z.1],
+        parameter,
+        bounds,
+        scalar: scalars.map(|scalar| scalar as u32),
+        bound_count: step.bounds().len() as u32,
+        flags,
+        activation,
+        first,
+        rank,
+        turns,
+    }
+}
+
+/// The activation as the kernels number it, its parameter, and whether it keeps NaNs.
+fn activation(of: Activation) -> (u32, f64, bool) {
+    let keeps = |rule: NanRule| rule == NanRule::Propagate;
+    match of {
+        Activation::Identity => (0, 0.0, false),
+        Activation::Relu(rule) => (1, 0.0, keeps(rule)),
+        Activation::ClippedRelu(ceiling, rule) => (2, ceiling, keeps(rule)),
+        Activation::Elu(alpha) => (3, alpha, false),
+        Activation::Sigmoid => (4, 0.0, false),
+        Activation::Tanh => (5, 0.0, false),
+        Activation::Swish(beta) => (6, beta, false),
+    }
+}

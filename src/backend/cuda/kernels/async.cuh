@@ -1,0 +1,28 @@
+// Copies from global to shared memory that go on by themselves. For compute_80 and later.
+#pragma once
+
+#include "device.cuh"
+
+#if defined(CPU_EMU)
+
+// Done at once: what reads too early is found by the barrier that it lacks, not by the wait.
+inline void copy_16(void *shared, const void *global, bool is_there) {
+    const Vector zeros = {{0, 0, 0, 0}};
+    *static_cast<Vector *>(shared) = is_there ? *static_cast<const Vector *>(global) : zeros;
+}
+inline void end_of_copies() {}
+inline void wait_for_copies() {}
+
+#else
+
+// 16 bytes, which both sides are aligned to; zeros, and nothing read, if they are not there.
+__device__ __forceinline__ void copy_16(void *shared, const void *global, bool is_there) {
+    const u32 to = u32(__cvta_generic_to_shared(shared)), size = is_there ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(global), "r"(size) : "memory");
+}
+// What was copied so far is a group.
+__device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+// For all groups of this thread; a barrier tells the others.
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_group 0;" : : : "memory"); }
+
+#endif

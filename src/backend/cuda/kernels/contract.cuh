@@ -1,0 +1,292 @@
+// What the kernels of contractions share (`ops/contract.rs`): where the turns of loops are, operands as numbers, and the way
+// from a sum to the destination.
+#pragma once
+
+#include "function.cuh"
+#include "math.cuh"
+
+enum { BOUNDS = 6 };
+
+enum OperandOf : u32 { OF_DST, OF_A, OF_B, OF_Z, OF_BIAS, OPERANDS };
+
+// The loops by their part, in the order in which they stand in `turns`. `direct` has its outputs in the place of OF_COLUMNS.
+enum PartOf : u32 { OF_DEPTH, OF_COLUMNS, OF_ROWS, OF_BATCH, PARTS };
+
+enum ContractFlags : u32 {
+    WIDE = 1,      // the epilogue computes in binary64
+    BLENDED_DST = 2,
+    ADDS_Z = 4,
+    ADDS_BIAS = 8,
+    PROPAGATES = 16,      // the activation keeps NaNs
+    A_ALONG_DEPTH = 32,   // neighbours of `a` in memory are neighbours in the sum, not in the rows
+    B_ALONG_DEPTH = 64,
+    DST_ALONG_COLUMNS = 128,
+    A_BY_16 = 256,  // 16 neighbouring bytes of `a` are terms of one row, aligned and all inside or none
+    B_BY_16 = 512,
+};
+
+// The order of `activation` in `contract.rs`.
+enum ContractActivation : u32 { BY_NOTHING, BY_RELU, BY_CLIPPED_RELU, BY_ELU, BY_SIGMOID, BY_TANH, BY_SWISH };
+
+// One loop: bytes that each operand moves per turn, and how far its bound's position moves.
+struct ContractTurn {
+    Divisor extent;
+    i64 step[OPERANDS];
+    i64 along;
+    u32 bound;  // BOUNDS: none
+    u32 unused;
+};
+
+// Where `a` has elements along one dimension: where the position of all loops' first turns, plus theirs, is below `extent`.
+struct ContractBound {
+    i64 start, extent;
+};
+
+struct Contract {
+    char *at[OPERANDS];
+    u64 rows, columns, depth;
+    Divisor row_tiles, column_tiles;
+    f64 alpha, beta, alpha2;
+    f64 parameter;  // of the activation
+    ContractBound bounds[BOUNDS];
+    u32 scalar[OPERANDS];
+    u32 bound_count;
+    u32 flags;
+    u32 activation;
+    u32 first[PARTS], rank[PARTS];  // of `turns`
+    ContractTurn turns[20];         // of each part the innermost first
+};
+
+static_assert(sizeof(ContractTurn) == 24 + 40 + 16, "contract.rs has another ContractTurn");
+static_assert(sizeof(Contract) == 40 + 24 + 48 + 32 + 96 + 32 + 32 + 80 * 20, "contract.rs has another Contract");
+
+// Offsets in bytes, and positions along the bounds.
+struct Walk {
+    i64 of[OPERANDS];
+    i64 position[BOUNDS];
+};
+
+__device__ __forceinline__ Walk nowhere() {
+    Walk walk;
+#pragma unroll
+    for (u32 i = 0; i < OPERANDS; ++i) walk.of[i] = 0;
+#pragma unroll
+    for (u32 i = 0; i < BOUNDS; ++i) walk.position[i] = 0;
+    return walk;
+}
+
+// Moves on by turn `index` of all loops of a part together.
+__device__ __forceinline__ void walk(const Contract &p, u32 part, u64 index, Walk &to) {
+    const u32 first = p.first[part], end = first + p.rank[part];
+    u64 rest = index;
+#pragma unroll 1
+    for (u32 i = first; i < end; ++i) {
+        const ContractTurn &turn = p.turns[i];
+        // What is left belongs to the outermost loop.
+        const u64 outer = i + 1 < end ? quotient(rest, turn.extent) : 0;
+        const i64 here = i64(rest - outer * turn.extent.divisor);
+        rest = outer;
+#pragma unroll
+        for (u32 k = 0; k < OPERANDS; ++k) to.of[k] += here * turn.step[k];
+#pragma unroll
+        for (u32 k = 0; k < BOUNDS; ++k) to.position[k] += turn.bound == k ? here * turn.along : 0;
+    }
+}
+
+// Tables of a block -------------------------------------------------------------------------------------------------
+
+// Four neighbours that are read at once.
+template <typename T>
+struct alignas(16) Four {
+    T value[4];
+};
+
+// Where a tile's rows and columns, and some terms of the sum, are. POSITION: an integer that holds every position.
+template <typename POSITION, u32 SIDE>
+struct Tables {
+    typedef POSITION Position;
+    enum : u32 { TERMS = 128 };
+    i64 row[SIDE], column[SIDE];  // of a, of b
+    i64 term[2][TERMS];           // of a, of b
+    POSITION row_position[BOUNDS][SIDE], term_position[BOUNDS][TERMS];
+    i64 place[3][2][SIDE];  // dst, z and bias; of rows, of columns
+
+    // Enters all rows and columns of the tile, and returns where the first are.
+    struct Corner {
+        u64 row, column;
+    };
+    __device__ __forceinline__ Corner locate(const Contract &p) {
+        const u64 outer = quotient(u64(blockIdx.x), p.column_tiles);
+        const u64 batch = quotient(outer, p.row_tiles);
+        const Corner corner = {(outer - batch * p.row_tiles.divisor) * SIDE,
+                               (blockIdx.x - outer * p.column_tiles.divisor) * SIDE};
+        const u32 me = threadIdx.x;
+        if (me >= 2 * SIDE) return corner;
+        // Beyond the last row the last one is read again.
+        const bool is_row = me < SIDE;
+        const u32 i = me % SIDE, kind = is_row ? 0 : 1;
+        const u64 wanted = (is_row ? corner.row : corner.column) + i, last = (is_row ? p.rows : p.columns) - 1;
+        Walk here = nowhere();
+        walk(p, OF_BATCH, batch, here);
+        if (!is_row) here.of[OF_DST] = here.of[OF_Z] = here.of[OF_BIAS] = 0;
+        walk(p, is_row ? OF_ROWS : OF_COLUMNS, wanted < last ? wanted : last, here);
+        place[0][kind][i] = here.of[OF_DST];
+        place[1][kind][i] = here.of[OF_Z];
+        place[2][kind][i] = here.of[OF_BIAS];
+        if (is_row) {
+            row[i] = here.of[OF_A];
+#pragma unroll
+            for (u32 k = 0; k < BOUNDS; ++k) {
+                if (k < p.bound_count) row_position[k][i] = POSITION(p.bounds[k].start + here.position[k]);
+            }
+        } else {
+            column[i] = here.of[OF_B];
+        }
+        return corner;
+    }
+
+    // Enters the terms from `first` on, a multiple of TERMS.
+    __device__ __forceinline__ void tabulate(const Contract &p, u64 first) {
+        const u32 me = threadIdx.x;
+        if (me >= TERMS || first + me >= p.depth) return;
+        Walk here = nowhere();
+        walk(p, OF_DEPTH, first + me, here);
+        term[0][me] = here.of[OF_A];
+        term[1][me] = here.of[OF_B];
+#pragma unroll
+        for (u32 k = 0; k < BOUNDS; ++k) {
+            if (k < p.bound_count) term_position[k][me] = POSITION(here.position[k]);
+        }
+    }
+
+    // Whether `a` has an element in a row for the term of an entry.
+    template <u32 MOST>
+    __device__ __forceinline__ bool has(const Contract &p, u32 row, u32 entry) const {
+        bool is_inside = true;
+#pragma unroll
+        for (u32 k = 0; k < MOST; ++k) {
+            if (k < p.bound_count) {
+                const POSITION position = row_position[k][row] + term_position[k][entry];
+                is_inside = is_inside && position >= 0 && position < POSITION(p.bounds[k].extent);
+            }
+        }
+        return is_inside;
+    }
+};
+
+// Operands as numbers of the type that is summed in ----------------------------------------------------------------
+
+#if defined(CPU_EMU)
+inline f32 fused(f32 a, f32 b, f32 c) { return f32(f64(a) * f64(b) + f64(c)); }
+inline f64 fused(f64 a, f64 b, f64 c) { return a * b + c; }
+#else
+__device__ __forceinline__ f32 fused(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ f64 fused(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
+#endif
+__device__ __forceinline__ i32 fused(i32 a, i32 b, i32 c) { return i32(u32(a) * u32(b) + u32(c)); }
+
+// `Bits` holds any element that is multiplied in this type; `load` reads one, `widened` makes a number of its bits.
+template <typename T>
+struct Factor;
+template <>
+struct Factor<f32> {
+    typedef u32 Bits;
+    static __device__ __forceinline__ f32 load(u32 scalar, const char *p) { return Real<f32>::load(scalar, p); }
+    static __device__ __forceinline__ f32 widened(u32 scalar, u32 bits) {
+        switch (scalar) {
+        case F32: return bits_of<f32>(bits);
+        case F16: return from_f16(bits);
+        case BF16: return from_bf16(bits);
+        case I8: return f32(i8(bits));
+        case U8: return f32(u8(bits));
+        case BOOL: return f32(u8(bits) != 0);
+        case E4M3: return from_e4m3(bits);
+        default: return from_e5m2(bits);
+        }
+    }
+};
+template <>
+struct Factor<f64> {
+    typedef u64 Bits;
+    static __device__ __forceinline__ f64 load(u32 scalar, const char *p) { return load_f64(scalar, p); }
+    static __device__ __forceinline__ f64 widened(u32 scalar, u64 bits) {
+        switch (scalar) {
+        case F64: return bits_of<f64>(bits);
+        case I64: return f64(i64(bits));
+        case I32: return f64(i32(bits));
+        default: return f64(Factor<f32>::widened(scalar, u32(bits)));
+        }
+    }
+};
+template <>
+struct Factor<i32> {
+    typedef u32 Bits;
+    static __device__ __forceinline__ i32 load(u32 scalar, const char *p) { return widened(scalar, at<u8>(p)); }
+    static __device__ __forceinline__ i32 widened(u32 scalar, u32 bits) {
+        return scalar == I8 ? i32(i8(bits)) : i32(bits);
+    }
+};
+
+// From a sum to the destination ------------------------------------------------------------------------------------
+
+// Called, not inlined: elementary functions would take the registers of the loops around them.
+#if defined(CPU_EMU)
+#define APART inline
+#else
+#define APART __noinline__
+#endif
+
+template <typename R>
+__device__ APART R curved(u32 activation, R parameter, R x) {
+    switch (activation) {
+    case BY_ELU: return x > R(0) ? x : product(parameter, expm1(Rounded<R>{x}).value);
+    case BY_SIGMOID: return sigmoid(Rounded<R>{x}).value;
+    case BY_TANH: return tanh(Rounded<R>{x}).value;
+    default: return product(x, sigmoid(Rounded<R>{product(parameter, x)}).value);
+    }
+}
+
+template <typename R>
+__device__ __forceinline__ R activated(const Contract &p, R x) {
+    if (p.activation == BY_NOTHING) return x;
+    if (p.activation > BY_CLIPPED_RELU) return curved<R>(p.activation, R(p.parameter), x);
+    const bool stays = x > R(0) || ((p.flags & PROPAGATES) && x != x);
+    const R clipped = stays ? x : R(0);
+    return p.activation == BY_CLIPPED_RELU && clipped > R(p.parameter) ? R(p.parameter) : clipped;
+}
+
+// Every product and every sum is rounded by itself.
+template <typename R>
+__device__ __forceinline__ void finish_in(const Contract &p, R total, i64 dst, i64 z, i64 bias) {
+    char *const to = p.at[OF_DST] + dst;
+    R r = product(R(p.alpha), total);
+    if (p.flags & BLENDED_DST) r = sum(r, product(R(p.beta), Real<R>::load(p.scalar[OF_DST], to)));
+    if (p.flags & ADDS_Z) r = sum(r, product(R(p.alpha2), Real<R>::load(p.scalar[OF_Z], p.at[OF_Z] + z)));
+    if (p.flags & ADDS_BIAS) r = sum(r, Real<R>::load(p.scalar[OF_BIAS], p.at[OF_BIAS] + bias));
+    Real<R>::store(p.scalar[OF_DST], to, activated(p, r));
+}
+
+template <typename T>
+__device__ __forceinline__ void finish(const Contract &p, T total, i64 dst, i64 z, i64 bias) {
+    if (sizeof(T) == 8 || (p.flags & WIDE)) return finish_in<f64>(p, f64(total), dst, z, bias);
+    finish_in<f32>(p, f32(total), dst, z, bias);
+}
+
+// Sums of a stripe of columns, staged in shared memory, on their way out: neighbours in memory by neighbouring threads.
+enum : u32 { STRIPE = 32, STRIPE_PITCH = STRIPE + 1 };
+
+template <u32 SIDE, typename T, typename Tables>
+__device__ __forceinline__ void write_stripe(const Contract &p, const Tables &tables, const T *sums, u64 first_row,
+                                             u64 first_column, u32 stripe) {
+    const bool along_columns = p.flags & DST_ALONG_COLUMNS;
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < SIDE * STRIPE; i += THREADS) {
+        const u32 row = along_columns ? i / STRIPE : i % SIDE, within = along_columns ? i % STRIPE : i / SIDE;
+        const u32 column = stripe * STRIPE + within;
+        if (first_row + row >= p.rows || first_column + column >= p.columns) continue;
+        i64 of[3];
+#pragma unroll
+        for (u32 k = 0; k < 3; ++k) of[k] = tables.place[k][0][row] + tables.place[k][1][column];
+        finish(p, sums[row * STRIPE_PITCH + within], of[0], of[1], of[2]);
+    }
+}

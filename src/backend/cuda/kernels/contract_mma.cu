@@ -1,0 +1,198 @@
+// compute_80: contractions whose products Tensor Cores compute: half, bfloat16, TF32 and signed bytes.
+//
+// As `contract.cu`, with operands staged as they are, 8 words of neighbouring terms for every row and column, which is what
+// a product of fragments takes. An operand whose neighbours in memory are neighbours in the sum, 16 bytes of them at a time,
+// is copied asynchronously; any other is gathered element by element.
+#include "async.cuh"
+#include "contract.cuh"
+#include "mma.cuh"
+
+// Words of a row in one step, and from row to row: rows of a fragment meet different banks.
+enum : u32 { WORDS = 8, WORD_PITCH = WORDS + 4, SPATIAL = 3 };
+
+// Elements of 32 bits.
+template <u32 PER>
+struct Packed;
+template <>
+struct Packed<1> {
+    typedef u32 Unit;
+};
+template <>
+struct Packed<2> {
+    typedef u16 Unit;
+};
+template <>
+struct Packed<4> {
+    typedef u8 Unit;
+};
+
+template <typename Type, u32 SIDE>
+struct alignas(16) MmaTile {
+    u32 staged[2][2][SIDE][WORD_PITCH];  // by turns; a and b. In the end, sums on their way out.
+    Tables<i32, SIDE> tables;
+    static_assert(SIDE * STRIPE_PITCH <= 4 * SIDE * WORD_PITCH, "sums on their way out have no room");
+};
+
+// Which words of an operand a thread stages.
+struct Words {
+    u32 side, word;
+    u32 side_step, word_step;
+};
+
+template <u32 SIDE>
+__device__ __forceinline__ Words words(bool along_depth) {
+    const u32 me = threadIdx.x;
+    if (along_depth) return {me / WORDS, me % WORDS, THREADS / WORDS, 0};
+    return {me % SIDE, me / SIDE, 0, THREADS / SIDE};
+}
+
+__device__ __forceinline__ u32 ready(MmaTf32, u32 bits) { return to_tf32(bits_of<f32>(bits)); }
+template <typename Type>
+__device__ __forceinline__ u32 ready(Type, u32 bits) {
+    return bits;
+}
+
+// Eight warps: 2 of SIDE / 2 rows by 4 of SIDE / 4 columns.
+template <typename Type, u32 SIDE>
+__device__ __forceinline__ void multiplied(const Contract &p) {
+    typedef typename Type::Sum Sum;
+    typedef typename Packed<Type::PER>::Unit Unit;
+    enum : u32 { EACH = SIDE * WORDS / THREADS, DOWN = SIDE / 32, ACROSS = SIDE / 32, TERMS = Tables<i32, SIDE>::TERMS };
+    __shared__ MmaTile<Type, SIDE> tile;
+    Tables<i32, SIDE> &tables = tile.tables;
+    const auto corner = tables.locate(p);
+    tables.tabulate(p, 0);
+    __syncthreads();
+
+    const u32 me = threadIdx.x;
+    const bool a_by_16 = p.flags & A_BY_16, b_by_16 = p.flags & B_BY_16;
+    const Words of_a = words<SIDE>(p.flags & A_ALONG_DEPTH), of_b = words<SIDE>(p.flags & B_ALONG_DEPTH);
+
+    // What the other half of the block reads until the next barrier is not touched: both operands of a step go to the place
+    // of the step before last.
+    const auto gather = [&](u32 operand, u64 first, u32 turn, const Words &share) {
+        const u32 entry = u32(first % TERMS);
+        const i64 *const sides = operand == 0 ? tables.row : tables.column;
+        u32 held[EACH];
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i) {
+            const u32 side = share.side + i * share.side_step, term = (share.word + i * share.word_step) * Type::PER;
+            held[i] = 0;
+#pragma unroll
+            for (u32 k = 0; k < Type::PER; ++k) {
+                if (first + term + k >= p.depth) continue;
+                if (operand == 0 && !tables.template has<SPATIAL>(p, side, entry + term + k)) continue;
+                const char *from = p.at[OF_A + operand] + sides[side] + tables.term[operand][entry + term + k];
+                held[i] |= u32(at<Unit>(from)) << (32 / Type::PER * k);
+            }
+        }
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i) {
+            tile.staged[turn][operand][share.side + i * share.side_step][share.word + i * share.word_step] = held[i];
+        }
+    };
+    const auto copy = [&](u32 operand, u64 first, u32 turn) {
+        // Two times 16 bytes of a row.
+        const u32 side = me / 2, word = me % 2 * 4, term = u32(first % TERMS) + word * Type::PER;
+        if (me >= 2 * SIDE) return;
+        bool is_there = first + word * Type::PER < p.depth;
+        if (operand == 0) is_there = is_there && tables.template has<SPATIAL>(p, side, term);
+        const i64 *const sides = operand == 0 ? tables.row : tables.column;
+        const i64 offset = is_there ? sides[side] + tables.term[operand][term] : 0;
+        copy_16(&tile.staged[turn][operand][side][word], p.at[OF_A + operand] + offset, is_there);
+    };
+    const auto fetch = [&](u64 first, u32 turn) {
+        if (a_by_16) copy(0, first, turn);
+        if (b_by_16) copy(1, first, turn);
+        end_of_copies();
+        if (!a_by_16) gather(0, first, turn, of_a);
+        if (!b_by_16) gather(1, first, turn, of_b);
+    };
+
+    const u32 warp = me / 32, above = warp / 4 * (SIDE / 2), left = warp % 4 * (SIDE / 4);
+    Sum sums[DOWN][ACROSS][4];
+#pragma unroll
+    for (u32 i = 0; i < DOWN; ++i) {
+#pragma unroll
+        for (u32 j = 0; j < ACROSS; ++j) {
+#pragma unroll
+            for (u32 k = 0; k < 4; ++k) sums[i][j][k] = Sum(0);
+        }
+    }
+    const u64 step = WORDS * Type::PER;
+    u32 turn = 0;
+    if (p.depth > 0) {
+        fetch(0, 0);
+        wait_for_copies();
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (u64 first = 0; first < p.depth; first += step, turn ^= 1) {
+        const u64 next = first + step;
+        const bool more = next < p.depth;
+        if (more) {
+            if (next % TERMS == 0) {
+                // The last entries were read before the last barrier.
+                tables.tabulate(p, next);
+                __syncthreads();
+            }
+            fetch(next, turn ^ 1);
+        }
+        u32 columns[ACROSS][2];
+#pragma unroll
+        for (u32 j = 0; j < ACROSS; ++j) {
+#pragma unroll
+            for (u32 r = 0; r < 2; ++r) {
+                const u32 word = mma_b_k<Type>(r) / Type::PER;
+                columns[j][r] = ready(Type(), tile.staged[turn][1][left + 8 * j + mma_b_column(r)][word]);
+            }
+        }
+#pragma unroll
+        for (u32 i = 0; i < DOWN; ++i) {
+            u32 rows[4];
+#pragma unroll
+            for (u32 r = 0; r < 4; ++r) {
+                const u32 word = mma_a_k<Type>(r) / Type::PER;
+                rows[r] = ready(Type(), tile.staged[turn][0][above + 16 * i + mma_a_row(r)][word]);
+            }
+#pragma unroll
+            for (u32 j = 0; j < ACROSS; ++j) mma(Type(), sums[i][j], rows, columns[j]);
+        }
+        wait_for_copies();
+        __syncthreads();
+    }
+
+    Sum *const out = reinterpret_cast<Sum *>(&tile.staged[0][0][0][0]);
+#pragma unroll 1
+    for (u32 stripe = 0; stripe < SIDE / STRIPE; ++stripe) {
+        if (left / STRIPE == stripe) {
+#pragma unroll
+            for (u32 i = 0; i < DOWN; ++i) {
+#pragma unroll
+                for (u32 j = 0; j < ACROSS; ++j) {
+#pragma unroll
+                    for (u32 k = 0; k < 4; ++k) {
+                        const u32 row = above + 16 * i + mma_c_row(k), column = left % STRIPE + 8 * j + mma_c_column(k);
+                        out[row * STRIPE_PITCH + column] = sums[i][j][k];
+                    }
+                }
+            }
+        }
+        __syncthreads();
+        write_stripe<SIDE>(p, tables, out, corner.row, corner.column, stripe);
+        __syncthreads();
+    }
+}
+
+#define MULTIPLIED(NAME, TYPE)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_mma_##NAME(const Contract p) {              \
+        multiplied<TYPE, 64>(p);                                                                                  \
+    }                                                                                                             \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) contract_mma_##NAME##_large(const Contract p) {      \
+        multiplied<TYPE, 128>(p);                                                                                 \
+    }
+MULTIPLIED(f16, MmaF16)
+MULTIPLIED(bf16, MmaBf16)
+MULTIPLIED(tf32, MmaTf32)
+MULTIPLIED(s8, MmaS8)
+#undef MULTIPLIED

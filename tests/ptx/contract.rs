@@ -1,0 +1,76 @@
+//! Launches of every kernel of contractions.
+
+use cudnn::backend::cuda::plan::{Device, Launch};
+use cudnn::dtype::Scalar;
+use cudnn::layout::{Dims, Layout};
+use cudnn::ops::contract::{Accumulate, Side, Terms};
+use cudnn::ops::{Contract, Operand, Plan, Scaling, Step, StepSink};
+
+use crate::{collected_on, place};
+
+/// A step of its own as a plan.
+struct One(Contract);
+
+impl std::fmt::Display for One {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Plan for One {
+    fn operands(&self) -> &[Operand] {
+        &[]
+    }
+
+    fn steps(&self, sink: StepSink<'_>) -> cudnn::error::Result<()> {
+        sink(Step::Contract(&self.0), &[0, 1, 2])
+    }
+}
+
+/// The product of matrices of `m` x `k` and `k` x `n`.
+fn product([m, n, k]: [i64; 3], scalar: Scalar, accumulate: Accumulate) -> One {
+    let matrix = |rows: i64, columns: i64| Layout {
+        dims: Dims::new(&[1, rows, columns]),
+        strides: Dims::new(&[rows * columns, columns, 1]),
+        split: None,
+    };
+    let (c, a, b) = (matrix(m, n), matrix(m, k), matrix(k, n));
+    let side = |layout| Side { layout, scalar };
+    let terms = Terms::scaled(Scaling::MOVE);
+    One(Contract::matmul(side(&c), side(&a), side(&b), accumulate, &terms).unwrap())
+}
+
+/// Each with the kernel that it must end in.
+pub fn launches() -> Vec<(String, Launch)> {
+    let (single, double, int) = (Accumulate::Single, Accumulate::Double, Accumulate::Int32);
+    let mut list = Vec::new();
+    for (kernel, extents, scalar, accumulate) in [
+        ("contract_mma_f16", [50, 60, 70], Scalar::F16, single),
+        ("contract_mma_f16_large", [1500, 1600, 70], Scalar::F16, single),
+        ("contract_mma_bf16", [50, 60, 70], Scalar::Bf16, single),
+        ("contract_mma_bf16_large", [1500, 1600, 70], Scalar::Bf16, single),
+        ("contract_mma_tf32", [50, 60, 70], Scalar::F32, single),
+        ("contract_mma_tf32_large", [1500, 1600, 70], Scalar::F32, single),
+        ("contract_mma_s8", [50, 60, 70], Scalar::I8, int),
+        ("contract_mma_s8_large", [1500, 1600, 70], Scalar::I8, int),
+        ("contract_f32", [50, 60, 70], Scalar::F32, single),
+        ("contract_f32_large", [1500, 1600, 70], Scalar::F32, single),
+        ("contract_f64", [50, 60, 70], Scalar::F64, double),
+        ("contract_i32", [50, 60, 70], Scalar::I8, int),
+        ("contract_direct_f32", [500, 1, 70], Scalar::F32, single),
+        ("contract_direct_f64", [500, 1, 70], Scalar::F64, double),
+        ("contract_direct_i32", [1, 500, 70], Scalar::U8, int),
+    ] {
+        let mut plan = product(extents, scalar, accumulate);
+        plan.0.allow_conversion = kernel.contains("tf32");
+        let at = [0x1000, 0x2000, 0x3000].map(place);
+        let device = if kernel.contains("_mma_") { Device { capability: 80 } } else { Device::ANY };
+        // The last device without them.
+        let before = collected_on(Device { capability: 75 }, &plan, &at);
+        assert!(before.iter().all(|launch| !launch.kernel.contains("_mma_")), "{kernel}");
+        let launches = collected_on(device, &plan, &at);
+        assert_eq!(launches.iter().map(|launch| launch.kernel).collect::<Vec<_>>(), [kernel]);
+        list.extend(launches.into_iter().map(|launch| (kernel.to_owned(), launch)));
+    }
+    list
+}
