@@ -76,7 +76,7 @@ step 02 probe "$here/bin/probe" memory || exit 1
 # first that goes wrong is named.
 CUDNN_SHIM_CHECK=1 tests 03 smoke --exact cores::both_cores_leave_the_same_bits || exit 1
 
-tests 04 bits cores:: large::
+tests 04 bits cores:: large:: contract::
 if "$here/bin/cuda" --list 2>/dev/null | grep -q '^narrow::'; then
     tests 05 narrow narrow:: --include-ignored
 else
@@ -108,8 +108,14 @@ if [ -n "$original" ]; then
     LD_LIBRARY_PATH=$original:$LD_LIBRARY_PATH \
         step 09 benchmark "$here/bin/gpu_transform" "$here/problems.txt" --save "$work"
     CUDNN_SHIM_BACKEND=cuda step 09 benchmark "$here/bin/gpu_transform" "$here/problems.txt" --against "$work"
+    LD_LIBRARY_PATH=$original:$LD_LIBRARY_PATH \
+        step 09 convolutions "$here/bin/gpu_convolution" "$here/contractions.txt" --save "$work/convolutions"
+    CUDNN_SHIM_BACKEND=cuda \
+        step 09 convolutions "$here/bin/gpu_convolution" "$here/contractions.txt" --against "$work/convolutions"
 else
     CUDNN_SHIM_BACKEND=cuda step 09 benchmark "$here/bin/gpu_transform" "$here/problems.txt" --save "$work"
+    CUDNN_SHIM_BACKEND=cuda \
+        step 09 convolutions "$here/bin/gpu_convolution" "$here/contractions.txt" --save "$work/convolutions"
 fi
 rm -rf "$work"
 

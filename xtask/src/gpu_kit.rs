@@ -12,7 +12,8 @@ use crate::{dist, shell, tools};
 /// Most that the folder may hold, in bytes.
 const LIMIT: u64 = 60_000_000;
 /// The programs in C that run on either core.
-const PROGRAMS: [&str; 7] = ["blocked", "context", "descriptors", "misuse", "set_up", "threads", "transform"];
+const PROGRAMS: [&str; 8] =
+    ["blocked", "context", "convolution", "descriptors", "misuse", "set_up", "threads", "transform"];
 
 pub fn run(arguments: &[String]) -> Result<()> {
     let target = match arguments {
@@ -35,6 +36,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     copy(&dist.library(), &lib)?;
     copy(&root.join("c_tests/gpu_kit/run.sh"), &target)?;
     copy(&root.join("benches/gpu_transform/problems.txt"), &target)?;
+    copy(&root.join("benches/contractions.txt"), &target)?;
     for entry in fs::read_dir(root.join("src/backend/cuda/ptx"))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "ptx") {
@@ -55,6 +57,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let headers = format!("-I{}", root.join("tests/header/cuda").display());
     let gpu_transform = "benches/gpu_transform/gpu_transform.c";
     compile(gpu_transform, &bin.join("gpu_transform"), &[&headers], &[&ours, "-ldl"])?;
+    let gpu_convolution = "benches/gpu_convolution/gpu_convolution.c";
+    compile(gpu_convolution, &bin.join("gpu_convolution"), &[&headers], &[&ours, "-ldl"])?;
     // The double has the run-time library's name, so that the programs ask for the real one where they run.
     let double = shell::target().join("gpu-kit-double");
     shell::run(Command::new("sh").arg(root.join("c_tests/driver_double/build.sh")).arg(&double))?;

@@ -227,10 +227,7 @@ fn positions_are_near(step: &Contract) -> bool {
 }
 
 /// The loops of a part as kernels walk them, innermost first.
-fn innermost_first<'a>(
-    step: &'a Contract,
-    part: impl Fn(Role) -> bool,
-) -> impl Iterator<Item = (usize, &'a Axis<5>)> {
+fn innermost_first(step: &Contract, part: impl Fn(Role) -> bool) -> impl Iterator<Item = (usize, &Axis<5>)> {
     let loops = step.nest.axes().iter().enumerate().rev();
     loops.filter(move |&(i, _)| part(step.roles()[i]))
 }
