@@ -19,6 +19,8 @@ const SAFE: &[&str] = &["desc", "ops", "layout", "dtype"];
 
 /// Where the CUDA driver is named.
 const DRIVER: &str = "src/backend/cuda/driver.rs";
+/// How tables of its entry points are declared.
+const TABLE: &str = "src/backend/cuda/table.rs";
 
 /// Files hold one topic in about 500 lines.
 const MAX_LINES: usize = 520;
@@ -45,7 +47,8 @@ fn the_c_boundary_and_the_driver_have_one_place_each() {
             if line.contains("no_mangle") && !boundary {
                 violations.push(format!("{}:{at}: a C name outside src/capi/", source.path));
             }
-            if line.contains("extern \"C\"") && !boundary && source.path != DRIVER {
+            if line.contains("extern \"C\"") && !boundary && ![DRIVER, TABLE].contains(&source.path.as_str())
+            {
                 violations.push(format!("{}:{at}: extern \"C\" outside src/capi/", source.path));
             }
         }
