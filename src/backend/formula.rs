@@ -4,7 +4,7 @@
 
 pub(super) use crate::dtype::math::{erf, exp, expm1, log, sigmoid, softplus, tanh};
 
-use super::function::{Real, maximum, minimum};
+use super::real::{Real, maximum, minimum};
 
 /// The zero that leaves every number it is added to as it is.
 #[inline(always)]

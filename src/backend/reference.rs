@@ -18,8 +18,7 @@ pub use rows::rows;
 pub(super) use window::lowest;
 pub use window::window;
 
-use super::cpu::shape::Shape;
-use super::{Address, Machine, Operands};
+use super::{Address, Operands};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::error::Result;
@@ -62,21 +61,11 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
     Ok(())
 }
 
-/// The reference as a candidate.
-///
-/// # Safety
-/// As for [`super::run`].
-pub(super) unsafe fn candidate(shape: &Shape, operands: Operands, _: Machine) -> Result<()> {
-    // SAFETY: handed on.
-    unsafe { transform(shape.transform, operands) };
-    Ok(())
-}
-
 /// Runs `transform`; one thread, no vector code.
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn transform(transform: &Transform, operands: Operands) {
+pub(super) unsafe fn transform(transform: &Transform, operands: Operands) {
     with_element!(transform.dst, D => with_element!(transform.src, S => {
         transform.nest.for_each(|[dst, src]| {
             // SAFETY: the caller promises these two cells for every offset pair of the nest.
