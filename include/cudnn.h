@@ -4574,16 +4574,13 @@ cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDesc
                                                      int nbDims,
                                                      const int *dimA);
 
-/** The enumerator's name of a status, `CUDNN_UNKNOWN_STATUS` for every other integer. The text is static. */
-const char *cudnnGetErrorString(cudnnStatus_t status);
-
-/** Sampling grid of an affine map theta. Not built yet. */
+/** `grid[n, h, w, i] = theta[n, i, 0] * x(w) + theta[n, i, 1] * y(h) + theta[n, i, 2]`: where each pixel of the target lies */
 cudnnStatus_t cudnnSpatialTfGridGeneratorForward(cudnnHandle_t handle,
                                                  cudnnSpatialTransformerDescriptor_t stDesc,
                                                  const void *theta,
                                                  void *grid);
 
-/** `y = alpha * sample(x, grid) + beta * y`. Not built yet. */
+/** `y = alpha * sample(x, grid) + beta * y`: x between its pixels at the places of a grid. */
 cudnnStatus_t cudnnSpatialTfSamplerForward(cudnnHandle_t handle,
                                            cudnnSpatialTransformerDescriptor_t stDesc,
                                            const void *alpha,
@@ -4594,13 +4591,13 @@ cudnnStatus_t cudnnSpatialTfSamplerForward(cudnnHandle_t handle,
                                            cudnnTensorDescriptor_t yDesc,
                                            void *y);
 
-/** Gradient of the sampling grid by theta. Not built yet. */
+/** `dtheta[n, i, j]`: the sum over all positions of `dgrid[n, h, w, i]` times `x(w)`, `y(h)` or 1 for j = 0, 1 and 2. */
 cudnnStatus_t cudnnSpatialTfGridGeneratorBackward(cudnnHandle_t handle,
                                                   cudnnSpatialTransformerDescriptor_t stDesc,
                                                   const void *dgrid,
                                                   void *dtheta);
 
-/** Gradients of the sampler by x and by the grid. Not built yet. */
+/** The gradients of cudnnSpatialTfSamplerForward: `dx = alpha * sum of dy times the weight of each pixel + beta * dx` and */
 cudnnStatus_t cudnnSpatialTfSamplerBackward(cudnnHandle_t handle,
                                             cudnnSpatialTransformerDescriptor_t stDesc,
                                             const void *alpha,
@@ -4615,6 +4612,9 @@ cudnnStatus_t cudnnSpatialTfSamplerBackward(cudnnHandle_t handle,
                                             const void *grid,
                                             const void *betaDgrid,
                                             void *dgrid);
+
+/** The enumerator's name of a status, `CUDNN_UNKNOWN_STATUS` for every other integer. The text is static. */
+const char *cudnnGetErrorString(cudnnStatus_t status);
 
 /** Creates a tensor descriptor: type float, no dimensions. */
 cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensorDesc);

@@ -159,6 +159,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
             Step::Normalise(step) => cpu::normalise::forward(step, at, machine),
             Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine),
             Step::Window(window) => cpu::window::run(window, at, machine),
+            Step::Sample(step) => cpu::sample::run(step, at, machine),
         }
     }
 }

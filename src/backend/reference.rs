@@ -6,6 +6,7 @@ mod normalise;
 mod random;
 mod reduce;
 mod rows;
+mod sample;
 mod window;
 
 pub use contract::{contract, sums};
@@ -15,6 +16,7 @@ pub use random::random;
 pub use reduce::reduce;
 pub(super) use reduce::store_index;
 pub use rows::rows;
+pub use sample::sample;
 pub(super) use window::lowest;
 pub use window::window;
 
@@ -56,6 +58,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Normalise(step) => normalise(step, at),
             Step::NormaliseBackward(step) => normalise_backward(step, at),
             Step::Window(window) => self::window(window, at),
+            Step::Sample(step) => sample(step, at),
         }
     }
     Ok(())

@@ -63,7 +63,6 @@ mod slab;
 mod softmax;
 mod spatial_transformer;
 mod status;
-mod stub;
 mod tensor;
 mod transform;
 pub mod types;

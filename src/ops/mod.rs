@@ -24,8 +24,10 @@ mod random;
 pub mod reduce;
 pub mod response;
 pub mod rows;
+pub mod sample;
 mod sequence;
 pub mod softmax;
+pub mod spatial_transformer;
 pub mod transform;
 pub mod window;
 
@@ -47,6 +49,7 @@ pub use plan::{Operand, Plan, Role, Step, StepSink};
 pub use random::{Draw, Random};
 pub use reduce::{Indices, Reduce, ReducePlan, Reduction};
 pub use rows::{RowFunction, Rows};
+pub use sample::Sample;
 pub use sequence::Sequence;
 pub use softmax::SoftmaxPlan;
 pub use transform::TransformPlan;

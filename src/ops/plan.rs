@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::contract::Contract;
 use super::{
-    ByteSpan, Fill, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Set, Transform,
+    ByteSpan, Fill, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample, Set, Transform,
     TransformPlan, Window,
 };
 use crate::dtype::Scalar;
@@ -130,6 +130,8 @@ pub enum Step<'a> {
     NormaliseBackward(&'a NormaliseBackward),
     /// Look at neighbours; operands as [`OPERANDS`](super::window::OPERANDS) lists them.
     Window(&'a Window),
+    /// Look between pixels; operands as [`Function`](super::sample::Function) lists them.
+    Sample(&'a Sample),
 }
 
 /// Kind, types, factors and loops in one line.
@@ -150,6 +152,7 @@ impl fmt::Display for Step<'_> {
             Step::Normalise(step) => step.fmt(f),
             Step::NormaliseBackward(step) => step.fmt(f),
             Step::Window(step) => step.fmt(f),
+            Step::Sample(step) => step.fmt(f),
         }
     }
 }

@@ -10,7 +10,7 @@ use cudnn::ops::{Scaling, TransformPlan};
 
 use crate::double::{self, Memory};
 use crate::tensors::{Rng, Tensor, Words, format, packed, strided};
-use crate::{arithmetic, layers, normal, windows};
+use crate::{arithmetic, layers, normal, sample, windows};
 
 /// The types of one channel, one for each scalar.
 pub const PLAIN: [DataType; 11] = [
@@ -377,6 +377,7 @@ fn all(cores: &mut Cores) {
     arithmetic::all(cores);
     layers::all(cores);
     normal::all(cores);
+    sample::all(cores);
     windows::all();
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     // A real driver does not count.

@@ -26,6 +26,7 @@ mod programs;
 mod random;
 #[path = "../common/run_step.rs"]
 mod run_step;
+mod sample;
 #[path = "../../benches/steps/mod.rs"]
 mod steps;
 mod strict;

@@ -30,7 +30,7 @@ const DIMS: [[i64; 4]; 6] =
 
 impl Cores {
     /// Runs a plan on both cores.
-    fn agree(&mut self, plan: &dyn Plan, tensors: &[Tensor], contents: &[Vec<u8>]) {
+    pub fn agree(&mut self, plan: &dyn Plan, tensors: &[Tensor], contents: &[Vec<u8>]) {
         self.same(&plan.to_string(), tensors, contents, &|context, at, _| {
             let at: Vec<Address> = at.iter().map(|&at| at.into()).collect();
             // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.

@@ -117,6 +117,16 @@ fn set_up() {
 }
 
 #[test]
+fn spatial_transformer() {
+    passes("spatial_transformer");
+}
+
+#[test]
+fn perceptron() {
+    passes("perceptron");
+}
+
+#[test]
 fn not_built() {
     passes("not_built");
 }

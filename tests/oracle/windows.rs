@@ -1,4 +1,4 @@
-//! The departures of pooling, response normalisation and Im2Col: more ranks, types, layouts and vectors.
+//! The departures of pooling, response normalisation, samplers and Im2Col: more ranks, types, layouts and vectors.
 
 use std::collections::HashMap;
 
@@ -13,6 +13,8 @@ pub struct Windows {
     /// K, C and the extents of each 4-D filter.
     filters: HashMap<String, Vec<i64>>,
     convolutions: HashMap<String, Convolution>,
+    /// Dims of each spatial transformer.
+    transformers: HashMap<String, Vec<i64>>,
 }
 
 /// A 2-D convolution.
@@ -79,6 +81,17 @@ impl Windows {
                 tensor(11)?;
                 promise("response", OK)
             }
+            // The factors come last.
+            "SpatialTfSamplerForward" if refused && complete(&[2, 6]) => {
+                let (x, y) = (tensor(3)?, tensor(7)?);
+                let status = self.samples(&step.args[1], x, y)?;
+                promise("sampler", if complete(&[]) { status } else { BAD_PARAM })
+            }
+            "SpatialTfSamplerBackward" if refused && complete(&[]) => {
+                let (x, dy) = (tensor(3)?, tensor(9)?);
+                tensor(6)?;
+                promise("sampler", self.samples(&step.args[1], x, dy)?)
+            }
             "Im2Col" if refused && complete(&[0]) => {
                 let (x, convolution) = (tensor(1)?, self.convolutions.get(&step.args[4])?);
                 if convolution.groups > 1 {
@@ -92,6 +105,20 @@ impl Windows {
         }
     }
 
+    /// What is answered to x and y of any types: both of 4 dimensions, with N and C alike, and y as the transformer says.
+    fn samples(&self, transformer: &str, x: &Tensor, y: &Tensor) -> Option<i64> {
+        let target = self.transformers.get(transformer).filter(|target| target.len() == 4)?;
+        if x.rank != 4 {
+            return None;
+        }
+        let as_told = y.rank == 4 && [0, 2, 3].into_iter().all(|k| y.dims[k] == target[k]);
+        let fits = as_told && x.dims[..2] == y.dims[..2];
+        if fits && x.scalar_dims()[1] != y.scalar_dims()[1] {
+            return None;
+        }
+        Some(if fits { OK } else { BAD_PARAM })
+    }
+
     /// Takes over what an accepted call sets.
     pub fn follow(&mut self, step: &Step) {
         let from = |first: usize, count: usize| -> Option<Vec<i64>> {
@@ -103,6 +130,11 @@ impl Windows {
             }
             "SetPoolingNdDescriptor" => {
                 self.poolings.insert(step.args[0].clone(), step.int(1).unwrap_or(0));
+            }
+            "SetSpatialTransformerNdDescriptor" => {
+                let (rank, dims) = (step.int(3).unwrap_or(0), step.ints(4).unwrap_or_default());
+                self.transformers
+                    .insert(step.args[0].clone(), dims.into_iter().take(rank.max(0) as usize).collect());
             }
             "SetFilter4dDescriptor" => {
                 self.filters.insert(step.args[0].clone(), from(3, 4).unwrap_or_default());

@@ -7,6 +7,7 @@ mod contract;
 mod layers;
 mod moves;
 mod normal;
+mod sample;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ fn expected() -> Vec<(String, Launch)> {
         arithmetic::launches(),
         layers::launches(),
         normal::launches(),
+        sample::launches(),
         windows::launches(),
         contract::launches(),
     ]

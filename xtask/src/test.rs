@@ -249,10 +249,21 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         tally = tally + program("layers.py", &["--core", core, "--negative-control"])?;
         tally = tally + program("windows.py", &["--core", core])?;
         tally = tally + program("windows.py", &["--core", core, "--cases", "60", "--negative-control"])?;
+        tally = tally + program("normalisation.py", &["--core", core])?;
+        tally =
+            tally + program("normalisation.py", &["--core", core, "--cases", "60", "--negative-control"])?;
+        tally = tally + program("sampler.py", &["--core", core])?;
+        tally = tally + program("sampler.py", &["--core", core, "--cases", "60", "--negative-control"])?;
     }
     // The CUDA core has no kernels for contractions yet.
     tally = tally + program("convolution.py", &["--cases", NUMPY_CASES])?;
     tally = tally + program("convolution.py", &["--cases", "200", "--negative-control"])?;
+    // What PyTorch makes of the perceptron of the C programs.
+    let mut command = Command::new(&python);
+    command.arg(shell::root().join("c_tests/perceptron.py")).arg("--check");
+    let mut reported = None;
+    let status = shell::stream(&mut command, |line| reported = Tally::parse(line).or(reported))?;
+    tally = tally + reported.unwrap_or_default().judged(status);
     // On the CPU core alone: the driver double takes minutes for as many elements; tests/cuda/large.rs samples them.
     tally = tally + program("arithmetic.py", &["--slow"])?;
     Ok(tally)

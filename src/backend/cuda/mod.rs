@@ -27,6 +27,7 @@ mod random;
 mod reduce;
 mod residency;
 mod rows;
+mod sample;
 mod table;
 mod tiled;
 mod window;

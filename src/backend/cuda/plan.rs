@@ -6,7 +6,9 @@
 
 use super::bytes::ByteNest;
 use super::params::{Operation, Params};
-use super::{contract, fill, formula, general, linear, normalise, pointwise, random, reduce, tiled, window};
+use super::{
+    contract, fill, formula, general, linear, normalise, pointwise, random, reduce, sample, tiled, window,
+};
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::layout::Class;
@@ -99,6 +101,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
             Step::Normalise(step) => normalise::forward(step, &places(), emit),
             Step::NormaliseBackward(step) => normalise::backward(step, &places(), emit),
             Step::Window(window) => window::launches(window, std::array::from_fn(place), ordered, emit),
+            Step::Sample(step) => sample::launches(step, &places(), ordered, emit),
         }
     })
 }

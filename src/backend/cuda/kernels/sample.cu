@@ -1,0 +1,347 @@
+// Sampling at the places of a grid, and grids of affine maps, with their gradients. `ops/sample.rs` defines places, taps and
+// the order of sums.
+#include "function.cuh"
+
+// x or y: a batch of pictures.
+struct Pictures {
+    i64 step[4];  // bytes from picture to picture, from group to group of channels, from row to row, from column to column
+    Divisor block;  // channels of a group, which lie side by side
+    u32 scalar;     // Scalar
+    u32 unused;
+};
+
+struct Sample {
+    char *at[4];  // as the step lists its operands
+    u64 count;    // elements of the destination, positions, or blocks of threads
+    i64 images;
+    i64 channels;
+    i64 source[2];  // rows and columns
+    i64 target[2];
+    f64 half[2];  // pixels per unit along y and x
+    Operation operation;
+    Divisor positions;       // of a picture's grid
+    Divisor target_columns;
+    Divisor source_columns;
+    Divisor by_channels;
+    Pictures x, y;
+    u32 grid;           // Scalar
+    u32 channels_fast;  // whether neighbouring threads have neighbouring channels
+};
+
+static_assert(sizeof(Pictures) == 64, "sample.rs has another Pictures");
+static_assert(sizeof(Sample) == 32 + 24 + 32 + 16 + 32 + 96 + 128 + 8, "sample.rs has another Sample");
+
+#if defined(CPU_EMU)
+inline f32 floor_of(f32 x) { return __builtin_floorf(x); }
+inline f64 floor_of(f64 x) { return __builtin_floor(x); }
+#else
+__device__ __forceinline__ f32 floor_of(f32 x) { return floorf(x); }
+__device__ __forceinline__ f64 floor_of(f64 x) { return floor(x); }
+#endif
+
+// As a conversion from the computation type.
+template <typename T>
+__device__ __forceinline__ void deliver(const Operation &operation, char *to, T r) {
+    if (sizeof(T) == 8) {
+        f64 x = f64(r);
+        if (operation.steps & SCALED) x = product(operation.alpha, x);
+        if (operation.steps & BLENDED) x = sum(x, product(operation.beta, load_f64(operation.dst, to)));
+        return store_f64(operation.dst, to, x);
+    }
+    f32 x = f32(r);
+    if (operation.steps & SCALED) x = product(f32(operation.alpha), x);
+    if (operation.steps & BLENDED) x = sum(x, product(f32(operation.beta), load_f32(operation.dst, to)));
+    store_f32(operation.dst, to, x);
+}
+
+// Bytes from the start of all pictures.
+__device__ __forceinline__ i64 channel_of(const Pictures &of, i64 n, i64 c) {
+    const i64 start = n * of.step[0];
+    if (of.block.divisor == 1) return start + c * of.step[1];
+    const u64 group = quotient(u64(c), of.block);
+    return start + i64(group) * of.step[1] + (c - i64(group * of.block.divisor)) * size_of(of.scalar);
+}
+
+__device__ __forceinline__ i64 pixel_of(const Pictures &of, i64 h, i64 w) { return h * of.step[2] + w * of.step[3]; }
+
+struct Position {
+    i64 h, w;
+};
+
+__device__ __forceinline__ Position position_of(const Sample &p, u64 place) {
+    const u64 h = quotient(place, p.target_columns);
+    return {i64(h), i64(place - h * p.target_columns.divisor)};
+}
+
+// The coordinate of pixel `i` of `n`.
+template <typename T>
+__device__ __forceinline__ T coordinate(i64 i, i64 n) {
+    return n == 1 ? T(0) : ratio(T(f64(2 * i - (n - 1))), T(f64(n - 1)));
+}
+
+// The first two taps along an axis, and their weights.
+template <typename T>
+struct Taps {
+    i64 first;
+    T weight[2];
+    bool any;
+};
+
+template <typename T>
+__device__ __forceinline__ Taps<T> taps_of(T g, i64 n, f64 half) {
+    const T pixel = product(sum(g, T(1)), T(half));
+    const T first = floor_of(pixel);
+    Taps<T> taps;
+    taps.any = first >= T(-1) && first <= T(n);
+    taps.first = taps.any ? i64(first) : -2;
+    taps.any = taps.any && taps.first < n;
+    taps.weight[1] = sum(pixel, -first);
+    taps.weight[0] = sum(T(1), -taps.weight[1]);
+    return taps;
+}
+
+// Both axes at a position, counted through all pictures.
+template <typename T>
+struct Place {
+    Taps<T> down, across;
+
+    __device__ __forceinline__ Place(const Sample &p, const char *grid, u64 position) {
+        const char *at = grid + 2 * position * size_of(p.grid);
+        across = taps_of(Real<T>::load(p.grid, at), p.source[1], p.half[1]);
+        down = taps_of(Real<T>::load(p.grid, at + size_of(p.grid)), p.source[0], p.half[0]);
+    }
+
+    __device__ __forceinline__ bool any() const { return down.any && across.any; }
+
+    __device__ __forceinline__ bool inside(const Sample &p, u32 i, u32 j) const {
+        const i64 h = down.first + i, w = across.first + j;
+        return h >= 0 && h < p.source[0] && w >= 0 && w < p.source[1];
+    }
+};
+
+__device__ __forceinline__ u64 first_item() { return u64(blockIdx.x) * THREADS + threadIdx.x; }
+__device__ __forceinline__ u64 items() { return u64(gridDim.x) * THREADS; }
+
+// Operands grid, theta.
+template <typename T>
+__device__ __forceinline__ void affine_grid(const Sample &p) {
+    const u32 cell = size_of(p.grid);
+#pragma unroll 1
+    for (u64 item = first_item(); item < p.count; item += items()) {
+        const u64 n = quotient(item, p.positions);
+        const Position at = position_of(p, item - n * p.positions.divisor);
+        const T x = coordinate<T>(at.w, p.target[1]), y = coordinate<T>(at.h, p.target[0]);
+#pragma unroll 1
+        for (u32 i = 0; i < 2; ++i) {
+            const char *map = p.at[1] + (n * 2 + i) * 3 * cell;
+            const T a = Real<T>::load(p.grid, map), b = Real<T>::load(p.grid, map + cell);
+            const T c = Real<T>::load(p.grid, map + 2 * cell);
+            deliver(p.operation, p.at[0] + (2 * item + i) * cell, sum(sum(product(a, x), product(b, y)), c));
+        }
+    }
+}
+
+// Operands dtheta, dgrid: a block of threads for a picture, a thread for a lane.
+template <typename T>
+__device__ __forceinline__ void affine_gradient(const Sample &p) {
+    __shared__ f64 lanes[6][THREADS];
+    const u32 cell = size_of(p.grid), lane = threadIdx.x;
+#pragma unroll 1
+    for (u64 n = blockIdx.x; n < u64(p.images); n += gridDim.x) {
+        f64 own[6] = {0, 0, 0, 0, 0, 0};
+#pragma unroll 1
+        for (u64 place = lane; place < p.positions.divisor; place += THREADS) {
+            const Position at = position_of(p, place);
+            const f64 x = f64(coordinate<T>(at.w, p.target[1])), y = f64(coordinate<T>(at.h, p.target[0]));
+            const char *from = p.at[1] + 2 * (n * p.positions.divisor + place) * cell;
+#pragma unroll
+            for (u32 i = 0; i < 2; ++i) {
+                const f64 g = f64(Real<T>::load(p.grid, from + i * cell));
+                own[3 * i] = sum(own[3 * i], product(g, x));
+                own[3 * i + 1] = sum(own[3 * i + 1], product(g, y));
+                own[3 * i + 2] = sum(own[3 * i + 2], g);
+            }
+        }
+#pragma unroll
+        for (u32 k = 0; k < 6; ++k) lanes[k][lane] = own[k];
+        __syncthreads();
+#pragma unroll 1
+        for (u32 half = THREADS / 2; half > 0; half /= 2) {
+            if (lane < half) {
+#pragma unroll
+                for (u32 k = 0; k < 6; ++k) lanes[k][lane] = sum(lanes[k][lane], lanes[k][lane + half]);
+            }
+            __syncthreads();
+        }
+        if (lane < 6) deliver(p.operation, p.at[0] + (6 * n + lane) * cell, T(lanes[lane][0]));
+        __syncthreads();
+    }
+}
+
+// Operands y, x, grid.
+template <typename T>
+__device__ __forceinline__ void bilinear(const Sample &p) {
+#pragma unroll 1
+    for (u64 item = first_item(); item < p.count; item += items()) {
+        u64 n, c, place;
+        if (p.channels_fast) {
+            const u64 position = quotient(item, p.by_channels);
+            c = item - position * p.by_channels.divisor;
+            n = quotient(position, p.positions);
+            place = position - n * p.positions.divisor;
+        } else {
+            const u64 plane = quotient(item, p.positions);
+            place = item - plane * p.positions.divisor;
+            n = quotient(plane, p.by_channels);
+            c = plane - n * p.by_channels.divisor;
+        }
+        const Place<T> taps(p, p.at[2], n * p.positions.divisor + place);
+        T total = T(0);
+        if (taps.any()) {
+            const char *x = p.at[1] + channel_of(p.x, i64(n), i64(c));
+#pragma unroll 1
+            for (u32 k = 0; k < 4; ++k) {
+                const u32 i = k / 2, j = k % 2;
+                if (!taps.inside(p, i, j)) continue;
+                const T weight = product(i ? taps.down.weight[1] : taps.down.weight[0],
+                                         j ? taps.across.weight[1] : taps.across.weight[0]);
+                const char *pixel = x + pixel_of(p.x, taps.down.first + i, taps.across.first + j);
+                total = sum(total, product(weight, Real<T>::load(p.x.scalar, pixel)));
+            }
+        }
+        const Position at = position_of(p, place);
+        deliver(p.operation, p.at[0] + channel_of(p.y, i64(n), i64(c)) + pixel_of(p.y, at.h, at.w), total);
+    }
+}
+
+enum { CHANNELS = 8 };  // of a block of threads that computes gradients of pixels
+
+// What the threads of a block tell each other of the positions that they look at.
+template <typename T>
+struct Seen {
+    i64 h[THREADS], w[THREADS];
+    T down[THREADS], across[THREADS];  // weights of the second taps
+    u32 near[THREADS / 32];            // a bit for each position that may have a tap among the block's pixels
+};
+
+// Operands dx, dy, grid: a thread for a pixel. The block looks at all positions of the grid, as many at a time as it has
+// threads, and each thread adds those that touch its pixel, in their order.
+template <typename T>
+__device__ __forceinline__ void data_gradient(const Sample &p, Seen<T> &seen) {
+    const u64 pixels = u64(p.source[0]) * u64(p.source[1]);
+    const u64 tiles = (pixels + THREADS - 1) / THREADS;
+    const u64 groups = (u64(p.channels) + CHANNELS - 1) / CHANNELS;
+    const u32 own = threadIdx.x;
+#pragma unroll 1
+    for (u64 item = blockIdx.x; item < p.count; item += gridDim.x) {
+        const u64 tile = item % tiles, rest = item / tiles;
+        const u64 group = rest % groups, n = rest / groups;
+        const i64 begin = i64(tile * THREADS), end = begin + THREADS, pixel = begin + own;
+        const i64 h = i64(quotient(u64(pixel), p.source_columns)), w = pixel - h * p.source[1];
+        const i64 first = i64(group * CHANNELS);
+        const i64 width = p.channels - first < i64(CHANNELS) ? p.channels - first : i64(CHANNELS);
+        T sums[CHANNELS];
+#pragma unroll
+        for (u32 k = 0; k < CHANNELS; ++k) sums[k] = T(0);
+#pragma unroll 1
+        for (u64 base = 0; base < p.positions.divisor; base += THREADS) {
+            const u64 place = base + own;
+            bool near = false;
+            if (place < p.positions.divisor) {
+                const Place<T> taps(p, p.at[2], n * p.positions.divisor + place);
+                const i64 corner = taps.down.first * p.source[1] + taps.across.first;
+                near = taps.any() && corner < end && corner + p.source[1] + 1 >= begin;
+                seen.h[own] = taps.down.first;
+                seen.w[own] = taps.across.first;
+                seen.down[own] = taps.down.weight[1];
+                seen.across[own] = taps.across.weight[1];
+            }
+            const u32 bits = __ballot_sync(~0u, near);
+            if (own % 32 == 0) seen.near[own / 32] = bits;
+            __syncthreads();
+#pragma unroll 1
+            for (u32 i = 0; i < THREADS; ++i) {
+                const u32 word = seen.near[i / 32];
+                if (word == 0) {
+                    i += 31;
+                    continue;
+                }
+                if (!(word >> (i % 32) & 1)) continue;
+                const i64 below = h - seen.h[i], right = w - seen.w[i];
+                if (below < 0 || below > 1 || right < 0 || right > 1 || u64(pixel) >= pixels) continue;
+                const T down = below ? seen.down[i] : sum(T(1), -seen.down[i]);
+                const T across = right ? seen.across[i] : sum(T(1), -seen.across[i]);
+                const T weight = product(down, across);
+                const Position at = position_of(p, base + i);
+                const char *dy = p.at[1] + pixel_of(p.y, at.h, at.w);
+#pragma unroll
+                for (u32 k = 0; k < CHANNELS; ++k) {
+                    if (k >= width) continue;
+                    const T given = Real<T>::load(p.y.scalar, dy + channel_of(p.y, i64(n), first + k));
+                    sums[k] = sum(sums[k], product(given, weight));
+                }
+            }
+            __syncthreads();
+        }
+        if (u64(pixel) >= pixels) continue;
+#pragma unroll
+        for (u32 k = 0; k < CHANNELS; ++k) {
+            if (k < width) deliver(p.operation, p.at[0] + channel_of(p.x, i64(n), first + k) + pixel_of(p.x, h, w), sums[k]);
+        }
+    }
+}
+
+// Operands dgrid, x, dy, grid.
+template <typename T>
+__device__ __forceinline__ void grid_gradient(const Sample &p) {
+    const u32 cell = size_of(p.grid);
+#pragma unroll 1
+    for (u64 item = first_item(); item < p.count; item += items()) {
+        const u64 n = quotient(item, p.positions);
+        const Position at = position_of(p, item - n * p.positions.divisor);
+        const Place<T> taps(p, p.at[3], item);
+        T along = T(0), aside = T(0);
+        if (taps.any()) {
+            const i64 y = pixel_of(p.y, at.h, at.w);
+#pragma unroll 1
+            for (i64 c = 0; c < p.channels; ++c) {
+                const char *x = p.at[1] + channel_of(p.x, i64(n), c);
+                T v[4];
+#pragma unroll
+                for (u32 k = 0; k < 4; ++k) {
+                    v[k] = T(0);
+                    if (taps.inside(p, k / 2, k % 2)) {
+                        v[k] = Real<T>::load(p.x.scalar, x + pixel_of(p.x, taps.down.first + k / 2, taps.across.first + k % 2));
+                    }
+                }
+                const T given = Real<T>::load(p.y.scalar, p.at[2] + channel_of(p.y, i64(n), c) + y);
+                const T right = sum(product(sum(v[1], -v[0]), taps.down.weight[0]), product(sum(v[3], -v[2]), taps.down.weight[1]));
+                const T below = sum(product(sum(v[2], -v[0]), taps.across.weight[0]), product(sum(v[3], -v[1]), taps.across.weight[1]));
+                along = sum(along, product(given, right));
+                aside = sum(aside, product(given, below));
+            }
+            along = product(along, T(p.half[1]));
+            aside = product(aside, T(p.half[0]));
+        }
+        deliver(p.operation, p.at[0] + 2 * item * cell, along);
+        deliver(p.operation, p.at[0] + (2 * item + 1) * cell, aside);
+    }
+}
+
+#define SAMPLE(NAME)                                                                                           \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) sample_##NAME##_f32(const Sample p) { NAME<f32>(p); } \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) sample_##NAME##_f64(const Sample p) { NAME<f64>(p); }
+SAMPLE(affine_grid)
+SAMPLE(affine_gradient)
+SAMPLE(bilinear)
+SAMPLE(grid_gradient)
+#undef SAMPLE
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) sample_data_gradient_f32(const Sample p) {
+    __shared__ Seen<f32> seen;
+    data_gradient<f32>(p, seen);
+}
+extern "C" __global__ void __launch_bounds__(THREADS, 1) sample_data_gradient_f64(const Sample p) {
+    __shared__ Seen<f64> seen;
+    data_gradient<f64>(p, seen);
+}

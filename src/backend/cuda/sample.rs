@@ -1,0 +1,146 @@
+//! Launches of samplers (`kernels/sample.cu`).
+
+use super::params::{Divisor, Index, Operation, Params};
+use super::plan::{Emit, Launch, grid};
+use crate::error::{Error, Result};
+use crate::ops::Compute;
+use crate::ops::sample::{Function, LANES, Pictures as Tensor, Sample};
+
+/// Threads of a block: elements, positions, lanes or pixels.
+const THREADS: u32 = 256;
+/// Blocks of a launch at most; beyond, they have several parts of the work.
+const MOST_BLOCKS: u64 = 1 << 20;
+/// Channels that a block computes the gradients of.
+const CHANNELS: u64 = 8;
+
+// Each thread is a lane of the sums.
+const _: () = assert!(LANES == THREADS as usize);
+
+/// x or y, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Pictures {
+    /// As in [`Tensor`], in bytes.
+    pub step: [i64; 4],
+    /// Channels of a group.
+    pub block: Divisor,
+    /// Scalar type.
+    pub scalar: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
+}
+
+impl Pictures {
+    fn new(tensor: &Tensor) -> Self {
+        Pictures {
+            step: tensor.strides.map(|stride| stride * tensor.scalar.size() as i64),
+            block: Divisor::new(tensor.block, Index::I64),
+            scalar: tensor.scalar as u32,
+            unused: 0,
+        }
+    }
+}
+
+/// A sampler: `sample_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Parameters {
+    /// The operands of the step.
+    pub at: [u64; 4],
+    /// Elements, positions, or parts of the work of a block.
+    pub count: u64,
+    /// As in [`Sample`].
+    pub images: i64,
+    /// As in [`Sample`].
+    pub channels: i64,
+    /// As in [`Sample`].
+    pub source: [i64; 2],
+    /// As in [`Sample`].
+    pub target: [i64; 2],
+    /// Pixels per unit of a coordinate.
+    pub half: [f64; 2],
+    /// From the computation type to the destination.
+    pub operation: Operation,
+    /// Positions of one picture's grid.
+    pub positions: Divisor,
+    /// Its columns.
+    pub target_columns: Divisor,
+    /// Columns of x.
+    pub source_columns: Divisor,
+    /// Channels.
+    pub by_channels: Divisor,
+    /// x or dx.
+    pub x: Pictures,
+    /// y or dy.
+    pub y: Pictures,
+    /// Scalar type of grids and maps.
+    pub grid: u32,
+    /// 1 if neighbouring threads have neighbouring channels.
+    pub channels_fast: u32,
+}
+
+// The same numbers stand in the kernels' source.
+const _: () = assert!(size_of::<Pictures>() == 64);
+const _: () = assert!(size_of::<Parameters>() == 32 + 24 + 32 + 16 + 32 + 96 + 128 + 8);
+
+/// Hands the launch of a step to `emit`; `at` are its operands as [`Function`] lists them.
+///
+/// # Errors
+/// As for [`super::plan::launches`]; not supported if elements of the destination share addresses.
+pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>) -> Result<()> {
+    if ordered {
+        return Err(Error::unsupported("the CUDA core does not sample to elements that share an address"));
+    }
+    let positions = step.positions();
+    let all = |counts: &[i64]| counts.iter().product::<i64>() as u64;
+    let pixels = all(&step.source);
+    let by_threads = |count: u64| (count, count.div_ceil(THREADS.into()));
+    let (kernels, to, (count, blocks)) = match step.function {
+        Function::AffineGrid => (
+            ["sample_affine_grid_f32", "sample_affine_grid_f64"],
+            step.grid,
+            by_threads(all(&[step.images, positions])),
+        ),
+        Function::AffineGradient => {
+            let images = step.images as u64;
+            (["sample_affine_gradient_f32", "sample_affine_gradient_f64"], step.grid, (images, images))
+        }
+        Function::Bilinear => (
+            ["sample_bilinear_f32", "sample_bilinear_f64"],
+            step.y.scalar,
+            by_threads(all(&[step.images, step.channels, positions])),
+        ),
+        Function::DataGradient => {
+            let groups = (step.channels as u64).div_ceil(CHANNELS);
+            let parts = step.images as u64 * groups * pixels.div_ceil(THREADS.into());
+            (["sample_data_gradient_f32", "sample_data_gradient_f64"], step.x.scalar, (parts, parts))
+        }
+        Function::GridGradient => (
+            ["sample_grid_gradient_f32", "sample_grid_gradient_f64"],
+            step.grid,
+            by_threads(all(&[step.images, positions])),
+        ),
+    };
+    let parameters = Parameters {
+        at: std::array::from_fn(|k| at.get(k).copied().unwrap_or(0)),
+        count,
+        images: step.images,
+        channels: step.channels,
+        source: step.source,
+        target: step.target,
+        half: step.halves(),
+        operation: Operation::new(step.compute.scalar(), to, step.scaling),
+        positions: Divisor::new(positions, Index::I64),
+        target_columns: Divisor::new(step.target[1], Index::I64),
+        source_columns: Divisor::new(step.source[1], Index::I64),
+        by_channels: Divisor::new(step.channels, Index::I64),
+        x: Pictures::new(&step.x),
+        y: Pictures::new(&step.y),
+        grid: step.grid as u32,
+        // Neighbouring threads write neighbours.
+        channels_fast: u32::from(step.channels > 1 && step.y.strides[1].abs() < step.y.strides[3].abs()),
+    };
+    let kernel = kernels[usize::from(step.compute == Compute::Double)];
+    let (grid, block) = (grid(blocks.min(MOST_BLOCKS))?, [THREADS, 1, 1]);
+    emit(&Launch { kernel, grid, block, shared: 0, params: Params::new(&parameters) })
+}
