@@ -125,10 +125,7 @@ impl fmt::Display for Sample {
         }
         write!(f, " of {}x{}", source[0], source[1])?;
         for (name, at) in [("x", x), ("y", y)] {
-            // Strides of 0 alone: there is no such operand.
-            if at.strides != [0; 4] {
-                write!(f, " {name} {}{:?}", at.scalar.name(), at.strides)?;
-            }
+            write!(f, " {name} {}{:?}", at.scalar.name(), at.strides)?;
             if at.block > 1 {
                 write!(f, "x{}", at.block)?;
             }

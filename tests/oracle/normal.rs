@@ -233,44 +233,45 @@ pub fn promise(
     tensors: &HashMap<String, Tensor>,
     activations: &HashMap<String, i64>,
 ) -> Option<Promise> {
-    done(step, tensors, activations).or_else(|| mismatched(step, tensors)).or_else(|| inferred(step, tensors))
+    done(step, tensors, activations).or_else(|| compared(step, tensors))
 }
 
-/// What the original does not fuse it refuses before it compares tensors; done otherwise, they are compared.
-fn mismatched(step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise> {
-    let call =
-        CALLS.iter().find(|call| call.name == step.function && call.epsilon.is_some() && call.training)?;
-    let x = tensors.get(step.args.get(call.x)?)?;
-    let fused = matches!(step.int(call.ops?)?, 1 | 2) && step.status() == NOT_SUPPORTED;
+/// What the original does not fuse it refuses, before it compares tensors; what it fuses it compares, and answers with
+/// BAD_PARAM where they do not agree. Done otherwise, they are compared likewise: a tensor of other dims or another type than
+/// x, parameters that are not those of its groups, or, where something is to be added, nothing to add.
+fn compared(step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise> {
+    let call = CALLS.iter().find(|call| call.name == step.function)?;
+    let tensor = |index: usize| tensors.get(step.args.get(index)?);
+    let (ops, mode, x) = (step.int(call.ops?)?, step.int(call.mode)?, tensor(call.x)?);
+    let refused = matches!(ops, 1 | 2) && step.status() == NOT_SUPPORTED;
     let known = call.algo.is_none_or(|index| matches!(step.int(index), Some(0 | 1)))
-        && (0..=2 - i64::from(call.algo.is_some())).contains(&step.int(call.mode)?)
+        && (0..=2 - i64::from(call.algo.is_some())).contains(&mode)
         && call.groups.is_none_or(|index| step.int(index) == Some(1));
     let floating = [0, 1, 2, 9, 12, 13].contains(&x.data_type) && x.format != Some(VECT_C);
     // Types of parameters that BFLOAT16 does not go with are told apart before.
-    let told = x.data_type == 9
-        && call
-            .parameters
-            .iter()
-            .any(|&k| step.args.get(k).and_then(|t| tensors.get(t)).is_some_and(|p| p.data_type != 0));
-    (fused && known && floating && !told)
-        .then_some(Promise { departure: "normalisation-compared", status: BAD_PARAM })
+    let is_told =
+        x.data_type == 9 && call.parameters.iter().any(|&k| tensor(k).is_some_and(|p| p.data_type != 0));
+    if !(refused && known && floating) || is_told {
+        return None;
+    }
+    let differs = |index: usize| {
+        tensor(index).is_none_or(|other| other.dims != x.dims || other.data_type != x.data_type)
+    };
+    let of_group = group(x, mode);
+    let unfit = |index: usize| {
+        tensor(index).is_none_or(|s| s.data_type != i64::from(x.data_type == 1) || s.dims != of_group)
+    };
+    let adds = ops == 2 && call.epsilon.is_some();
+    let disagree = call.others.iter().any(|&k| differs(k))
+        || call.parameters.iter().any(|&k| unfit(k))
+        || adds && (differs(call.added[0]) || step.args[call.added[1]] == "NULL");
+    disagree.then_some(Promise { departure: "normalisation-compared", status: BAD_PARAM })
 }
 
-/// Inference and sizes: as [`mismatched`], where there is nothing to add; and parameters per
-/// activation that are of channels.
-fn inferred(step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise> {
-    let call = CALLS.iter().find(|call| call.name == step.function)?;
-    let ops = step.int(call.ops?)?;
-    let refused = match step.function.as_str() {
-        "NormalizationForwardInference" => ops == 2 && step.args[call.added[0]] == "NULL",
-        "GetNormalizationBackwardWorkspaceSize" => {
-            let (x, first) = (tensors.get(&step.args[call.x])?, tensors.get(&step.args[call.parameters[0]])?);
-            matches!(ops, 1 | 2) && step.int(call.mode) == Some(0) && first.dims[2..] != x.dims[2..]
-        }
-        _ => false,
-    };
-    (refused && step.status() == NOT_SUPPORTED)
-        .then_some(Promise { departure: "normalisation-compared", status: BAD_PARAM })
+/// The dims of parameters and statistics.
+fn group(x: &Tensor, mode: i64) -> Vec<i64> {
+    let kept = |k: usize| k == 1 || (k > 1 && mode == 0);
+    (0..x.dims.len()).map(|k| if kept(k) { x.dims[k] } else { 1 }).collect()
 }
 
 fn done(
@@ -304,9 +305,7 @@ fn done(
     if !floating || x.format == Some(VECT_C) || !call.others.iter().all(|&k| tensor(k).is_some_and(alike)) {
         return None;
     }
-    let per_activation = step.int(call.mode) == Some(0);
-    let of_group: Vec<i64> =
-        (0..x.dims.len()).map(|k| if k == 1 || (k > 1 && per_activation) { x.dims[k] } else { 1 }).collect();
+    let of_group = group(x, step.int(call.mode)?);
     let fits = |index: usize| {
         tensor(index).is_some_and(|s| {
             let moves = s.expected_strides().iter().zip(&s.dims).all(|(&s, &d)| d == 1 || s != 0);
