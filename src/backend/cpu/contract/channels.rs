@@ -134,6 +134,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
     /// As for [`super::run`]; the factors are those of the row's product.
     #[inline(always)]
     pub(super) unsafe fn row(&self, factors: *const S::Cell, index: usize) {
+        if S::PER > 1 {
+            // Never built for cells of pairs.
+            return;
+        }
         let rows = self.rows.len();
         let mut place = self.rows.point(index % rows);
         place.add(&self.batch.point(index / rows), 1);
@@ -156,30 +160,41 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         let end = taps.iter().map(|tap| tap.end).min().unwrap_or(0).max(first);
         let width = VECTORS * S::L;
         let extent = self.channels.extent;
+        let mut sums = [const { MaybeUninit::<S::Sum>::uninit() }; OUTPUTS * MAX_NR];
+        let sums = sums.as_mut_ptr().cast::<S::Sum>();
         for channel in (0..extent).step_by(width) {
             let left = (extent - channel).min(width);
             let mut q = 0;
             while q < self.along.extent {
-                // SAFETY: handed on.
+                let whole = q >= first && q + OUTPUTS <= end && left == width;
+                let outputs = if whole { OUTPUTS } else { 1 };
+                // SAFETY: handed on; there is room for the sums of a tile.
                 unsafe {
-                    if q >= first && q + OUTPUTS <= end && left == width {
-                        self.tile::<OUTPUTS, VECTORS>(&place, taps, factors, channel, q);
-                        q += OUTPUTS;
-                        continue;
-                    }
-                    let mut some = [Tap::default(); TAPS];
-                    let mut count = 0;
-                    for tap in taps.iter().filter(|tap| (tap.first..tap.end).contains(&q)) {
-                        some[count] = *tap;
-                        count += 1;
-                    }
-                    if left == width {
-                        self.tile::<1, VECTORS>(&place, &some[..count], factors, channel, q);
+                    if whole {
+                        self.tile::<OUTPUTS, VECTORS>(&place, taps, factors, channel, q, sums);
                     } else {
-                        self.part(&place, &some[..count], factors, channel, left, q);
+                        let mut some = [Tap::default(); TAPS];
+                        let mut count = 0;
+                        for tap in taps.iter().filter(|tap| (tap.first..tap.end).contains(&q)) {
+                            some[count] = *tap;
+                            count += 1;
+                        }
+                        let some = &some[..count];
+                        if left == width {
+                            self.tile::<1, VECTORS>(&place, some, factors, channel, q, sums);
+                        } else {
+                            self.part(&place, some, factors, channel, left, q, sums);
+                        }
+                    }
+                    for i in 0..outputs {
+                        let mut at = Point::default();
+                        at.add(&self.along.by, (q + i) as i64);
+                        at.add(&self.channels.by, channel as i64);
+                        let run = Run { lane: 0, len: left as u32, at: at.at, by: self.channels.by.at };
+                        finish(&self.outputs, &place.at, &run, sums.add(i * width));
                     }
                 }
-                q += 1;
+                q += outputs;
             }
         }
     }
@@ -190,8 +205,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         self.image.data.cast::<S::Cell>().wrapping_offset(offset as isize)
     }
 
+    /// The sums of `Q` neighbouring outputs, `V` vectors each, one after the other.
+    ///
     /// # Safety
-    /// As for [`row`](Channels::row); all taps have elements for all outputs of the tile.
+    /// As for [`row`](Channels::row); all taps have elements for all outputs of the tile, and there is room for the sums.
     #[inline(always)]
     unsafe fn tile<const Q: usize, const V: usize>(
         &self,
@@ -200,11 +217,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         factors: *const S::Cell,
         channel: usize,
         q: usize,
+        to: *mut S::Sum,
     ) {
         let from = self.from(place, channel, q);
         let (step, pitch) = (self.along.by.at[1] as isize, self.pitch());
-        let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
-        let here = here.as_mut_ptr().cast::<S::Sum>();
         // SAFETY: the caller's promise.
         unsafe {
             let mut sums = [[S::zero(); V]; Q];
@@ -224,23 +240,19 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                 }
             }
             let mut i = 0;
-            while i < Q {
-                let mut v = 0;
-                while v < V {
-                    S::store(here.add(v * S::L), sums[i][v]);
-                    v += 1;
-                }
-                self.finish(place, channel, V * S::L, q + i, here);
+            while i < Q * V {
+                S::store(to.add(i * S::L), sums[i / V][i % V]);
                 i += 1;
             }
         }
     }
 
-    /// One output of the last channels, which fill no tile.
+    /// The sums of one output for the last channels, which fill no tile.
     ///
     /// # Safety
     /// As for [`tile`](Channels::tile).
     #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "a part of a tile")]
     unsafe fn part(
         &self,
         place: &Point,
@@ -249,10 +261,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         channel: usize,
         left: usize,
         q: usize,
+        to: *mut S::Sum,
     ) {
         let from = self.from(place, channel, q);
-        let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
-        let here = here.as_mut_ptr().cast::<S::Sum>();
         // SAFETY: the caller's promise; of the image no more than the channels left are read.
         unsafe {
             for lane in (0..left).step_by(S::L) {
@@ -264,22 +275,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                     let factor = S::load(factors.add(tap.number * self.pitch() + channel + lane));
                     sum = S::fma(S::load(x.as_ptr()), factor, sum);
                 }
-                S::store(here.add(lane), sum);
+                S::store(to.add(lane), sum);
             }
-            self.finish(place, channel, left, q, here);
         }
-    }
-
-    /// # Safety
-    /// As for [`row`](Channels::row); `len` sums are there.
-    #[inline(always)]
-    unsafe fn finish(&self, place: &Point, channel: usize, len: usize, q: usize, sums: *const S::Sum) {
-        let mut at = Point::default();
-        at.add(&self.along.by, q as i64);
-        at.add(&self.channels.by, channel as i64);
-        let run = Run { lane: 0, len: len as u32, at: at.at, by: self.channels.by.at };
-        // SAFETY: handed on.
-        unsafe { finish(&self.outputs, &place.at, &run, sums) };
     }
 }
 

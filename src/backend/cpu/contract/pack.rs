@@ -91,7 +91,7 @@ pub(super) unsafe fn pack<S: Simd<Part: Part>>(
     to: *mut S::Part,
 ) {
     // SAFETY: handed on.
-    with_element!(source.scalar, E => unsafe { pack_of::<S, E>(source, lanes, sum, width, to) })
+    with_element!(source.scalar, E => unsafe { pack_of::<S::Plain, E>(source, lanes, sum, width, to) })
 }
 
 /// Elements of a lane that are staged at once, where cells are parts.

@@ -342,7 +342,7 @@ impl Block {
     ) {
         // SAFETY: handed on.
         with_element!(source.scalar, E => unsafe {
-            self.copy_of::<S, E>(planes, source, outer, [row, column], begin, end, to)
+            self.copy_of::<S::Plain, E>(planes, source, outer, [row, column], begin, end, to)
         })
     }
 

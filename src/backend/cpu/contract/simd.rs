@@ -14,6 +14,8 @@ pub(super) trait Simd: Copy + 'static {
     type Cell: Copy + 'static;
     /// What products are summed in.
     type Sum: Copy + Default + 'static;
+    /// The portable vectors of the same parts: what packing is compiled for, which needs no vectors.
+    type Plain: Simd<Part = Self::Part, Cell = Self::Cell>;
     /// A vector.
     type V: Copy;
     /// Lanes of a vector.
@@ -64,6 +66,7 @@ macro_rules! portable {
             type Part = $T;
             type Cell = $T;
             type Sum = $T;
+            type Plain = Self;
             type V = [$T; $L];
             const L: usize = $L;
             const NV: usize = 2;
@@ -127,6 +130,7 @@ impl Simd for PortableInt {
     type Part = i16;
     type Cell = i32;
     type Sum = i32;
+    type Plain = Self;
     type V = [i32; 4];
     const L: usize = 4;
     const NV: usize = 2;
@@ -185,7 +189,7 @@ mod x86 {
     use core::arch::x86_64::*;
 
     macro_rules! float {
-        ($name:ident, $T:ty, $V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident,
+        ($name:ident, $Plain:ident, $T:ty, $V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident,
          $fma:ident, $add:ident) => {
             #[derive(Clone, Copy)]
             pub(in super::super) struct $name;
@@ -193,6 +197,7 @@ mod x86 {
                 type Part = $T;
                 type Cell = $T;
                 type Sum = $T;
+                type Plain = super::$Plain;
                 type V = $V;
                 const L: usize = $L;
                 const NV: usize = $NV;
@@ -240,6 +245,7 @@ mod x86 {
 
     float!(
         Avx2Single,
+        PortableSingle,
         f32,
         __m256,
         8,
@@ -253,6 +259,7 @@ mod x86 {
     );
     float!(
         Avx2Double,
+        PortableDouble,
         f64,
         __m256d,
         4,
@@ -266,6 +273,7 @@ mod x86 {
     );
     float!(
         Avx512Single,
+        PortableSingle,
         f32,
         __m512,
         16,
@@ -279,6 +287,7 @@ mod x86 {
     );
     float!(
         Avx512Double,
+        PortableDouble,
         f64,
         __m512d,
         8,
@@ -301,6 +310,7 @@ mod x86 {
                 type Part = i16;
                 type Cell = i32;
                 type Sum = i32;
+                type Plain = super::PortableInt;
                 type V = $V;
                 const L: usize = $L;
                 const NV: usize = $NV;

@@ -87,7 +87,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     if together {
                         across.clear();
                         across.extend(strips.map(|(begin, count)| (count, at(begin))));
-                        pack_across::<S>(source, points[0].at[source.slot], &across, &sum);
+                        pack_across::<S::Plain>(source, points[0].at[source.slot], &across, &sum);
                     } else {
                         for (from, count) in strips {
                             pack::<S>(source, &points[from - begin..][..count], &sum, width(count), at(from));
