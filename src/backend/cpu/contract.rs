@@ -31,9 +31,11 @@ use self::pack::Part;
 use self::simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use self::winograd::Winograd;
+use super::row::between;
 use super::{Isa, Machine};
 use crate::dtype::convert::Element;
 use crate::error::Result;
+use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract};
 
 /// Runs `step` with the operands at `at`, in the order of [`Contract::slots`].
@@ -53,8 +55,14 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     let step = step.canonical();
     let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
     let simple = Simple::of(&step);
-    let outputs =
-        Outputs { simple, step: &step, dst: at[0], z: slot(step.z_slot()), bias: slot(step.bias_slot()) };
+    let outputs = Outputs {
+        simple,
+        store: between(step.real().scalar(), step.dst, Scaling::MOVE, machine.isa),
+        step: &step,
+        dst: at[0],
+        z: slot(step.z_slot()),
+        bias: slot(step.bias_slot()),
+    };
     let operands = Operands { a: at[1], b: at[2], isa: machine.isa };
     step.check_sums()?;
     let level = level(machine.isa);

@@ -1,11 +1,12 @@
 //! From sums to the destination: factors, further terms, activation, conversion.
 
 use super::planes::prefetch;
+use crate::backend::cpu::row::Row;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, convert, with_element};
-use crate::ops::NanRule;
 use crate::ops::contract::{Accumulate, Activation, Contract};
+use crate::ops::{NanRule, Scaling};
 
 /// Neighbouring lanes of a tile whose elements are evenly spaced in dst, z and bias.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Outputs<'a> {
     pub(super) bias: *const u8,
     /// What is to do where it is simple.
     pub(super) simple: Option<Simple>,
+    /// Converts neighbours of the type that is computed in to elements of the destination.
+    pub(super) store: Row,
 }
 
 /// `alpha * sum + beta * dst + alpha2 * z + bias`, clipped or not, all in binary32.
@@ -212,9 +215,11 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
     with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
 }
 
+/// Not compiled for every kernel that ends in it: conversions are what costs, and have functions of their own.
+///
 /// # Safety
 /// As for [`finish`].
-#[inline(always)]
+#[inline(never)]
 unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
     let epilogue = &outputs.step.epilogue;
     let mut begin = 0;
@@ -242,7 +247,7 @@ unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], 
                 add::<R>(r, scalar, outputs.bias, place(4), run.by[4], None);
             }
             activate(epilogue.activation, r);
-            store::<R>(r, outputs.step.dst, outputs.dst, place(0), run.by[0]);
+            store::<R>(r, outputs, place(0), run.by[0]);
         }
         begin += len;
     }
@@ -267,17 +272,18 @@ unsafe fn add<R: Real>(r: &mut [R], scalar: Scalar, data: *const u8, at: i64, by
 /// # Safety
 /// The elements are writable and aligned.
 #[inline(always)]
-unsafe fn store<R: Real>(r: &[R], scalar: Scalar, data: *mut u8, at: i64, by: i64) {
+unsafe fn store<R: Real>(r: &[R], outputs: &Outputs<'_>, at: i64, by: i64) {
+    let scalar = outputs.step.dst;
+    let to = outputs.dst.wrapping_offset(at as isize * scalar.size() as isize);
+    if by == 1 {
+        // SAFETY: the caller's promise; the row converts from this type.
+        return unsafe { (outputs.store)(to, r.as_ptr().cast(), r.len(), Scaling::MOVE) };
+    }
     with_element!(scalar, E => {
-        let to = data.cast::<E>().wrapping_offset(at as isize);
-        if by == 1 {
+        let to = to.cast::<E>();
+        for (i, &r) in r.iter().enumerate() {
             // SAFETY: the caller's promise.
-            r.iter().enumerate().for_each(|(i, &r)| unsafe { to.add(i).write(convert(r)) });
-        } else {
-            for (i, &r) in r.iter().enumerate() {
-                // SAFETY: the caller's promise.
-                unsafe { to.offset(i as isize * by as isize).write(convert(r)) };
-            }
+            unsafe { to.offset(i as isize * by as isize).write(convert(r)) };
         }
     })
 }
