@@ -360,7 +360,7 @@ pub fn plain<'a>(x: &'a Tensor, y: &'a Tensor) -> TransformPlan<'a> {
     TransformPlan::new(&x.desc, &y.desc, Scaling::MOVE, Mode::Extended).expect("a plan")
 }
 
-/// Everything above, and every kernel among it.
+/// Everything above, and every kernel among it but those of contractions.
 fn all(cores: &mut Cores) {
     pairs_of_types(cores);
     transposes(cores);
@@ -380,6 +380,8 @@ fn all(cores: &mut Cores) {
     sample::all(cores);
     windows::all();
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
+    // Contractions agree within a bound, not to the bit: `contract.rs` runs them, and counts.
+    let kernels = kernels.filter(|name| !name.starts_with("contract_"));
     // A real driver does not count.
     let missed: Vec<&str> = kernels.filter(|name| !double::is_real() && double::count(name) == 0).collect();
     assert!(missed.is_empty(), "kernels that no problem of the list needs: {missed:?}");

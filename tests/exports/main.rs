@@ -153,8 +153,8 @@ int main(void) {
     for (i = 0; i < sizeof all / sizeof *all; i++) count += all[i] != 0;
     if (cudnnCreate(&handle) != CUDNN_STATUS_SUCCESS) return 1;
     /* Not built, so neither success nor any other error; a missing handle is found out all the same. */
-    if (cudnnSpatialTfGridGeneratorForward(handle, 0, 0, 0) != CUDNN_STATUS_NOT_SUPPORTED) return 2;
-    if (cudnnSpatialTfGridGeneratorForward(0, 0, 0, 0) != CUDNN_STATUS_BAD_PARAM) return 3;
+    if (cudnnBuildRNNDynamic(handle, 0, 0) != CUDNN_STATUS_NOT_SUPPORTED) return 2;
+    if (cudnnBuildRNNDynamic(0, 0, 0) != CUDNN_STATUS_BAD_PARAM) return 3;
     if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) return 4;
     printf("%u %d %s\n", count, cudnnGetVersion() == CUDNN_VERSION, cudnnGetErrorString(CUDNN_STATUS_BAD_PARAM));
     return 0;
