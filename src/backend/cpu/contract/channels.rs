@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::engine::Operands;
+use super::engine::{Operands, Shared};
 use super::finish::{Outputs, Run, finish};
 use super::pack::{Part, Source, pack};
 use super::points::{Even, Point, Turn, Walk};
@@ -119,7 +119,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                     }
                 }
             }
-            let factors = Factors(factors);
+            let factors = Shared(factors);
             threads::run(threads, self.batch.len() * rows, &|index| {
                 let factors = factors.at((index / rows) * taps * pitch);
                 // SAFETY: the caller's promises; tasks write disjoint elements.
@@ -278,15 +278,5 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                 S::store(to.add(lane), sum);
             }
         }
-    }
-}
-
-/// The packed filter.
-struct Factors<T>(*mut T);
-// SAFETY: an address; nothing is written while tasks run.
-unsafe impl<T> Sync for Factors<T> {}
-impl<T> Factors<T> {
-    fn at(&self, offset: usize) -> *const T {
-        self.0.wrapping_add(offset)
     }
 }

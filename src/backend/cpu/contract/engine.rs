@@ -106,11 +106,12 @@ fn share(total: usize, parts: usize, index: usize) -> (usize, usize) {
     (total * index / parts, total * (index + 1) / parts)
 }
 
-struct Shared<T>(*mut T);
+/// Memory that all tasks of a contraction see.
+pub(super) struct Shared<T>(pub(super) *mut T);
 // SAFETY: an address; who writes what is a matter of the tasks.
 unsafe impl<T> Sync for Shared<T> {}
 impl<T> Shared<T> {
-    fn at(&self, offset: usize) -> *mut T {
+    pub(super) fn at(&self, offset: usize) -> *mut T {
         self.0.wrapping_add(offset)
     }
 }

@@ -116,18 +116,17 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
     to: *mut S::Part,
 ) {
     let (slot, data) = (source.slot, source.data.cast::<E>());
-    let per = S::PER;
+    let bounded = !source.bounds.is_empty();
     let mut starts = [0; MAX_NR];
     starts.iter_mut().zip(lanes).for_each(|(start, lane)| *start = lane.at[slot]);
     let starts = &starts[..lanes.len()];
-    let bounded = !source.bounds.is_empty();
     let total: usize = sum.iter().map(|even| even.len).sum();
     // SAFETY: the caller's promises hold for every access below.
     unsafe {
-        if lanes.len() < width || !total.is_multiple_of(per) {
-            to.write_bytes(0, total.div_ceil(per) * width * per);
+        if lanes.len() < width {
+            to.write_bytes(0, total.div_ceil(S::PER) * width * S::PER);
         }
-        if per > 1 && total <= PAIRS {
+        if S::PER > 1 {
             return pack_pairs::<S, E>(source, lanes, sum, total, width, to);
         }
         let side_by_side = !bounded && starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -135,24 +134,18 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
         let mut begin = 0;
         for even in sum {
             let (by, len) = (even.by as isize, even.len);
-            if side_by_side && per == 1 {
+            if side_by_side {
                 let from = data.wrapping_offset((starts[0] + even.at) as isize);
                 for k in 0..len {
                     let (from, to) = (from.wrapping_offset(k as isize * by), to.add((begin + k) * width));
                     line::<S, E>(from, lanes.len(), to);
                 }
-            } else if per > 1 || len < SHORT && !bounded {
+            } else if len < SHORT && !bounded {
                 for (l, start) in starts.iter().enumerate() {
-                    let (low, high) = if bounded { even.inside(&lanes[l], source.bounds) } else { (0, len) };
                     let from = data.wrapping_offset((start + even.at) as isize);
                     for k in 0..len {
-                        let part = if (low..high).contains(&k) {
-                            S::Part::of(from.wrapping_offset(k as isize * by).read())
-                        } else {
-                            S::Part::default()
-                        };
-                        let k = begin + k;
-                        to.add((k / per * width + l) * per + k % per).write(part);
+                        let element = from.wrapping_offset(k as isize * by).read();
+                        to.add((begin + k) * width + l).write(S::Part::of(element));
                     }
                 }
             } else {
@@ -162,8 +155,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
                         let count = LINE.min(len - first);
                         let mut lines = [std::ptr::null(); FOUR];
                         for (l, start) in starts.iter().enumerate() {
-                            let (low, high) =
-                                if bounded { even.inside(&lanes[l], source.bounds) } else { (0, len) };
+                            let (low, high) = even.inside(&lanes[l], source.bounds);
                             let from = data.wrapping_offset((start + even.at) as isize);
                             let from = from.wrapping_offset(first as isize * by);
                             let whole = low <= first && high >= first + count;
@@ -189,7 +181,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
 /// [`pack_of`] where cells are pairs of parts.
 ///
 /// # Safety
-/// As for [`pack`]; at most [`PAIRS`] parts of the sum.
+/// As for [`pack`].
 unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
     source: Source<'_>,
     lanes: &[Point],
@@ -198,6 +190,7 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
     width: usize,
     to: *mut S::Part,
 ) {
+    assert!(total <= PAIRS, "a stretch of the sum has at most {PAIRS} parts");
     let data = source.data.cast::<E>();
     let mut staged = [const { MaybeUninit::<[S::Part; PAIRS]>::uninit() }; FOUR];
     for (group, lanes) in lanes.chunks(FOUR).enumerate() {
@@ -206,8 +199,7 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
             let line = staged[l].as_mut_ptr().cast::<S::Part>();
             let mut begin = 0;
             for even in sum {
-                let bounded = !source.bounds.is_empty();
-                let (low, high) = if bounded { even.inside(lane, source.bounds) } else { (0, even.len) };
+                let (low, high) = even.inside(lane, source.bounds);
                 let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
                 let (by, to) = (even.by as isize, line.wrapping_add(begin));
                 // SAFETY: the caller's promise.

@@ -6,7 +6,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
-use super::engine::Operands;
+use super::engine::{Operands, Shared};
 use super::finish::{Outputs, Run, finish};
 use super::kernel::{Kernels, Panel};
 use super::pack::Source;
@@ -233,18 +233,18 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
             .unwrap_or(0);
         let scratch = (scratch + 64) * size_of::<f32>();
         arena::with(filters * ELEMENTS * self.strip_cells() * size_of::<f32>(), |memory| {
-            let shared = Filters(memory.cast());
+            let shared = Shared(memory.cast::<f32>());
             let chunk = filters.div_ceil(4 * threads).max(1);
             threads::run(threads, filters.div_ceil(chunk), &|index| {
                 for number in index * chunk..filters.min((index + 1) * chunk) {
                     // SAFETY: the caller's promises; every strip has a place of its own.
-                    unsafe { transform(self, std::ptr::null(), shared.at(), number) };
+                    unsafe { transform(self, std::ptr::null(), shared.at(0), number) };
                 }
             })?;
             let images = self.batch.len() * self.planes.outer.len();
             threads::run_with(threads, images * self.parts, scratch, &|scratch, index| {
                 // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
-                unsafe { task(self, shared.at(), scratch.cast(), index) };
+                unsafe { task(self, shared.at(0), scratch.cast(), index) };
             })
         })
     }
@@ -403,14 +403,5 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
                 unsafe { finish(&self.outputs, row, &part, line.as_ptr().add(2 * run.lane as usize)) };
             }
         }
-    }
-}
-
-struct Filters(*mut f32);
-// SAFETY: an address; every strip is written by one task and read when all are.
-unsafe impl Sync for Filters {}
-impl Filters {
-    fn at(&self) -> *mut f32 {
-        self.0
     }
 }
