@@ -198,7 +198,7 @@ fn dump(row: &Row) {
     let outcome = tensors.plan().for_each(&mut |problem| {
         let candidate = match problem {
             Step::Transform(transform) => Candidate::for_transform(transform).name,
-            Step::Fill(_) => "fill",
+            Step::Scale(_) => "scale",
             Step::Padded(_) => "padded",
             other => unreachable!("no part of a transform: {other}"),
         };

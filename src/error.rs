@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// The outcome of every fallible function inside the library.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// One refused call. [`Error::class`] tells which family of C status it belongs to; the text is what
+/// One refused call. [`Error::kind`] tells which family of C status it belongs to; the text is what
 /// `cudnnGetLastErrorString` and the log show.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -93,7 +93,7 @@ pub enum Error {
 
 /// The families of C statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum ErrorKind {
     /// An argument is wrong.
     BadParam,
     /// A pointer is off its alignment, in a call whose original says so.
@@ -118,22 +118,22 @@ pub enum Class {
 
 impl Error {
     /// The family of C status this error belongs to.
-    pub fn class(&self) -> Class {
+    pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Null { .. }
             | Error::Handle { .. }
             | Error::Argument { .. }
             | Error::Element { .. }
-            | Error::Mismatch(_) => Class::BadParam,
-            Error::Misaligned(_) => Class::Misaligned,
-            Error::Unsupported(_) => Class::NotSupported,
-            Error::UnsupportedShape(_) => Class::NotSupportedShape,
-            Error::UnsupportedType(_) => Class::NotSupportedType,
-            Error::NotInitialized(_) => Class::NotInitialized,
-            Error::HostAllocation { .. } => Class::HostAllocation,
-            Error::Execution(_) => Class::Execution,
-            Error::Driver { .. } => Class::Driver,
-            Error::Internal(_) => Class::Internal,
+            | Error::Mismatch(_) => ErrorKind::BadParam,
+            Error::Misaligned(_) => ErrorKind::Misaligned,
+            Error::Unsupported(_) => ErrorKind::NotSupported,
+            Error::UnsupportedShape(_) => ErrorKind::NotSupportedShape,
+            Error::UnsupportedType(_) => ErrorKind::NotSupportedType,
+            Error::NotInitialized(_) => ErrorKind::NotInitialized,
+            Error::HostAllocation { .. } => ErrorKind::HostAllocation,
+            Error::Execution(_) => ErrorKind::Execution,
+            Error::Driver { .. } => ErrorKind::Driver,
+            Error::Internal(_) => ErrorKind::Internal,
         }
     }
 

@@ -7,7 +7,7 @@ use cudnn::desc::{
     FilterDescriptor, TensorDescriptor,
 };
 use cudnn::dtype::DataType;
-use cudnn::error::Class;
+use cudnn::error::ErrorKind;
 use cudnn::exec::Context;
 use cudnn::layout::Dims;
 use cudnn::mode::Mode;
@@ -262,7 +262,7 @@ fn every_number_serves_and_tells_one_workspace() {
         }
         for number in [-1, count] {
             let error = Algorithm::new(direction, number).expect_err("no such algorithm");
-            assert_eq!(error.class(), Class::NotSupported);
+            assert_eq!(error.kind(), ErrorKind::NotSupported);
         }
     }
 }
@@ -282,7 +282,7 @@ fn what_does_not_fit_names_the_extent_that_would() {
         (&[1, 6, 8, 8], "y has a batch of 1, x one of 2"),
     ] {
         let error = refused(dims);
-        assert_eq!((error.class(), error.to_string().as_str()), (Class::BadParam, text));
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::BadParam, text));
     }
 }
 

@@ -7,7 +7,7 @@ use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::desc::{DropoutDescriptor, Format, TensorDescriptor};
 use cudnn::dtype::DataType;
 use cudnn::dtype::Scalar;
-use cudnn::error::Class;
+use cudnn::error::ErrorKind;
 use cudnn::exec::Context;
 use cudnn::layout::{Axis, LoopNest};
 use cudnn::mode::Mode;
@@ -272,15 +272,15 @@ fn what_is_refused_is_named() {
     let desc = dropout(0.5, &[0; 2]);
     let plan = |src, dst, reserve_size| {
         let pass = Pass { src: ("xdesc", src), dst: ("ydesc", dst), reserve_size, in_place: false };
-        DropoutPlan::forward(&desc, pass, Mode::Extended).map(|_| ()).map_err(|e| (e.class(), e.to_string()))
+        DropoutPlan::forward(&desc, pass, Mode::Extended).map(|_| ()).map_err(|e| (e.kind(), e.to_string()))
     };
     assert_eq!(plan(&x, &x, 16), Ok(()));
     let (class, text) = plan(&x, &x, 12).unwrap_err();
-    assert_eq!(class, Class::BadParam);
+    assert_eq!(class, ErrorKind::BadParam);
     assert!(text.contains("= 12") && text.contains("16 bytes"), "{text}");
-    assert_eq!(plan(&x, &wide, 99).unwrap_err().0, Class::BadParam);
-    assert_eq!(plan(&x, &int, 99).unwrap_err().0, Class::BadParam);
-    assert_eq!(plan(&int, &int, 99).unwrap_err().0, Class::NotSupported);
+    assert_eq!(plan(&x, &wide, 99).unwrap_err().0, ErrorKind::BadParam);
+    assert_eq!(plan(&x, &int, 99).unwrap_err().0, ErrorKind::BadParam);
+    assert_eq!(plan(&int, &int, 99).unwrap_err().0, ErrorKind::NotSupported);
     let mut states = DropoutDescriptor::default();
     let error = states.set(0.5, 4096, 15, 1).unwrap_err();
     assert!(error.to_string().contains("= 15") && error.to_string().contains("16 bytes"), "{error}");

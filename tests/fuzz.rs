@@ -149,7 +149,7 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             (step.dst, step.src, step.scaling) = (rng.pick(&Scalar::ALL), rng.pick(&Scalar::ALL), scaling);
         }
         Owned::Padded(step) => (step.dst, step.src) = (rng.pick(&Scalar::ALL), rng.pick(&Scalar::ALL)),
-        Owned::Fill(step) => (step.dst, step.beta) = (rng.pick(&Scalar::ALL), scaling.beta),
+        Owned::Scale(step) => (step.dst, step.beta) = (rng.pick(&Scalar::ALL), scaling.beta),
         Owned::Map(step) => {
             let arity = step.function.arity();
             let fits: Vec<_> = TABLE.iter().filter(|row| row.operands.len() <= arity).collect();

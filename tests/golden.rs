@@ -5,7 +5,7 @@ use cudnn::desc::{
     ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor,
 };
 use cudnn::dtype::DataType;
-use cudnn::error::Class;
+use cudnn::error::ErrorKind;
 use cudnn::exec::{Address, Context};
 use cudnn::mode::Mode;
 use cudnn::ops::activation::{Saved, saved};
@@ -89,8 +89,8 @@ fn a_reduction_to_the_same_shape_is_refused_as_the_original_refuses_it() {
     let (case, want) = lines("reduce to the same shape").next().expect("recorded");
     let same = packed(&[2, 3, 4, 5]);
     let plan = ReducePlan::new(&ReduceDescriptor::default(), &same, &same, Scaling::MOVE, Mode::Strict);
-    let class = plan.expect_err("nothing is reduced").class();
-    assert_eq!((class, want), (Class::BadParam, "2000"), "{case}");
+    let class = plan.expect_err("nothing is reduced").kind();
+    assert_eq!((class, want), (ErrorKind::BadParam, "2000"), "{case}");
 }
 
 #[test]

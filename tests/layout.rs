@@ -4,7 +4,7 @@ use cudnn::layout::format::{nchw_strides, nhwc_strides, packed_strides};
 use cudnn::layout::packed::{
     is_fully_packed, is_partially_packed, is_spatially_packed, permute, strides_cross, without_unit_dims,
 };
-use cudnn::layout::{Class, Cut, Dims, Format, Layout, LoopNest, Split, nests, segments};
+use cudnn::layout::{Cut, DimOrder, Dims, Layout, LoopNest, Pattern, Split, nests, segments};
 
 fn strided(dims: &[i64], strides: &[i64]) -> Layout {
     Layout { dims: Dims::new(dims), strides: Dims::new(strides), split: None }
@@ -62,12 +62,12 @@ const RUNNING: [i64; 4] = [1, 64, 5, 4];
 
 #[test]
 fn running_example_nchw() {
-    assert_eq!(memory(&Format::Nchw.layout(&RUNNING).unwrap()), (0..1280).collect::<Vec<_>>());
+    assert_eq!(memory(&DimOrder::Nchw.layout(&RUNNING).unwrap()), (0..1280).collect::<Vec<_>>());
 }
 
 #[test]
 fn running_example_nhwc() {
-    let memory = memory(&Format::Nhwc.layout(&RUNNING).unwrap());
+    let memory = memory(&DimOrder::Nhwc.layout(&RUNNING).unwrap());
     assert_eq!(memory[..64], (0..64).map(|c| c * 20).collect::<Vec<_>>());
     assert_eq!((memory[1], memory[63]), (20, 1260));
     assert_eq!(memory[64..128], (0..64).map(|c| c * 20 + 1).collect::<Vec<_>>());
@@ -87,9 +87,9 @@ fn running_example_nc32hw32() {
 
 #[test]
 fn blocks_of_one_and_of_c_are_the_plain_formats() {
-    assert_eq!(Layout::blocked(&RUNNING, 1, 1), Format::Nchw.layout(&RUNNING));
+    assert_eq!(Layout::blocked(&RUNNING, 1, 1), DimOrder::Nchw.layout(&RUNNING));
     for dims in [RUNNING, [2, 16, 5, 4]] {
-        let nhwc = Format::Nhwc.layout(&dims).unwrap();
+        let nhwc = DimOrder::Nhwc.layout(&dims).unwrap();
         assert_eq!(memory(&Layout::blocked(&dims, 1, dims[1]).unwrap()), memory(&nhwc));
     }
 }
@@ -109,10 +109,13 @@ fn vector_formats_are_n_groups_h_w_vector() {
 
 const SECOND: [i64; 4] = [2, 16, 5, 4];
 
+/// What images are stored in.
+const IMAGES: [DimOrder; 3] = [DimOrder::Nchw, DimOrder::Nhwc, DimOrder::Chwn];
+
 #[test]
 fn second_example_offsets() {
     let [_, c16, h5, w4] = SECOND;
-    let layouts = [Format::Nchw, Format::Nhwc, Format::Chwn].map(|format| format.layout(&SECOND).unwrap());
+    let layouts = IMAGES.map(|order| order.layout(&SECOND).unwrap());
     let blocked = Layout::blocked(&SECOND, 1, 8).unwrap();
     for i in indices(&SECOND) {
         let [n, c, h, w] = i[..] else { unreachable!() };
@@ -130,17 +133,17 @@ fn second_example_offsets() {
 
 #[test]
 fn second_example_memory_starts() {
-    let nchw = memory(&Format::Nchw.layout(&SECOND).unwrap());
+    let nchw = memory(&DimOrder::Nchw.layout(&SECOND).unwrap());
     assert_eq!(nchw[..6], [0, 1, 2, 3, 4, 5]);
     assert_eq!(nchw[318..322], [318, 319, 320, 321]);
 
-    let nhwc = memory(&Format::Nhwc.layout(&SECOND).unwrap());
+    let nhwc = memory(&DimOrder::Nhwc.layout(&SECOND).unwrap());
     assert_eq!((nhwc[0], nhwc[1], nhwc[15]), (0, 20, 300));
     assert_eq!((nhwc[16], nhwc[17], nhwc[31]), (1, 21, 301));
     assert_eq!(nhwc[64], 4);
     assert_eq!(nhwc[319..322], [319, 320, 340]);
 
-    let chwn = memory(&Format::Chwn.layout(&SECOND).unwrap());
+    let chwn = memory(&DimOrder::Chwn.layout(&SECOND).unwrap());
     assert_eq!(chwn[..4], [0, 320, 1, 321]);
     assert_eq!(chwn[8..10], [4, 324]);
     assert_eq!(chwn[38..42], [19, 339, 20, 340]);
@@ -175,11 +178,11 @@ fn seventeen_channels_are_rounded_up() {
 fn rgb_image_in_planes_and_pixels() {
     let dims = [1, 3, 2, 2];
     // Logical order is R plane, G plane, B plane; value / 4 is the colour.
-    let colours = |format: Format| {
+    let colours = |format: DimOrder| {
         memory(&format.layout(&dims).unwrap()).iter().map(|v| (v / 4) as usize).collect::<Vec<_>>()
     };
-    assert_eq!(colours(Format::Nchw), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
-    assert_eq!(colours(Format::Nhwc), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]);
+    assert_eq!(colours(DimOrder::Nchw), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
+    assert_eq!(colours(DimOrder::Nhwc), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]);
 }
 
 // --- Strides as frameworks show them ---
@@ -193,8 +196,8 @@ fn framework_strides() {
     let bytes: Vec<i64> = nchw_strides(&dims).unwrap().iter().map(|s| s * 8).collect();
     assert_eq!(bytes, [24576, 8192, 256, 8]);
     let (b, m, n) = (7, 5, 3);
-    assert_eq!(Format::RowMajor.layout(&[b, m, n]).unwrap().strides[..], [m * n, n, 1]);
-    assert_eq!(Format::ColMajor.layout(&[b, m, n]).unwrap().strides[..], [m * n, 1, m]);
+    assert_eq!(DimOrder::RowMajor.layout(&[b, m, n]).unwrap().strides[..], [m * n, n, 1]);
+    assert_eq!(DimOrder::ColMajor.layout(&[b, m, n]).unwrap().strides[..], [m * n, 1, m]);
 }
 
 #[test]
@@ -206,16 +209,11 @@ fn descriptor_formats_of_every_rank() {
     assert_eq!(nchw_strides(&[2, 3]).unwrap()[..], [3, 1]);
     assert_eq!(nchw_strides(&[2; 8]).unwrap()[..], [128, 64, 32, 16, 8, 4, 2, 1]);
     assert_eq!(nchw_strides(&[1, i64::MAX, 2]), None, "a stride beyond 64 bits");
-    assert_eq!(packed_strides(&[2, 3, 4, 5, 6], Format::Cdhwn.order()).unwrap()[..], [1, 240, 60, 12, 2]);
-    assert_eq!(
-        Format::Ndhwc.layout(&[2, 3, 4, 5, 6]).unwrap().strides,
-        nhwc_strides(&[2, 3, 4, 5, 6]).unwrap()
-    );
-    assert_eq!(
-        Format::Ncdhw.layout(&[2, 3, 4, 5, 6]).unwrap().strides,
-        nchw_strides(&[2, 3, 4, 5, 6]).unwrap()
-    );
-    assert_eq!(Format::Nchw.layout(&[2, 3, 4]), None, "another rank");
+    assert_eq!(packed_strides(&[2, 3, 4, 5, 6], DimOrder::Cdhwn.order()).unwrap()[..], [1, 240, 60, 12, 2]);
+    let dims = [2, 3, 4, 5, 6];
+    assert_eq!(DimOrder::Ndhwc.layout(&dims).unwrap().strides, nhwc_strides(&dims).unwrap());
+    assert_eq!(DimOrder::Ncdhw.layout(&dims).unwrap().strides, nchw_strides(&dims).unwrap());
+    assert_eq!(DimOrder::Nchw.layout(&[2, 3, 4]), None, "another rank");
 }
 
 // --- Packing ---
@@ -238,7 +236,7 @@ fn packing_definitions() {
 
     // NHWC, WC-packed: c_stride = 1, w_stride = c_dim; H and N have gaps. Given in the order N C H W.
     let (nchw_dims, nchw_strides) = ([2, 3, 4, 5], [100, 1, 20, 3]);
-    let order = Format::Nhwc.order();
+    let order = DimOrder::Nhwc.order();
     let (d, s) = (permute(&nchw_dims, order), permute(&nchw_strides, order));
     assert_eq!((&d[..], &s[..]), (&[2, 4, 5, 3][..], &[100, 20, 3, 1][..]));
     assert!(is_partially_packed(&d, &s, |i| i >= 2));
@@ -270,10 +268,10 @@ fn formats_are_recognised() {
     assert_eq!(shown(&[2, 3, 4, 5], &[60, 19, 5, 1]), "2x3x4x5 strided 60x19x5x1");
     assert_eq!(shown(&[2, 3, 5], &[15, 1, 3]), "2x3x5 BNM");
     assert_eq!(shown(&[2, 3], &[3, 1]), "2x3 packed");
-    for format in Format::ALL {
+    for format in DimOrder::ALL {
         let dims = &[2, 3, 4, 5, 6][..format.order().len()];
         let layout = format.layout(dims).unwrap();
-        assert_eq!(Format::recognise(dims, &layout.strides), Some((format, dims.len())));
+        assert_eq!(DimOrder::recognise(dims, &layout.strides), Some((format, dims.len())));
     }
 }
 
@@ -504,17 +502,17 @@ fn a_broadcast_repeats_what_there_is_one_of() {
 
 #[test]
 fn nests_of_named_formats_become_the_expected_kernels() {
-    let class = |dst: &Layout, src: &Layout| {
+    let pattern = |dst: &Layout, src: &Layout| {
         let nests = nests_of(dst, src);
         assert_eq!(nests.len(), 1);
-        nests[0].canonical().class()
+        nests[0].canonical().pattern()
     };
-    let [nchw, nhwc, chwn] = [Format::Nchw, Format::Nhwc, Format::Chwn].map(|f| f.layout(&SECOND).unwrap());
+    let [nchw, nhwc, chwn] = IMAGES.map(|order| order.layout(&SECOND).unwrap());
     let blocked = Layout::blocked(&SECOND, 1, 8).unwrap();
-    assert_eq!(class(&nhwc, &nhwc), Class::Contiguous);
-    assert_eq!(class(&blocked, &blocked), Class::Contiguous);
-    assert!(matches!(class(&nhwc, &nchw), Class::Transpose { .. }));
-    assert!(matches!(class(&chwn, &nhwc), Class::Transpose { .. }));
-    assert!(matches!(class(&blocked, &nchw), Class::Transpose { .. }));
-    assert_eq!(class(&blocked, &nhwc), Class::Rows { run: 8 });
+    assert_eq!(pattern(&nhwc, &nhwc), Pattern::Contiguous);
+    assert_eq!(pattern(&blocked, &blocked), Pattern::Contiguous);
+    assert!(matches!(pattern(&nhwc, &nchw), Pattern::Transpose { .. }));
+    assert!(matches!(pattern(&chwn, &nhwc), Pattern::Transpose { .. }));
+    assert!(matches!(pattern(&blocked, &nchw), Pattern::Transpose { .. }));
+    assert_eq!(pattern(&blocked, &nhwc), Pattern::Runs { run: 8 });
 }

@@ -219,7 +219,7 @@ fn written(plan: &TransformPlan, scalars: usize) -> (Vec<u8>, usize) {
         let mut count = |offset: i64| times[offset as usize] += 1;
         match problem {
             Step::Transform(part) => part.nest.for_each(|[dst, _]| count(dst)),
-            Step::Fill(part) => part.nest.for_each(|[dst]| count(dst)),
+            Step::Scale(part) => part.nest.for_each(|[dst]| count(dst)),
             Step::Padded(part) => {
                 part.transform().nest.for_each(|[dst, _]| count(dst));
                 part.fill().nest.for_each(|[dst]| count(dst));

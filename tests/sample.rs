@@ -10,7 +10,7 @@ mod tensors;
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::desc::{Format, SpatialTransformerDescriptor, TensorDescriptor};
 use cudnn::dtype::DataType;
-use cudnn::error::Class;
+use cudnn::error::ErrorKind;
 use cudnn::exec::Context;
 use cudnn::layout::Dims;
 use cudnn::mode::Mode;
@@ -370,21 +370,25 @@ fn what_does_not_go_together_is_refused_and_writes_nothing() {
     let forward = |desc: &_, x: &_, y: &_| SamplerPlan::forward(desc, x, y, Scaling::MOVE, Mode::Extended);
     let class = |result: cudnn::Result<SamplerPlan>| {
         let error = result.expect_err("is refused");
-        (error.class(), error.to_string())
+        (error.kind(), error.to_string())
     };
     forward(&desc, &x, &y).expect("a plan");
     for (error, expected, says) in [
-        (class(forward(&transformer(DataType::Float, [2, 3, 4, 5]), &x, &y)), Class::BadParam, "stDesc"),
-        (class(forward(&transformer(DataType::Float, [2, 3, 0, 6]), &x, &y)), Class::BadParam, "at least 1"),
-        (class(forward(&desc, &packed(DataType::Float, &[2, 4, 5, 7]), &y)), Class::BadParam, "as in y"),
+        (class(forward(&transformer(DataType::Float, [2, 3, 4, 5]), &x, &y)), ErrorKind::BadParam, "stDesc"),
+        (
+            class(forward(&transformer(DataType::Float, [2, 3, 0, 6]), &x, &y)),
+            ErrorKind::BadParam,
+            "at least 1",
+        ),
+        (class(forward(&desc, &packed(DataType::Float, &[2, 4, 5, 7]), &y)), ErrorKind::BadParam, "as in y"),
         (
             class(forward(&desc, &packed(DataType::Float, &[2, 3, 5]), &y)),
-            Class::NotSupported,
+            ErrorKind::NotSupported,
             "3 dimensions",
         ),
         (
             class(forward(&SpatialTransformerDescriptor { rank: 5, ..desc }, &x, &y)),
-            Class::NotSupported,
+            ErrorKind::NotSupported,
             "5 dimensions",
         ),
     ] {
@@ -393,7 +397,7 @@ fn what_does_not_go_together_is_refused_and_writes_nothing() {
     }
     let of_half = packed(DataType::Half, &[2, 3, 4, 6]);
     let mixed = SamplerPlan::backward(&desc, [&x, &x, &of_half], [Scaling::MOVE; 2], Mode::Extended);
-    assert_eq!(class(mixed).0, Class::BadParam);
+    assert_eq!(class(mixed).0, ErrorKind::BadParam);
     let strict = SamplerPlan::forward(
         &desc,
         &packed(DataType::Bfloat16, &[2, 3, 5, 7]),
@@ -401,13 +405,13 @@ fn what_does_not_go_together_is_refused_and_writes_nothing() {
         Scaling::MOVE,
         Mode::Strict,
     );
-    assert_eq!(class(strict).0, Class::NotSupported);
+    assert_eq!(class(strict).0, ErrorKind::NotSupported);
     // Overlapping operands are judged before anything is written.
     let plan = SamplerPlan::backward(&desc, [&x, &x, &y], [Scaling::MOVE; 2], Mode::Extended).unwrap();
     let mut memory = Memory::new(&mut Rng(1), &x, 0.0);
     let (old, at) = (memory.clone(), memory.at());
     // SAFETY: refused before memory is touched.
     let outcome = unsafe { Context::cpu().run(&plan, &[at, at, at, at, at]) };
-    assert_eq!(outcome.expect_err("dx and dgrid overlap").class(), Class::BadParam);
+    assert_eq!(outcome.expect_err("dx and dgrid overlap").kind(), ErrorKind::BadParam);
     assert!(memory == old);
 }

@@ -34,13 +34,13 @@ fn every_listed_step_equals_the_reference() {
     }
     let all = [
         "contract",
-        "fill",
         "map",
         "normalise",
         "normalise backward",
         "random",
         "reduce",
         "rows",
+        "scale",
         "set",
         "transform",
         "window",
@@ -90,7 +90,7 @@ fn lines_that_do_not_fit_are_refused() {
         let error = Owned::parse(line).err().unwrap_or_else(|| panic!("this is read: {line}"));
         assert!(error.contains(part), "{line}\n{error}");
     }
-    let far = "fill f32 beta=0 dst: 9*(2000000000) +0";
+    let far = "scale f32 beta=0 dst: 9*(2000000000) +0";
     assert!(Row::new("far", Owned::parse(far).expect("a step")).is_err());
     let beyond = "random draw elements=7 threshold=9 f32 scale=2 dst/src1/src2: 8*(1,1,1) +0,+0,+0";
     assert!(Row::new("beyond", Owned::parse(beyond).expect("a step")).is_err());

@@ -3,7 +3,7 @@
 
 use cudnn::desc::{OpTensorDescriptor, ReduceDescriptor, TensorDescriptor, TransformDescriptor};
 use cudnn::dtype::DataType;
-use cudnn::error::Class;
+use cudnn::error::ErrorKind;
 use cudnn::mode::Mode;
 use cudnn::ops::op::Factors;
 use cudnn::ops::{OpPlan, ReducePlan, Scaling, TransformPlan};
@@ -28,7 +28,7 @@ fn named(name: &str) -> DataType {
 }
 
 /// The answer of a plan; `None`: it is done.
-fn answer(call: &str, computation: DataType, a: DataType, c: DataType, mode: Mode) -> Option<Class> {
+fn answer(call: &str, computation: DataType, a: DataType, c: DataType, mode: Mode) -> Option<ErrorKind> {
     let from = tensor(a, 2, mode);
     let outcome = match call {
         "cudnnOpTensor" => {
@@ -42,7 +42,7 @@ fn answer(call: &str, computation: DataType, a: DataType, c: DataType, mode: Mod
         }
         _ => panic!("{call} has no table"),
     };
-    outcome.err().map(|error| error.class())
+    outcome.err().map(|error| error.kind())
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn the_documented_tables_of_types_are_what_the_library_answers() {
         {
             let (strict, extended) = match cell {
                 "S" => (None, None),
-                "+" => (Some(Class::NotSupported), None),
-                "B" => (Some(Class::BadParam), Some(Class::BadParam)),
+                "+" => (Some(ErrorKind::NotSupported), None),
+                "B" => (Some(ErrorKind::BadParam), Some(ErrorKind::BadParam)),
                 _ => panic!("{cell} is no answer"),
             };
             for (mode, want) in [(Mode::Strict, strict), (Mode::Extended, extended)] {
@@ -85,18 +85,18 @@ fn strict_transforms_with_a_map_do_not_support_plain_vectors_of_other_types() {
         let (src, dst) = (tensor(x, 2, Mode::Strict), tensor(y, y_batch, Mode::Strict));
         let transform = TransformDescriptor::default();
         let plan = TransformPlan::with_map(&transform, &src, &dst, Scaling::MOVE, Mode::Strict);
-        plan.map(|_| ()).err().map(|error| error.class())
+        plan.map(|_| ()).err().map(|error| error.kind())
     };
     for vector in [DataType::Uint8x4, DataType::Int8x32] {
         for other in DataType::ALL.into_iter().take(10).filter(|&other| other != vector) {
-            assert_eq!(strict(vector, other, 2), Some(Class::NotSupported), "{vector:?} to {other:?}");
-            assert_eq!(strict(other, vector, 2), Some(Class::NotSupported), "{other:?} to {vector:?}");
+            assert_eq!(strict(vector, other, 2), Some(ErrorKind::NotSupported), "{vector:?} to {other:?}");
+            assert_eq!(strict(other, vector, 2), Some(ErrorKind::NotSupported), "{other:?} to {vector:?}");
             assert_eq!(
                 strict(other, vector, 3),
-                Some(Class::BadParam),
+                Some(ErrorKind::BadParam),
                 "{other:?} to {vector:?}, other dims"
             );
         }
     }
-    assert_eq!(strict(DataType::Int8x4, DataType::Float, 2), Some(Class::BadParam));
+    assert_eq!(strict(DataType::Int8x4, DataType::Float, 2), Some(ErrorKind::BadParam));
 }

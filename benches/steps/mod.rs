@@ -13,7 +13,7 @@ use std::fmt;
 
 use cudnn::error::Result;
 use cudnn::ops::{
-    Contract, Fill, Map, Normalise, NormaliseBackward, Operand, Padded, Plan, Random, Reduce, Rows, Set,
+    Contract, Map, Normalise, NormaliseBackward, Operand, Padded, Plan, Random, Reduce, Rows, Scale, Set,
     Step, StepSink, Transform, Window,
 };
 
@@ -23,7 +23,7 @@ use cudnn::ops::{
 pub enum Owned {
     Transform(Transform),
     Padded(Padded),
-    Fill(Fill),
+    Scale(Scale),
     Set(Set),
     Map(Map),
     WideMap(Map<6>),
@@ -46,7 +46,7 @@ impl Owned {
         match self {
             Owned::Transform(step) => Step::Transform(step),
             Owned::Padded(step) => Step::Padded(step),
-            Owned::Fill(step) => Step::Fill(step),
+            Owned::Scale(step) => Step::Scale(step),
             Owned::Set(step) => Step::Set(step),
             Owned::Map(step) => Step::Map(step),
             Owned::WideMap(step) => Step::WideMap(step),

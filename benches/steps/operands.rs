@@ -23,7 +23,7 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
             ]
         }
         Owned::Padded(step) => padded(step)?,
-        Owned::Fill(step) => vec![written(span(&step.nest, 0)?, step.dst, step.beta)],
+        Owned::Scale(step) => vec![written(span(&step.nest, 0)?, step.dst, step.beta)],
         Owned::Set(step) => vec![written(span(&step.nest, 0)?, step.dst, 0.0)],
         Owned::Map(step) => map(&step.nest, &step.scalars, step.function.arity(), step.factors.beta)?,
         Owned::WideMap(step) => map(&step.nest, &step.scalars, step.function.arity(), step.factors.beta)?,
@@ -236,7 +236,7 @@ fn window(step: &Window) -> Result<Vec<Operand>, String> {
         }
         Ok(span)
     };
-    let columns = matches!(step.function, cudnn::ops::window::Function::Columns);
+    let columns = matches!(step.function, cudnn::ops::window::WindowFunction::Columns);
     let mut dst = reach(0, &|axis| axis.extent(step.is_gradient()))?;
     if columns {
         let outer = (0, 0);

@@ -6,10 +6,10 @@ use cudnn::layout::{Axis, Cut, LoopNest};
 use cudnn::ops::function::TABLE;
 use cudnn::ops::map::Factors;
 use cudnn::ops::normalise::{Activation as Follows, ActivationKind, Slope, Statistics};
-use cudnn::ops::window::{Axes, Divisor, Function as WindowFunction, Power, WindowAxis};
+use cudnn::ops::window::{Axes, Divisor, Power, WindowAxis, WindowFunction};
 use cudnn::ops::{
-    Compute, Draw, Fill, Indices, Map, NanRule, Normalise, NormaliseBackward, Padded, Random, Reduce,
-    Reduction, RowFunction, Rows, Scaling, Sequence, Set, Transform, Window,
+    Compute, Draw, Indices, Map, NanRule, Normalise, NormaliseBackward, Padded, Random, Reduce, Reduction,
+    RowFunction, Rows, Scale, Scaling, Sequence, Set, Transform, Window,
 };
 
 use super::Owned;
@@ -26,7 +26,7 @@ pub fn step(line: &str) -> Result<Owned> {
     let kind = text.word("a kind of step")?;
     let step = match kind {
         "transform" => text.transform()?,
-        "fill" => Owned::Fill(text.fill()?),
+        "scale" => Owned::Scale(text.scale()?),
         "set" => Owned::Set(text.set()?),
         "map" => text.map()?,
         "rows" => Owned::Rows(text.rows()?),
@@ -66,12 +66,12 @@ impl Text<'_> {
         Ok(Owned::Padded(Padded { blocks: nest, cells, zeros, dst, src, alpha: scaling.alpha }))
     }
 
-    fn fill(&mut self) -> Result<Fill> {
+    fn scale(&mut self) -> Result<Scale> {
         self.expect(" ")?;
         let dst = self.scalar()?;
         let beta = self.named("beta")?;
         self.expect(" ")?;
-        Ok(Fill { nest: self.nest()?, dst, beta })
+        Ok(Scale { nest: self.nest()?, dst, beta })
     }
 
     fn set(&mut self) -> Result<Set> {

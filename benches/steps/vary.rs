@@ -29,10 +29,10 @@ impl Owned {
                 Owned::Transform(step)
             }
             Owned::Padded(step) => Owned::Padded(Padded { blocks: nest(&step.blocks, f), ..*step }),
-            Owned::Fill(step) => {
+            Owned::Scale(step) => {
                 let mut step = *step;
                 step.nest = nest(&step.nest, f);
-                Owned::Fill(step)
+                Owned::Scale(step)
             }
             Owned::Set(step) => {
                 let mut step = *step;

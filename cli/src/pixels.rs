@@ -9,7 +9,7 @@ const JPEG_QUALITY: u8 = 95;
 
 /// The formats of pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ImageFormat {
     Png,
     Jpeg,
     /// Binary PPM (3 channels) and PGM (1).
@@ -30,22 +30,22 @@ pub struct Pixels {
 }
 
 /// The format that a file name stands for; `None` if it is no picture.
-pub fn format(name: &Path) -> Option<Format> {
+pub fn format(name: &Path) -> Option<ImageFormat> {
     let extension = name.extension()?.to_str()?.to_ascii_lowercase();
     match extension.as_str() {
-        "png" => Some(Format::Png),
-        "jpg" | "jpeg" => Some(Format::Jpeg),
-        "ppm" | "pgm" | "pnm" => Some(Format::Pnm),
+        "png" => Some(ImageFormat::Png),
+        "jpg" | "jpeg" => Some(ImageFormat::Jpeg),
+        "ppm" | "pgm" | "pnm" => Some(ImageFormat::Pnm),
         _ => None,
     }
 }
 
 /// Decodes a file; channels of 16 bits become 8, palettes colours.
-pub fn decode(file: &[u8], format: Format) -> Result<Pixels> {
+pub fn decode(file: &[u8], format: ImageFormat) -> Result<Pixels> {
     let pixels = match format {
-        Format::Png => decode_png(file)?,
-        Format::Jpeg => decode_jpeg(file)?,
-        Format::Pnm => decode_pnm(file)?,
+        ImageFormat::Png => decode_png(file)?,
+        ImageFormat::Jpeg => decode_jpeg(file)?,
+        ImageFormat::Pnm => decode_pnm(file)?,
     };
     if pixels.height.checked_mul(pixels.width * pixels.channels) != Some(pixels.bytes.len() as i64) {
         return Err(Failure::new("a picture whose size does not fit its data"));
@@ -118,17 +118,17 @@ fn decode_pnm(file: &[u8]) -> Result<Pixels> {
 }
 
 /// Encodes a picture.
-pub fn encode(pixels: &Pixels, format: Format) -> Result<Vec<u8>> {
+pub fn encode(pixels: &Pixels, format: ImageFormat) -> Result<Vec<u8>> {
     let fits = match format {
-        Format::Png => 1..=4,
-        Format::Jpeg | Format::Pnm => 1..=3,
+        ImageFormat::Png => 1..=4,
+        ImageFormat::Jpeg | ImageFormat::Pnm => 1..=3,
     };
     let channels = pixels.channels;
-    if !fits.contains(&channels) || channels == 2 && format != Format::Png {
+    if !fits.contains(&channels) || channels == 2 && format != ImageFormat::Png {
         let text = format!("{channels} channels make no such picture; PNG has 1 to 4, JPEG and PPM 1 or 3");
         return Err(Failure::new(text));
     }
-    let limit = if format == Format::Jpeg { i64::from(u16::MAX) } else { i64::from(i32::MAX) };
+    let limit = if format == ImageFormat::Jpeg { i64::from(u16::MAX) } else { i64::from(i32::MAX) };
     if pixels.width > limit || pixels.height > limit {
         return Err(Failure::new(format!(
             "a picture of {}x{} pixels is too large for its format",
@@ -137,7 +137,7 @@ pub fn encode(pixels: &Pixels, format: Format) -> Result<Vec<u8>> {
     }
     let mut file = Vec::new();
     match format {
-        Format::Png => {
+        ImageFormat::Png => {
             let mut encoder = png::Encoder::new(&mut file, pixels.width as u32, pixels.height as u32);
             encoder.set_color(match channels {
                 1 => png::ColorType::Grayscale,
@@ -150,14 +150,14 @@ pub fn encode(pixels: &Pixels, format: Format) -> Result<Vec<u8>> {
             writer.write_image_data(&pixels.bytes).map_err(Failure::new)?;
             writer.finish().map_err(Failure::new)?;
         }
-        Format::Jpeg => {
+        ImageFormat::Jpeg => {
             let colour =
                 if channels == 1 { jpeg_encoder::ColorType::Luma } else { jpeg_encoder::ColorType::Rgb };
             jpeg_encoder::Encoder::new(&mut file, JPEG_QUALITY)
                 .encode(&pixels.bytes, pixels.width as u16, pixels.height as u16, colour)
                 .map_err(Failure::new)?;
         }
-        Format::Pnm => {
+        ImageFormat::Pnm => {
             let kind = if channels == 1 { "P5" } else { "P6" };
             file.extend(format!("{kind}\n{} {}\n255\n", pixels.width, pixels.height).bytes());
             file.extend(&pixels.bytes);
@@ -179,10 +179,10 @@ mod tests {
     fn what_loses_nothing_survives() {
         for channels in 1..=4 {
             let pixels = picture(channels);
-            let file = encode(&pixels, Format::Png).unwrap();
-            assert_eq!(decode(&file, Format::Png).unwrap(), pixels);
-            match encode(&pixels, Format::Pnm) {
-                Ok(file) => assert_eq!(decode(&file, Format::Pnm).unwrap(), pixels),
+            let file = encode(&pixels, ImageFormat::Png).unwrap();
+            assert_eq!(decode(&file, ImageFormat::Png).unwrap(), pixels);
+            match encode(&pixels, ImageFormat::Pnm) {
+                Ok(file) => assert_eq!(decode(&file, ImageFormat::Pnm).unwrap(), pixels),
                 Err(_) => assert!(channels == 2 || channels == 4),
             }
         }
@@ -192,19 +192,19 @@ mod tests {
     fn a_jpeg_comes_back_nearly() {
         let mut pixels = picture(3);
         pixels.bytes.fill(90);
-        let back = decode(&encode(&pixels, Format::Jpeg).unwrap(), Format::Jpeg).unwrap();
+        let back = decode(&encode(&pixels, ImageFormat::Jpeg).unwrap(), ImageFormat::Jpeg).unwrap();
         assert_eq!((back.height, back.width, back.channels), (5, 7, 3));
         assert!(back.bytes.iter().all(|byte| byte.abs_diff(90) <= 2));
     }
 
     #[test]
     fn headers_of_ppm_may_hold_comments() {
-        let pixels = decode(b"P5 # grey\n2\n# rows\n1 255\nab", Format::Pnm).unwrap();
+        let pixels = decode(b"P5 # grey\n2\n# rows\n1 255\nab", ImageFormat::Pnm).unwrap();
         assert_eq!(pixels, Pixels { height: 1, width: 2, channels: 1, bytes: b"ab".to_vec() });
         for wrong in
             [&b"P3 1 1 255 1 1 1"[..], b"P6 2 2 255\nabc", b"P6 2 2", b"P6 0 1 255\n", b"P5 1 1 65535\nab"]
         {
-            assert!(decode(wrong, Format::Pnm).is_err());
+            assert!(decode(wrong, ImageFormat::Pnm).is_err());
         }
     }
 }

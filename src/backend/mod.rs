@@ -6,7 +6,7 @@
 use self::cpu::shape::Shape;
 use crate::error::{Error, Result};
 use crate::ops::contract::MAX_OPERANDS;
-use crate::ops::{Contract, Fill, Map, Padded, Reduce, Rows, Set, Step, Transform};
+use crate::ops::{Contract, Map, Padded, Reduce, Rows, Scale, Set, Step, Transform};
 
 mod address;
 pub mod cpu;
@@ -57,7 +57,7 @@ pub struct Candidate {
 pub const CANDIDATES: &[Candidate] = &[
     Candidate { name: "copy", accepts: cpu::copy::accepts, run: cpu::copy::run },
     Candidate { name: "repeat", accepts: cpu::repeat::accepts, run: cpu::repeat::run },
-    Candidate { name: "rows", accepts: cpu::rows::accepts, run: cpu::rows::run },
+    Candidate { name: "rows", accepts: cpu::short_rows::accepts, run: cpu::short_rows::run },
     Candidate { name: "interleave", accepts: cpu::interleave::accepts, run: cpu::interleave::run },
     Candidate { name: "transpose", accepts: cpu::transpose::accepts, run: cpu::transpose::run },
     Candidate { name: "strided", accepts: cpu::strided::accepts, run: cpu::strided::run },
@@ -144,7 +144,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
             Step::Transform(transform) => run_transform(transform, operands(), machine),
             Step::Padded(padded) => run_padded(padded, operands(), machine),
             Step::Mapped(plan) => plan.for_each(&mut |part| run(part, at, false, machine)),
-            Step::Fill(fill) => run_fill(fill, pointer(0), machine),
+            Step::Scale(scale) => run_scale(scale, pointer(0), machine),
             Step::Set(set) => run_set(set, pointer(0), machine),
             Step::Map(map) => run_map(map, std::array::from_fn(pointer), machine),
             Step::WideMap(map) => run_map(map, std::array::from_fn(pointer), machine),
@@ -199,20 +199,20 @@ pub unsafe fn run_padded(padded: &Padded, operands: Operands, machine: Machine) 
     // SAFETY: handed on.
     unsafe {
         run_transform(&padded.transform(), operands, machine)?;
-        run_fill(&padded.fill(), operands.dst, machine)
+        run_scale(&padded.fill(), operands.dst, machine)
     }
 }
 
-/// Runs `fill` on `machine`.
+/// Runs `scale` on `machine`.
 ///
 /// # Errors
 /// As for [`run`](fn@run).
 ///
 /// # Safety
 /// As for [`run`](fn@run), for the destination alone.
-pub unsafe fn run_fill(fill: &Fill, dst: *mut u8, machine: Machine) -> Result<()> {
+pub unsafe fn run_scale(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
     // SAFETY: handed on.
-    unsafe { cpu::fill::run(fill, dst, machine) }
+    unsafe { cpu::scale::run(scale, dst, machine) }
 }
 
 /// Runs `set` on `machine`.

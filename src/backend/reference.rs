@@ -24,7 +24,7 @@ use super::{Address, Operands};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::error::Result;
-use crate::ops::{Fill, Scaling, Set, Step, Transform};
+use crate::ops::{Scale, Scaling, Set, Step, Transform};
 
 /// Runs `step` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
 ///
@@ -42,10 +42,10 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Transform(transform) => self::transform(transform, operands()),
             Step::Padded(padded) => {
                 transform(&padded.transform(), operands());
-                fill(&padded.fill(), pointer(0));
+                scale_all(&padded.fill(), pointer(0));
             }
             Step::Mapped(plan) => return plan.for_each(&mut |part| run(part, at)),
-            Step::Fill(fill) => self::fill(fill, pointer(0)),
+            Step::Scale(step) => scale_all(step, pointer(0)),
             Step::Set(set) => self::set(set, pointer(0)),
             Step::Map(map) => self::map(map, std::array::from_fn(pointer)),
             Step::WideMap(map) => self::map(map, std::array::from_fn(pointer)),
@@ -98,19 +98,19 @@ unsafe fn element<S: Element, D: Element>(y: *mut D, x: *const S, scaling: Scali
     }
 }
 
-/// Runs `fill`; one thread, no vector code.
+/// Runs `step`; one thread, no vector code.
 ///
 /// # Safety
 /// As for [`run`], for the destination alone.
-unsafe fn fill(fill: &Fill, dst: *mut u8) {
-    if fill.beta == 1.0 {
+unsafe fn scale_all(step: &Scale, dst: *mut u8) {
+    if step.beta == 1.0 {
         return;
     }
-    with_element!(fill.dst, D => fill.nest.for_each(|[offset]| {
+    with_element!(step.dst, D => step.nest.for_each(|[offset]| {
         // SAFETY: the caller promises this cell for every offset of the nest, readable if beta is not zero.
         unsafe {
             let y = dst.cast::<D>().offset(offset as isize);
-            y.write(if fill.beta == 0.0 { D::ZERO } else { scale(fill.beta, y.read()) });
+            y.write(if step.beta == 0.0 { D::ZERO } else { scale(step.beta, y.read()) });
         }
     }));
 }

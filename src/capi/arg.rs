@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(data(at(0x1004), 4, "x"), Ok(()));
         let error = data(at(usize::MAX - 1), 4, "x").unwrap_err();
         let text = "x = 0xfffffffffffffffe: data must be aligned to its scalars of 4 bytes";
-        assert_eq!((error.class(), error.to_string().as_str()), (crate::error::Class::BadParam, text));
+        assert_eq!((error.kind(), error.to_string().as_str()), (crate::error::ErrorKind::BadParam, text));
         assert_eq!(data(at(0), 4, "x"), Err(Error::Null { argument: "x" }));
     }
 }

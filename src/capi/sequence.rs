@@ -11,7 +11,7 @@ use super::types::{
     cudnnSeqDataDescriptor_t, cudnnStatus_t, raw,
 };
 use super::{data_type, lifecycle};
-use crate::desc::sequence::{Fill, SEQ_RANK, TYPES};
+use crate::desc::sequence::{PaddingFill, SEQ_RANK, TYPES};
 use crate::desc::{Choice, RnnDataDescriptor, SeqDataDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
@@ -37,8 +37,8 @@ fn sequence_type(
 ///
 /// # Safety
 /// `fill` is NULL or valid for reads of one element of the type.
-unsafe fn load_fill(fill: *const c_void, data_type: DataType) -> Fill {
-    let mut bytes = Fill::default();
+unsafe fn load_fill(fill: *const c_void, data_type: DataType) -> PaddingFill {
+    let mut bytes = PaddingFill::default();
     // SAFETY: as the caller promises.
     unsafe { arg::load_optional(fill.cast::<u8>(), &mut bytes[..data_type.size()]) };
     bytes

@@ -4,34 +4,36 @@ use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
 use super::types::{cudnnStatus_t, raw};
-use crate::error::{Class, Error};
+use crate::error::{Error, ErrorKind};
 
 /// The status that tells a C program of this error.
 pub(crate) fn of(error: &Error) -> cudnnStatus_t {
-    match error.class() {
-        Class::BadParam => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
+    match error.kind() {
+        ErrorKind::BadParam => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
         #[cfg(not(feature = "cudnn8"))]
-        Class::Misaligned => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
+        ErrorKind::Misaligned => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
         #[cfg(feature = "cudnn8")]
-        Class::Misaligned => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
-        Class::NotSupported => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
+        ErrorKind::Misaligned => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
+        ErrorKind::NotSupported => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
         #[cfg(not(feature = "cudnn8"))]
-        Class::NotSupportedShape => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
+        ErrorKind::NotSupportedShape => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
         #[cfg(not(feature = "cudnn8"))]
-        Class::NotSupportedType => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
+        ErrorKind::NotSupportedType => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
         #[cfg(feature = "cudnn8")]
-        Class::NotSupportedShape | Class::NotSupportedType => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
-        Class::NotInitialized => cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED,
+        ErrorKind::NotSupportedShape | ErrorKind::NotSupportedType => {
+            cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED
+        }
+        ErrorKind::NotInitialized => cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED,
         #[cfg(not(feature = "cudnn8"))]
-        Class::HostAllocation => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
+        ErrorKind::HostAllocation => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
         #[cfg(feature = "cudnn8")]
-        Class::HostAllocation => cudnnStatus_t::CUDNN_STATUS_ALLOC_FAILED,
-        Class::Execution => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
+        ErrorKind::HostAllocation => cudnnStatus_t::CUDNN_STATUS_ALLOC_FAILED,
+        ErrorKind::Execution => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
         #[cfg(not(feature = "cudnn8"))]
-        Class::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED_CUDART,
+        ErrorKind::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED_CUDART,
         #[cfg(feature = "cudnn8")]
-        Class::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
-        Class::Internal => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR,
+        ErrorKind::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
+        ErrorKind::Internal => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR,
     }
 }
 

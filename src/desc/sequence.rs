@@ -23,7 +23,7 @@ choice! {
 }
 
 /// The bytes of one element that fill the space behind short sequences; as many count as the type has.
-pub type Fill = [u8; 8];
+pub type PaddingFill = [u8; 8];
 
 /// What a `cudnnRNNDataDescriptor_t` holds: zeros after creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct RnnDataDescriptor {
     max_length: i32,
     vector_size: i32,
     lengths: Vec<i32>,
-    fill: Fill,
+    fill: PaddingFill,
 }
 
 impl Default for RnnDataDescriptor {
@@ -61,7 +61,7 @@ impl RnnDataDescriptor {
         max_length: i32,
         vector_size: i32,
         lengths: Vec<i32>,
-        fill: Fill,
+        fill: PaddingFill,
     ) -> Result<Self> {
         let packed = layout == RnnDataLayout::TimeMajorPacked;
         let mut most = max_length;
@@ -108,7 +108,7 @@ impl RnnDataDescriptor {
     }
 
     /// What fills the space behind short sequences.
-    pub fn fill(&self) -> Fill {
+    pub fn fill(&self) -> PaddingFill {
         self.fill
     }
 }
@@ -120,7 +120,7 @@ pub struct SeqDataDescriptor {
     dims: [i32; SEQ_RANK],
     axes: [i32; SEQ_RANK],
     lengths: Vec<i32>,
-    fill: Fill,
+    fill: PaddingFill,
 }
 
 impl Default for SeqDataDescriptor {
@@ -147,7 +147,7 @@ impl SeqDataDescriptor {
         dims: [i32; SEQ_RANK],
         axes: [i32; SEQ_RANK],
         lengths: Vec<i32>,
-        fill: Fill,
+        fill: PaddingFill,
     ) -> Result<Self> {
         Self::check(dims, axes, lengths.len())?;
         let time = i64::from(dims[0]);
@@ -198,7 +198,7 @@ impl SeqDataDescriptor {
     }
 
     /// What fills the space behind short sequences.
-    pub fn fill(&self) -> Fill {
+    pub fn fill(&self) -> PaddingFill {
         self.fill
     }
 }

@@ -8,11 +8,11 @@ use super::nest::{Axis, LoopNest};
 
 /// What a canonical nest of a destination and a source asks for; the first that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum Pattern {
     /// One run of elements, neighbours on both sides; a single element too.
     Contiguous,
     /// The innermost loop moves both operands by 1, `run` elements at a time.
-    Rows {
+    Runs {
         /// Elements per row, at least 2.
         run: i64,
     },
@@ -131,16 +131,16 @@ impl<const N: usize> LoopNest<N> {
 
 impl LoopNest<2> {
     /// Which kind of kernel suits the nest. Pre: canonical.
-    pub fn class(&self) -> Class {
+    pub fn pattern(&self) -> Pattern {
         if self.is_contiguous() {
-            return Class::Contiguous;
+            return Pattern::Contiguous;
         }
         match (self.inner_run(), self.unit_axis(0), self.unit_axis(1)) {
-            (run, ..) if run > 1 => Class::Rows { run },
+            (run, ..) if run > 1 => Pattern::Runs { run },
             (_, Some(dst_axis), Some(src_axis)) if dst_axis != src_axis => {
-                Class::Transpose { dst_axis, src_axis }
+                Pattern::Transpose { dst_axis, src_axis }
             }
-            _ => Class::Strided,
+            _ => Pattern::Strided,
         }
     }
 }
@@ -284,7 +284,7 @@ mod tests {
             LoopNest::new(&[axis(2, 320, 320), axis(16, 1, 1), axis(5, 64, 64), axis(4, 16, 16)], [0, 0]);
         let canonical = nest.canonical();
         assert_eq!(canonical.axes(), [axis(640, 1, 1)]);
-        assert_eq!(canonical.class(), Class::Contiguous);
+        assert_eq!(canonical.pattern(), Pattern::Contiguous);
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
         );
         let canonical = nest.canonical();
         assert_eq!(canonical.to_string(), "dst/src: 32*(802816,802816) 12544*(64,1) 64*(1,12544) +0,+0");
-        assert_eq!(canonical.class(), Class::Transpose { dst_axis: 2, src_axis: 1 });
+        assert_eq!(canonical.pattern(), Pattern::Transpose { dst_axis: 2, src_axis: 1 });
         assert_eq!(
             (canonical.inner_run(), canonical.unit_axis(0), canonical.unit_axis(1)),
             (1, Some(2), Some(1))
@@ -305,13 +305,13 @@ mod tests {
     #[test]
     fn the_other_classes() {
         let rows = LoopNest::new(&[axis(3, 8, 10), axis(8, 1, 1)], [0, 0]).canonical();
-        assert_eq!(rows.class(), Class::Rows { run: 8 });
+        assert_eq!(rows.pattern(), Pattern::Runs { run: 8 });
         let gather = LoopNest::new(&[axis(8, 1, 2)], [0, 0]).canonical();
-        assert_eq!(gather.class(), Class::Strided);
+        assert_eq!(gather.pattern(), Pattern::Strided);
         let broadcast = LoopNest::new(&[axis(8, 1, 0)], [0, 0]).canonical();
-        assert_eq!(broadcast.class(), Class::Strided);
+        assert_eq!(broadcast.pattern(), Pattern::Strided);
         let single = LoopNest::new(&[axis(1, 7, -3)], [5, 6]).canonical();
-        assert_eq!((single.class(), single.axes().len()), (Class::Contiguous, 0));
+        assert_eq!((single.pattern(), single.axes().len()), (Pattern::Contiguous, 0));
         assert_eq!(single.to_string(), "dst/src: +5,+6");
     }
 

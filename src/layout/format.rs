@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A named order of dimensions, by decreasing stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum DimOrder {
     /// Batch, channel, row, column.
     Nchw,
     /// Channels innermost.
@@ -24,45 +24,45 @@ pub enum Format {
     ColMajor,
 }
 
-impl Format {
+impl DimOrder {
     /// Every format; where dims of 1 let several fit, the first is the name.
-    pub const ALL: [Format; 8] = [
-        Format::Nchw,
-        Format::Nhwc,
-        Format::Chwn,
-        Format::Ncdhw,
-        Format::Ndhwc,
-        Format::Cdhwn,
-        Format::RowMajor,
-        Format::ColMajor,
+    pub const ALL: [DimOrder; 8] = [
+        DimOrder::Nchw,
+        DimOrder::Nhwc,
+        DimOrder::Chwn,
+        DimOrder::Ncdhw,
+        DimOrder::Ndhwc,
+        DimOrder::Cdhwn,
+        DimOrder::RowMajor,
+        DimOrder::ColMajor,
     ];
 
     /// The dimensions from outermost to innermost, as indices into dims in the usual order (N C H W, N C D H W,
     /// B M N).
     pub const fn order(self) -> &'static [usize] {
         match self {
-            Format::Nchw => &[0, 1, 2, 3],
-            Format::Nhwc => &[0, 2, 3, 1],
-            Format::Chwn => &[1, 2, 3, 0],
-            Format::Ncdhw => &[0, 1, 2, 3, 4],
-            Format::Ndhwc => &[0, 2, 3, 4, 1],
-            Format::Cdhwn => &[1, 2, 3, 4, 0],
-            Format::RowMajor => &[0, 1, 2],
-            Format::ColMajor => &[0, 2, 1],
+            DimOrder::Nchw => &[0, 1, 2, 3],
+            DimOrder::Nhwc => &[0, 2, 3, 1],
+            DimOrder::Chwn => &[1, 2, 3, 0],
+            DimOrder::Ncdhw => &[0, 1, 2, 3, 4],
+            DimOrder::Ndhwc => &[0, 2, 3, 4, 1],
+            DimOrder::Cdhwn => &[1, 2, 3, 4, 0],
+            DimOrder::RowMajor => &[0, 1, 2],
+            DimOrder::ColMajor => &[0, 2, 1],
         }
     }
 
     /// The letters of the dimensions in this format's order.
     pub const fn name(self) -> &'static str {
         match self {
-            Format::Nchw => "NCHW",
-            Format::Nhwc => "NHWC",
-            Format::Chwn => "CHWN",
-            Format::Ncdhw => "NCDHW",
-            Format::Ndhwc => "NDHWC",
-            Format::Cdhwn => "CDHWN",
-            Format::RowMajor => "BMN",
-            Format::ColMajor => "BNM",
+            DimOrder::Nchw => "NCHW",
+            DimOrder::Nhwc => "NHWC",
+            DimOrder::Chwn => "CHWN",
+            DimOrder::Ncdhw => "NCDHW",
+            DimOrder::Ndhwc => "NDHWC",
+            DimOrder::Cdhwn => "CDHWN",
+            DimOrder::RowMajor => "BMN",
+            DimOrder::ColMajor => "BNM",
         }
     }
 
@@ -77,9 +77,9 @@ impl Format {
 
     /// The format that these strides follow with at least the innermost letter packed, and how many of its
     /// innermost letters are packed; the most packed one. Strides of dims of 1 do not count.
-    pub fn recognise(dims: &[i64], strides: &[i64]) -> Option<(Format, usize)> {
-        let mut best: Option<(Format, usize)> = None;
-        for format in Format::ALL {
+    pub fn recognise(dims: &[i64], strides: &[i64]) -> Option<(DimOrder, usize)> {
+        let mut best: Option<(DimOrder, usize)> = None;
+        for format in DimOrder::ALL {
             if let Some(packed) = packed_letters(dims, strides, format.order())
                 && best.is_none_or(|(_, most)| packed > most)
             {
@@ -152,7 +152,7 @@ impl fmt::Display for Layout {
             }
             return write!(f, "strided {}, {split:?}", self.strides);
         }
-        match Format::recognise(&self.dims, &self.strides) {
+        match DimOrder::recognise(&self.dims, &self.strides) {
             Some((format, packed)) if packed == self.dims.rank() => write!(f, "{}", format.name()),
             Some((format, packed)) => {
                 let name = format.name();

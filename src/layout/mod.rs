@@ -34,9 +34,9 @@ use std::fmt;
 use std::num::NonZeroI64;
 
 pub use blocked::{Cut, nests, segments};
-pub use canonical::Class;
+pub use canonical::Pattern;
 pub use dims::{Dims, MAX_RANK};
-pub use format::Format;
+pub use format::DimOrder;
 pub use name::Arrangement;
 pub use nest::{Axis, LoopNest, MAX_AXES};
 

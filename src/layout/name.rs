@@ -9,7 +9,7 @@
 //! ```
 //! Dimensions are given in the usual order (N C H W, N C D H W, B M N) whatever the name.
 
-use super::{Dims, Format, Layout, MAX_RANK, format};
+use super::{DimOrder, Dims, Layout, MAX_RANK, format};
 use crate::error::{Error, Result};
 
 /// The dimension that blocked layouts cut.
@@ -127,7 +127,7 @@ impl Layout {
         // The commonest first: the order of the dims, channels innermost, the other formats, any order.
         let mut orders = vec![identity(rank)];
         orders.extend((rank > 2).then(|| channels_last(rank)));
-        orders.extend(Format::ALL.iter().map(|f| f.order().to_vec()).filter(|order| order.len() == rank));
+        orders.extend(DimOrder::ALL.iter().map(|f| f.order().to_vec()).filter(|order| order.len() == rank));
         orders.push(by_stride(&plain));
         let order = orders.into_iter().find(|order| fits(order))?;
         match letters(rank) {
@@ -145,7 +145,7 @@ impl Layout {
         if let Some(name) = self.name() {
             return name;
         }
-        match Format::recognise(&self.dims, &self.strides).filter(|_| self.split.is_none()) {
+        match DimOrder::recognise(&self.dims, &self.strides).filter(|_| self.split.is_none()) {
             Some((format, packed)) => {
                 let name = format.name();
                 format!("{name} ({}-packed)", &name[name.len() - packed..])

@@ -255,7 +255,7 @@ impl Plan for ActivationPlan {
         });
         outcome?;
         let tail = super::fill::zero_tail(dst, self.scalars[0], self.ordered);
-        tail.map_or(Ok(()), |tail| sink(Step::Fill(&tail), &[0]))
+        tail.map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[0]))
     }
 }
 

@@ -8,7 +8,7 @@ pub enum Schedule {
     /// Those of one output.
     Blocks,
     /// Those of neighbouring outputs.
-    Rows,
+    Outputs,
 }
 
 /// Chunks of equal size, a power of two of blocks of the tree each; the last one may end early.
@@ -52,7 +52,7 @@ impl Reduce {
             nearest(&mut self.sequence.pieces().iter().flat_map(|p| p.axes()).map(|axis| axis.strides[0]));
         let between = nearest(&mut self.outputs.axes().iter().map(|axis| axis.strides[1]));
         if length < ROW_LENGTH && (length < SHORT || between < inside) {
-            Schedule::Rows
+            Schedule::Outputs
         } else {
             Schedule::Blocks
         }
@@ -68,14 +68,14 @@ impl Reduce {
         let outputs = self.outputs.len() as u64;
         let units = match schedule {
             Schedule::Blocks => outputs,
-            Schedule::Rows => outputs.div_ceil(ROW_OUTPUTS),
+            Schedule::Outputs => outputs.div_ceil(ROW_OUTPUTS),
         };
         let wanted = (Partition::UNITS / units.max(1)).clamp(1, Partition::MAX_CHUNKS);
         let chunks = |level: u32| self.blocks().div_ceil(1 << level);
         let root = self.root_level(schedule);
         let lowest = match schedule {
             Schedule::Blocks => SHARED_LEVEL,
-            Schedule::Rows => 0,
+            Schedule::Outputs => 0,
         };
         let level = (lowest..root).find(|&level| chunks(level) <= wanted).unwrap_or(root);
         Partition { level, chunks: chunks(level) }

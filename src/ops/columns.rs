@@ -5,7 +5,7 @@ use std::fmt;
 use super::Scaling;
 use super::agree::{self, Named};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
-use super::window::{ABSENT, Axes, Function, OPERANDS, Window, WindowAxis, compute_type};
+use super::window::{ABSENT, Axes, OPERANDS, Window, WindowAxis, WindowFunction, compute_type};
 use crate::desc::convolution::ConvolutionMode;
 use crate::desc::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
 use crate::dtype::DataType;
@@ -147,7 +147,7 @@ impl Plan for ColumnsPlan {
             outer.canonicalise();
             outer.offsets[0] += self.first;
             let window = Window {
-                function: Function::Columns,
+                function: WindowFunction::Columns,
                 outer,
                 axes: self.axes,
                 scalars: [scalar; 3],

@@ -5,7 +5,7 @@ use std::fmt;
 use super::agree;
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
 use super::random::{Draw, Random};
-use super::{Fill, fill};
+use super::{Scale, fill};
 use crate::desc::{DropoutDescriptor, TensorDescriptor, dropout};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
@@ -142,7 +142,7 @@ impl DropoutPlan {
         self.layouts[0].dims.iter().product::<i64>() as u64
     }
 
-    fn tail(&self) -> Option<Fill> {
+    fn tail(&self) -> Option<Scale> {
         fill::zero_tail(&self.layouts[0], self.operands[0].scalar, false)
     }
 }
@@ -181,7 +181,7 @@ impl Plan for DropoutPlan {
             }
         });
         outcome?;
-        self.tail().map_or(Ok(()), |tail| sink(Step::Fill(&tail), &[0]))
+        self.tail().map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[0]))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::agree::{self, Named};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
-use super::{Fill, Number};
+use super::{Number, Scale};
 use crate::desc::TensorDescriptor;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
@@ -111,21 +111,21 @@ impl Plan for FillPlan {
             }
             outcome = match self.value {
                 Value::Cell(cell) => sink(Step::Set(&Set { nest, dst: scalar, cell }), &[0]),
-                Value::Times(beta) => sink(Step::Fill(&Fill { nest, dst: scalar, beta }), &[0]),
+                Value::Times(beta) => sink(Step::Scale(&Scale { nest, dst: scalar, beta }), &[0]),
             };
         });
         outcome?;
-        zero_tail(&self.dst, scalar, self.ordered).map_or(Ok(()), |fill| sink(Step::Fill(&fill), &[0]))
+        zero_tail(&self.dst, scalar, self.ordered).map_or(Ok(()), |fill| sink(Step::Scale(&fill), &[0]))
     }
 }
 
 /// The padding of a blocked destination, which every operation writes as zero.
-pub(super) fn zero_tail(dst: &Layout, scalar: Scalar, ordered: bool) -> Option<Fill> {
+pub(super) fn zero_tail(dst: &Layout, scalar: Scalar, ordered: bool) -> Option<Scale> {
     let mut nest = dst.tail()?;
     if !ordered {
         nest.canonicalise();
     }
-    Some(Fill { nest, dst: scalar, beta: 0.0 })
+    Some(Scale { nest, dst: scalar, beta: 0.0 })
 }
 
 /// One line per step, as the log shows it.

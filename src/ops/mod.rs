@@ -149,7 +149,7 @@ pub struct Transform {
 
 /// `dst = convert(beta * dst)` for every offset of the nest; `beta == 0` writes zero without reading.
 #[derive(Clone, Copy)]
-pub struct Fill {
+pub struct Scale {
     /// Offsets in scalars of the destination; canonical.
     pub nest: LoopNest<1>,
     /// Scalar type of the destination.
@@ -194,8 +194,8 @@ impl fmt::Display for Transform {
 }
 
 /// Type, factor and loops in one line, for the log.
-impl fmt::Display for Fill {
+impl fmt::Display for Scale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fill {} beta={} {}", self.dst.name(), self.beta, self.nest)
+        write!(f, "scale {} beta={} {}", self.dst.name(), self.beta, self.nest)
     }
 }

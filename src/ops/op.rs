@@ -168,7 +168,7 @@ impl Plan for OpPlan {
         });
         outcome?;
         let tail = super::fill::zero_tail(c, self.dst, self.ordered);
-        tail.map_or(Ok(()), |tail| sink(Step::Fill(&tail), &[0]))
+        tail.map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[0]))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Fill, Scaling, Transform};
+use super::{Scale, Scaling, Transform};
 use crate::dtype::Scalar;
 use crate::layout::{Axis, LoopNest};
 
@@ -34,13 +34,13 @@ impl Padded {
     }
 
     /// The zeros.
-    pub fn fill(&self) -> Fill {
+    pub fn fill(&self) -> Scale {
         let mut nest = LoopNest::new(&[], [self.blocks.offsets[0] + self.cells.extent]);
         for axis in self.blocks.axes() {
             nest.push(Axis { extent: axis.extent, strides: [axis.strides[0]] });
         }
         nest.push(Axis { extent: self.zeros, strides: [1] });
-        Fill { nest: nest.canonical(), dst: self.dst, beta: 0.0 }
+        Scale { nest: nest.canonical(), dst: self.dst, beta: 0.0 }
     }
 
     /// What becomes of the cells that have a source.

@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::contract::Contract;
 use super::{
-    ByteSpan, Fill, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample, Set, Transform,
+    ByteSpan, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample, Scale, Set, Transform,
     TransformPlan, Window,
 };
 use crate::dtype::Scalar;
@@ -109,7 +109,7 @@ pub enum Step<'a> {
     /// A transform with padding, folding or blocked layouts, of several parts; operands dst, src.
     Mapped(&'a TransformPlan<'a>),
     /// Scale, or write zeros; operand dst.
-    Fill(&'a Fill),
+    Scale(&'a Scale),
     /// Write one value; operand dst.
     Set(&'a Set),
     /// Compute a function element by element; operands dst, a, b.
@@ -130,7 +130,7 @@ pub enum Step<'a> {
     NormaliseBackward(&'a NormaliseBackward),
     /// Look at neighbours; operands as [`OPERANDS`](super::window::OPERANDS) lists them.
     Window(&'a Window),
-    /// Look between pixels; operands as [`Function`](super::sample::Function) lists them.
+    /// Look between pixels; operands as [`SampleFunction`](super::sample::SampleFunction) lists them.
     Sample(&'a Sample),
 }
 
@@ -141,7 +141,7 @@ impl fmt::Display for Step<'_> {
             Step::Transform(step) => step.fmt(f),
             Step::Padded(step) => step.fmt(f),
             Step::Mapped(step) => step.fmt(f),
-            Step::Fill(step) => step.fmt(f),
+            Step::Scale(step) => step.fmt(f),
             Step::Set(step) => step.fmt(f),
             Step::Map(step) => step.fmt(f),
             Step::WideMap(step) => step.fmt(f),

@@ -2,7 +2,7 @@
 
 use super::agree::{self, Named};
 use super::plan::{Operand, Role};
-use super::window::{ABSENT, Divisor, Function, Geometry, Parts, WindowPlan};
+use super::window::{ABSENT, Divisor, Geometry, Parts, WindowFunction, WindowPlan};
 use super::{ReducePlan, Scaling};
 use crate::desc::{PoolingDescriptor, PoolingMode, ReduceDescriptor, ReduceOp, TensorDescriptor};
 use crate::dtype::DataType;
@@ -105,9 +105,9 @@ pub fn forward(
     }
     let nan = pooling.nan().into();
     let function = match pooling.mode() {
-        PoolingMode::Max | PoolingMode::MaxDeterministic => Function::Max(nan),
-        PoolingMode::AverageWithPadding => Function::Average(Divisor::Padded),
-        PoolingMode::AverageWithoutPadding => Function::Average(Divisor::Inside),
+        PoolingMode::Max | PoolingMode::MaxDeterministic => WindowFunction::Max(nan),
+        PoolingMode::AverageWithPadding => WindowFunction::Average(Divisor::Padded),
+        PoolingMode::AverageWithoutPadding => WindowFunction::Average(Divisor::Inside),
     };
     let scalar = x.data_type().scalar();
     let still = still(layout);
@@ -216,9 +216,9 @@ pub fn backward(
     }
     let nan = pooling.nan().into();
     let function = match pooling.mode() {
-        PoolingMode::Max | PoolingMode::MaxDeterministic => Function::MaxGradient(nan),
-        PoolingMode::AverageWithPadding => Function::AverageGradient(Divisor::Padded),
-        PoolingMode::AverageWithoutPadding => Function::AverageGradient(Divisor::Inside),
+        PoolingMode::Max | PoolingMode::MaxDeterministic => WindowFunction::MaxGradient(nan),
+        PoolingMode::AverageWithPadding => WindowFunction::AverageGradient(Divisor::Padded),
+        PoolingMode::AverageWithoutPadding => WindowFunction::AverageGradient(Divisor::Inside),
     };
     let [from, to] = [dy, dx].map(|tensor| tensor.data_type().scalar());
     let x = Operand { name: "x", role: Role::Read, ..operand(dst, Role::Read)? };

@@ -411,7 +411,7 @@ impl Plan for ReducePlan {
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         self.for_each(&mut |problem| sink(Step::Reduce(problem), &[0, 1, 2, 3]))?;
         let tail = super::fill::zero_tail(&self.c, self.types[0], self.ordered);
-        tail.map_or(Ok(()), |tail| sink(Step::Fill(&tail), &[0]))
+        tail.map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[0]))
     }
 }
 

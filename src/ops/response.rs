@@ -3,7 +3,7 @@
 use super::Scaling;
 use super::agree::{self, Named};
 use super::plan::{Operand, Role};
-use super::window::{ABSENT, Function, Geometry, Parts, Power, WindowPlan};
+use super::window::{ABSENT, Geometry, Parts, Power, WindowFunction, WindowPlan};
 use crate::desc::{LrnDescriptor, TensorDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
@@ -118,7 +118,7 @@ fn forward(
         None => ABSENT,
     };
     Ok(WindowPlan::new(Parts {
-        function: Function::Normalise { power, centred: means.is_some() },
+        function: WindowFunction::Normalise { power, centred: means.is_some() },
         layouts: [layout, source, source],
         geometry,
         scalars,
@@ -195,7 +195,7 @@ fn gradient(
         None => ABSENT,
     };
     Ok(WindowPlan::new(Parts {
-        function: Function::NormaliseGradient {
+        function: WindowFunction::NormaliseGradient {
             power,
             centred: means.is_some(),
             means: mean_gradient.is_some(),

@@ -17,7 +17,7 @@ use crate::layout::Layout;
 /// not read; so are all taps of a coordinate that is a NaN or further than a pixel outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Function {
+pub enum SampleFunction {
     /// `grid[n, h, w, i] = theta[n, i, 0] * x(w) + theta[n, i, 1] * y(h) + theta[n, i, 2]`; operands grid, theta.
     AffineGrid,
     /// `dtheta[n, i, j]` is the sum over h and w of `dgrid[n, h, w, i]` times `x(w)`, `y(h)` or 1; operands dtheta, dgrid.
@@ -30,12 +30,12 @@ pub enum Function {
     /// `dx[n, c, i]` is the sum of `dy` times the weight of each tap that is pixel i, by positions of the grid in row-major
     /// order, from +0; operands dx, dy, grid.
     DataGradient,
-    /// The sum over the channels, in their order from +0, of `dy` times the slope of [`Bilinear`](Function::Bilinear) along
-    /// each axis, times `(n - 1) / 2`; operands dgrid, x, dy, grid.
+    /// The sum over the channels, in their order from +0, of `dy` times the slope of
+    /// [`Bilinear`](SampleFunction::Bilinear) along each axis, times `(n - 1) / 2`; operands dgrid, x, dy, grid.
     GridGradient,
 }
 
-/// Lanes of [`Function::AffineGradient`].
+/// Lanes of [`SampleFunction::AffineGradient`].
 pub const LANES: usize = 256;
 
 /// Where the pixels of a batch of pictures lie, in scalars.
@@ -77,7 +77,7 @@ impl Pictures {
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// What is computed.
-    pub function: Function,
+    pub function: SampleFunction,
     /// Number of pictures.
     pub images: i64,
     /// Channels of each; 1 where there are grids only.
@@ -114,7 +114,7 @@ impl Sample {
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Sample { function, images, channels, source, target, x, y, grid, compute, scaling } = self;
-        let is_affine = matches!(function, Function::AffineGrid | Function::AffineGradient);
+        let is_affine = matches!(function, SampleFunction::AffineGrid | SampleFunction::AffineGradient);
         write!(f, "sample {function:?} grid {} in {}", grid.name(), compute.scalar().name())?;
         if !scaling.is_move() {
             write!(f, " alpha={} beta={}", scaling.alpha, scaling.beta)?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::agree::{self, Named};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
-use super::sample::{Function, Pictures, Sample};
+use super::sample::{Pictures, Sample, SampleFunction};
 use super::{ByteSpan, Compute, Scaling};
 use crate::desc::{SpatialTransformerDescriptor, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
@@ -72,7 +72,7 @@ impl GridPlan {
     /// In this order. Not supported: other than 4 dimensions. Bad parameter: one below 1. Not supported: a grid beyond 64
     /// bits.
     pub fn forward(desc: &SpatialTransformerDescriptor) -> Result<Self> {
-        GridPlan::new(desc, Function::AffineGrid, ["grid", "theta"])
+        GridPlan::new(desc, SampleFunction::AffineGrid, ["grid", "theta"])
     }
 
     /// Plans `cudnnSpatialTfGridGeneratorBackward`.
@@ -80,12 +80,12 @@ impl GridPlan {
     /// # Errors
     /// As [`GridPlan::forward`].
     pub fn backward(desc: &SpatialTransformerDescriptor) -> Result<Self> {
-        GridPlan::new(desc, Function::AffineGradient, ["dgrid", "dtheta"])
+        GridPlan::new(desc, SampleFunction::AffineGradient, ["dgrid", "dtheta"])
     }
 
     fn new(
         desc: &SpatialTransformerDescriptor,
-        function: Function,
+        function: SampleFunction,
         [grid, theta]: [&'static str; 2],
     ) -> Result<Self> {
         let target = Target::new(desc)?;
@@ -94,7 +94,7 @@ impl GridPlan {
             Operand { name: grid, role: Role::Write, scalar, span: target.grid_span()? },
             Operand { name: theta, role: Role::Read, scalar, span: target.span(&[2, 3])? },
         ];
-        if function == Function::AffineGradient {
+        if function == SampleFunction::AffineGradient {
             operands.reverse();
             (operands[0].role, operands[1].role) = (Role::Write, Role::Read);
         }
@@ -234,7 +234,7 @@ impl SamplerPlan {
         let ((from, from_at), (to, to_at)) = (pictures(src)?, pictures(dst)?);
         check_channels(&[(src, &from), (dst, &to)])?;
         let step = Sample {
-            function: Function::Bilinear,
+            function: SampleFunction::Bilinear,
             images: target.images,
             channels: to.dims[1],
             source: [from.dims[2], from.dims[3]],
@@ -296,7 +296,7 @@ impl SamplerPlan {
         let (given, given_at) = pictures(out)?;
         check_channels(&[(src, &from), (dst, &to), (out, &given)])?;
         let data = Sample {
-            function: Function::DataGradient,
+            function: SampleFunction::DataGradient,
             images: target.images,
             channels: given.dims[1],
             source: [to.dims[2], to.dims[3]],
@@ -307,7 +307,8 @@ impl SamplerPlan {
             compute: Compute::of(&[to_at.scalar, target.scalar]),
             scaling,
         };
-        let grid = Sample { function: Function::GridGradient, x: from_at, scaling: grid_scaling, ..data };
+        let grid =
+            Sample { function: SampleFunction::GridGradient, x: from_at, scaling: grid_scaling, ..data };
         let tensor = |name, role, layout: &Layout| -> Result<Operand> {
             let span = agree::byte_span(layout, x.data_type())?;
             Ok(Operand { name, role, scalar: x.data_type().scalar(), span })

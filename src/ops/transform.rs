@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Axis, Dims, Layout, LoopNest};
 use crate::mode::Mode;
 
-/// Receives the parts of a plan, one after the other: steps of [`Transform`], [`Fill`](super::Fill) or
+/// Receives the parts of a plan, one after the other: steps of [`Transform`], [`Scale`](super::Scale) or
 /// [`Padded`](super::Padded).
 pub type Sink<'a> = &'a mut dyn FnMut(Step<'_>) -> Result<()>;
 

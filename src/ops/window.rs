@@ -25,7 +25,7 @@ pub const MAX_AXES: usize = 6;
 /// | 3 | - | the gradient of what the forward function wrote | 2 |
 /// | 4 | the means | the means | 1 |
 ///
-/// A function that has no use for a place does not touch it; [`Function`] says which may be left out besides.
+/// A function that has no use for a place does not touch it; [`WindowFunction`] says which may be left out besides.
 pub const OPERANDS: usize = 5;
 
 /// By what the sum of a window is divided.
@@ -54,7 +54,7 @@ pub struct Power {
 /// A sum over a window starts at 0 and goes along its last axis; what it adds is the sum over the other axes, which
 /// starts at 0, too, and goes in row-major order. So do sums over the outputs whose windows hold a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Function {
+pub enum WindowFunction {
     /// `y =` the largest cell; the lowest finite number of the source's type if there is none.
     Max(NanRule),
     /// `y =` the sum over the divisor; 0 if there is no cell.
@@ -101,7 +101,7 @@ pub struct WindowAxis {
     pub window: i64,
     /// Cells from one output's first tap to the next one's.
     pub stride: i64,
-    /// Cells from tap to tap; 1 but for [`Function::Columns`].
+    /// Cells from tap to tap; 1 but for [`WindowFunction::Columns`].
     pub dilation: i64,
     /// Cells that the first tap of the first output lies before the first cell; negative behind it.
     pub pad: i64,
@@ -204,7 +204,7 @@ impl std::ops::Deref for Axes {
 #[derive(Clone, Copy)]
 pub struct Window {
     /// What a window makes of its cells.
-    pub function: Function,
+    pub function: WindowFunction,
     /// What is repeated without looking at neighbours, by layout: the destination, the source, what the forward
     /// function wrote. Where there is no third one, its strides are 0.
     pub outer: LoopNest<3>,
@@ -223,14 +223,16 @@ impl Window {
     pub fn is_gradient(&self) -> bool {
         matches!(
             self.function,
-            Function::MaxGradient(_) | Function::AverageGradient(_) | Function::NormaliseGradient { .. }
+            WindowFunction::MaxGradient(_)
+                | WindowFunction::AverageGradient(_)
+                | WindowFunction::NormaliseGradient { .. }
         )
     }
 
     /// Cells of the destination (of either, if there are two).
     pub fn len(&self) -> i64 {
         let taps = |axis: &WindowAxis| match self.function {
-            Function::Columns => axis.outputs * axis.window,
+            WindowFunction::Columns => axis.outputs * axis.window,
             _ => axis.extent(self.is_gradient()),
         };
         self.outer.len() * self.axes.iter().map(taps).product::<i64>()
@@ -244,11 +246,13 @@ impl Window {
     /// The places of [`OPERANDS`] that are touched.
     pub fn touches(&self) -> [bool; OPERANDS] {
         match self.function {
-            Function::Max(_) | Function::Average(_) | Function::Columns => [true, false, true, false, false],
-            Function::MaxGradient(_) => [true, false, true, true, false],
-            Function::AverageGradient(_) => [true, false, false, true, false],
-            Function::Normalise { centred, .. } => [true, false, true, false, centred],
-            Function::NormaliseGradient { centred, means, .. } => [true, means, true, true, centred],
+            WindowFunction::Max(_) | WindowFunction::Average(_) | WindowFunction::Columns => {
+                [true, false, true, false, false]
+            }
+            WindowFunction::MaxGradient(_) => [true, false, true, true, false],
+            WindowFunction::AverageGradient(_) => [true, false, false, true, false],
+            WindowFunction::Normalise { centred, .. } => [true, false, true, false, centred],
+            WindowFunction::NormaliseGradient { centred, means, .. } => [true, means, true, true, centred],
         }
     }
 }
@@ -282,25 +286,25 @@ impl fmt::Display for Window {
     }
 }
 
-impl fmt::Display for Function {
+impl fmt::Display for WindowFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nan = |rule: &NanRule| if *rule == NanRule::Propagate { " or NaN" } else { "" };
         let divisor = |divisor: &Divisor| if *divisor == Divisor::Padded { " with padding" } else { "" };
         match self {
-            Function::Max(rule) => write!(f, "max{}", nan(rule)),
-            Function::Average(by) => write!(f, "average{}", divisor(by)),
-            Function::MaxGradient(rule) => write!(f, "gradient of max{}", nan(rule)),
-            Function::AverageGradient(by) => write!(f, "gradient of average{}", divisor(by)),
-            Function::Normalise { power: Power { k, scale, beta }, centred } => {
+            WindowFunction::Max(rule) => write!(f, "max{}", nan(rule)),
+            WindowFunction::Average(by) => write!(f, "average{}", divisor(by)),
+            WindowFunction::MaxGradient(rule) => write!(f, "gradient of max{}", nan(rule)),
+            WindowFunction::AverageGradient(by) => write!(f, "gradient of average{}", divisor(by)),
+            WindowFunction::Normalise { power: Power { k, scale, beta }, centred } => {
                 write!(f, "normalise k={k} scale={scale} beta={beta}")?;
                 write!(f, "{}", if *centred { " with means" } else { "" })
             }
-            Function::NormaliseGradient { power: Power { k, scale, beta }, centred, means } => {
+            WindowFunction::NormaliseGradient { power: Power { k, scale, beta }, centred, means } => {
                 write!(f, "gradient of normalise k={k} scale={scale} beta={beta}")?;
                 write!(f, "{}", if *centred { " with means" } else { "" })?;
                 write!(f, "{}", if *means { " and for means" } else { "" })
             }
-            Function::Columns => write!(f, "columns"),
+            WindowFunction::Columns => write!(f, "columns"),
         }
     }
 }

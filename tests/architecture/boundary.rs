@@ -6,7 +6,7 @@ use crate::catalogue;
 use crate::source::{Source, sources};
 
 /// An exported function as the source defines it.
-pub struct Function {
+pub struct EntryPoint {
     /// File and line.
     pub place: String,
     pub name: String,
@@ -15,7 +15,7 @@ pub struct Function {
     pub body: String,
 }
 
-impl Function {
+impl EntryPoint {
     /// Whether all it does is to answer that it is not built.
     fn is_stub(&self) -> bool {
         let body = self.body.trim();
@@ -24,7 +24,7 @@ impl Function {
 }
 
 /// The exported functions of a file.
-pub fn functions(source: &Source) -> Vec<Function> {
+pub fn functions(source: &Source) -> Vec<EntryPoint> {
     let mut found = Vec::new();
     let mut doc = Vec::new();
     let mut exported = false;
@@ -47,7 +47,7 @@ pub fn functions(source: &Source) -> Vec<Function> {
                 }
             }
             let place = format!("{}:{}", source.path, at + 1);
-            found.push(Function { place, name, doc: std::mem::take(&mut doc), body });
+            found.push(EntryPoint { place, name, doc: std::mem::take(&mut doc), body });
             exported = false;
         } else if !line.starts_with("#[") && !line.starts_with(' ') {
             doc.clear();
@@ -89,7 +89,7 @@ fn the_catalogue_says_what_the_sources_do() {
         );
     }
     let sources = sources();
-    let defined: Vec<Function> =
+    let defined: Vec<EntryPoint> =
         sources.iter().filter(|s| s.layer() == Some("capi")).flat_map(functions).collect();
     let names: BTreeSet<&str> = defined.iter().map(|function| function.name.as_str()).collect();
     assert_eq!(
@@ -97,7 +97,7 @@ fn the_catalogue_says_what_the_sources_do() {
         listed.keys().copied().collect(),
         "symbols that are defined, and those of src/catalogue.tsv"
     );
-    let wrong = |function: &&Function| listed[function.name.as_str()] != function.is_stub();
+    let wrong = |function: &&EntryPoint| listed[function.name.as_str()] != function.is_stub();
     let wrong: Vec<String> =
         defined.iter().filter(wrong).map(|f| format!("{}: {}", f.place, f.name)).collect();
     assert!(wrong.is_empty(), "src/catalogue.tsv is wrong about\n{}\n", wrong.join("\n"));

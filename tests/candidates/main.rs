@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::{CANDIDATES, Candidate, Isa, Machine, Operands, reference, run, run_fill};
+use cudnn::backend::{CANDIDATES, Candidate, Isa, Machine, Operands, reference, run, run_scale};
 use cudnn::dtype::Scalar;
 use cudnn::dtype::convert::{E4m3, E5m2, Element, convert};
 use cudnn::layout::{Axis, LoopNest};
-use cudnn::ops::{Fill, Scaling, Step, Transform};
+use cudnn::ops::{Scale, Scaling, Step, Transform};
 use half::{bf16, f16};
 
 mod crowded;
@@ -413,18 +413,18 @@ fn fills_equal_the_reference() {
                         vec![Axis { extent: 3, strides: [200_000] }, Axis { extent: 150_001, strides: [1] }];
                 }
                 let (nest, [size]) = guarded(&axes);
-                let fill = Fill { nest, dst, beta };
+                let fill = Scale { nest, dst, beta };
                 let mut before = Memory::new(size * dst.size());
                 before.randomise(dst, &mut rng);
                 let mut want = before.clone();
                 let operands = Operands { dst: want.ptr(), src: std::ptr::null() };
                 // SAFETY: `guarded` sized the buffer.
-                unsafe { reference::run(Step::Fill(&fill), &operands.addresses()) }.expect("takes all");
+                unsafe { reference::run(Step::Scale(&fill), &operands.addresses()) }.expect("takes all");
                 for isa in Isa::available() {
                     for threads in 1..=3 {
                         let mut got = before.clone();
                         // SAFETY: as above.
-                        unsafe { run_fill(&fill, got.ptr(), Machine { isa, threads }) }.expect("takes all");
+                        unsafe { run_scale(&fill, got.ptr(), Machine { isa, threads }) }.expect("takes all");
                         assert!(got == want, "{dst:?} beta {beta} {nest}");
                     }
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::{CANDIDATES, Isa, Machine, Operands, reference, run_fill, run_padded};
+use cudnn::backend::{CANDIDATES, Isa, Machine, Operands, reference, run_padded, run_scale};
 use cudnn::ops::{Plan, Step};
 
 use crate::problems::Row;
@@ -77,11 +77,11 @@ pub fn check(row: &Row, setting: Setting, counts: &mut Counts) {
                         agrees(candidate.name, &got);
                     }
                 }
-                Step::Fill(fill) => {
+                Step::Scale(fill) => {
                     let mut got = before.clone();
                     // SAFETY: as above.
-                    unsafe { run_fill(fill, at(&mut got).dst, machine) }?;
-                    agrees("fill", &got);
+                    unsafe { run_scale(fill, at(&mut got).dst, machine) }?;
+                    agrees("scale", &got);
                 }
                 Step::Padded(padded) => {
                     let mut got = before.clone();

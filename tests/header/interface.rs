@@ -16,7 +16,7 @@ pub enum Interface {
 pub const BOTH: [Interface; 2] = [Interface::Nine, Interface::Eight];
 
 /// A function that a header declares.
-pub struct Function {
+pub struct Declaration {
     pub name: String,
     pub result: String,
     /// As the table spells them: `type name` joined by `; `.
@@ -57,7 +57,7 @@ impl Interface {
     }
 
     /// What the original of this version declares.
-    pub fn functions(self) -> Vec<Function> {
+    pub fn functions(self) -> Vec<Declaration> {
         match self {
             Interface::Nine => read("functions", "deprecated_9.27", "exported_libcudnn.so.9"),
             Interface::Eight => {
@@ -69,7 +69,7 @@ impl Interface {
     }
 
     /// What only earlier versions of the original declare; as deprecated as it was there.
-    pub fn restored(self) -> Vec<Function> {
+    pub fn restored(self) -> Vec<Declaration> {
         let mut functions = read("functions_v7_only", "deprecated_8.9.7", "");
         if self == Interface::Nine {
             functions.extend(read("functions_v8_only", "deprecated_8.9.7", "in_8.9.7"));
@@ -87,10 +87,10 @@ impl Interface {
 }
 
 /// The rows of a table for which `present` says yes, or all without that column.
-fn read(table: &str, deprecated: &str, present: &str) -> Vec<Function> {
+fn read(table: &str, deprecated: &str, present: &str) -> Vec<Declaration> {
     let table = Table::read(table);
     let rows = table.rows().filter(|row| present.is_empty() || row.is(present));
-    rows.map(|row| Function {
+    rows.map(|row| Declaration {
         name: row.get("name").to_owned(),
         result: row.get("return_type").to_owned(),
         parameters: row.get("parameters").to_owned(),

@@ -55,7 +55,7 @@ pub(super) struct Tile<const K: usize> {
 
 /// The part of a kernel loop that a tile has.
 #[derive(Clone, Copy)]
-struct Cut {
+struct TileRange {
     before: usize,
     turns: usize,
     after: usize,
@@ -200,7 +200,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         bytes: usize,
         scratch: usize,
         bases: [*mut u8; N],
-        kernel: impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [Cut; K]) + Sync,
+        kernel: impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [TileRange; K]) + Sync,
     ) -> Result<()> {
         let threads = threads_for(machine, bytes);
         let bases = Bases(bases);
@@ -214,7 +214,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         tiles: Range<usize>,
         bases: &Bases<N>,
         scratch: *mut u8,
-        kernel: &impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [Cut; K]),
+        kernel: &impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [TileRange; K]),
     ) {
         if tiles.is_empty() {
             return;
@@ -240,7 +240,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
                 let KernelLoop { extent, block } = self.kernel[k];
                 let before = index[inner + k] * block;
                 let turns = block.min(extent - before);
-                Cut { before, turns, after: extent - before - turns }
+                TileRange { before, turns, after: extent - before - turns }
             });
             let here = places(&at);
             if tile + 1 < end {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
-//!  copy.rs repeat.rs rows.rs interleave.rs transpose.rs strided.rs    the candidates
-//!  padded.rs   blocks with zeros behind their cells       fill.rs set.rs map.rs reduce.rs random.rs
+//!  copy.rs repeat.rs short_rows.rs interleave.rs transpose.rs strided.rs    the candidates
+//!  padded.rs   blocks with zeros behind their cells       scale.rs set.rs map.rs reduce.rs random.rs
 //!  normalise.rs contract.rs window.rs sample.rs   the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  block.rs    short rows of bytes       wide.rs    conversions with AVX2 and AVX-512
@@ -19,7 +19,6 @@ pub mod arena;
 mod block;
 pub(super) mod contract;
 pub(super) mod copy;
-pub(super) mod fill;
 pub mod float_mode;
 mod grid;
 pub(super) mod interleave;
@@ -33,10 +32,11 @@ pub(super) mod random;
 pub(super) mod reduce;
 pub(super) mod repeat;
 mod row;
-pub(super) mod rows;
 pub(super) mod sample;
+pub(super) mod scale;
 pub(super) mod set;
 pub(super) mod shape;
+pub(super) mod short_rows;
 mod stage;
 mod stream;
 pub(super) mod strided;

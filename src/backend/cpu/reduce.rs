@@ -68,7 +68,7 @@ unsafe impl Sync for Places {}
 
 /// Neighbouring outputs along one loop: where each operand is for the first, and how many there are.
 #[derive(Clone, Copy)]
-struct Tile {
+struct OutputTile {
     dst: isize,
     src: isize,
     place: i64,
@@ -267,7 +267,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         unsafe { Workspace::new(scratch, self.width, self.by_rows, F::lane(F::identity::<T>())) }
     }
 
-    fn tile(&self, number: usize) -> Tile {
+    fn tile(&self, number: usize) -> OutputTile {
         let cuts = self.along.0.div_ceil(self.width);
         let first = number % cuts * self.width;
         let mut at = self.problem.outputs.offsets;
@@ -280,7 +280,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             add(strides, rest % extent);
             rest /= extent;
         }
-        Tile {
+        OutputTile {
             dst: at[0] as isize * self.problem.dst.size() as isize,
             src: at[1] as isize * self.loader.cell as isize,
             place: at[2],
@@ -297,7 +297,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn join(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<'_, T, F::Lane<T>>) {
+    unsafe fn join(&self, tile: OutputTile, range: Range<usize>, work: &mut Workspace<'_, T, F::Lane<T>>) {
         let Workspace { blocks, offsets, lanes, subtrees, joined, values, room, .. } = work;
         let (blocks, room) = (*blocks, *room);
         let start = self.places.src.wrapping_offset(tile.src);
@@ -394,7 +394,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn find(&self, tile: Tile, range: Range<usize>, work: &mut Workspace<'_, T, F::Lane<T>>) {
+    unsafe fn find(&self, tile: OutputTile, range: Range<usize>, work: &mut Workspace<'_, T, F::Lane<T>>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let blocks = *blocks;
         let start = self.places.src.wrapping_offset(tile.src);
@@ -438,7 +438,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The tile's outputs are writable, and readable if `beta != 0`; so are its indices, if some are written.
-    unsafe fn finish(&self, tile: Tile, work: &mut Workspace<'_, T, F::Lane<T>>) {
+    unsafe fn finish(&self, tile: OutputTile, work: &mut Workspace<'_, T, F::Lane<T>>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let blocks = *blocks;
         let Reduce { reduction, scaling, dst, .. } = *self.problem;

@@ -15,9 +15,9 @@ use crate::dtype::convert::{Element, convert, with_element};
 use crate::dtype::math::Math;
 use crate::error::Result;
 use crate::ops::Scaling;
-use crate::ops::sample::{Function, LANES, Pictures, Sample};
+use crate::ops::sample::{LANES, Pictures, Sample, SampleFunction};
 
-/// Runs `step` on `machine`; `at` are its operands as [`Function`] lists them.
+/// Runs `step` on `machine`; `at` are its operands as [`SampleFunction`] lists them.
 ///
 /// # Errors
 /// As for [`crate::backend::run`].
@@ -30,11 +30,11 @@ pub(in crate::backend) unsafe fn run(step: &Sample, at: &[Address], machine: Mac
         // SAFETY: handed on, in every arm.
         unsafe {
             match step.function {
-                Function::AffineGrid => job.affine_grid::<T>(),
-                Function::AffineGradient => job.affine_gradient::<T>(),
-                Function::Bilinear => with_element!(step.x.scalar, S => job.bilinear::<T, S>()),
-                Function::DataGradient => with_element!(step.y.scalar, S => job.data_gradient::<T, S>()),
-                Function::GridGradient => with_element!(step.y.scalar, S => job.grid_gradient::<T, S>()),
+                SampleFunction::AffineGrid => job.affine_grid::<T>(),
+                SampleFunction::AffineGradient => job.affine_gradient::<T>(),
+                SampleFunction::Bilinear => with_element!(step.x.scalar, S => job.bilinear::<T, S>()),
+                SampleFunction::DataGradient => with_element!(step.y.scalar, S => job.data_gradient::<T, S>()),
+                SampleFunction::GridGradient => with_element!(step.y.scalar, S => job.grid_gradient::<T, S>()),
             }
         }
     })

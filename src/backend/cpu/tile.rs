@@ -19,7 +19,7 @@ use super::stream::{LINE, Stream, fetch_far};
 use crate::ops::{Scaling, Transform};
 
 /// Where the rows of a matrix start, in bytes from its first cell.
-pub(super) trait Rows: Copy {
+pub(super) trait RowStarts: Copy {
     /// # Safety
     /// There is a row `i`.
     unsafe fn at(self, i: usize) -> isize;
@@ -44,7 +44,7 @@ pub(super) trait Rows: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct Even(pub isize);
 
-impl Rows for Even {
+impl RowStarts for Even {
     #[inline(always)]
     unsafe fn at(self, i: usize) -> isize {
         i as isize * self.0
@@ -68,7 +68,7 @@ impl Rows for Even {
     }
 }
 
-impl Rows for &[isize] {
+impl RowStarts for &[isize] {
     #[inline(always)]
     unsafe fn at(self, i: usize) -> isize {
         // SAFETY: the caller's promise; the tables are as long as there are rows.
@@ -107,7 +107,7 @@ pub(super) struct Next<S> {
     pub bytes: usize,
 }
 
-impl<S: Rows> Next<S> {
+impl<S: RowStarts> Next<S> {
     /// Nothing.
     pub fn none(rows: S) -> Self {
         Next { src: std::ptr::null(), rows, first: 0, end: 0, bytes: 0 }
@@ -122,7 +122,7 @@ pub(super) struct Ahead<S> {
     bytes: usize,
 }
 
-impl<S: Rows> Ahead<S> {
+impl<S: RowStarts> Ahead<S> {
     pub fn of(next: Next<S>) -> Self {
         Ahead { next, bytes: 0 }
     }
@@ -172,17 +172,17 @@ pub(super) struct Matrix<D, S> {
     pub scaling: Scaling,
 }
 
-impl<D: Rows, S: Rows> Matrix<D, S> {
+impl<D: RowStarts, S: RowStarts> Matrix<D, S> {
     /// The same cells, that go elsewhere.
     #[inline(always)]
-    pub fn to<E: Rows>(self, dst: *mut u8, dst_rows: E) -> Matrix<E, S> {
+    pub fn to<E: RowStarts>(self, dst: *mut u8, dst_rows: E) -> Matrix<E, S> {
         let Matrix { src, rows, columns, src_rows, next, order, scaling, .. } = self;
         Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling }
     }
 
     /// The same cells, that come from elsewhere. They fetch nothing.
     #[inline(always)]
-    pub fn from<T: Rows>(self, src: *const u8, src_rows: T) -> Matrix<D, T> {
+    pub fn from<T: RowStarts>(self, src: *const u8, src_rows: T) -> Matrix<D, T> {
         let Matrix { dst, rows, columns, dst_rows, order, scaling, .. } = self;
         Matrix { dst, src, rows, columns, dst_rows, src_rows, next: Next::none(src_rows), order, scaling }
     }
@@ -269,7 +269,7 @@ pub(super) enum Store {
 pub(super) type Transpose<D, S> = unsafe fn(matrix: Matrix<D, S>);
 
 /// The transpose of cells of `cell` bytes.
-pub(super) fn transpose<D: Rows, S: Rows>(cell: usize, store: Store, isa: Isa) -> Transpose<D, S> {
+pub(super) fn transpose<D: RowStarts, S: RowStarts>(cell: usize, store: Store, isa: Isa) -> Transpose<D, S> {
     #[cfg(target_arch = "x86_64")]
     if let Some(function) = match store {
         Store::Cached => x86::transpose::<D, S, false>(cell, isa),
@@ -297,7 +297,7 @@ pub(super) const STRIP: usize = 8;
 
 /// A transpose of cells of `cell` bytes that writes [`STRIP`] rows of the destination to their end before others, if there is
 /// one. It takes matrices with a line of rows and [`STRIP`] columns at least.
-pub(super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
+pub(super) fn strips<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
     #[cfg(target_arch = "x86_64")]
     return x86::strips(cell, isa);
     #[cfg(not(target_arch = "x86_64"))]
@@ -309,7 +309,7 @@ pub(super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpos
 
 /// The transpose of a transform that converts on the way, if there is one; it wants whole lines of the narrower cells in
 /// both directions, and is slow where it has none.
-pub(super) fn convert<D: Rows, S: Rows>(
+pub(super) fn convert<D: RowStarts, S: RowStarts>(
     transform: &Transform,
     store: Store,
     isa: Isa,
@@ -334,7 +334,7 @@ pub(super) type Carry<D, S> =
     unsafe fn(matrix: Matrix<D, S>, written: &dyn Fn(usize) -> Range<usize>, copy: Stream);
 
 /// Such a transpose of cells of `cell` bytes, if there is one.
-pub(super) fn carry<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Carry<D, S>> {
+pub(super) fn carry<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa) -> Option<Carry<D, S>> {
     #[cfg(target_arch = "x86_64")]
     return x86::carry(cell, isa);
     #[cfg(not(target_arch = "x86_64"))]
@@ -345,7 +345,10 @@ pub(super) fn carry<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Carry<D, 
 }
 
 /// Such a transpose that converts to narrower cells on the way, if there is one.
-pub(super) fn carry_converted<D: Rows, S: Rows>(transform: &Transform, isa: Isa) -> Option<Carry<D, S>> {
+pub(super) fn carry_converted<D: RowStarts, S: RowStarts>(
+    transform: &Transform,
+    isa: Isa,
+) -> Option<Carry<D, S>> {
     #[cfg(target_arch = "x86_64")]
     return x86::carry_converted(transform, isa);
     #[cfg(not(target_arch = "x86_64"))]
@@ -359,7 +362,7 @@ pub(super) fn carry_converted<D: Rows, S: Rows>(transform: &Transform, isa: Isa)
 ///
 /// # Safety
 /// As for [`Transpose`].
-unsafe fn one_by_one<W: Copy, D: Rows, S: Rows>(m: Matrix<D, S>) {
+unsafe fn one_by_one<W: Copy, D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
     /// Rows that are left over at the end of a matrix.
     const FEW: usize = 4;
     /// Cells whose places are computed together.

@@ -12,11 +12,11 @@ use std::ops::Range;
 use super::grid::{Grid, Tile, threads_for};
 use super::shape::{Loop, Shape};
 use super::stream::{LINE, to_line};
-use super::tile::{self, Even, Matrix, Next, Order, Rows, Store};
+use super::tile::{self, Even, Matrix, Next, Order, RowStarts, Store};
 use super::{Machine, arena};
 use crate::backend::Operands;
 use crate::error::Result;
-use tiling::{Kernels, MAX_RUN, Path, Run, SHORT, Tiling, is_near, narrower, runs};
+use tiling::{Kernels, MAX_RUN, Run, SHORT, Tiling, WriteBack, is_near, narrower, runs};
 
 /// What a job asks for if it needs nothing itself: kernels take their room inside it.
 const SCRATCH_OF_KERNELS: usize = LINE;
@@ -169,17 +169,17 @@ struct Tiles<'a, R> {
     src_rows: R,
 }
 
-impl<R: Rows + Sync> Tiles<'_, R> {
+impl<R: RowStarts + Sync> Tiles<'_, R> {
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn run(&self) -> Result<()> {
         // SAFETY: handed on.
         unsafe {
             match self.tiling.path {
-                Path::Direct(Store::Cached) => self.cached(),
-                Path::Direct(Store::Streamed) => self.streamed(),
-                Path::Buffered(store) => self.buffered(store),
-                Path::Crowded { .. } | Path::Converted => self.near(),
+                WriteBack::Direct(Store::Cached) => self.cached(),
+                WriteBack::Direct(Store::Streamed) => self.streamed(),
+                WriteBack::Buffered(store) => self.buffered(store),
+                WriteBack::Crowded { .. } | WriteBack::Converted => self.near(),
             }
         }
     }

@@ -21,7 +21,7 @@ mod sink;
 use super::Machine;
 use crate::backend::Address;
 use crate::error::Result;
-use crate::ops::window::{Function, Window};
+use crate::ops::window::{Window, WindowFunction};
 use shape::Shape;
 
 /// Runs `window` on `machine`.
@@ -41,12 +41,14 @@ pub(in crate::backend) unsafe fn run(window: &Window, at: &[Address], machine: M
     // SAFETY: handed on, in every arm.
     unsafe {
         match window.function {
-            Function::Max(_) | Function::Average(_) => forward::run(&shape, at, machine),
-            Function::MaxGradient(_) | Function::AverageGradient(_) => gradient::run(&shape, at, machine),
-            Function::Normalise { .. } | Function::NormaliseGradient { .. } => {
+            WindowFunction::Max(_) | WindowFunction::Average(_) => forward::run(&shape, at, machine),
+            WindowFunction::MaxGradient(_) | WindowFunction::AverageGradient(_) => {
+                gradient::run(&shape, at, machine)
+            }
+            WindowFunction::Normalise { .. } | WindowFunction::NormaliseGradient { .. } => {
                 normalise::run(&shape, at, machine)
             }
-            Function::Columns => columns::run(window, at, machine),
+            WindowFunction::Columns => columns::run(window, at, machine),
         }
     }
 }

@@ -114,7 +114,7 @@ driver_handle!(
 );
 driver_handle!(
     /// A kernel of a loaded module.
-    Function(sys::CUfunction)
+    DriverFunction(sys::CUfunction)
 );
 
 /// One launch as the driver wants it.
@@ -416,14 +416,14 @@ impl Driver {
     ///
     /// # Errors
     /// Driver errors.
-    pub fn function(&self, module: DriverModule, name: &CStr) -> Result<Function> {
+    pub fn function(&self, module: DriverModule, name: &CStr) -> Result<DriverFunction> {
         let mut function = std::ptr::null_mut();
         let code = self.outside_capture(|| {
             // SAFETY: the name is a C string; the module was loaded into the current context.
             Ok(unsafe { (self.table.module_get_function)(&mut function, module.0, name.as_ptr()) })
         })?;
         match code {
-            SUCCESS => Ok(Function(function)),
+            SUCCESS => Ok(DriverFunction(function)),
             code => Err(self.failure("cuModuleGetFunction", code, name.to_string_lossy().into_owned())),
         }
     }
@@ -438,7 +438,7 @@ impl Driver {
     /// What the kernel does with the addresses in it is sound.
     pub unsafe fn launch(
         &self,
-        function: Function,
+        function: DriverFunction,
         shape: LaunchShape,
         stream: usize,
         params: *const c_void,

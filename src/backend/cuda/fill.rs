@@ -5,7 +5,7 @@ use super::params::{Divisor, Index, Params, Turn};
 use super::plan::{Emit, Launch, Pointers, grid, single};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
-use crate::ops::{Fill, Scaling, Set, Step, Transform};
+use crate::ops::{Scale, Scaling, Set, Step, Transform};
 
 /// Threads of a block.
 const THREADS: u64 = 256;
@@ -40,8 +40,8 @@ pub struct Parameters {
 const _: () = assert!(size_of::<Parameters>() == 24 + 16 + 40 * MAX_AXES);
 
 /// `beta * dst` in every cell, in the order of the loops if addresses repeat.
-pub(super) fn fill(fill: &Fill, at: u64, ordered: bool, emit: Emit<'_>) -> Result<()> {
-    let Fill { nest, dst, beta } = *fill;
+pub(super) fn fill(fill: &Scale, at: u64, ordered: bool, emit: Emit<'_>) -> Result<()> {
+    let Scale { nest, dst, beta } = *fill;
     if beta == 1.0 || nest.is_empty() {
         return Ok(());
     }
@@ -50,7 +50,7 @@ pub(super) fn fill(fill: &Fill, at: u64, ordered: bool, emit: Emit<'_>) -> Resul
     }
     let at = Pointers { dst: at, src: at };
     if ordered {
-        return general::ordered(Step::Fill(fill), at, emit);
+        return general::ordered(Step::Scale(fill), at, emit);
     }
     // In place, a transform whose source is its destination.
     let mut both = LoopNest::new(&[], [nest.offsets[0]; 2]);

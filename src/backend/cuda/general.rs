@@ -6,7 +6,7 @@ use super::plan::{Emit, Launch, Pointers, grid};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout, LoopNest, MAX_AXES, MAX_RANK};
 use crate::ops::transform::{CHANNEL, Map};
-use crate::ops::{Fill, Step, Transform, TransformPlan};
+use crate::ops::{Scale, Step, Transform, TransformPlan};
 
 /// Threads of a block of these kernels.
 pub(super) const THREADS: u32 = 256;
@@ -190,7 +190,7 @@ pub(super) fn ordered(step: Step<'_>, at: Pointers, emit: Emit<'_>) -> Result<()
             let bytes = ByteNest::new(nest, [dst.size(), src.size()], at);
             walk(&bytes, Operation::new(*src, *dst, *scaling), Index::I64)
         }
-        Step::Fill(Fill { nest: filled, dst, beta }) => {
+        Step::Scale(Scale { nest: filled, dst, beta }) => {
             let mut nest = LoopNest::new(&[], [filled.offsets[0], 0]);
             for axis in filled.axes() {
                 nest.push(Axis { extent: axis.extent, strides: [axis.strides[0], 0] });
@@ -200,7 +200,7 @@ pub(super) fn ordered(step: Step<'_>, at: Pointers, emit: Emit<'_>) -> Result<()
         }
         Step::Padded(padded) => {
             ordered(Step::Transform(&padded.transform()), at, emit)?;
-            return ordered(Step::Fill(&padded.fill()), at, emit);
+            return ordered(Step::Scale(&padded.fill()), at, emit);
         }
         _ => return Err(Error::Internal(format!("no step of a transform: {step}").into())),
     };

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::driver::{Driver, Function};
+use super::driver::{Driver, DriverFunction};
 use super::plan::Launch;
 use crate::error::{Error, Result};
 
@@ -75,7 +75,7 @@ impl Kernel {
 /// A kernel in one context.
 #[derive(Default)]
 struct Slot {
-    function: OnceLock<Function>,
+    function: OnceLock<DriverFunction>,
     /// Held while the kernel is loaded, so that a second thread waits for it instead of loading it, too.
     loading: Mutex<()>,
 }
@@ -99,7 +99,7 @@ fn slots(context: u64) -> Slots {
 ///
 /// # Errors
 /// Driver errors, with what its assembler says.
-pub(super) fn function(driver: &Driver, context: u64, launch: &Launch) -> Result<Function> {
+pub(super) fn function(driver: &Driver, context: u64, launch: &Launch) -> Result<DriverFunction> {
     let wrong = |what: &str| Error::Internal(format!("the kernel {} {what}", launch.kernel).into());
     let number = KERNELS.binary_search_by_key(&launch.kernel, |kernel| kernel.name);
     let number = number.map_err(|_| wrong("is none of the library's"))?;

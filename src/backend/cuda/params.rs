@@ -59,14 +59,14 @@ pub struct Operation {
     beta: f64,
     src: u32,
     dst: u32,
-    path: u32,
+    via: u32,
     steps: u32,
 }
 
 /// The type by which values travel. The numbers are those of `kernels/params.cuh`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Path {
+pub enum Via {
     /// None: the bits are moved.
     Move = 0,
     /// binary32.
@@ -85,33 +85,33 @@ const BLENDED: u32 = 2;
 impl Operation {
     /// A move; what the types are does not matter.
     pub const MOVE: Operation =
-        Operation { alpha: 1.0, beta: 0.0, src: 0, dst: 0, path: Path::Move as u32, steps: 0 };
+        Operation { alpha: 1.0, beta: 0.0, src: 0, dst: 0, via: Via::Move as u32, steps: 0 };
 
     /// `dst = convert(alpha * src + beta * dst)`, by the rules of [`crate::dtype::convert`].
     pub fn new(src: Scalar, dst: Scalar, scaling: Scaling) -> Self {
         let (from, to) = (class(src), class(dst));
-        let path = match () {
+        let via = match () {
             () if !scaling.is_move() => {
                 if computes_in_f64(from, to) {
-                    Path::F64
+                    Via::F64
                 } else {
-                    Path::F32
+                    Via::F32
                 }
             }
-            () if src == dst => Path::Move,
-            () if from == Class::Long || (from.is_integer() && to.is_integer()) => Path::I64,
-            () if from.fits_f32() => Path::F32,
-            () => Path::F64,
+            () if src == dst => Via::Move,
+            () if from == Class::Long || (from.is_integer() && to.is_integer()) => Via::I64,
+            () if from.fits_f32() => Via::F32,
+            () => Via::F64,
         };
         let blended = if scaling.beta == 0.0 { 0 } else { BLENDED };
         let steps = if scaling.is_move() { 0 } else { SCALED | blended };
         let Scaling { alpha, beta } = scaling;
-        Operation { alpha, beta, src: src as u32, dst: dst as u32, path: path as u32, steps }
+        Operation { alpha, beta, src: src as u32, dst: dst as u32, via: via as u32, steps }
     }
 
     /// Whether the bits move as they are, so that only the width of an element counts.
     pub fn is_move(&self) -> bool {
-        self.path == Path::Move as u32
+        self.via == Via::Move as u32
     }
 
     /// `dst = convert(beta * dst)`, zero without reading it if beta is 0.

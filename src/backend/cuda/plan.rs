@@ -11,7 +11,7 @@ use super::{
 };
 use crate::backend::Address;
 use crate::error::{Error, Result};
-use crate::layout::Class;
+use crate::layout::Pattern;
 use crate::ops::function::Function;
 use crate::ops::{Plan, Step, Transform, TransformPlan};
 
@@ -83,7 +83,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
                 fill::fill(&padded.fill(), place(0), false, emit)
             }
             Step::Mapped(plan) => mapped(plan, pair(), emit),
-            Step::Fill(fill) => fill::fill(fill, place(0), ordered, emit),
+            Step::Scale(fill) => fill::fill(fill, place(0), ordered, emit),
             Step::Set(set) => fill::set(set, place(0), emit),
             Step::Map(map) if map.function as u32 > Function::Nothing as u32 => {
                 formula::launches(map, std::array::from_fn(place), ordered, emit)
@@ -132,7 +132,7 @@ fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
         _ if !general::counts_groups(plan) => plan.for_each(&mut |part| match part {
             Step::Transform(transform) if transform.nest.is_empty() => Ok(()),
             Step::Transform(transform) => single(transform, at, emit),
-            Step::Fill(part) => fill::fill(part, at.dst, false, emit),
+            Step::Scale(part) => fill::fill(part, at.dst, false, emit),
             other => Err(Error::Internal(format!("no part of an unfold: {other}").into())),
         }),
         _ => emit(&general::mapped(plan, at)?),
@@ -149,9 +149,9 @@ pub(super) fn single(transform: &Transform, at: Pointers, emit: Emit<'_>) -> Res
 
 fn kernel(transform: &Transform, at: Pointers) -> Result<Launch> {
     let moves = Operation::new(transform.src, transform.dst, transform.scaling).is_move();
-    match transform.nest.class() {
-        Class::Contiguous if moves => return linear::copy(transform, at),
-        Class::Contiguous => {
+    match transform.nest.pattern() {
+        Pattern::Contiguous if moves => return linear::copy(transform, at),
+        Pattern::Contiguous => {
             if let Some(kernel) = linear::conversion(transform) {
                 return linear::convert(transform, at, kernel);
             }
@@ -163,7 +163,7 @@ fn kernel(transform: &Transform, at: Pointers) -> Result<Launch> {
                 None => general::strided_move(&grid),
             };
         }
-        Class::Transpose { .. } => {
+        Pattern::Transpose { .. } => {
             if let Some(launch) = tiled::transpose_convert(transform, at)? {
                 return Ok(launch);
             }

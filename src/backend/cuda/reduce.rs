@@ -122,7 +122,7 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
             let units = (outputs * partition.chunks).min((1 << 31) - 1);
             launch(blocks, grid(units)?, THREADS)?
         }
-        Schedule::Rows => {
+        Schedule::Outputs => {
             let groups = outputs.div_ceil(ROW_THREADS.into());
             launch(rows, grid(groups * partition.chunks)?, ROW_THREADS)?
         }
@@ -146,7 +146,7 @@ fn parameters(
     for axis in outputs.axes() {
         axes.push(Axis { extent: axis.extent, strides: std::array::from_fn(|k| axis.strides[k] * sizes[k]) });
     }
-    if schedule == Schedule::Rows {
+    if schedule == Schedule::Outputs {
         // Neighbouring threads read neighbours, whatever the order in which they write.
         axes.sort_by_key(|axis| std::cmp::Reverse(axis.strides[1].unsigned_abs().wrapping_sub(1)));
     }

@@ -4,7 +4,7 @@ use super::params::{Divisor, Index, Operation, Params};
 use super::plan::{Emit, Launch, grid};
 use crate::error::{Error, Result};
 use crate::ops::Compute;
-use crate::ops::sample::{Function, LANES, Pictures as Tensor, Sample};
+use crate::ops::sample::{LANES, Pictures as Tensor, Sample, SampleFunction};
 
 /// Threads of a block: elements, positions, lanes or pixels.
 const THREADS: u32 = 256;
@@ -83,7 +83,7 @@ pub struct Parameters {
 const _: () = assert!(size_of::<Pictures>() == 64);
 const _: () = assert!(size_of::<Parameters>() == 32 + 24 + 32 + 16 + 32 + 96 + 128 + 8);
 
-/// Hands the launch of a step to `emit`; `at` are its operands as [`Function`] lists them.
+/// Hands the launch of a step to `emit`; `at` are its operands as [`SampleFunction`] lists them.
 ///
 /// # Errors
 /// As for [`super::plan::launches`]; not supported if elements of the destination share addresses.
@@ -96,26 +96,26 @@ pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>)
     let pixels = all(&step.source);
     let by_threads = |count: u64| (count, count.div_ceil(THREADS.into()));
     let (kernels, to, (count, blocks)) = match step.function {
-        Function::AffineGrid => (
+        SampleFunction::AffineGrid => (
             ["sample_affine_grid_f32", "sample_affine_grid_f64"],
             step.grid,
             by_threads(all(&[step.images, positions])),
         ),
-        Function::AffineGradient => {
+        SampleFunction::AffineGradient => {
             let images = step.images as u64;
             (["sample_affine_gradient_f32", "sample_affine_gradient_f64"], step.grid, (images, images))
         }
-        Function::Bilinear => (
+        SampleFunction::Bilinear => (
             ["sample_bilinear_f32", "sample_bilinear_f64"],
             step.y.scalar,
             by_threads(all(&[step.images, step.channels, positions])),
         ),
-        Function::DataGradient => {
+        SampleFunction::DataGradient => {
             let groups = (step.channels as u64).div_ceil(CHANNELS);
             let parts = step.images as u64 * groups * pixels.div_ceil(THREADS.into());
             (["sample_data_gradient_f32", "sample_data_gradient_f64"], step.x.scalar, (parts, parts))
         }
-        Function::GridGradient => (
+        SampleFunction::GridGradient => (
             ["sample_grid_gradient_f32", "sample_grid_gradient_f64"],
             step.grid,
             by_threads(all(&[step.images, positions])),

@@ -7,7 +7,7 @@ use crate::backend::reference::lowest;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::window::{
-    Divisor as By, Function, MAX_AXES as MAX_WINDOW_AXES, OPERANDS, Power, Window, WindowAxis,
+    Divisor as By, MAX_AXES as MAX_WINDOW_AXES, OPERANDS, Power, Window, WindowAxis, WindowFunction,
 };
 use crate::ops::{Compute, NanRule, Scaling};
 
@@ -93,15 +93,15 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], ordered: bool, emit
         return Ok(());
     }
     let [single, double] = match window.function {
-        Function::Max(_) => ["window_max_f32", "window_max_f64"],
-        Function::Average(_) => ["window_average_f32", "window_average_f64"],
-        Function::MaxGradient(_) => ["window_max_gradient_f32", "window_max_gradient_f64"],
-        Function::AverageGradient(_) => ["window_average_gradient_f32", "window_average_gradient_f64"],
-        Function::Normalise { .. } => ["window_response_f32", "window_response_f64"],
-        Function::NormaliseGradient { .. } => {
+        WindowFunction::Max(_) => ["window_max_f32", "window_max_f64"],
+        WindowFunction::Average(_) => ["window_average_f32", "window_average_f64"],
+        WindowFunction::MaxGradient(_) => ["window_max_gradient_f32", "window_max_gradient_f64"],
+        WindowFunction::AverageGradient(_) => ["window_average_gradient_f32", "window_average_gradient_f64"],
+        WindowFunction::Normalise { .. } => ["window_response_f32", "window_response_f64"],
+        WindowFunction::NormaliseGradient { .. } => {
             ["window_response_gradient_f32", "window_response_gradient_f64"]
         }
-        Function::Columns => ["window_columns"; 2],
+        WindowFunction::Columns => ["window_columns"; 2],
     };
     let kernel = if window.compute == Compute::Double { double } else { single };
     let parameters = parameters(window, at, ordered);
@@ -114,7 +114,7 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], ordered: bool, emit
 fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters {
     let Window { function, outer, axes, scalars, compute, scaling } = window;
     let sizes = scalars.map(|scalar| scalar.size() as i64);
-    let is_columns = *function == Function::Columns;
+    let is_columns = *function == WindowFunction::Columns;
     let axis = |axis: &WindowAxis| AxisParameters {
         inputs: axis.inputs,
         outputs: axis.outputs,
@@ -185,21 +185,21 @@ fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters
         parameters.exponent = exponent(beta);
     };
     match *function {
-        Function::Max(rule) | Function::MaxGradient(rule) => {
+        WindowFunction::Max(rule) | WindowFunction::MaxGradient(rule) => {
             parameters.propagates = u32::from(rule == NanRule::Propagate);
         }
-        Function::Average(by) | Function::AverageGradient(by) => {
+        WindowFunction::Average(by) | WindowFunction::AverageGradient(by) => {
             parameters.padded = u32::from(by == By::Padded);
         }
-        Function::Normalise { power, centred } => {
+        WindowFunction::Normalise { power, centred } => {
             response(power);
             parameters.centred = u32::from(centred);
         }
-        Function::NormaliseGradient { power, centred, means } => {
+        WindowFunction::NormaliseGradient { power, centred, means } => {
             response(power);
             (parameters.centred, parameters.means) = (u32::from(centred), u32::from(means));
         }
-        Function::Columns => {}
+        WindowFunction::Columns => {}
     }
     parameters
 }

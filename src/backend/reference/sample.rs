@@ -4,7 +4,7 @@ use super::{load, store};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::math::Math;
-use crate::ops::sample::{Function, LANES, Pictures, Sample};
+use crate::ops::sample::{LANES, Pictures, Sample, SampleFunction};
 
 /// The coordinate of pixel `i` of `n`.
 fn coordinate<T: Real>(i: i64, n: i64) -> T {
@@ -32,7 +32,7 @@ struct Loops<'a> {
     at: &'a [Address],
 }
 
-/// Runs `step`; `at` are its operands as [`Function`] lists them.
+/// Runs `step`; `at` are its operands as [`SampleFunction`] lists them.
 ///
 /// # Safety
 /// Every element of the destination is writable (and readable if `beta != 0`), every element of the other operands
@@ -43,11 +43,11 @@ pub unsafe fn sample(step: &Sample, at: &[Address]) {
         // SAFETY: handed on, in every arm.
         unsafe {
             match step.function {
-                Function::AffineGrid => loops.affine_grid::<T>(),
-                Function::AffineGradient => loops.affine_gradient::<T>(),
-                Function::Bilinear => loops.bilinear::<T>(),
-                Function::DataGradient => loops.data_gradient::<T>(),
-                Function::GridGradient => loops.grid_gradient::<T>(),
+                SampleFunction::AffineGrid => loops.affine_grid::<T>(),
+                SampleFunction::AffineGradient => loops.affine_gradient::<T>(),
+                SampleFunction::Bilinear => loops.bilinear::<T>(),
+                SampleFunction::DataGradient => loops.data_gradient::<T>(),
+                SampleFunction::GridGradient => loops.grid_gradient::<T>(),
             }
         }
     });

@@ -1,4 +1,4 @@
-//! The obvious loops over windows: one cell of the destination at a time, by the formulas of [`Function`].
+//! The obvious loops over windows: one cell of the destination at a time, by the formulas of [`WindowFunction`].
 
 use super::{load, store};
 use crate::backend::Address;
@@ -6,7 +6,7 @@ use crate::backend::function::{Real, with_real};
 use crate::backend::inverse_power::inverse_power;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
-use crate::ops::window::{Divisor, Function, MAX_AXES, Power, Window, WindowAxis};
+use crate::ops::window::{Divisor, MAX_AXES, Power, Window, WindowAxis, WindowFunction};
 use crate::ops::{NanRule, Scaling};
 
 /// Runs `window` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
@@ -123,7 +123,7 @@ impl View<'_> {
         // SAFETY: each function reads the places that it touches, at coordinates between bounds.
         unsafe {
             match self.window.function {
-                Function::Max(rule) => {
+                WindowFunction::Max(rule) => {
                     let mut largest: Option<T> = None;
                     self.within(&self.cells(index), &mut |cell| {
                         let x = self.read::<T>(2, cell);
@@ -132,12 +132,12 @@ impl View<'_> {
                     let lowest = || T::from_f64(lowest(self.window.scalars[1]));
                     self.write(0, index, largest.unwrap_or_else(lowest));
                 }
-                Function::Average(by) => {
+                WindowFunction::Average(by) => {
                     let sum = self.sum(self.cells(index), &mut |cell| self.read::<T>(2, cell));
                     let count = self.divisor(index, by);
                     self.write(0, index, if count == 0 { T::ZERO } else { sum / T::from_i64(count) });
                 }
-                Function::MaxGradient(rule) => {
+                WindowFunction::MaxGradient(rule) => {
                     let mut sum = T::ZERO;
                     self.within(&self.outputs_of(index), &mut |output| {
                         if self.winner::<T>(output, rule) == Some(*index) {
@@ -146,20 +146,20 @@ impl View<'_> {
                     });
                     self.write(0, index, sum);
                 }
-                Function::AverageGradient(by) => {
+                WindowFunction::AverageGradient(by) => {
                     let sum = self.sum(self.outputs_of(index), &mut |output| {
                         self.read::<T>(3, output) / T::from_i64(self.divisor(output, by))
                     });
                     self.write(0, index, sum);
                 }
-                Function::Normalise { power, centred } => {
+                WindowFunction::Normalise { power, centred } => {
                     let base = self.base::<T>(index, power, centred);
                     self.write(0, index, self.read::<T>(2, index) * inverse_power(base, power.beta));
                 }
-                Function::NormaliseGradient { power, centred, means } => {
+                WindowFunction::NormaliseGradient { power, centred, means } => {
                     self.normalise_gradient::<T>(index, power, centred, means);
                 }
-                Function::Columns => self.columns(index),
+                WindowFunction::Columns => self.columns(index),
             }
         }
     }

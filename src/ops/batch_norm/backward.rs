@@ -238,7 +238,7 @@ impl Plan for BackwardPlan {
         for (operand, layout) in [(DX, &self.layouts[0]), (DZ, &self.layouts[3])] {
             let tail = fill::zero_tail(layout, self.operands[operand].scalar, self.ordered);
             if let Some(tail) = tail.filter(|_| self.operands[operand].is_touched()) {
-                sink(Step::Fill(&tail), &[operand])?;
+                sink(Step::Scale(&tail), &[operand])?;
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use crate::mode::Mode;
 use crate::ops::agree::{self as tensors, Named};
 use crate::ops::normalise::{Activation, Normalise, Statistics};
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
-use crate::ops::{Compute, Fill, Scaling, fill};
+use crate::ops::{Compute, Scale, Scaling, fill};
 
 /// Where the statistics of a forward pass come from.
 #[derive(Clone, Copy, Debug)]
@@ -175,7 +175,7 @@ impl ForwardPlan {
         })
     }
 
-    fn tail(&self) -> Option<Fill> {
+    fn tail(&self) -> Option<Scale> {
         fill::zero_tail(&self.layouts[0], self.operands[Y].scalar, self.ordered)
     }
 }
@@ -256,7 +256,7 @@ impl Plan for ForwardPlan {
             });
         });
         outcome?;
-        self.tail().map_or(Ok(()), |tail| sink(Step::Fill(&tail), &[Y]))
+        self.tail().map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[Y]))
     }
 }
 

@@ -299,7 +299,7 @@ impl Plan for ConvolutionPlan {
                 Contract::backward_filter(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
             }
         }?;
-        zero_tail(dst.layout, dst.scalar, false).map_or(Ok(()), |fill| sink(Step::Fill(&fill), &[0]))
+        zero_tail(dst.layout, dst.scalar, false).map_or(Ok(()), |fill| sink(Step::Scale(&fill), &[0]))
     }
 }
 

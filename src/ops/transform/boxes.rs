@@ -8,7 +8,7 @@ use crate::desc::Folding;
 use crate::desc::tensor::CHANNEL;
 use crate::error::Result;
 use crate::layout::{self, Axis, Cut, Dims, Layout, LoopNest, MAX_RANK};
-use crate::ops::{Fill, Padded, Step, Transform};
+use crate::ops::{Padded, Scale, Step, Transform};
 
 /// Hands every problem of `plan` to `sink`; ends at its first error.
 pub(super) fn emit(plan: &TransformPlan, sink: Sink<'_>) -> Result<()> {
@@ -72,7 +72,7 @@ impl Emitter<'_, '_> {
         if !self.plan.ordered {
             nest.canonicalise();
         }
-        self.send(Step::Fill(&Fill { nest, dst: self.plan.types.dst, beta }));
+        self.send(Step::Scale(&Scale { nest, dst: self.plan.types.dst, beta }));
     }
 
     /// Every element to the element of the same coordinates, where a layout is blocked.

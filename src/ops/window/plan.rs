@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Axes, Function, OPERANDS, Window, WindowAxis};
+use super::{Axes, OPERANDS, Window, WindowAxis, WindowFunction};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{self, Layout, MAX_RANK};
@@ -23,7 +23,7 @@ pub(in crate::ops) struct Geometry {
 /// One function over windows, checked and ready to run on any core.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowPlan {
-    function: Function,
+    function: WindowFunction,
     /// By layout of [`Window`], of equal rank; dimensions without a window have equal extents.
     layouts: [Layout; 3],
     geometry: [Option<Geometry>; MAX_RANK],
@@ -41,7 +41,7 @@ pub struct WindowPlan {
 
 /// What a [`WindowPlan`] is made of.
 pub(in crate::ops) struct Parts<'a> {
-    pub function: Function,
+    pub function: WindowFunction,
     pub layouts: [&'a Layout; 3],
     pub geometry: [Option<Geometry>; MAX_RANK],
     pub scalars: [Scalar; 3],
@@ -66,7 +66,9 @@ impl WindowPlan {
         let Parts { function, layouts, geometry, scalars, scaling, operands, ordered, whole } = parts;
         let is_gradient = matches!(
             function,
-            Function::MaxGradient(_) | Function::AverageGradient(_) | Function::NormaliseGradient { .. }
+            WindowFunction::MaxGradient(_)
+                | WindowFunction::AverageGradient(_)
+                | WindowFunction::NormaliseGradient { .. }
         );
         WindowPlan {
             function,
@@ -152,7 +154,7 @@ impl Plan for WindowPlan {
                 continue;
             }
             if let Some(tail) = fill::zero_tail(&self.layouts[0], self.scalars[0], self.ordered) {
-                sink(Step::Fill(&tail), &[operand])?;
+                sink(Step::Scale(&tail), &[operand])?;
             }
         }
         Ok(())

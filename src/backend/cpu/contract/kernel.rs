@@ -3,12 +3,12 @@
 use super::simd::{MR, Simd};
 
 /// Where the rows of one segment of the sum begin.
-pub(super) type Rows<S> = [*const <S as Simd>::Cell; MR];
+pub(super) type RowCells<S> = [*const <S as Simd>::Cell; MR];
 
 /// What one call of a kernel reads: `segments` of `len` cells of the sum each. Row m of segment s has its cells at
 /// `rows[s][m] + i * step`; the vectors of cell number i, counted through all segments, are at `v + offsets[i]`.
 pub(super) struct Panel<S: Simd> {
-    pub(super) rows: *const Rows<S>,
+    pub(super) rows: *const RowCells<S>,
     pub(super) segments: usize,
     pub(super) len: usize,
     pub(super) step: usize,

@@ -6,7 +6,7 @@ use super::points::Point;
 
 /// One tile.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tile {
+pub(super) struct LaneTile {
     /// The first lane, counted in cells of the planes.
     pub(super) at: usize,
     /// Its runs.
@@ -21,7 +21,7 @@ pub(super) struct Tile {
 /// The tiles of a block, and the runs of all of them.
 #[derive(Default)]
 pub(super) struct Tiles {
-    pub(super) list: Vec<Tile>,
+    pub(super) list: Vec<LaneTile>,
     pub(super) runs: Vec<Run>,
 }
 
@@ -30,7 +30,7 @@ impl Tiles {
         let runs = &self.runs[first..];
         let lanes = runs.last().map_or(0, |run| (run.lane + run.len) as usize);
         let whole = runs.len() == 1 && runs[0].by[0] == 1 && (lanes == nr || 2 * lanes == nr);
-        self.list.push(Tile { at, first, end: self.runs.len(), lanes, whole });
+        self.list.push(LaneTile { at, first, end: self.runs.len(), lanes, whole });
     }
 
     /// Adds elements to the runs of the tile that began with run `first`.

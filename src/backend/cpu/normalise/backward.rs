@@ -1,6 +1,6 @@
 //! The backward pass: the gradients of both parameters, then that of x, and that of what was added.
 
-use super::engine::{Cells, Engine, Job, Known, LISTS, Stages, Tile};
+use super::engine::{Cells, Engine, GroupTile, Job, Known, LISTS, Stages};
 use super::kernels::Kernels;
 use super::walk::Access;
 use super::{Store, activate};
@@ -85,7 +85,7 @@ pub(super) unsafe fn run<T: Real + Math>(
 
 impl<T: Real + Math> Backward<'_, T> {
     /// The number of a parameter or statistic of a tile's group.
-    fn place(&self, operand: usize, tile: &Tile<6>, j: usize) -> *mut T {
+    fn place(&self, operand: usize, tile: &GroupTile<6>, j: usize) -> *mut T {
         self.at[operand].pointer().wrapping_offset(tile.offsets[5] + tile.steps[5] * j as isize).cast()
     }
 
@@ -145,7 +145,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
     }
 
     #[allow(clippy::needless_range_loop, reason = "one number indexes several lists")]
-    unsafe fn prepare(&self, tile: Tile<6>, lists: &mut [&mut [T]; LISTS]) {
+    unsafe fn prepare(&self, tile: GroupTile<6>, lists: &mut [&mut [T]; LISTS]) {
         for j in 0..tile.width {
             // SAFETY: parameters and statistics of the tile's groups.
             unsafe {
@@ -161,7 +161,13 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         }
     }
 
-    unsafe fn shifts(&self, sum: usize, tile: Tile<6>, lists: &[&mut [T]; LISTS], shifts: &mut Vec<f64>) {
+    unsafe fn shifts(
+        &self,
+        sum: usize,
+        tile: GroupTile<6>,
+        lists: &[&mut [T]; LISTS],
+        shifts: &mut Vec<f64>,
+    ) {
         if !self.is_gradient(sum) {
             let (offset, step) = (tile.offsets[1], tile.steps[1]);
             // SAFETY: handed on.
@@ -197,7 +203,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
     unsafe fn take(
         &self,
         sum: usize,
-        tile: Tile<6>,
+        tile: GroupTile<6>,
         sums: &[f64],
         shifts: &[f64],
         lists: &mut [&mut [T]; LISTS],

@@ -48,7 +48,7 @@ pub(super) enum Known<'a, T> {
 
 /// Neighbouring groups: the number of the first one, where its operands are (parameters last), and how many there are.
 #[derive(Clone, Copy)]
-pub(super) struct Tile<const M: usize> {
+pub(super) struct GroupTile<const M: usize> {
     pub first: usize,
     pub offsets: [isize; M],
     pub steps: [isize; M],
@@ -79,12 +79,12 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
     ///
     /// # Safety
     /// The tile's parameters are readable.
-    unsafe fn prepare(&self, tile: Tile<M>, lists: &mut [&mut [T]; LISTS]);
+    unsafe fn prepare(&self, tile: GroupTile<M>, lists: &mut [&mut [T]; LISTS]);
     /// What is taken from both factors of a sum: of the first factor, then of the second, for every group.
     ///
     /// # Safety
     /// The tile's operands are readable.
-    unsafe fn shifts(&self, sum: usize, tile: Tile<M>, lists: &[&mut [T]; LISTS], shifts: &mut Vec<f64>);
+    unsafe fn shifts(&self, sum: usize, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], shifts: &mut Vec<f64>);
     /// Both factors of a sum, side by side: where they are, or at the places given.
     ///
     /// # Safety
@@ -105,7 +105,7 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
     unsafe fn take(
         &self,
         sum: usize,
-        tile: Tile<M>,
+        tile: GroupTile<M>,
         sums: &[f64],
         shifts: &[f64],
         lists: &mut [&mut [T]; LISTS],
@@ -171,7 +171,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let known = known.each_mut().map(|list| Shared::new(list));
         // SAFETY: the groups of one tile, which one task at a time has.
         let lists =
-            |tile: &Tile<M>| known.each_ref().map(|list| unsafe { list.places(tile.first, tile.width) });
+            |tile: &GroupTile<M>| known.each_ref().map(|list| unsafe { list.places(tile.first, tile.width) });
         let total = self.bytes.saturating_mul(self.members.len).saturating_mul(groups);
         let threads = if total < THREADING_BYTES { 1 } else { machine.threads };
         let wanted = if threads > 1 { threads * TASKS_PER_THREAD } else { 1 };
@@ -261,16 +261,16 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         }
     }
 
-    fn tile(&self, number: usize, cuts: usize) -> Tile<M> {
+    fn tile(&self, number: usize, cuts: usize) -> GroupTile<M> {
         let first = number % cuts * self.width;
         let mut offsets = self.outer.at(number / cuts);
         (0..M).for_each(|k| offsets[k] += self.along.1[k] * first as isize);
         let width = self.width.min(self.along.0 - first);
-        Tile { first: number * self.width, offsets, steps: self.along.1, width }
+        GroupTile { first: number * self.width, offsets, steps: self.along.1, width }
     }
 
     /// The tile with its tensors at the first element of every group.
-    fn first(&self, mut tile: Tile<M>) -> Tile<M> {
+    fn first(&self, mut tile: GroupTile<M>) -> GroupTile<M> {
         let first = self.members.at(0);
         tile.offsets.iter_mut().zip(first).for_each(|(offset, first)| *offset += first);
         tile
@@ -283,7 +283,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     unsafe fn sum(
         &self,
         sum: usize,
-        tile: Tile<M>,
+        tile: GroupTile<M>,
         range: Range<usize>,
         lists: &[&mut [T]; LISTS],
         room: &mut Room<T>,
@@ -357,7 +357,13 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     ///
     /// # Safety
     /// As for [`Engine::run`].
-    unsafe fn map(&self, tile: Tile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS], room: &mut Room<T>) {
+    unsafe fn map(
+        &self,
+        tile: GroupTile<M>,
+        range: Range<usize>,
+        lists: &[&mut [T]; LISTS],
+        room: &mut Room<T>,
+    ) {
         let at = |offsets: [isize; N]| std::array::from_fn(|k| offsets[k] + tile.offsets[k]);
         let Room { g, x, stages, raw, known, .. } = room;
         let mut stages = Stages { g, x, stages, raw };

@@ -1,6 +1,6 @@
 //! The forward pass: statistics, given or of the batch, and `(x - mean) * slope + offset`.
 
-use super::engine::{Cells, Engine, Job, Known, LISTS, Stages, Tile};
+use super::engine::{Cells, Engine, GroupTile, Job, Known, LISTS, Stages};
 use super::kernels::Kernels;
 use super::walk::Access;
 use super::{Store, activate};
@@ -71,7 +71,7 @@ pub(super) unsafe fn run<T: Real + Math>(step: &Normalise, at: &[Address], machi
 
 impl<T: Real + Math> Forward<'_, T> {
     /// The number of a parameter or statistic of a tile's group.
-    fn place(&self, operand: usize, tile: &Tile<5>, j: usize) -> *mut T {
+    fn place(&self, operand: usize, tile: &GroupTile<5>, j: usize) -> *mut T {
         self.at[operand].pointer().wrapping_offset(tile.offsets[4] + tile.steps[4] * j as isize).cast()
     }
 }
@@ -85,7 +85,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     }
 
     #[allow(clippy::needless_range_loop, reason = "one number indexes several lists")]
-    unsafe fn prepare(&self, tile: Tile<5>, lists: &mut [&mut [T]; LISTS]) {
+    unsafe fn prepare(&self, tile: GroupTile<5>, lists: &mut [&mut [T]; LISTS]) {
         for j in 0..tile.width {
             // SAFETY: parameters of the tile's groups.
             unsafe {
@@ -100,7 +100,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
         }
     }
 
-    unsafe fn shifts(&self, _: usize, tile: Tile<5>, _: &[&mut [T]; LISTS], shifts: &mut Vec<f64>) {
+    unsafe fn shifts(&self, _: usize, tile: GroupTile<5>, _: &[&mut [T]; LISTS], shifts: &mut Vec<f64>) {
         // SAFETY: handed on.
         unsafe {
             super::first_elements::<T>(
@@ -131,7 +131,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     unsafe fn take(
         &self,
         _: usize,
-        tile: Tile<5>,
+        tile: GroupTile<5>,
         sums: &[f64],
         shifts: &[f64],
         lists: &mut [&mut [T]; LISTS],

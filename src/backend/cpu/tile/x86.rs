@@ -1,11 +1,11 @@
 //! Transposes in vector registers.
 
-use super::{Ahead, Isa, Matrix, Order, Rows, Transpose, one_by_one};
+use super::{Ahead, Isa, Matrix, Order, RowStarts, Transpose, one_by_one};
 use std::arch::x86_64::*;
 use std::ops::Range;
 use through::Moved;
 
-pub(super) fn transpose<D: Rows, S: Rows, const STREAM: bool>(
+pub(super) fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(
     cell: usize,
     isa: Isa,
 ) -> Option<Transpose<D, S>> {
@@ -121,7 +121,7 @@ macro_rules! network {
             /// The matrix has these cells.
             #[target_feature(enable = $feature)]
             #[inline]
-            pub unsafe fn columns<S: Rows>(column: *const u8, rows: S, i: usize) -> [$V; K] {
+            pub unsafe fn columns<S: RowStarts>(column: *const u8, rows: S, i: usize) -> [$V; K] {
                 // SAFETY: the caller's promise, for this and the cells.
                 let from: [_; ROWS] = unsafe { rows.cells(column, i, 1) };
                 let mut r = [$zero(); K];
@@ -143,7 +143,7 @@ macro_rules! network {
             /// As for [`Transpose`], for these cells.
             #[target_feature(enable = $feature)]
             #[inline]
-            unsafe fn block<const N: usize, D: Rows, S: Rows, const STREAM: bool>(
+            unsafe fn block<const N: usize, D: RowStarts, S: RowStarts, const STREAM: bool>(
                 m: &Matrix<D, S>,
                 i: usize,
                 j: usize,
@@ -173,7 +173,7 @@ macro_rules! network {
             /// As for [`Transpose`].
             #[target_feature(enable = $feature)]
             #[inline]
-            pub unsafe fn transpose<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
+            pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
                 if m.rows < ROWS || m.columns < K {
                     // SAFETY: handed on; the narrower function needs fewer instructions.
                     return unsafe { $narrower(m) };
@@ -216,7 +216,10 @@ macro_rules! network {
 ///
 /// # Safety
 /// There are these columns, a line at most.
-unsafe fn starts<const LINE: usize, D: Rows, S>(m: &Matrix<D, S>, columns: Range<usize>) -> [isize; LINE] {
+unsafe fn starts<const LINE: usize, D: RowStarts, S>(
+    m: &Matrix<D, S>,
+    columns: Range<usize>,
+) -> [isize; LINE] {
     let mut starts = [0; LINE];
     for (start, j) in starts.iter_mut().zip(columns) {
         // SAFETY: a column of the matrix.
@@ -227,8 +230,8 @@ unsafe fn starts<const LINE: usize, D: Rows, S>(m: &Matrix<D, S>, columns: Range
 
 mod beside;
 mod carried;
-mod cut;
 mod few;
+mod first_columns;
 mod halves;
 mod lines;
 mod partial;

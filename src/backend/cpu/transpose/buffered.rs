@@ -11,7 +11,7 @@ use super::{Along, Buffer, Tiles, shifted};
 use crate::backend::cpu::grid::Tile;
 use crate::backend::cpu::output::{self, Output};
 use crate::backend::cpu::stream::{self, LINE, Stream, Streams, Stretch, fetch, fetch_run, to_line};
-use crate::backend::cpu::tile::{self, Ahead, Carry, Even, Matrix, Next, Order, Rows, Store, Transpose};
+use crate::backend::cpu::tile::{self, Ahead, Carry, Even, Matrix, Next, Order, RowStarts, Store, Transpose};
 use crate::error::Result;
 
 /// Bytes of each row that are put together before they are streamed, unless cells are so narrow that blocks have more.
@@ -46,7 +46,7 @@ struct Cells<'a> {
     shifts: bool,
 }
 
-impl<R: Rows + Sync> Tiles<'_, R> {
+impl<R: RowStarts + Sync> Tiles<'_, R> {
     /// Transposes tiles into a buffer, and writes its rows.
     ///
     /// # Safety
@@ -81,7 +81,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
     }
 }
 
-impl<R: Rows + Sync> Buffered<'_, R> {
+impl<R: RowStarts + Sync> Buffered<'_, R> {
     /// # Safety
     /// The cells of the tile belong to the nest.
     unsafe fn tile(&self, tile: &Tile<2>, buffer: Buffer) {

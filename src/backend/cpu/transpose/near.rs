@@ -2,15 +2,15 @@
 //! of it, a few rows at a time are written to the end of the tile, which is read as often as it takes to write all of them.
 //! Where it would not stay in that cache, or where cells are converted, it is copied first, whole lines at a time.
 
-use super::tiling::Path;
+use super::tiling::WriteBack;
 use super::{Along, Buffer, SCRATCH_OF_KERNELS, Tiles};
 use crate::backend::cpu::block::{self, Block};
 use crate::backend::cpu::row;
 use crate::backend::cpu::stream::LINE;
-use crate::backend::cpu::tile::{self, Even, Matrix, Rows, Store};
+use crate::backend::cpu::tile::{self, Even, Matrix, RowStarts, Store};
 use crate::error::Result;
 
-impl<R: Rows + Sync> Tiles<'_, R> {
+impl<R: RowStarts + Sync> Tiles<'_, R> {
     /// # Safety
     /// As for [`run`](super::run); the old destination is not wanted, and cells are copied if they are not moved.
     pub(super) unsafe fn near(&self) -> Result<()> {
@@ -22,7 +22,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
             bytes if bytes < LINE => bytes,
             bytes => (bytes.div_ceil(LINE) | 1) * LINE,
         };
-        let copies = tiling.path != (Path::Crowded { copies: false });
+        let copies = tiling.path != (WriteBack::Crowded { copies: false });
         let room = if copies {
             pitch(tiling.src.cells()).max(LINE) * tiling.dst.cells()
         } else {
@@ -80,11 +80,11 @@ impl<R: Rows + Sync> Tiles<'_, R> {
 
     /// # Safety
     /// The cells may be read and written.
-    unsafe fn write<S: Rows>(&self, m: Matrix<R, S>) {
+    unsafe fn write<S: RowStarts>(&self, m: Matrix<R, S>) {
         // SAFETY: handed on.
         unsafe {
             match self.tiling.path {
-                Path::Converted => {
+                WriteBack::Converted => {
                     let transpose = tile::transpose(self.shape.dst_cell, Store::Cached, self.machine.isa);
                     transpose(Matrix { order: self.tiling.order, ..m });
                 }
@@ -95,7 +95,7 @@ impl<R: Rows + Sync> Tiles<'_, R> {
 
     /// # Safety
     /// The cells may be read and written.
-    unsafe fn in_strips<S: Rows>(&self, m: Matrix<R, S>) {
+    unsafe fn in_strips<S: RowStarts>(&self, m: Matrix<R, S>) {
         let (cell, isa) = (self.shape.dst_cell, self.machine.isa);
         // SAFETY: the caller's promise.
         unsafe {

@@ -187,14 +187,14 @@ fn grouped(shape: &Shape, strides: [isize; 2]) -> Order {
 pub(super) struct Tiling {
     pub dst: Run,
     pub src: Run,
-    pub path: Path,
+    pub path: WriteBack,
     /// Whose rows are followed to their end first, inside a tile.
     pub order: Order,
 }
 
 /// How the cells of a tile reach the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Path {
+pub(super) enum WriteBack {
     /// From the registers, converted in them.
     Direct(Store),
     /// Put together, and converted, on the way: in a buffer whose rows are those of the destination, or line by line.
@@ -228,7 +228,8 @@ impl Tiling {
     /// Destinations beyond the caches whose lines are read before they are written, ahead of that: pieces of rows leave a buffer
     /// one by one, if they are lines at least.
     fn fetched(shape: &Shape, units: [usize; 2]) -> Option<Self> {
-        let tiling = Tiling::of(shape, units, [1024, 256], Path::Buffered(Store::Cached), Order::AlongDst);
+        let tiling =
+            Tiling::of(shape, units, [1024, 256], WriteBack::Buffered(Store::Cached), Order::AlongDst);
         (output::is_beyond(shape) && tiling.dst.cells() * shape.dst_cell >= LINE).then_some(tiling)
     }
 
@@ -256,13 +257,13 @@ impl Tiling {
             let [dst, src] = strides.map(|stride| Crowd::new(Crowd::BLOCK, stride));
             if shape.is_move() && shape.src_cell <= 2 && src.overflows() {
                 // The many rows of a block are visited several times.
-                return tiling([256, 256], Path::Crowded { copies: true }, Order::AlongDst);
+                return tiling([256, 256], WriteBack::Crowded { copies: true }, Order::AlongDst);
             }
             if narrower(shape) > 1 && src.is_denser(dst) { Order::AlongSrc } else { Order::AlongDst }
         };
         let in_registers =
             shape.is_move() || kernels.narrows || kernels.converts && matches!(order, Order::InGroups(_));
-        let square = |side| tiling([side, side], Path::Direct(Store::Cached), order);
+        let square = |side| tiling([side, side], WriteBack::Direct(Store::Cached), order);
         let is_shared = |t: &Tiling| t.dst.cells() * t.src.cells() * threads <= shape.cells();
         let mut direct = square(1024);
         for side in [512, 256] {
@@ -276,7 +277,7 @@ impl Tiling {
         if narrows {
             return Tiling::converted(shape, units, strides[0], kernels);
         }
-        tiling([1024, 256], Path::Buffered(Store::Cached), Order::AlongDst)
+        tiling([1024, 256], WriteBack::Buffered(Store::Cached), Order::AlongDst)
     }
 
     /// A tile that stays in the first-level cache: if its lines do not where they are, or if they are to be converted, it is
@@ -286,7 +287,7 @@ impl Tiling {
         let tiling = |columns: usize, copies| {
             let rows = FIRST_LEVEL_BYTES / (columns * shape.dst_cell);
             let bytes = [rows, columns].map(|cells| cells * shape.src_cell);
-            Tiling::of(shape, units, bytes, Path::Crowded { copies }, Order::AlongDst)
+            Tiling::of(shape, units, bytes, WriteBack::Crowded { copies }, Order::AlongDst)
         };
         let stride = shape.loops()[units[0]].src;
         let row = |t: &Tiling| t.src.cells() * shape.src_cell;
@@ -298,7 +299,7 @@ impl Tiling {
         let is_line = row(&narrow) <= LINE && !Crowd::of_block(stride).is_tight();
         let least = if is_line { 0 } else { 2 * LINE / shape.src_cell };
         let wide = tiling(CROWDED_COLUMNS.max(least), true);
-        Tiling { path: Path::Crowded { copies: !stays(&wide) }, ..wide }
+        Tiling { path: WriteBack::Crowded { copies: !stays(&wide) }, ..wide }
     }
 
     /// A tile that is converted into a copy, for its cells become narrower, and these are faster to transpose. Where rows of the
@@ -313,7 +314,7 @@ impl Tiling {
         let fit = |cells: usize| FIRST_LEVEL_BYTES / (cells * shape.dst_cell);
         let rows = (fit(row) / group).max(1) * group;
         let bytes = [rows, fit(rows)].map(|cells| cells * shape.src_cell);
-        Tiling::of(shape, units, bytes, Path::Converted, order)
+        Tiling::of(shape, units, bytes, WriteBack::Converted, order)
     }
 
     /// - Beyond the caches the source is fetched ahead, a line or more of each row, and what counts are the long pieces of
@@ -328,7 +329,7 @@ impl Tiling {
         let across = if crowds && shape.src_cell == 1 { 128 } else { 256 };
         // Some permutations have whole lines in longer runs only.
         let direct = [[512, across], [2048, 64]]
-            .map(|bytes| tiling(bytes, Path::Direct(Store::Streamed), order))
+            .map(|bytes| tiling(bytes, WriteBack::Direct(Store::Streamed), order))
             .into_iter()
             .find(|t| {
                 t.is_fast(shape, kernels)
@@ -336,17 +337,17 @@ impl Tiling {
                     && t.completes_lines(shape, kernels)
             });
         direct.unwrap_or_else(|| {
-            let [square, longer] =
-                [[1024, 256], [2048, 64]].map(|bytes| tiling(bytes, Path::Buffered(Store::Streamed), order));
+            let [square, longer] = [[1024, 256], [2048, 64]]
+                .map(|bytes| tiling(bytes, WriteBack::Buffered(Store::Streamed), order));
             let [n, more] = [&square, &longer].map(|t| t.dst.cells() * shape.dst_cell);
             if n < SHORT_ROW && n < more { longer } else { square }
         })
     }
 
     /// Tiles of so many bytes of source cells along destination and source.
-    fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: Path, order: Order) -> Self {
+    fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: WriteBack, order: Order) -> Self {
         let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
-        let fits = matches!(path, Path::Crowded { .. } | Path::Converted);
+        let fits = matches!(path, WriteBack::Crowded { .. } | WriteBack::Converted);
         let [mut dst, mut src] = runs(shape, units, cells, fits);
         // If the source's run did not reach what was wanted, it has an end as well.
         if dst.cells() < cells[0] && src.cells() >= cells[1] / 2 {

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::ops::window::Window;
 
 /// # Safety
-/// As for [`super::run`], with [`Columns`](crate::ops::window::Function::Columns).
+/// As for [`super::run`], with [`Columns`](crate::ops::window::WindowFunction::Columns).
 pub(super) unsafe fn run(window: &Window, at: &[Address], machine: Machine) -> Result<()> {
     let axes = &window.axes;
     let Some(last) = axes.last().filter(|axis| axis.cuts[1].block == 1 && axes.len() <= 2) else {

@@ -147,7 +147,7 @@ const TOGETHER: usize = 32;
 /// # Safety
 /// `n` cells are readable at every row, and `n` lanes writable at `out`, apart from the rows. The processor has the
 /// instructions that the function was chosen for.
-pub(super) type Rows<F> =
+pub(super) type FoldRows<F> =
     unsafe fn(out: *mut <F as Fold>::Lane, rows: &[*const <F as Fold>::Cell], per_column: usize, n: usize);
 
 /// `out[i] =` the fold of `lanes[i * stride + k]` for `k < window`, for `i < n`.
@@ -165,7 +165,7 @@ pub(super) type Slide<F> = unsafe fn(
 
 /// The functions of a fold at some instruction set level.
 pub(super) struct Folds<F: Fold> {
-    pub rows: Rows<F>,
+    pub rows: FoldRows<F>,
     pub slide: Slide<F>,
 }
 
@@ -188,7 +188,7 @@ macro_rules! compiled_for {
             use super::Fold;
 
             /// # Safety
-            /// As for [`Rows`](super::Rows).
+            /// As for [`FoldRows`](super::FoldRows).
             #[target_feature(enable = $features)]
             pub unsafe fn rows<F: Fold>(
                 out: *mut F::Lane,
@@ -222,7 +222,7 @@ compiled_for!(avx2, "avx2,f16c");
 compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 
 /// # Safety
-/// As for [`Rows`].
+/// As for [`FoldRows`].
 #[inline(always)]
 unsafe fn rows<F: Fold>(out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, n: usize) {
     let mut done = 0;
@@ -247,7 +247,7 @@ unsafe fn rows<F: Fold>(out: *mut F::Lane, rows: &[*const F::Cell], per_column: 
 }
 
 /// # Safety
-/// As for [`Rows`], for `N` lanes from `at` on.
+/// As for [`FoldRows`], for `N` lanes from `at` on.
 #[inline(always)]
 unsafe fn group<F: Fold, const N: usize>(
     out: *mut F::Lane,

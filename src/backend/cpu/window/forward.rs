@@ -18,7 +18,7 @@ use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::NanRule;
-use crate::ops::window::{Function, MAX_AXES, WindowAxis};
+use crate::ops::window::{MAX_AXES, WindowAxis, WindowFunction};
 
 /// # Safety
 /// As for [`super::run`], with a maximum or an average.
@@ -27,10 +27,10 @@ pub(super) unsafe fn run(shape: &Shape<'_>, at: &[Address], machine: Machine) ->
     // SAFETY: handed on, in every arm.
     unsafe {
         match shape.window.function {
-            Function::Average(by) => with_real!(shape.window.compute, T => {
+            WindowFunction::Average(by) => with_real!(shape.window.compute, T => {
                 pool::<Sum<T>, _>(shape, at, machine, &Divide::<T>::new(by, machine.isa))
             }),
-            Function::Max(rule) => match source {
+            WindowFunction::Max(rule) => match source {
                 Scalar::F32 => max::<f32>(shape, at, machine, rule),
                 Scalar::F64 => max::<f64>(shape, at, machine, rule),
                 Scalar::F16 => max::<half::f16>(shape, at, machine, rule),

@@ -13,7 +13,7 @@ use crate::backend::cpu::{Isa, Machine, grid, threads};
 use crate::backend::function::{Real, with_real};
 use crate::error::Result;
 use crate::ops::NanRule;
-use crate::ops::window::{Divisor, Function, MAX_AXES, WindowAxis};
+use crate::ops::window::{Divisor, MAX_AXES, WindowAxis, WindowFunction};
 
 /// Bytes of a plane in work that should stay in a second-level cache.
 const PLANE_BYTES: usize = 192 << 10;
@@ -80,7 +80,7 @@ unsafe fn planes<T: Real>(shape: &Shape<'_>, at: &[Address], machine: Machine) -
         way: Way::new(T::SCALAR, window.scalars[0], window.scaling, bytes, machine),
         folds: folds::<Sum<T>>(machine.isa),
         kernels: kernels::<T>(
-            matches!(window.function, Function::MaxGradient(NanRule::Propagate)),
+            matches!(window.function, WindowFunction::MaxGradient(NanRule::Propagate)),
             machine.isa,
         ),
     };
@@ -135,7 +135,7 @@ impl<T: Real> Job<'_, T> {
                 self.gradient.row(shape, base(3, 2), o, lanes, to, gather);
             }
             match shape.window.function {
-                Function::AverageGradient(by) => {
+                WindowFunction::AverageGradient(by) => {
                     self.divide(by, gradient, lanes);
                     self.average(gradient, sums, lanes, best, taps);
                 }

@@ -11,14 +11,14 @@ use crate::backend::cpu::{Isa, Machine, grid, threads};
 use crate::backend::function::{Real, with_real};
 use crate::backend::inverse_power::{InversePower, with_inverse_power};
 use crate::error::Result;
-use crate::ops::window::{Function, MAX_AXES, Power, WindowAxis};
+use crate::ops::window::{MAX_AXES, Power, WindowAxis, WindowFunction};
 
 /// # Safety
 /// As for [`super::run`], with response normalisation or its gradient.
 pub(super) unsafe fn run(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Result<()> {
     let (power, centred, gradient, means) = match shape.window.function {
-        Function::NormaliseGradient { power, centred, means } => (power, centred, true, means),
-        Function::Normalise { power, centred } => (power, centred, false, false),
+        WindowFunction::NormaliseGradient { power, centred, means } => (power, centred, true, means),
+        WindowFunction::Normalise { power, centred } => (power, centred, false, false),
         _ => unreachable!("the function normalises"),
     };
     with_real!(shape.window.compute, T => {

@@ -229,7 +229,7 @@ __device__ __forceinline__ void store_i64(u32 scalar, char *p, i64 x) {
 
 // The first half of an element: x read, widened and scaled, as bits. Nothing of the destination.
 __device__ __forceinline__ u64 read_element(const Operation &operation, const char *x) {
-    switch (operation.path) {
+    switch (operation.via) {
     case VIA_NOTHING:
         switch (size_of(operation.src)) {
         case 8: return at<u64>(x);
@@ -251,7 +251,7 @@ __device__ __forceinline__ u64 read_element(const Operation &operation, const ch
 
 // The second half: y = convert(held + beta * y).
 __device__ __forceinline__ void write_element(const Operation &operation, char *y, u64 held) {
-    switch (operation.path) {
+    switch (operation.via) {
     case VIA_NOTHING:
         switch (size_of(operation.dst)) {
         case 8: return put<u64>(y, held);
@@ -289,7 +289,7 @@ __device__ __forceinline__ void fill(const Operation &operation, char *y) {
         }
     }
     if (operation.beta == 1) return;
-    if (operation.path == VIA_F32) {
+    if (operation.via == VIA_F32) {
         return store_f32(operation.dst, y, product(f32(operation.beta), load_f32(operation.dst, y)));
     }
     store_f64(operation.dst, y, product(operation.beta, load_f64(operation.dst, y)));

@@ -63,7 +63,7 @@ __device__ __forceinline__ void convert_run(const Linear &p) {
     Operation operation = p.operation;
     operation.src = SRC;
     operation.dst = DST;
-    operation.path = VIA_F32;
+    operation.via = VIA_F32;
     const u64 per_block = THREADS * LANES * GROUPS;
     const u64 start = u64(blockIdx.x) * per_block;
     if (p.vectored && start + per_block <= p.count) {

@@ -25,7 +25,7 @@ __device__ __forceinline__ u64 quotient(u64 dividend, const Divisor &by) {
 enum Scalar : u32 { F32, F64, F16, BF16, I8, U8, I32, I64, BOOL, E4M3, E5M2 };
 
 // The type by which values travel from source to destination.
-enum Path : u32 { VIA_NOTHING, VIA_F32, VIA_F64, VIA_I64 };
+enum Via : u32 { VIA_NOTHING, VIA_F32, VIA_F64, VIA_I64 };
 
 // How one element is computed.
 struct Operation {
@@ -33,7 +33,7 @@ struct Operation {
     f64 beta;
     u32 src;    // Scalar
     u32 dst;    // Scalar
-    u32 path;   // Path
+    u32 via;    // Via
     u32 steps;  // SCALED | BLENDED
 };
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::stretch::{SUM, Stretch};
 use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
 use crate::backend::cpu::contract::finish::{Run, finish};
-use crate::backend::cpu::contract::kernel::{Kernels, Panel, Rows};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
 use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
 use crate::backend::cpu::contract::points::{Even, Point};
 use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
@@ -222,7 +222,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     table.clear();
                     for &(row, count) in strips {
                         let points = &row_points[row - part_row..][..count];
-                        let mut rows: Rows<S> = [std::ptr::null(); MR];
+                        let mut rows: RowCells<S> = [std::ptr::null(); MR];
                         match self.from_rows {
                             RowSource::Shared => {
                                 let at = product * self.row_count * total + stretch.before * self.row_count;
@@ -310,12 +310,12 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         sum: &[Point],
         base: &[i64; 5],
         runs: &Runs<S>,
-        table: &mut Vec<Rows<S>>,
+        table: &mut Vec<RowCells<S>>,
     ) {
         let source = self.row_source;
         let data = source.data.cast::<S::Cell>();
         for (number, segment) in sum.chunks(runs.inner).enumerate() {
-            let mut rows: Rows<S> = [runs.zeros; MR];
+            let mut rows: RowCells<S> = [runs.zeros; MR];
             for (m, (row, point)) in rows.iter_mut().zip(points).enumerate() {
                 let inside = |tap: &Point| {
                     source.bounds.iter().enumerate().all(|(d, bound)| {

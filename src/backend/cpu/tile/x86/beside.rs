@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Ahead, Matrix, Rows, avx2};
+use super::{Ahead, Matrix, RowStarts, avx2};
 
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
@@ -22,7 +22,7 @@ fn lanes(r: __m512i) -> [__m128i; 4] {
 /// They are readable at `column`.
 #[target_feature(enable = "avx512f")]
 #[inline]
-unsafe fn load<const N: usize, S: Rows>(column: *const u8, rows: S, i: usize) -> [__m512i; N] {
+unsafe fn load<const N: usize, S: RowStarts>(column: *const u8, rows: S, i: usize) -> [__m512i; N] {
     let mut r = [_mm512_setzero_si512(); N];
     // SAFETY: the caller's promise.
     unsafe {
@@ -49,7 +49,7 @@ macro_rules! beside {
             /// # Safety
             /// As for [`Transpose`](super::super::Transpose).
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            pub unsafe fn transpose<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
+            pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
                 if m.rows < HALF || m.columns < LINE {
                     // SAFETY: handed on.
                     return unsafe { avx2::$W::transpose::<D, S, STREAM>(m) };
@@ -80,7 +80,7 @@ macro_rules! beside {
             /// As for [`transpose`], for K rows from `i` on and LINE columns from `j` on.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            unsafe fn lane<D: Rows, S: Rows>(m: &Matrix<D, S>, i: usize, j: usize) {
+            unsafe fn lane<D: RowStarts, S: RowStarts>(m: &Matrix<D, S>, i: usize, j: usize) {
                 // SAFETY: handed on.
                 let mut r: [_; K] = unsafe { load(m.src.add(j * CELL), m.src_rows, i) };
                 passes!($W r $lo $hi);
@@ -101,7 +101,7 @@ macro_rules! beside {
             /// As for [`lane`], for HALF rows.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            unsafe fn half<D: Rows, S: Rows>(m: &Matrix<D, S>, i: usize, j: usize) {
+            unsafe fn half<D: RowStarts, S: RowStarts>(m: &Matrix<D, S>, i: usize, j: usize) {
                 // SAFETY: handed on.
                 let mut r: [_; HALF] = unsafe { load(m.src.add(j * CELL), m.src_rows, i) };
                 pass!($half r $lo $hi);

@@ -7,14 +7,14 @@ use std::ops::Range;
 
 use super::super::{Carry, Even, Next};
 use super::through::{Moved, Narrow, Narrowed, Place, Through};
-use super::{Ahead, Isa, Matrix, Rows, lines, staged, starts};
+use super::{Ahead, Isa, Matrix, RowStarts, lines, staged, starts};
 use crate::backend::cpu::stage::Stage;
 use crate::backend::cpu::stream::{LINE as BYTES, Stream, to_line};
 use crate::dtype::Scalar;
 use crate::ops::{Scaling, Transform};
 
 /// The transpose of cells of `cell` bytes, if there is one. What passes is not streamed: it goes to the cache first.
-pub(in super::super) fn carry<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Carry<D, S>> {
+pub(in super::super) fn carry<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa) -> Option<Carry<D, S>> {
     Some(match cell {
         _ if !isa.has_avx512() => return None,
         1 => u8::<Moved<u8, false>, D, S>,
@@ -26,7 +26,7 @@ pub(in super::super) fn carry<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option
 }
 
 /// The transpose that converts to narrower cells, if there is one.
-pub(in super::super) fn carry_converted<D: Rows, S: Rows>(
+pub(in super::super) fn carry_converted<D: RowStarts, S: RowStarts>(
     transform: &Transform,
     isa: Isa,
 ) -> Option<Carry<D, S>> {
@@ -132,7 +132,7 @@ macro_rules! carried {
         /// # Safety
         /// As for [`Carry`].
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        unsafe fn $W<F: Narrow, D: Rows, S: Rows>(
+        unsafe fn $W<F: Narrow, D: RowStarts, S: RowStarts>(
             m: Matrix<D, S>,
             written: &dyn Fn(usize) -> Range<usize>,
             copy: Stream,

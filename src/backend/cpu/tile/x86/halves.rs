@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Ahead, Matrix, Moved, Rows, avx512, cut, lines};
+use super::{Ahead, Matrix, Moved, RowStarts, avx512, first_columns, lines};
 
 /// So few columns crowd little: their lines are put together of 16 bytes of each row.
 const MOST_BY_LANES: usize = 16;
@@ -32,7 +32,7 @@ macro_rules! half_lines {
             /// # Safety
             /// As for [`Transpose`](super::super::Transpose).
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            pub unsafe fn transpose<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
+            pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
                 // SAFETY: handed on.
                 unsafe {
                     $(if m.rows >= LINE
@@ -57,7 +57,7 @@ macro_rules! half_lines {
             /// The matrix has these rows and columns.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            unsafe fn group<D: Rows, S: Rows>(m: &Matrix<D, S>, i: usize, j: usize) -> [__m512i; K] {
+            unsafe fn group<D: RowStarts, S: RowStarts>(m: &Matrix<D, S>, i: usize, j: usize) -> [__m512i; K] {
                 let mut r = [_mm512_setzero_si512(); K];
                 // SAFETY: LINE cells of these rows.
                 unsafe {
@@ -74,7 +74,7 @@ macro_rules! half_lines {
             /// As for [`transpose`], for at least ROWS rows and LINE columns.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            unsafe fn apart<D: Rows, S: Rows>(m: Matrix<D, S>) {
+            unsafe fn apart<D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
                 for_each_block!(m, |top, bottom, left, right, ahead| {
                     ahead.fetch(bottom - top);
                     // The last blocks overlap the ones before them.
@@ -107,7 +107,7 @@ macro_rules! half_lines {
             /// As for [`transpose`], for ROWS rows and at least LINE columns, which follow one another in the destination.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
-            unsafe fn in_pairs<D: Rows, S: Rows, const STREAM: bool>(m: Matrix<D, S>) {
+            unsafe fn in_pairs<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
                 for_each_block!(m, |_top, _bottom, left, right, ahead| {
                     // The last block overlaps the one before it.
                     let j = right - LINE;
@@ -136,7 +136,7 @@ macro_rules! half_lines {
     };
 }
 
-half_lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8, cut::u8);
-half_lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16, cut::u16);
+half_lines!(u8, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8, first_columns::u8);
+half_lines!(u16, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16, first_columns::u16);
 half_lines!(u32, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32);
 half_lines!(u64, _mm512_unpacklo_epi64, _mm512_unpackhi_epi64);

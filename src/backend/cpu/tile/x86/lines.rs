@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::through::{Direct, Place, Through};
-use super::{Ahead, Matrix, Order, Rows, staged};
+use super::{Ahead, Matrix, Order, RowStarts, staged};
 
 /// Defines one transpose of whole lines, block by block by `$block`, or in groups by `$in_groups`.
 macro_rules! lines {
@@ -13,7 +13,7 @@ macro_rules! lines {
         /// # Safety
         /// As for [`Transpose`](super::Transpose).
         #[target_feature(enable = $feature)]
-        pub unsafe fn $W<F: Direct<$V>, D: Rows, S: Rows>(m: Matrix<D, S>) {
+        pub unsafe fn $W<F: Direct<$V>, D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
@@ -59,7 +59,7 @@ macro_rules! block {
         /// As for [`Transpose`](super::super::Transpose), for LINE rows from `i` on and LINE columns from `j` on.
         #[target_feature(enable = $feature)]
         #[inline]
-        pub unsafe fn $W<F: Through<$V>, D: Rows, S: Rows>(
+        pub unsafe fn $W<F: Through<$V>, D: RowStarts, S: RowStarts>(
             through: &mut F,
             m: &Matrix<D, S>,
             i: usize,

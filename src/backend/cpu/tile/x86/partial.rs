@@ -1,6 +1,6 @@
 //! Transposes of fewer rows or columns of cells of one or two bytes than a lane of 16 bytes has, by halves of lanes.
 
-use super::{Matrix, Rows, one_by_one};
+use super::{Matrix, RowStarts, one_by_one};
 use std::arch::x86_64::*;
 
 /// Defines the transpose of one width, in `$count` registers: each has two rows, one in either half, and as many passes as
@@ -9,7 +9,7 @@ macro_rules! partial {
     ($W:ident, $count:literal, $shape:ident, $passes:literal, $lo:ident, $hi:ident) => {
         /// # Safety
         /// As for [`Transpose`](super::Transpose).
-        pub(super) unsafe fn $W<D: Rows, S: Rows>(m: Matrix<D, S>) {
+        pub(super) unsafe fn $W<D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
             const SIDE: usize = 8 / CELL;
             if m.rows < SIDE || m.columns < SIDE {

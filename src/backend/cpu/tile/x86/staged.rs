@@ -10,7 +10,7 @@
 use std::arch::x86_64::*;
 
 use super::through::{Place, Through};
-use super::{Ahead, Matrix, Rows, lines};
+use super::{Ahead, Matrix, RowStarts, lines};
 use crate::backend::cpu::arena;
 use crate::backend::cpu::stage::Stage;
 
@@ -54,7 +54,7 @@ macro_rules! staged {
             /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for a line of rows from `i` on and of columns from `j` on.
             #[target_feature(enable = $feature)]
             #[inline]
-            pub unsafe fn block<F: Through<$V>, D: Rows, S: Rows>(
+            pub unsafe fn block<F: Through<$V>, D: RowStarts, S: RowStarts>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 i: usize,
@@ -71,7 +71,7 @@ macro_rules! staged {
             /// # Safety
             /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for at least a line of rows and of columns.
             #[target_feature(enable = $feature)]
-            pub unsafe fn in_groups<F: Through<$V>, D: Rows, S: Rows>(
+            pub unsafe fn in_groups<F: Through<$V>, D: RowStarts, S: RowStarts>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 lines: [usize; 2],
@@ -85,7 +85,7 @@ macro_rules! staged {
             /// # Safety
             /// As for [`in_groups`]; `room` has [`GROUP_BYTES`].
             #[target_feature(enable = $feature)]
-            unsafe fn in_groups_through<F: Through<$V>, D: Rows, S: Rows>(
+            unsafe fn in_groups_through<F: Through<$V>, D: RowStarts, S: RowStarts>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 lines: [usize; 2],
@@ -120,7 +120,7 @@ macro_rules! staged {
             /// As for [`in_groups`], for these rows and columns. There is room for their blocks.
             #[target_feature(enable = $feature)]
             #[inline]
-            unsafe fn group<F: Through<$V>, D: Rows, S: Rows>(
+            unsafe fn group<F: Through<$V>, D: RowStarts, S: RowStarts>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 at: [usize; 2],
@@ -149,7 +149,7 @@ macro_rules! staged {
             /// As for [`group`].
             #[target_feature(enable = $feature)]
             #[inline]
-            unsafe fn join<F: Through<$V>, D: Rows, S: Rows>(
+            unsafe fn join<F: Through<$V>, D: RowStarts, S: RowStarts>(
                 through: &F,
                 m: &Matrix<D, S>,
                 [i, j]: [usize; 2],
@@ -190,7 +190,7 @@ macro_rules! staged {
             /// As for [`group`], and the blocks are joined.
             #[target_feature(enable = $feature)]
             #[inline]
-            unsafe fn write<F: Through<$V>, D: Rows, S: Rows>(
+            unsafe fn write<F: Through<$V>, D: RowStarts, S: RowStarts>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 [i, j]: [usize; 2],

@@ -2,11 +2,11 @@
 //! where more of them share cache sets, lines are gone before their neighbours are written.
 
 use super::super::STRIP;
-use super::{Isa, Matrix, Rows, Transpose, avx512};
+use super::{Isa, Matrix, RowStarts, Transpose, avx512};
 use std::arch::x86_64::*;
 
 /// The transpose of cells of `cell` bytes: a line of rows and a strip of columns at least.
-pub(in super::super) fn strips<D: Rows, S: Rows>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
+pub(in super::super) fn strips<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
     Some(match cell {
         _ if !isa.has_avx512() => return None,
         4 => u32::<D, S>,
@@ -20,7 +20,7 @@ macro_rules! strips {
         /// # Safety
         /// As for [`Transpose`], for a line of rows and a strip of columns at least.
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        unsafe fn $W<D: Rows, S: Rows>(m: Matrix<D, S>) {
+        unsafe fn $W<D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
             const LINE: usize = 64 / CELL;
             let mut j = 0;

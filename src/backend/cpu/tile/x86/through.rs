@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::super::{Even, Store};
-use super::{Isa, Matrix, Rows, Transpose, halves, lines};
+use super::{Isa, Matrix, RowStarts, Transpose, halves, lines};
 use crate::backend::cpu::arena;
 use crate::backend::cpu::wide::{self, Cells};
 use crate::dtype::Scalar;
@@ -54,7 +54,7 @@ pub(super) trait Direct<V>: Through<V> {
     ///
     /// # Safety
     /// As for [`Transpose`].
-    unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>);
+    unsafe fn narrow<D: RowStarts, S: RowStarts>(m: Matrix<D, S>);
 }
 
 /// Cells that leave the registers as wide as they were transposed, so that lines of them can be put together anew.
@@ -113,7 +113,7 @@ macro_rules! through {
         ///
         /// # Safety
         /// As for [`Transpose`].
-        unsafe fn move_few<DR: Rows, SR: Rows>(m: Matrix<DR, SR>, cell: usize) {
+        unsafe fn move_few<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>, cell: usize) {
             // SAFETY: handed on; the processor has such registers.
             unsafe {
                 match cell {
@@ -130,7 +130,7 @@ macro_rules! through {
         /// # Safety
         /// As for [`Transpose`].
         #[target_feature(enable = $feature)]
-        unsafe fn few<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
+        unsafe fn few<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
             // SAFETY: handed on; there is room.
             let few = |room| Ok(unsafe { few_through::<S, D, SCALES, DR, SR>(m, room) });
             // The job has a loan, so that this one inside it does not fail.
@@ -140,7 +140,7 @@ macro_rules! through {
         /// # Safety
         /// As for [`Transpose`]; `room` has that of [`FEW_CELLS`] cells of four bytes.
         #[target_feature(enable = $feature)]
-        unsafe fn few_through<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: Rows, SR: Rows>(
+        unsafe fn few_through<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: RowStarts, SR: RowStarts>(
             m: Matrix<DR, SR>,
             room: *mut u8,
         ) {
@@ -196,7 +196,7 @@ macro_rules! through {
         impl<const STREAM: bool> Direct<$V> for Moved<$W, STREAM> {
             const NEW: Self = Moved(PhantomData);
 
-            unsafe fn narrow<D: Rows, S: Rows>(m: Matrix<D, S>) {
+            unsafe fn narrow<D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
                 // SAFETY: handed on; the processor has such registers, or this type would not be used.
                 unsafe { $narrow::$W::transpose::<D, S, STREAM>(m) }
             }
@@ -236,7 +236,7 @@ macro_rules! through {
         impl<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, const STREAM: bool> Direct<$V> for Widened<S, D, SCALES, STREAM> {
             const NEW: Self = Widened(PhantomData);
 
-            unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
+            unsafe fn narrow<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
                 // SAFETY: handed on; the processor has such registers, or this type would not be used.
                 unsafe { few::<S, D, SCALES, DR, SR>(m) }
             }
@@ -270,7 +270,7 @@ macro_rules! through {
         impl<D: Cells<$N>, const SCALES: bool, const STREAM: bool> Direct<$V> for Narrowed<D, SCALES, STREAM> {
             const NEW: Self = Narrowed(PhantomData);
 
-            unsafe fn narrow<DR: Rows, SR: Rows>(m: Matrix<DR, SR>) {
+            unsafe fn narrow<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
                 // SAFETY: handed on; the processor has such registers, or this type would not be used. Lines of the source are
                 // enough for it.
                 unsafe { lines::$isa::u32::<Widened<f32, D, SCALES, STREAM>, DR, SR>(m) }
@@ -353,7 +353,7 @@ impl<D: Cells<__m512>, const SCALES: bool, const STREAM: bool> Narrow for Narrow
 
 /// The transpose that converts on the way, if there is one for these types: no part of the old destination may be
 /// wanted, since the last blocks overlap the ones before them. Whole lines of cells are fast, others slow.
-pub(in super::super) fn convert<D: Rows, S: Rows>(
+pub(in super::super) fn convert<D: RowStarts, S: RowStarts>(
     transform: &Transform,
     store: Store,
     isa: Isa,

@@ -5,16 +5,16 @@
 use std::arch::x86_64::*;
 
 use super::through::{Narrow, Place, Through};
-use super::{Matrix, Rows, staged, starts};
+use super::{Matrix, RowStarts, staged, starts};
 use crate::ops::Scaling;
 
 /// Blocks of which only the first columns are there.
-struct Cut<F> {
+struct FirstColumns<F> {
     columns: usize,
     through: F,
 }
 
-impl<F: Narrow> Through<__m512i> for Cut<F> {
+impl<F: Narrow> Through<__m512i> for FirstColumns<F> {
     const SRC: usize = F::SRC;
     const DST: usize = F::DST;
 
@@ -43,11 +43,11 @@ macro_rules! cut {
         /// # Safety
         /// As for [`Transpose`](super::Transpose), for at least a line of rows and less than one of columns.
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        pub unsafe fn $W<F: Narrow, D: Rows, S: Rows>(m: Matrix<D, S>, lines: usize) {
+        pub unsafe fn $W<F: Narrow, D: RowStarts, S: RowStarts>(m: Matrix<D, S>, lines: usize) {
             const COLUMNS: usize = 64 / size_of::<$W>();
             // SAFETY: all columns of the matrix.
             let starts: [_; COLUMNS] = unsafe { starts(&m, 0..m.columns) };
-            let mut cut = Cut { columns: m.columns, through: F::NEW };
+            let mut cut = FirstColumns { columns: m.columns, through: F::NEW };
             let whole = Matrix { columns: COLUMNS, ..m }.to(m.dst, &starts[..]);
             // SAFETY: columns that are not there are neither read nor written.
             unsafe { staged::avx512::$W::in_groups(&mut cut, &whole, [lines, 1]) }

@@ -1,32 +1,32 @@
-//! Padding: zeros, or the destination scaled in place.
+//! The destination scaled in place, or zeros.
 
 use super::shape::Shape;
 use super::{Machine, grid::Grid, row, set, strided};
 use crate::backend::Operands;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
-use crate::ops::{Fill, Scaling, Set, Transform};
+use crate::ops::{Scale, Scaling, Set, Transform};
 
 /// Cells per tile at most, so that one long run can be divided among threads.
 const TILE_CELLS: usize = 16 << 10;
 
 /// # Safety
 /// As for [`crate::backend::run`].
-pub(in crate::backend) unsafe fn run(fill: &Fill, dst: *mut u8, machine: Machine) -> Result<()> {
-    if fill.beta == 1.0 || fill.nest.is_empty() {
+pub(in crate::backend) unsafe fn run(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
+    if scale.beta == 1.0 || scale.nest.is_empty() {
         return Ok(());
     }
-    if fill.beta == 0.0 {
+    if scale.beta == 0.0 {
         // SAFETY: handed on.
-        return unsafe { set::run(&Set { nest: fill.nest, dst: fill.dst, cell: 0 }, dst, machine) };
+        return unsafe { set::run(&Set { nest: scale.nest, dst: scale.dst, cell: 0 }, dst, machine) };
     }
     // beta * dst in place is a transform whose source is its destination.
-    let mut nest = LoopNest::new(&[], [fill.nest.offsets[0]; 2]);
-    for axis in fill.nest.axes() {
+    let mut nest = LoopNest::new(&[], [scale.nest.offsets[0]; 2]);
+    for axis in scale.nest.axes() {
         nest.push(Axis { extent: axis.extent, strides: [axis.strides[0]; 2] });
     }
-    let scaling = Scaling { alpha: fill.beta, beta: 0.0 };
-    let transform = Transform { nest, dst: fill.dst, src: fill.dst, scaling };
+    let scaling = Scaling { alpha: scale.beta, beta: 0.0 };
+    let transform = Transform { nest, dst: scale.dst, src: scale.dst, scaling };
     let operands = Operands { dst, src: dst };
     Shape::with(&transform, |shape| {
         if !shape.is_run(shape.innermost()) {

@@ -87,11 +87,11 @@ struct ShortRows {
 }
 
 /// A tile of short rows.
-type Rows = Tile<2>;
+type RowTile = Tile<2>;
 
 impl ShortRows {
     /// The strips of a tile, equally long but for the last: `(first row, rows, source of the strip after it)`.
-    fn strips(&self, tile: &Rows) -> impl Iterator<Item = (usize, usize, *const u8)> {
+    fn strips(&self, tile: &RowTile) -> impl Iterator<Item = (usize, usize, *const u8)> {
         let (rows, src, next, step) = (tile.extents[0], tile.src, tile.next, self.step.src);
         let strip = rows.div_ceil(rows.div_ceil(self.strip));
         (0..rows).step_by(strip).map(move |first| {
@@ -105,7 +105,7 @@ impl ShortRows {
     ///
     /// # Safety
     /// The rows of the tile belong to the nest, whose cells are moved.
-    unsafe fn copy(&self, tile: &Rows) {
+    unsafe fn copy(&self, tile: &RowTile) {
         for (first, rows, next) in self.strips(tile) {
             let at = |row: usize| tile.dst.wrapping_offset(row as isize * self.step.dst);
             // SAFETY: rows of the tile.
@@ -129,7 +129,7 @@ impl ShortRows {
     ///
     /// # Safety
     /// The rows of the tile belong to the nest, and follow one another in the destination.
-    unsafe fn gather(&self, tile: &Rows) {
+    unsafe fn gather(&self, tile: &RowTile) {
         let mut stage = Stage::<{ STRIP_BYTES + WAITING_BYTES }>::new();
         let stage = stage.ptr();
         let row_bytes = self.run.extent * self.src_cell;
@@ -163,7 +163,7 @@ impl ShortRows {
     ///
     /// # Safety
     /// The rows of the tile belong to the nest.
-    unsafe fn convert(&self, tile: &Rows) {
+    unsafe fn convert(&self, tile: &RowTile) {
         let output = self.output.through_caches();
         for row in 0..tile.extents[0] as isize {
             let (dst, src) = (row * self.step.dst, row * self.step.src);
