@@ -145,7 +145,7 @@ __device__ __forceinline__ void finish(const Reduce &p, u64 output, const Node<T
     // As a conversion from the computation type, which never goes by integers.
     char *y = p.dst + offsets.of[0];
     const Operation &operation = p.operation;
-    if (sizeof(T) == 8 || operation.path == VIA_F64) {
+    if (sizeof(T) == 8 || operation.via == VIA_F64) {
         f64 x = f64(r);
         if (operation.steps & SCALED) x = product(operation.alpha, x);
         if (operation.steps & BLENDED) x = sum(x, product(operation.beta, load_f64(operation.dst, y)));

@@ -78,7 +78,7 @@ struct Group {
     // As a conversion from the computation type, which never goes by integers.
     __device__ __forceinline__ void store(char *y, T r) const {
         const Operation &operation = p.operation;
-        if (sizeof(T) == 8 || operation.path == VIA_F64) {
+        if (sizeof(T) == 8 || operation.via == VIA_F64) {
             f64 v = f64(r);
             if (operation.steps & SCALED) v = product(operation.alpha, v);
             if (operation.steps & BLENDED) v = sum(v, product(operation.beta, load_f64(operation.dst, y)));

@@ -34,7 +34,7 @@ __device__ __forceinline__ void transpose_pair(const Tiled &p) {
     Operation operation = p.operation;
     operation.src = SRC;
     operation.dst = DST;
-    operation.path = VIA_F32;
+    operation.via = VIA_F32;
     transpose_convert<u32>(p, operation);
 }
 

@@ -194,7 +194,7 @@ struct Reader {
 // As a conversion from the computation type, which never goes by integers.
 template <typename T>
 __device__ __forceinline__ void write_result(const Operation &operation, char *y, T r) {
-    if (sizeof(T) == 8 || operation.path == VIA_F64) {
+    if (sizeof(T) == 8 || operation.via == VIA_F64) {
         f64 x = f64(r);
         if (operation.steps & SCALED) x = product(operation.alpha, x);
         if (operation.steps & BLENDED) x = sum(x, product(operation.beta, load_f64(operation.dst, y)));
