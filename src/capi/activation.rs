@@ -71,7 +71,9 @@ pub extern "C" fn cudnnDestroyActivationDescriptor(
 /// The coefficient, any value, is the ceiling of the clipped ReLU and the alpha of ELU. Beta of swish stays as it
 /// is. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or an unknown mode or NaN rule.
+/// Status: BAD_PARAM for a descriptor that is not alive or an unknown mode or NaN rule.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetActivationDescriptor(
@@ -163,27 +165,28 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
 /// `min(max(x, 0), c)`; ELU `x` above 0, else `c (exp(x) - 1)`; IDENTITY `x`; SWISH `x / (1 + exp(-b x))`. A NaN gives a
 /// NaN, but for the two ReLUs with CUDNN_NOT_PROPAGATE_NAN, of which it is 0.
 ///
-/// # Operands
+/// Computed in `float`, for DOUBLE, INT32 and INT64 in `double`; exp and tanh are within 2 units in the last place, with the
+/// same bits on both cores. The result is rounded once, to nearest even; integers saturate.
+///
+/// Operands
 /// - `alpha`, `beta`: on the host, `double` if y is DOUBLE, else `float`. With beta = 0, y is not read.
 /// - `x`, `y`: tensors of one type and the same dims, of any rank from 2 to 8, any strides and layouts each; on the host
 ///   for the CPU core, on the device for the CUDA core; aligned to one element.
 ///
-/// Computed in `float`, for DOUBLE, INT32 and INT64 in `double`; exp and tanh are within 2 units in the last place, with the
-/// same bits on both cores. The result is rounded once, to nearest even; integers saturate.
+/// Workspace: none.
 ///
-/// # Status
-/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its alignment; ranks that differ;
-///   x = y with different strides; dims or types that differ; y that repeats an address through stride 0.
-/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel; on the CUDA core x that overlaps y otherwise than in place.
-/// - In strict mode also BAD_PARAM for 2 dimensions and IDENTITY, and NOT_SUPPORTED for strides of 0 and below, for types
-///   other than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8, and for 3 and 6 to 8 dimensions with gaps or with strides that
-///   differ.
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: ranks that differ; in strict mode 2 dimensions.
+/// - BAD_PARAM: x = y with different strides; dims or types that differ; in strict mode IDENTITY.
+/// - NOT_SUPPORTED, in strict mode: strides of 0 and below; types other than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8; 3 and 6
+///   to 8 dimensions with gaps or with strides that differ.
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: y repeats an address through stride 0.
 ///
-/// # Aliasing
-/// x may be y with the same strides. Where they overlap otherwise, the result is as if all of x were read first.
+/// Aliasing: x may be y with the same strides. The CPU core takes any other overlap, as if all of x were read first; the CUDA
+/// core refuses it with NOT_SUPPORTED. A failing call writes nothing.
 ///
-/// # Source
-/// Checks and their order: observed on 9.27.0. Formulas: the vendor's documentation of the modes.
+/// Source: checks and their order observed on 9.27.0; formulas from the vendor's documentation of the modes.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`, `y` for
@@ -225,26 +228,26 @@ pub unsafe extern "C" fn cudnnActivationForward(
 /// CLIPPED_RELU (1 between 0 and c, else 0) and SWISH `s + b x s (1 - s)`, where s is `1 / (1 + exp(-b x))`, from x;
 /// IDENTITY from neither. Where the gradient of a ReLU is 0, dy does not matter, even if it is a NaN.
 ///
-/// # Operands
+/// Operands
 /// - `alpha`, `beta`: on the host, `double` if dx is DOUBLE, else `float`. With beta = 0, dx is not read.
 /// - `dy`, `dx`, and `y` or `x`, whichever the function is computed from: tensors of the same dims, of any rank from 2 to
 ///   8, any types, strides and layouts each; memory as in cudnnActivationForward. The other one of `y` and `x` and its
-///   descriptor are not looked at and may be NULL.
+///   descriptor may be NULL; strict mode looks at the descriptor where there are not 4 or 5 dimensions.
 ///
-/// # Status
-/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its alignment; ranks that differ;
-///   dx = dy with different strides; dx that repeats an address through stride 0.
-/// - NOT_SUPPORTED: dims that differ; NCHW_VECT_C of a type of one channel; on the CUDA core an operand that overlaps dx
-///   otherwise than in place.
-/// - In strict mode also BAD_PARAM for 2 dimensions and IDENTITY, and NOT_SUPPORTED for types that differ or are not
-///   FLOAT, DOUBLE, HALF or BFLOAT16, for strides that differ or are 0 or below, and for 3 and 6 to 8 dimensions with
-///   gaps.
+/// Workspace: none.
 ///
-/// # Aliasing
-/// dx may be dy, x or y with the same strides. Where it overlaps one otherwise, the result is as if all were read first.
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: ranks that differ; in strict mode 2 dimensions.
+/// - BAD_PARAM: dx = dy with different strides; in strict mode IDENTITY.
+/// - NOT_SUPPORTED: dims that differ; in strict mode types and strides that differ, types other than FLOAT, DOUBLE, HALF and
+///   BFLOAT16, strides of 0 and below, 3 and 6 to 8 dimensions with gaps.
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: dx repeats an address through stride 0.
 ///
-/// # Source
-/// Checks, their order, and what is read: observed on 9.27.0. Formulas: the derivatives.
+/// Aliasing: dx may be dy, x or y with the same strides. The CPU core takes any other overlap, as if all were read first; the
+/// CUDA core refuses it with NOT_SUPPORTED. A failing call writes nothing.
+///
+/// Source: checks, their order, and what is read observed on 9.27.0; formulas are the derivatives.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; the operands are NULL or valid for reads of the whole spans of their

@@ -42,11 +42,12 @@ pub extern "C" fn cudnnDestroyAttnDescriptor(attnDesc: cudnnAttnDescriptor_t) ->
 ///
 /// A projection size of 0 means no projection; the dropout descriptors may be NULL. A failing call changes nothing.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, mode bits beyond 0
-/// and 1, an unknown type or math type, a negative `smScaler`, a projection below 0 or any other count below 1;
-/// NOT_SUPPORTED for types other than FLOAT, HALF and BFLOAT16 computed in FLOAT, HALF in HALF and DOUBLE in
-/// DOUBLE; BAD_PARAM if queries and keys differ in size after projection; NOT_SUPPORTED for mode bit 0 with a
-/// beam above 1.
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive, mode bits beyond 0 and 1, an unknown type or
+/// math type, a negative `smScaler`, a projection below 0 or any other count below 1; NOT_SUPPORTED for types other
+/// than FLOAT, HALF and BFLOAT16 computed in FLOAT, HALF in HALF and DOUBLE in DOUBLE; BAD_PARAM if queries and keys
+/// differ in size after projection; NOT_SUPPORTED for mode bit 0 with a beam above 1.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetAttnDescriptor(

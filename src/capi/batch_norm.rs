@@ -20,16 +20,24 @@ const PARAMETERS: &str = "bnScaleBiasMeanVarDesc";
 ///
 /// Operands
 /// - `x`, `y`: tensors of equal dims and type, each of any layout; 2 to 8 dimensions; FLOAT, DOUBLE, HALF, BFLOAT16, INT8,
-///   FP8. In place where both have the same strides.
+///   FP8; on the host for the CPU core, on the device for the CUDA core, like everything but alpha and beta.
 /// - `bnScale`, `bnBias`, `estimatedMean`, `estimatedVariance`: tensors of `bnScaleBiasMeanVarDesc`, which is
 ///   `1 x C x 1 x ...`, or `1 x C x spatial` for PER_ACTIVATION; DOUBLE for DOUBLE, else FLOAT.
 /// - `alpha`, `beta`: host `double` for DOUBLE, else `float`; with beta = 0, y is not read.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL or misaligned pointer, an unknown
-/// `mode`; NOT_SUPPORTED for other types; BAD_PARAM for tensors of different dims or types, parameters of other dims or
-/// types, a negative epsilon, a destination that repeats an address. In strict mode as observed on 9.27.0: 4 and 5
-/// dimensions, no negative strides of x, no FP8, channels of parameters side by side, at most 65535 images. A failing call
-/// writes nothing.
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: an unknown `mode`; a handle or descriptor that is not alive; NULL factors; NULL data, or data off its
+///   element's alignment.
+/// - NOT_SUPPORTED: other types.
+/// - BAD_PARAM: tensors of different dims or types; parameters of other dims or types; a negative epsilon.
+/// - NOT_SUPPORTED, in strict mode: more than 65535 images. There, too: 4 and 5 dimensions, no negative strides of x, no FP8,
+///   channels of parameters side by side, each at the place of what it belongs to above.
+/// - BAD_PARAM: y repeats an address through stride 0.
+///
+/// Aliasing: x may be y with the same strides. The CPU core takes any other overlap, as if all were read first; the CUDA core
+/// refuses it with NOT_SUPPORTED. A failing call writes nothing.
 ///
 /// Source: observed on 9.27.0.
 ///
@@ -105,6 +113,9 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
 
 /// `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y` with the statistics of the batch.
 ///
+/// Statistics are joined in double in a tree of fixed shape, over the distances from a group's first element, so that nothing
+/// cancels; the rest is in float (double for DOUBLE). The same bits on both cores and for any number of threads.
+///
 /// Operands
 /// - `x`, `y`, `bnScale`, `bnBias`, `alpha`, `beta`: as for cudnnBatchNormalizationForwardInference, without INT8.
 /// - `resultRunningMean`, `resultRunningVariance`: tensors of `bnScaleBiasMeanVarDesc`, either may be NULL. They become
@@ -113,16 +124,19 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
 /// - `resultSaveMean`, `resultSaveInvVariance`: the same, both or neither: mean and `1 / sqrt(variance + epsilon)` of the
 ///   batch, for the backward pass.
 ///
-/// Arithmetic: statistics are joined in double in a tree of fixed shape, over the distances from a group's first element,
-/// so that nothing cancels; the rest is in float (double for DOUBLE). The same bits on both cores and for any number of
-/// threads.
+/// Workspace: none.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL or misaligned pointer, an unknown
-/// `mode`; NOT_SUPPORTED for types other than FLOAT, DOUBLE, HALF, BFLOAT16 and FP8; BAD_PARAM for one of the saved pair
-/// without the other, tensors of different dims or types, parameters of other dims or types than
-/// cudnnDeriveBNTensorDescriptor gives, a negative epsilon, a destination that repeats an address. In strict mode as
-/// observed on 9.27.0: 4 and 5 dimensions, no
-/// negative strides of x, no FP8, channels of parameters side by side. A failing call writes nothing.
+/// Status, in this order
+/// - BAD_PARAM: an unknown `mode`; a handle or descriptor that is not alive; NULL factors; NULL x, y, bnScale or bnBias; data
+///   off its element's alignment.
+/// - NOT_SUPPORTED: types other than FLOAT, DOUBLE, HALF, BFLOAT16 and FP8.
+/// - BAD_PARAM: one of the saved pair without the other.
+/// - BAD_PARAM: tensors of different dims or types; parameters of other dims or types than cudnnDeriveBNTensorDescriptor
+///   gives; a negative epsilon. In strict mode, at the same places: 4 and 5 dimensions, no negative strides of x, no FP8,
+///   channels of parameters side by side.
+/// - BAD_PARAM: y repeats an address through stride 0.
+///
+/// Aliasing: as cudnnBatchNormalizationForwardInference.
 ///
 /// Source: observed on 9.27.0; the unbiased running variance is what callers of the original measured.
 ///
@@ -211,7 +225,9 @@ const FORWARD_NAMES: [&str; 6] = [
     "bnBias",
 ];
 
-/// The training pass of cudnnBatchNormalizationForwardTraining, and behind it `act(...)` or `act(... + z)`.
+/// `y = alpha * act(scale * (x - mean) / sqrt(variance + epsilon) + bias + z) + beta * y` with the statistics of the batch.
+///
+/// The training pass of cudnnBatchNormalizationForwardTraining; the activation follows with `bnOps` 1 and 2, z with 2.
 ///
 /// Operands
 /// - as cudnnBatchNormalizationForwardTraining, for every mode and layout; with `bnOps` 2, `zData` of the dims and type of
@@ -220,15 +236,18 @@ const FORWARD_NAMES: [&str; 6] = [
 /// - `reserveSpace`: with `bnOps` 2, at least as many bytes as cudnnGetBatchNormalizationTrainingExReserveSpaceSize says,
 ///   written: the slope of the activation at every element.
 ///
-/// Workspace: not touched; NULL and 0 are fine.
+/// Workspace: not touched; NULL and 0 are fine outside strict mode.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL or misaligned pointer, an unknown
-/// `mode` or `bnOps`, an
-/// activation or z that is needed and not there, a reserve space that is too small; NOT_SUPPORTED for types other than FLOAT, DOUBLE, HALF, BFLOAT16 and FP8; BAD_PARAM for one of the saved pair
-/// without the other, tensors of different dims or types, parameters of other dims or types than
-/// cudnnDeriveBNTensorDescriptor gives, a negative epsilon, a destination that repeats an address. In strict mode as
-/// observed on 9.27.0: fused passes in mode SPATIAL_PERSISTENT on
-/// packed NHWC with RELU (SWISH with `bnOps` 1) only. A failing call writes nothing.
+/// Status, in this order
+/// - BAD_PARAM: an unknown `mode` or `bnOps`; then as cudnnBatchNormalizationForwardTraining, also for an activation or z
+///   that is needed and not there.
+/// - NOT_SUPPORTED, in strict mode: fused passes in a mode other than SPATIAL_PERSISTENT, on tensors that are not packed NHWC,
+///   with another activation than RELU (SWISH with `bnOps` 1).
+/// - as cudnnBatchNormalizationForwardTraining, from the types on; then the same of z.
+/// - NOT_SUPPORTED, in strict mode: a workspace or a reserve space that is too small.
+/// - BAD_PARAM: a reserve space that is too small.
+///
+/// Aliasing: as cudnnBatchNormalizationForwardInference, with z like x.
 ///
 /// Source: observed on 9.27.0.
 ///

@@ -19,24 +19,31 @@ use crate::ops::batch_norm::{Parameters, Query, training_reserve_size};
 /// What the calls name the descriptor of gradients and statistics.
 const GRADIENTS: &str = "dBnScaleBiasDesc";
 
-/// `dBias = sum(dy)`, `dScale = sum(dy * (x - mean)) * inverse`, and the gradient of x.
-///
 /// `dx = scale * inverse * (dy - dBias / m - (x - mean) * inverse * dScale / m)`, with m elements in a group.
 ///
+/// `dBias = sum(dy)`, `dScale = sum(dy * (x - mean)) * inverse`. Arithmetic as cudnnBatchNormalizationForwardTraining.
+///
 /// Operands
-/// - `x`, `dy`, `dx`: tensors of equal dims and type, each of any layout; dx may be dy or x where the strides are equal.
+/// - `x`, `dy`, `dx`: tensors of equal dims and type, each of any layout.
 /// - `bnScale`, `dBnScaleResult`, `dBnBiasResult`, `savedMean`, `savedInvVariance`: tensors of `dBnScaleBiasDesc`. The
 ///   saved pair may be NULL, both or neither: then it is computed again, to the same bits.
 /// - `alphaDataDiff`, `betaDataDiff`: factors of dx and of the old dx; `alphaParamDiff`, `betaParamDiff`: those of both
 ///   other gradients. Host `double` for DOUBLE, else `float`; what has beta = 0 is not read.
 ///
-/// Arithmetic: as cudnnBatchNormalizationForwardTraining.
+/// Workspace: none.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL or misaligned pointer, an unknown
-/// `mode`; NOT_SUPPORTED for types other than FLOAT, DOUBLE, HALF, BFLOAT16 and FP8; BAD_PARAM for one of the saved pair
-/// without the other, tensors of different dims or types, parameters of other dims or types than
-/// cudnnDeriveBNTensorDescriptor gives, a negative epsilon, a destination that repeats an address. In strict mode as
-/// observed on 9.27.0. A failing call writes nothing.
+/// Status, in this order
+/// - BAD_PARAM: an unknown `mode`; a handle or descriptor that is not alive; NULL factors; NULL x, dy, dx, bnScale or a NULL
+///   gradient of a parameter; data off its element's alignment.
+/// - NOT_SUPPORTED: types other than FLOAT, DOUBLE, HALF, BFLOAT16 and FP8.
+/// - BAD_PARAM: one of the saved pair without the other.
+/// - BAD_PARAM: tensors of different dims or types; parameters of other dims or types than cudnnDeriveBNTensorDescriptor
+///   gives; a negative epsilon. In strict mode, at the same places: 4 and 5 dimensions, no negative strides of x, no FP8,
+///   channels of parameters side by side.
+/// - BAD_PARAM: dx repeats an address through stride 0.
+///
+/// Aliasing: dx may be dy or x where the strides are equal. The CPU core takes any other overlap, as if all were read first;
+/// the CUDA core refuses it with NOT_SUPPORTED. A failing call writes nothing.
 ///
 /// Source: observed on 9.27.0.
 ///
@@ -121,17 +128,29 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
     )
 }
 
-/// The gradients of cudnnBatchNormalizationForwardTrainingEx.
+/// `dx` of cudnnBatchNormalizationBackward, where dy is first multiplied by the slope of the activation.
 ///
-/// dy is first multiplied by the slope of the activation; with `bnOps` 2 the product is `dz`. The rest is as
-/// cudnnBatchNormalizationBackward. Where nothing was added the slope is computed again from x, for which
-/// `bnBiasData` is needed; else it comes from the reserve space. y is not looked at.
+/// With `bnOps` 2 that product is `dz`. Where nothing was added the slope is computed again from x, for which `bnBiasData` is
+/// needed; else it comes from the reserve space.
 ///
-/// Workspace: not touched; NULL and 0 are fine.
+/// Operands
+/// - as cudnnBatchNormalizationBackward; y is not looked at.
+/// - `activationDesc`, `reserveSpace`: as cudnnBatchNormalizationForwardTrainingEx had them, read. `bnBiasData`: with
+///   `bnOps` 1. `dzData`: with `bnOps` 2, of the dims and type of x, of any layout.
 ///
-/// Status: as cudnnBatchNormalizationBackward; also BAD_PARAM for an unknown `bnOps`, an activation, bias or dz that is
-/// needed and not there, a reserve space that is too small. In strict mode NOT_SUPPORTED for fused passes other than RELU in
-/// mode SPATIAL_PERSISTENT on packed NHWC.
+/// Workspace: not touched; NULL and 0 are fine outside strict mode.
+///
+/// Status, in this order
+/// - BAD_PARAM: an unknown `mode` or `bnOps`; then as cudnnBatchNormalizationBackward, also for an activation or dz that is
+///   needed and not there.
+/// - NOT_SUPPORTED, in strict mode: fused passes in a mode other than SPATIAL_PERSISTENT, on tensors that are not packed NHWC,
+///   with another activation than RELU.
+/// - as cudnnBatchNormalizationBackward, from the types on; then the same of dz.
+/// - BAD_PARAM: a bias that is needed and not there.
+/// - NOT_SUPPORTED, in strict mode: a workspace or a reserve space that is too small.
+/// - BAD_PARAM: a reserve space that is too small.
+///
+/// Aliasing: as cudnnBatchNormalizationBackward.
 ///
 /// Source: observed on 9.27.0.
 ///
@@ -364,8 +383,10 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
     )
 }
 
-/// Bytes that the extended passes keep between forward and backward: the slopes of the activation with `bnOps` 2 (a byte for
-/// each element after RELU and CLIPPED_RELU, else a number), 16 otherwise.
+/// Bytes that the extended passes keep between forward and backward.
+///
+/// The slopes of the activation with `bnOps` 2 (a byte for each element after RELU and CLIPPED_RELU, else a number), 16
+/// otherwise.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL `sizeInBytes`, an unknown `mode`
 /// or `bnOps`, an activation that is needed and not there; in strict mode NOT_SUPPORTED for what the original does not

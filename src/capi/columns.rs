@@ -12,20 +12,20 @@ use crate::exec::Address;
 use crate::mode::Mode;
 use crate::ops::columns::ColumnsPlan;
 
-/// `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x: the matrix by which a filter, as a
-/// matrix of K rows, is multiplied to convolve x.
+/// `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x.
 ///
+/// This is the matrix by which a filter, as a matrix of K rows, is multiplied to convolve x.
 /// The matrix is packed row by row: C * R * S rows, one for each channel and tap of the filter, of N * P * Q columns, one
 /// for each image and output position. In CONVOLUTION mode taps are counted from the last one.
 ///
-/// Operands:
+/// Operands
 /// - `x`: N x C x 1 to 6 spatial dimensions, any type, strides and layout; device memory on the CUDA core.
 /// - `wDesc`: C as x has it, and the extents of the filter; its type and format do not matter.
 /// - `colBuffer`: C * R * S * N * P * Q scalars of the type of x, written whole.
 ///
 /// Workspace: none.
 ///
-/// Status, in this order:
+/// Status, in this order
 /// - BAD_PARAM: a descriptor that is not alive; a NULL pointer, or data off its element's alignment.
 /// - BAD_PARAM: x of less than 3 dimensions.
 /// - NOT_SUPPORTED, in strict mode: types of x or the filter that are not floating; x of other than 4 dimensions.

@@ -176,7 +176,9 @@ pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size:
 
 /// Registers a function that hears of calls: errors always, with mask bit 2 warnings, with bit 3 every call.
 ///
-/// NULL ends it. Always SUCCESS.
+/// NULL ends it.
+///
+/// Status: SUCCESS.
 ///
 /// # Safety
 /// `fptr` is NULL or callable from every thread with the arguments of `cudnnCallback_t` until it is replaced.

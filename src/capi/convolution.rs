@@ -203,8 +203,10 @@ pub unsafe extern "C" fn cudnnGetConvolutionReorderType(
 ///
 /// Math type, groups and reordering stay as they are. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown mode, a compute type
-/// other than FLOAT, DOUBLE, HALF and INT32, padding below 0, or a stride (`u`, `v`) or dilation below 1.
+/// Status: BAD_PARAM for a descriptor that is not alive, an unknown mode, a compute type other than FLOAT, DOUBLE, HALF
+/// and INT32, padding below 0, or a stride (`u`, `v`) or dilation below 1.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolution2dDescriptor(
@@ -255,9 +257,10 @@ pub extern "C" fn cudnnSetConvolution2dDescriptor(
 ///
 /// Math type, groups and reordering stay as they are. A failing call changes nothing.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a negative
-/// `arrayLength`; NOT_SUPPORTED for one above 6; BAD_PARAM for a NULL array, and as
-/// cudnnSetConvolution2dDescriptor.
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive or a negative `arrayLength`; NOT_SUPPORTED for
+/// one above 6; BAD_PARAM for a NULL array, and as cudnnSetConvolution2dDescriptor.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// Each array is NULL or valid for reads of `arrayLength` ints.
@@ -364,9 +367,10 @@ pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
 
 /// Reads a convolution: exactly `arrayLengthRequested` paddings, strides and dilations, zeros beyond its rank.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a negative
-/// request; NOT_SUPPORTED for one above 6; BAD_PARAM if a pointer is NULL (arrays may be if nothing is
-/// requested).
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive or a negative request; NOT_SUPPORTED for one
+/// above 6; BAD_PARAM if a pointer is NULL (arrays may be if nothing is requested).
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `arrayLength`, `mode` and `computeType` are NULL or valid for one write, the arrays for `arrayLengthRequested`.
@@ -430,10 +434,11 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
 /// convolution of more spatial dimensions it gives the first two. On an error the outputs hold what was found
 /// by then, zeros elsewhere.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM if an output is NULL, for a descriptor that is not alive, ranks that
-/// do not agree or are below 4, stored channels of the input that are not those of the filter times the groups,
-/// or a filter larger than the padded input; NOT_SUPPORTED for an output beyond 32 bits. Types and formats do
-/// not matter.
+/// Status: BAD_PARAM if an output is NULL, for a descriptor that is not alive, ranks that do not agree or are below 4,
+/// stored channels of the input that are not those of the filter times the groups, or a filter larger than the padded
+/// input; NOT_SUPPORTED for an output beyond 32 bits. Types and formats do not matter.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// Every output is NULL or valid for one write.
@@ -471,8 +476,10 @@ pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
 ///
 /// The first `nbDims` of them, but at least N and K. On an error the output holds what was found by then.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a NULL array, a descriptor that is not alive, an `nbDims` that is
-/// negative or more than the input's rank, and as cudnnGetConvolution2dForwardOutputDim.
+/// Status: BAD_PARAM for a NULL array, a descriptor that is not alive, an `nbDims` that is negative or more than the
+/// input's rank, and as cudnnGetConvolution2dForwardOutputDim.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `tensorOuputDimA` is NULL or valid for `nbDims` writes, at least 2.

@@ -23,7 +23,11 @@ use crate::ops::convolution::Direction;
 ///
 /// Workspace: what cudnnGetConvolutionBackwardDataWorkspaceSize answers; NULL and 0 where that is 16.
 ///
-/// Status, Aliasing, Source: as cudnnConvolutionForward, with dx for y; strict mode does not refuse dx = dy.
+/// Status, in this order: as cudnnConvolutionForward, with dx for y; strict mode does not refuse dx = dy.
+///
+/// Aliasing: as cudnnConvolutionForward, with dx for y.
+///
+/// Source: as cudnnConvolutionForward.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `w` and `dy` are NULL or valid for reads of the spans of their
@@ -91,7 +95,11 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
 ///
 /// Workspace: what cudnnGetConvolutionBackwardFilterWorkspaceSize answers; NULL and 0 where that is 16.
 ///
-/// Status, Aliasing, Source: as cudnnConvolutionForward, with dw for y.
+/// Status, in this order: as cudnnConvolutionForward, with dw for y.
+///
+/// Aliasing: as cudnnConvolutionForward, with dw for y.
+///
+/// Source: as cudnnConvolutionForward.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` and `dy` are NULL or valid for reads of the spans of their

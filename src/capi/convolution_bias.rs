@@ -11,22 +11,25 @@ use crate::ops::bias;
 
 /// `db = alpha * sum(dy) + beta * db` over all dimensions but C.
 ///
+/// Sums are in double for DOUBLE, else in float, in the tree of cudnnReduceTensor: the same bits on both cores and for any
+/// number of threads.
+///
 /// Operands
 /// - `dy`: a tensor of 2 to 8 dimensions, of any type and layout.
 /// - `db`: `1 x C x 1 x ...` of the same type, in any layout. With beta = 0 it is not read.
 /// - `alpha`, `beta`: host `double` for DOUBLE, else `float`.
 ///
-/// Sums are in double for DOUBLE, else in float, in the tree of cudnnReduceTensor: the same bits on both cores and for any
-/// number of threads.
+/// Workspace: none.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer off its
-/// element's alignment; BAD_PARAM for different ranks; NOT_SUPPORTED for different types of which one is neither FLOAT,
-/// DOUBLE nor HALF; BAD_PARAM for other types that differ, and for dims of db that are not `1 x C x 1 x ...`. In strict
-/// mode BAD_PARAM for 2 dimensions, then NOT_SUPPORTED for other types, strides that are not positive, and other than 4 to
-/// 6 dimensions. A failing call writes nothing.
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: ranks that differ; in strict mode 2 dimensions.
+/// - NOT_SUPPORTED: types that differ, of which one is neither FLOAT, DOUBLE nor HALF; in strict mode any other type.
+/// - NOT_SUPPORTED, in strict mode: a stride that is not positive; other than 4 to 6 dimensions.
+/// - BAD_PARAM: types that differ; dims of db that are not `1 x C x 1 x ...`; db repeats an address through stride 0.
 ///
 /// Aliasing: the CPU core takes dy and db that overlap, as if all of dy were read first; the CUDA core answers
-/// NOT_SUPPORTED.
+/// NOT_SUPPORTED. A failing call writes nothing.
 ///
 /// Source: observed on 9.27.0.
 ///

@@ -85,14 +85,24 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
     }
 }
 
-/// Forward algorithms, ranked by measuring them on the caller's operands.
+/// Forward algorithms, ranked by measuring them on the caller's `x` and `w`.
 ///
 /// As cudnnFindConvolutionForwardAlgorithm, on `x` and `w`. `y` is not touched: what is measured goes to memory of the
 /// library's own. An algorithm that needs more workspace than is given is listed with BAD_PARAM.
 ///
-/// Operands: as cudnnConvolutionForward; `workSpace` may be NULL.
+/// Operands
+/// - `x`, `w`, `y` and their descriptors: as cudnnConvolutionForward
+/// - `perfResults`: room for `requestedAlgoCount` records; `returnedAlgoCount`: how many were written
 ///
-/// Status, Source: as cudnnFindConvolutionForwardAlgorithm; the data pointers are NULL: BAD_PARAM.
+/// Workspace: what the algorithms may use; NULL and 0 are fine.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, of results first, then of data; a request below 1
+/// - then as cudnnConvolutionForward finds of the descriptors; what only one algorithm lacks is the status in its record
+///
+/// Aliasing: nothing of the caller's is written but the records and their number.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm and for cudnnConvolutionForward.
@@ -155,7 +165,11 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
 
 /// Data gradient algorithms, ranked by measuring them on memory of the library's own.
 ///
-/// Operands, Workspace, Status, Aliasing, Source: as cudnnFindConvolutionForwardAlgorithm.
+/// Operands, Workspace: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// Status, in this order: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// Aliasing, Source: as cudnnFindConvolutionForwardAlgorithm.
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm.
@@ -206,9 +220,18 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
     }
 }
 
-/// Data gradient algorithms, ranked by measuring them on the caller's operands; `dx` is not touched.
+/// Data gradient algorithms, ranked by measuring them on the caller's `dy` and `w`.
 ///
-/// Operands, Workspace, Status, Aliasing, Source: as cudnnFindConvolutionForwardAlgorithmEx.
+/// Operands
+/// - as cudnnFindConvolutionForwardAlgorithmEx, of cudnnConvolutionBackwardData; `dx` is not touched
+///
+/// Workspace: as cudnnFindConvolutionForwardAlgorithmEx.
+///
+/// Status, in this order: as cudnnFindConvolutionForwardAlgorithmEx.
+///
+/// Aliasing: as cudnnFindConvolutionForwardAlgorithmEx.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm and for cudnnConvolutionBackwardData.
@@ -271,7 +294,11 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
 
 /// Filter gradient algorithms, ranked by measuring them on memory of the library's own.
 ///
-/// Operands, Workspace, Status, Aliasing, Source: as cudnnFindConvolutionForwardAlgorithm.
+/// Operands, Workspace: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// Status, in this order: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// Aliasing, Source: as cudnnFindConvolutionForwardAlgorithm.
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm.
@@ -322,9 +349,18 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
     }
 }
 
-/// Filter gradient algorithms, ranked by measuring them on the caller's operands; `dw` is not touched.
+/// Filter gradient algorithms, ranked by measuring them on the caller's `x` and `dy`.
 ///
-/// Operands, Workspace, Status, Aliasing, Source: as cudnnFindConvolutionForwardAlgorithmEx.
+/// Operands
+/// - as cudnnFindConvolutionForwardAlgorithmEx, of cudnnConvolutionBackwardFilter; `dw` is not touched
+///
+/// Workspace: as cudnnFindConvolutionForwardAlgorithmEx.
+///
+/// Status, in this order: as cudnnFindConvolutionForwardAlgorithmEx.
+///
+/// Aliasing: as cudnnFindConvolutionForwardAlgorithmEx.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm and for cudnnConvolutionBackwardFilter.

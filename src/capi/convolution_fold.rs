@@ -114,7 +114,7 @@ pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
     )
 }
 
-/// Hands a filter, and a bias, to convolutions with reorder type NO_REORDER: `reorderedFilterData = filterData`.
+/// `reorderedFilterData = filterData`, and the same of a bias: for convolutions with reorder type NO_REORDER.
 ///
 /// The kernels of this library take filters as they lie, also those of INT8x32, so that reordering is a copy.
 /// Convolutions take the result whatever their reorder type.
@@ -130,7 +130,9 @@ pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
 /// - BAD_PARAM: a filter of other than 4 dimensions, or never set
 /// - NOT_SUPPORTED: reorder type 0 for other than INT8x32 in NCHW_VECT_C, in strict mode
 ///
-/// Aliasing: source and destination may overlap on the CPU core. Source: observed on 9.27.0.
+/// Aliasing: source and destination may overlap on the CPU core, as if all of the source were read first.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// The filter pointers are NULL or valid for the size of the filter, the bias pointers for K `float`, if there is a bias.

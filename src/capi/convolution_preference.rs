@@ -69,7 +69,11 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
 
 /// The data gradient algorithm that fits a preference.
 ///
-/// Operands, Status, Source: as cudnnGetConvolutionForwardAlgorithm.
+/// Operands: as cudnnGetConvolutionForwardAlgorithm.
+///
+/// Status, in this order: as cudnnGetConvolutionForwardAlgorithm.
+///
+/// Source: as cudnnGetConvolutionForwardAlgorithm.
 ///
 /// # Safety
 /// `algo` is NULL or valid for one write.
@@ -107,7 +111,11 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
 
 /// The filter gradient algorithm that fits a preference.
 ///
-/// Operands, Status, Source: as cudnnGetConvolutionForwardAlgorithm.
+/// Operands: as cudnnGetConvolutionForwardAlgorithm.
+///
+/// Status, in this order: as cudnnGetConvolutionForwardAlgorithm.
+///
+/// Source: as cudnnGetConvolutionForwardAlgorithm.
 ///
 /// # Safety
 /// `algo` is NULL or valid for one write.

@@ -150,7 +150,11 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
 
 /// Data gradient algorithms, ranked by rules.
 ///
-/// Operands, Workspace, Status, Aliasing, Source: as for cudnnGetConvolutionForwardAlgorithm_v7.
+/// Operands, Workspace: as cudnnGetConvolutionForwardAlgorithm_v7.
+///
+/// Status, in this order: as cudnnGetConvolutionForwardAlgorithm_v7.
+///
+/// Aliasing, Source: as cudnnGetConvolutionForwardAlgorithm_v7.
 ///
 /// # Safety
 /// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
@@ -197,7 +201,11 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
 
 /// Filter gradient algorithms, ranked by rules.
 ///
-/// Operands, Workspace, Status, Aliasing, Source: as for cudnnGetConvolutionForwardAlgorithm_v7.
+/// Operands, Workspace: as cudnnGetConvolutionForwardAlgorithm_v7.
+///
+/// Status, in this order: as cudnnGetConvolutionForwardAlgorithm_v7.
+///
+/// Aliasing, Source: as cudnnGetConvolutionForwardAlgorithm_v7.
 ///
 /// # Safety
 /// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
@@ -323,7 +331,11 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
 
 /// Bytes of workspace of a convolution's data gradient.
 ///
-/// Operands, Status, Source: as for cudnnGetConvolutionForwardWorkspaceSize.
+/// Operands: as cudnnGetConvolutionForwardWorkspaceSize.
+///
+/// Status, in this order: as cudnnGetConvolutionForwardWorkspaceSize.
+///
+/// Source: as cudnnGetConvolutionForwardWorkspaceSize.
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
@@ -364,7 +376,11 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
 
 /// Bytes of workspace of a convolution's filter gradient.
 ///
-/// Operands, Status, Source: as for cudnnGetConvolutionForwardWorkspaceSize.
+/// Operands: as cudnnGetConvolutionForwardWorkspaceSize.
+///
+/// Status, in this order: as cudnnGetConvolutionForwardWorkspaceSize.
+///
+/// Source: as cudnnGetConvolutionForwardWorkspaceSize.
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.

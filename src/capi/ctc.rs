@@ -67,8 +67,10 @@ pub extern "C" fn cudnnDestroyCTCLossDescriptor(ctcLossDesc: cudnnCTCLossDescrip
 ///
 /// A failing call changes nothing.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for
-/// every type but FLOAT and DOUBLE.
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for every type but FLOAT and
+/// DOUBLE.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetCTCLossDescriptor(

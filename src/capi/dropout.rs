@@ -69,8 +69,10 @@ pub unsafe extern "C" fn cudnnDropoutGetStatesSize(
 ///
 /// `4 * ceil(product of stored dims / 32)`; strides do not matter. A tensor that was never set takes 4.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or if `sizeInBytes` is NULL;
-/// NOT_SUPPORTED for INT8 and, in strict mode, more than 2^31-1 elements.
+/// Status: BAD_PARAM for a descriptor that is not alive or if `sizeInBytes` is NULL; NOT_SUPPORTED for INT8 and, in
+/// strict mode, more than 2^31-1 elements.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
@@ -88,7 +90,7 @@ pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
     })
 }
 
-/// Sets probability and seed of a dropout, and starts its random state.
+/// `states = (seed, 0)`: sets probability and seed of a dropout, and starts its random state.
 ///
 /// Operands
 /// - `states`: `stateSizeInBytes` bytes of the core's memory, aligned to 8, written: the seed, and 0 as the number of
@@ -96,8 +98,13 @@ pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
 ///   that is there, with the sequence it has come to; the size is ignored then.
 /// - `dropout`: any number, as observed on 9.27.0; below 0 and NaN drop nothing, above 1 drops all.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; BAD_PARAM for fewer bytes than
-/// cudnnDropoutGetStatesSize asks for, or misaligned ones. A failing call changes nothing.
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive
+/// - BAD_PARAM: fewer bytes than cudnnDropoutGetStatesSize asks for, or misaligned ones
+///
+/// Aliasing: there is one operand. A failing call changes nothing.
 ///
 /// Source: observed on 9.27.0.
 ///
@@ -164,8 +171,9 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
 
 /// Reads probability, address of the random state, and seed of a dropout.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a handle or descriptor that is not alive, or if an output is NULL; then
-/// nothing is written.
+/// Status: BAD_PARAM for a handle or descriptor that is not alive, or if an output is NULL; then nothing is written.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
@@ -192,23 +200,30 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
 
 /// `y = bit ? x / (1 - p) : 0`, with a bit for each element that is drawn: 0 with probability p.
 ///
-/// Operands
-/// - `x`, `y`: tensors of one floating type, of as many elements, of any layout each; the same pointer for the same
-///   strides.
-/// - `reserveSpace`: at least cudnnDropoutGetReserveSpaceSize bytes, aligned to 4, written: a bit per element, row-major
-///   over the dimensions whatever the layouts, bit `i % 32` of word `i / 32` for element `i`; bits beyond the last
-///   element are 0.
-/// - the states of `dropoutDesc`: read, and their call number counted up. `docs/dropout.md` says how the bits follow from
-///   seed and call number, for both cores and any number of threads. Two descriptors may take turns on the same states.
-///
 /// A probability of 0 keeps all, 1 drops all. `1 / (1 - p)` is rounded to float (double for DOUBLE), so is the product,
 /// and the result once more to the type of y.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; NULL or misaligned x, y or
-/// reserveSpace; states that are NULL or misaligned; types or numbers of elements that differ; a destination that
-/// overlaps itself; one pointer with different strides; a reserve space that is too small. NOT_SUPPORTED for types that
-/// are not floating. In strict mode BAD_PARAM for strides that are not positive and tensors that overlap themselves,
-/// NOT_SUPPORTED for BFLOAT16 and FP8. A failing call writes nothing.
+/// Operands
+/// - `x`, `y`: tensors of one floating type, of as many elements, of any layout each
+/// - `reserveSpace`: at least cudnnDropoutGetReserveSpaceSize bytes, aligned to 4, written: a bit per element, row-major
+///   over the dimensions whatever the layouts, bit `i % 32` of word `i / 32` for element `i`; bits beyond the last
+///   element are 0
+/// - the states of `dropoutDesc`: read, and their call number counted up. `docs/dropout.md` says how the bits follow from
+///   seed and call number, for both cores and any number of threads. Two descriptors may take turns on the same states
+///
+/// Workspace: none but the reserve space.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or dropout descriptor that is not alive; NULL x, y or reserveSpace; states that are NULL or
+///   misaligned; a tensor descriptor that is not alive; misaligned x or y
+/// - BAD_PARAM: types or numbers of elements that differ; a descriptor that was never set; in strict mode strides that are not
+///   positive and tensors that overlap themselves; a destination that overlaps itself; one pointer with different strides; a
+///   reserve space that is too small
+/// - NOT_SUPPORTED: types that are not floating, in strict mode also BFLOAT16 and FP8; different dims of tensors of which one
+///   is not packed
+///
+/// Aliasing: x may be y with the same strides. The CPU core takes any other overlap, as if all of x were read first; the CUDA
+/// core refuses it with NOT_SUPPORTED. A failing call writes nothing.
 ///
 /// Source: observed on 9.27.0; the sequence of masks is this library's own.
 ///
@@ -259,10 +274,14 @@ pub unsafe extern "C" fn cudnnDropoutForward(
 /// `dx = bit ? dy / (1 - p) : 0`, with the bits that the forward pass has drawn.
 ///
 /// Operands
-/// - `dy`, `dx`: as x and y of cudnnDropoutForward; any layout, whatever those of the forward pass.
-/// - `reserveSpace`: as the forward pass left it, read. States are not needed.
+/// - `dy`, `dx`: as x and y of cudnnDropoutForward; any layout, whatever those of the forward pass
+/// - `reserveSpace`: as the forward pass left it, read. States are not needed
 ///
-/// Status: as cudnnDropoutForward, but for the states.
+/// Workspace: none but the reserve space.
+///
+/// Status, in this order: as cudnnDropoutForward, but for the states.
+///
+/// Aliasing: as cudnnDropoutForward.
 ///
 /// Source: observed on 9.27.0.
 ///

@@ -99,17 +99,22 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
     })
 }
 
-/// Runs a fused plan on variant parameters.
+/// Runs `plan` on `varPack`: the formula is that of its operation, as cudnnMakeFusedOpsPlan names it.
 ///
-/// Operands: data pointers of everything whose placeholder is not NULL, the workspace and its size.
+/// Operands
+/// - `varPack`: data pointers of everything whose placeholder is not NULL, the workspace and its size; on the host for the
+///   CPU core, on the device for the CUDA core
 ///
-/// Workspace: what cudnnMakeFusedOpsPlan told.
+/// Workspace: what cudnnMakeFusedOpsPlan told, in `varPack`.
 ///
 /// Status, in this order
-/// - BAD_PARAM: a handle, plan or pack that is not alive; a plan that was not made; plan and pack of different operations;
-///   a data pointer is NULL or off its alignment; the workspace is NULL or too small
+/// - BAD_PARAM: a handle, plan or pack that is not alive; plan and pack of different operations; a plan that was not made
+/// - BAD_PARAM: the workspace is NULL or too small
+/// - BAD_PARAM: a data pointer is NULL or off its alignment
 ///
-/// Aliasing: as cudnnConvolutionForward. Source: the formula from NVIDIA's documentation.
+/// Aliasing: as cudnnConvolutionForward.
+///
+/// Source: the formula from NVIDIA's documentation.
 ///
 /// # Safety
 /// Every data pointer is valid for the span of its descriptor, the workspace for its size.

@@ -77,7 +77,9 @@ pub unsafe extern "C" fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mu
 
 /// Whether calls of all threads keep the text of their plans for cudnnShimGetLastPlan: 0 no (the default), else yes.
 ///
-/// It costs a call some microseconds. Always SUCCESS.
+/// It costs a call some microseconds.
+///
+/// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimRecordPlans(enable: c_int) -> cudnnStatus_t {
     entry_point!(cudnnShimRecordPlans(enable), || {

@@ -41,8 +41,10 @@ pub extern "C" fn cudnnDestroyLRNDescriptor(lrnDesc: cudnnLRNDescriptor_t) -> cu
 ///
 /// `y = x / (k + alpha / n * sum x^2)^beta` over n neighbours. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, n outside 1 to 16, beta below 0.01,
-/// or k below 1e-5; NaN passes.
+/// Status: BAD_PARAM for a descriptor that is not alive, n outside 1 to 16, beta below 0.01, or k below 1e-5; NaN
+/// passes.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetLRNDescriptor(
     normDesc: cudnnLRNDescriptor_t,
@@ -91,14 +93,14 @@ pub unsafe extern "C" fn cudnnGetLRNDescriptor(
 /// fraction line does not change at the edges. Computed in float, in double for DOUBLE and the wide integers; powers
 /// of 1/2, 3/4 and 1 by roots and quotients, others by the exponential of a logarithm.
 ///
-/// Operands:
+/// Operands
 /// - `x`: 3 to 8 dimensions, any type, strides and layout; device memory on the CUDA core.
 /// - `y`: dims and type of x, its own strides and layout. With beta = 0 it is never read.
 /// - `lrnMode`: not looked at. `alpha`, `beta`: host `double` if y is DOUBLE, else `float`.
 ///
 /// Workspace: none.
 ///
-/// Status, in this order:
+/// Status, in this order
 /// - BAD_PARAM: a tensor descriptor that is not alive; NULL data, or data off its element's alignment.
 /// - BAD_PARAM: x of less than 3 dimensions; ranks that differ.
 /// - NOT_SUPPORTED, in strict mode: other types than FLOAT, DOUBLE, HALF and INT8; negative strides.
@@ -150,11 +152,12 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
     )
 }
 
-/// The gradient of cudnnLRNCrossChannelForward: with `s = k + lrnAlpha / n * sum x^2` of a channel,
-/// `dx = alpha * (dy * s^-b - 2 * b * lrnAlpha / n * x * sum dy' * x' * s'^(-b - 1)) + beta * dx`, b being lrnBeta and the
-/// sum over the channels whose windows hold this one.
+/// `dx = alpha * (dy * s^-b - 2 * b * lrnAlpha / n * x * sum dy' * x' * s'^(-b - 1)) + beta * dx`
 ///
-/// Operands:
+/// The gradient of cudnnLRNCrossChannelForward: s is `k + lrnAlpha / n * sum x^2` of a channel, b is lrnBeta, and the sum goes
+/// over the channels whose windows hold this one.
+///
+/// Operands
 /// - `y` and its descriptor: ignored, NULL included; sums are computed anew.
 /// - `dy`, `x`: 3 to 8 dimensions of equal dims, any type, strides and layout each; device memory on the CUDA core.
 /// - `dx`: the same dims. With beta = 0 it is never read.
@@ -162,7 +165,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
 ///
 /// Workspace: none.
 ///
-/// Status, in this order:
+/// Status, in this order
 /// - BAD_PARAM: a tensor descriptor that is not alive; NULL data, or data off its element's alignment.
 /// - BAD_PARAM: x of less than 3 dimensions.
 /// - NOT_SUPPORTED, in strict mode: other types than FLOAT, DOUBLE and HALF; negative strides.
@@ -224,13 +227,13 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
     )
 }
 
-/// `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window of n neighbours along each of
-/// the d spatial dimensions, m being the mean at the output.
+/// `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window.
 ///
+/// The window has n neighbours along each of the d spatial dimensions; m is the mean at the output.
 /// The window of a position begins `(n - 1) / 2` (rounded down) in front of it; neighbours beyond the edge are left out.
 /// Computed as cudnnLRNCrossChannelForward is.
 ///
-/// Operands:
+/// Operands
 /// - `x`, `means`: 4 or 5 dimensions, any type, strides and layout; device memory on the CUDA core. `means` has the
 ///   descriptor of x; NULL stands for zeros.
 /// - `temp`, `temp2`: not touched, but not NULL.
@@ -239,7 +242,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
 ///
 /// Workspace: none.
 ///
-/// Status, in this order:
+/// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
 /// - BAD_PARAM: other than 4 and 5 dimensions; dims or types that differ; a negative stride.
 /// - NOT_SUPPORTED, in strict mode: other types than FLOAT, DOUBLE and HALF; strides that differ.
@@ -295,9 +298,9 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
     )
 }
 
-/// The gradients of cudnnDivisiveNormalizationForward by x and by the means, exact for even n as well.
+/// `dx`, `dMeans`: the gradients of cudnnDivisiveNormalizationForward, exact for even n as well.
 ///
-/// Operands:
+/// Operands
 /// - `x`, `means`, `dy`: as for the forward call, all of them with the descriptor of x; `means` may be NULL.
 /// - `temp`, `temp2`: not touched, but not NULL.
 /// - `dx`, `dMeans`: dims and type of x, strides and layout of their own descriptor; `dMeans` may be NULL. Both are blended
@@ -306,7 +309,7 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
 ///
 /// Workspace: none.
 ///
-/// Status: as for the forward call, with dx in the place of y; BAD_PARAM if dx and dMeans overlap.
+/// Status, in this order: as cudnnDivisiveNormalizationForward, with dx in the place of y; BAD_PARAM if dx and dMeans overlap.
 ///
 /// Aliasing: dx and dMeans may overlap what is read on the CPU core, as if all of it were read first; the CUDA core
 /// refuses it with NOT_SUPPORTED.

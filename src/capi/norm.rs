@@ -58,9 +58,15 @@ pub(super) fn groups(
 /// - as cudnnBatchNormalizationForwardInference, PER_ACTIVATION or PER_CHANNEL.
 /// - `normOps`: 0 without z and activation, 1 without z; RELU, CLIPPED_RELU or IDENTITY (outside strict mode).
 ///
-/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1, and for an unknown `normOps` (in strict mode for any but
-/// 0); BAD_PARAM if the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
-/// also PER_ACTIVATION with PERSIST); then as cudnnBatchNormalizationForwardInference.
+/// Workspace: none.
+///
+/// Status, in this order
+/// - NOT_SUPPORTED: a `groupCnt` other than 1; an unknown `normOps` (in strict mode any but 0).
+/// - BAD_PARAM: descriptors of parameters and of statistics that differ.
+/// - NOT_SUPPORTED: an unknown mode or algorithm (in strict mode also PER_ACTIVATION with PERSIST).
+/// - then as cudnnBatchNormalizationForwardInference.
+///
+/// Aliasing: as cudnnBatchNormalizationForwardInference, with z like x.
 ///
 /// Source: observed on 9.27.0.
 ///
@@ -156,15 +162,21 @@ pub unsafe extern "C" fn cudnnNormalizationForwardInference(
     )
 }
 
-/// The training pass of cudnnBatchNormalizationForwardTrainingEx.
+/// `y = alpha * act(normScale * (x - mean) / sqrt(variance + epsilon) + normBias + z) + beta * y`, statistics of the batch.
 ///
-/// Operands: as there, PER_ACTIVATION or PER_CHANNEL; `normMeanVarDesc` describes running and saved statistics.
+/// Operands
+/// - as cudnnBatchNormalizationForwardTrainingEx, PER_ACTIVATION or PER_CHANNEL; `normMeanVarDesc` describes running and saved
+///   statistics.
 ///
-/// Workspace: not touched; NULL and 0 are fine.
+/// Workspace: not touched; NULL and 0 are fine outside strict mode.
 ///
-/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
-/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
-/// also PER_ACTIVATION with PERSIST); then as cudnnBatchNormalizationForwardTrainingEx.
+/// Status, in this order
+/// - NOT_SUPPORTED: a `groupCnt` other than 1. BAD_PARAM: an unknown `normOps`; descriptors of parameters and of statistics
+///   that differ.
+/// - NOT_SUPPORTED: an unknown mode or algorithm (in strict mode also PER_ACTIVATION with PERSIST).
+/// - then as cudnnBatchNormalizationForwardTrainingEx.
+///
+/// Aliasing: as cudnnBatchNormalizationForwardTrainingEx.
 ///
 /// Source: observed on 9.27.0.
 ///
@@ -275,15 +287,20 @@ pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
     )
 }
 
-/// The gradients of cudnnNormalizationForwardTraining.
+/// `dx`, and `dz`, `dScale`, `dBias`, of cudnnNormalizationForwardTraining: as cudnnBatchNormalizationBackwardEx.
 ///
-/// Operands: as cudnnBatchNormalizationBackwardEx, PER_ACTIVATION or PER_CHANNEL; `normMeanVarDesc` describes the saved pair.
+/// Operands
+/// - as cudnnBatchNormalizationBackwardEx, PER_ACTIVATION or PER_CHANNEL; `normMeanVarDesc` describes the saved pair.
 ///
-/// Workspace: not touched; NULL and 0 are fine.
+/// Workspace: not touched; NULL and 0 are fine outside strict mode.
 ///
-/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
-/// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
-/// also PER_ACTIVATION with PERSIST); then as cudnnBatchNormalizationBackwardEx.
+/// Status, in this order
+/// - NOT_SUPPORTED: a `groupCnt` other than 1. BAD_PARAM: an unknown `normOps`; descriptors of parameters and of statistics
+///   that differ.
+/// - NOT_SUPPORTED: an unknown mode or algorithm (in strict mode also PER_ACTIVATION with PERSIST).
+/// - then as cudnnBatchNormalizationBackwardEx.
+///
+/// Aliasing: as cudnnBatchNormalizationBackward.
 ///
 /// Source: observed on 9.27.0.
 ///

@@ -159,8 +159,9 @@ pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
     )
 }
 
-/// Bytes that cudnnNormalizationForwardTraining leaves for cudnnNormalizationBackward, as
-/// cudnnGetBatchNormalizationTrainingExReserveSpaceSize tells.
+/// Bytes that cudnnNormalizationForwardTraining leaves for cudnnNormalizationBackward.
+///
+/// As cudnnGetBatchNormalizationTrainingExReserveSpaceSize tells.
 ///
 /// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`; NOT_SUPPORTED for an
 /// unknown mode or algorithm (in strict mode also PER_ACTIVATION with PERSIST); then as there. Source: observed on 9.27.0.

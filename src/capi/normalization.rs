@@ -15,8 +15,9 @@ use crate::mode::Mode;
 /// Packed NCHW: `1 x C x spatial` per activation, `1 x C x 1 x ...` spatial; C as stored. HALF, BFLOAT16 and INT8
 /// become FLOAT, other types stay. The two descriptors may be the same.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown mode, or an x that was
-/// never set.
+/// Status: BAD_PARAM for a descriptor that is not alive, an unknown mode, or an x that was never set.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDeriveBNTensorDescriptor(
@@ -35,9 +36,11 @@ pub extern "C" fn cudnnDeriveBNTensorDescriptor(
 ///
 /// Both get the same content, which is that of cudnnDeriveBNTensorDescriptor.
 ///
-/// Status, in this order (observed on 9.27.0): NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for a descriptor
-/// that is not alive, an unknown mode, or an x that was never set. If only `derivedNormMeanVarDesc` is bad, the
-/// other one is set all the same.
+/// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for a descriptor that is not alive, an
+/// unknown mode, or an x that was never set. If only `derivedNormMeanVarDesc` is bad, the other one is set all the
+/// same.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDeriveNormTensorDescriptor(

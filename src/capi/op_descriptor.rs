@@ -50,8 +50,10 @@ pub extern "C" fn cudnnDestroyOpTensorDescriptor(opTensorDesc: cudnnOpTensorDesc
 ///
 /// A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown operation or NaN rule,
-/// or a compute type other than FLOAT, DOUBLE, HALF and BFLOAT16.
+/// Status: BAD_PARAM for a descriptor that is not alive, an unknown operation or NaN rule, or a compute type other than
+/// FLOAT, DOUBLE, HALF and BFLOAT16.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetOpTensorDescriptor(

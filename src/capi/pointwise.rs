@@ -13,21 +13,30 @@ use crate::ops::{FillPlan, Number, OpPlan, op::Factors};
 
 /// `C = alpha * A + beta * C`, where each dimension of A is that of C or 1.
 ///
-/// A and C have one type and one rank (2 to 8), any strides and layouts each; an extent of 1 in A serves every
-/// coordinate of C, so a bias is A of 1 x C x 1 x 1. Channels are counted one by one, whatever elements hold: two
-/// elements of INT8x4 go with eight channels of it under NCHW_VECT_C, and a single one serves every element of as
-/// many. `alpha` and `beta` point to host `double` if C is DOUBLE, else to `float`. It is computed in float, in
-/// double for DOUBLE, INT32 and INT64, and rounded once, to nearest even; integers saturate. The pointers point to
-/// the element of coordinates 0, on the host for the CPU core; they need no more alignment than one element. They may
-/// overlap or be equal: the result is as if all of A were read first; the CUDA core refuses it with NOT_SUPPORTED
-/// unless every element is its own source. With beta = 0, C is never read; with alpha = 0, A is not. Padding channels
-/// of a blocked C are written as zero.
+/// An extent of 1 in A serves every coordinate of C, so a bias is A of 1 x C x 1 x 1. Channels are counted one by one,
+/// whatever elements hold: two elements of INT8x4 go with eight channels of it under NCHW_VECT_C, and a single one serves
+/// every element of as many. Computed in float, in double for DOUBLE, INT32 and INT64, and rounded once, to nearest even;
+/// integers saturate. Padding channels of a blocked C are written as zero.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
-/// off its element's alignment; BAD_PARAM if types or ranks differ, a dimension of A is neither 1 nor that of C, or C
-/// repeats an address through stride 0; NOT_SUPPORTED for NCHW_VECT_C of a type of one channel and for dimensions
-/// that are equal in elements but not in channels. In strict mode BAD_PARAM for 2 and 3 dimensions, NOT_SUPPORTED for
-/// 6 to 8, NCHW_VECT_C and the types that the original refuses (observed on 9.27.0). A failing call writes nothing.
+/// Operands
+/// - `A`, `C`: one type and one rank (2 to 8), any strides and layouts each. Pointers are to the element of coordinates 0,
+///   aligned to one element, on the host for the CPU core, on the device for the CUDA core.
+/// - `alpha`, `beta`: host `double` if C is DOUBLE, else `float`. With beta = 0, C is never read; with alpha = 0, A is not.
+///
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: types or ranks that differ; in strict mode 2 and 3 dimensions; a dimension of A that is neither 1 nor that
+///   of C.
+/// - NOT_SUPPORTED, in strict mode: 6 to 8 dimensions; NCHW_VECT_C; types that the original refuses.
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: C repeats an address through stride 0.
+/// - NOT_SUPPORTED: dimensions that are equal in elements but not in channels.
+///
+/// Aliasing: the CPU core takes A and C that overlap or are equal, as if all of A were read first; the CUDA core refuses it
+/// with NOT_SUPPORTED unless every element is its own source. A failing call writes nothing.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `A` is NULL or valid for reads of the whole span of `aDesc`,
@@ -64,22 +73,33 @@ pub unsafe extern "C" fn cudnnAddTensor(
 /// `C = op(alpha1 * A, alpha2 * B) + beta * C`, where each dimension of A and of B is that of C or 1.
 ///
 /// ADD, MUL, MIN, MAX; SQRT is `sqrt(alpha1 * A)` and NOT is `1 - alpha1 * A`: neither reads B, which must be there
-/// all the same. A and B have one type; all three one rank (2 to 8), any strides and layouts each. Channels are
-/// counted one by one, as for cudnnAddTensor. Every element is converted to the computation type (double for DOUBLE,
-/// else float, also for HALF and BFLOAT16), computed there, and rounded once to the type of C; integers saturate and
-/// take NaN as 0. The factors point to host `double` if the computation type is DOUBLE, else to `float`. MIN and MAX
-/// of a NaN and a number are the number or NaN, as the descriptor says; -0 is less than 0. With beta = 0, C is never
-/// read; a term of ADD whose factor is 0 is left out and its operand not read. A and B may overlap C or be C: the
-/// result is as if all of them were read first; the CUDA core refuses it with NOT_SUPPORTED unless every element is
-/// its own operand. Padding channels of a blocked C are written as zero.
+/// all the same. MIN and MAX of a NaN and a number are the number or NaN, as the descriptor says; -0 is less than 0.
+/// Every element is converted to the computation type (double for DOUBLE, else float, also for HALF and BFLOAT16),
+/// computed there, and rounded once to the type of C; integers saturate and take NaN as 0. Channels are counted one by
+/// one, as for cudnnAddTensor. Padding channels of a blocked C are written as zero.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
-/// off its element's alignment; BAD_PARAM if the types of A and B differ or are a combination that the original
-/// refuses so, if ranks differ, if a dimension of A or B is neither 1 nor that of C, or if C repeats an address
-/// through stride 0; NOT_SUPPORTED for NCHW_VECT_C of a type of one channel, for dimensions that are equal in
-/// elements but not in channels, and for one element of several channels beside many of another number. In strict
-/// mode BAD_PARAM for 2 and 3 dimensions, for A with other dims than C, for B = C; NOT_SUPPORTED for 6 to 8
-/// dimensions, NCHW_VECT_C and other types (observed on 9.27.0). A failing call writes nothing.
+/// Operands
+/// - `A`, `B`, `C`: A and B of one type; all three of one rank (2 to 8), any strides and layouts each; memory as in
+///   cudnnAddTensor.
+/// - `alpha1`, `alpha2`, `beta`: host `double` if the computation type is DOUBLE, else `float`. With beta = 0, C is never
+///   read; a term of ADD whose factor is 0 is left out and its operand not read.
+///
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: types of A and B that differ, or a combination that the original refuses so; ranks that differ; in strict
+///   mode 2 and 3 dimensions, and A of other dims than C; a dimension of A or B that is neither 1 nor that of C; in strict
+///   mode B = C.
+/// - NOT_SUPPORTED, in strict mode: 6 to 8 dimensions; NCHW_VECT_C; other types.
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: C repeats an address through stride 0.
+/// - NOT_SUPPORTED: dimensions that are equal in elements but not in channels; one element of several channels beside many
+///   of another number.
+///
+/// Aliasing: the CPU core takes A and B that overlap C or are C, as if all of them were read first; the CUDA core refuses it
+/// with NOT_SUPPORTED unless every element is its own operand. A failing call writes nothing.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// The factors are NULL or valid for one read; `A` and `B` are NULL or valid for reads of the whole spans of their
@@ -132,16 +152,26 @@ pub unsafe extern "C" fn cudnnOpTensor(
     )
 }
 
-/// Sets every element of y to one value.
+/// `y = value`, every element.
 ///
-/// `valuePtr` points to a host `double` for DOUBLE, to a `float` for the other floating types, and to the tensor's own
-/// type for integers (for INT8x4 to one `int8_t`, BOOLEAN to one byte). It is rounded once, to nearest even. y has any
-/// rank, strides and layout; gaps between its elements are not written, padding channels of a blocked y become zero.
+/// Gaps between elements are not written; padding channels of a blocked y become zero.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
-/// off its element's alignment; NOT_SUPPORTED for a descriptor that was never set and NCHW_VECT_C of a type of one
-/// channel; BAD_PARAM if y repeats an address through stride 0. In strict mode NOT_SUPPORTED for other ranks than 4
-/// and 5, NCHW_VECT_C and integer types but INT8 (observed on 9.27.0). A failing call writes nothing.
+/// Operands
+/// - `y`: any rank, strides and layout; memory as in cudnnAddTensor. Never read.
+/// - `valuePtr`: a host `double` for DOUBLE, `float` for the other floating types, and the tensor's own type for integers
+///   (for INT8x4 one `int8_t`, for BOOLEAN one byte). It is rounded once, to nearest even.
+///
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
+/// - NOT_SUPPORTED, in strict mode: other ranks than 4 and 5; NCHW_VECT_C; integer types but INT8.
+/// - NOT_SUPPORTED: a descriptor that was never set; NCHW_VECT_C of a type of one channel.
+/// - BAD_PARAM: y repeats an address through stride 0.
+///
+/// Aliasing: there is one operand. A failing call writes nothing.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `valuePtr` is NULL or valid for one read; `y` is NULL or valid for writes of the whole span of `yDesc`; no other
@@ -167,13 +197,24 @@ pub unsafe extern "C" fn cudnnSetTensor(
     })
 }
 
-/// `y = alpha * y`.
+/// `y = alpha * y`, every element.
 ///
-/// `alpha` points to a host `double` for DOUBLE, else to a `float`. Products are computed in float, in double for DOUBLE, INT32 and INT64, and rounded once;
-/// integers saturate. alpha = 0 writes zeros without reading y. Everything else is as for cudnnSetTensor.
+/// Products are computed in float, in double for DOUBLE, INT32 and INT64, and rounded once; integers saturate.
 ///
-/// Status: as for cudnnSetTensor, but BAD_PARAM for a descriptor that was never set; in strict mode NOT_SUPPORTED for
-/// integer types but INT8.
+/// Operands
+/// - `y`: as in cudnnSetTensor. With alpha = 0 it is not read and becomes zero.
+/// - `alpha`: a host `double` for DOUBLE, else a `float`.
+///
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
+/// - BAD_PARAM: a descriptor that was never set.
+/// - then as cudnnSetTensor.
+///
+/// Aliasing: there is one operand. A failing call writes nothing.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// As for cudnnSetTensor; the span of `yDesc` is readable as well.

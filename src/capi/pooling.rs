@@ -49,8 +49,10 @@ pub extern "C" fn cudnnDestroyPoolingDescriptor(poolingDesc: cudnnPoolingDescrip
 ///
 /// Padding may be anything, also negative or wider than the window. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown mode or NaN rule, or a
-/// window extent or stride below 1.
+/// Status: BAD_PARAM for a descriptor that is not alive, an unknown mode or NaN rule, or a window extent or stride
+/// below 1.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetPooling2dDescriptor(
@@ -99,9 +101,10 @@ pub extern "C" fn cudnnSetPooling2dDescriptor(
 ///
 /// Padding may be anything, also negative or wider than the window. A failing call changes nothing.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for
-/// nbDims above 6; BAD_PARAM for an unknown mode or NaN rule, a NULL array, nbDims below 1, or a window extent or
-/// stride below 1.
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for nbDims above 6; BAD_PARAM for
+/// an unknown mode or NaN rule, a NULL array, nbDims below 1, or a window extent or stride below 1.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// Each array is NULL or valid for reads of `nbDims` ints.
@@ -217,8 +220,10 @@ pub unsafe extern "C" fn cudnnGetPooling2dDescriptor(
 
 /// Reads mode, window, padding and strides of a pooling: exactly `nbDimsRequested` entries, zeros beyond its rank.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for
-/// nbDimsRequested above 6; BAD_PARAM if a pointer is NULL (arrays may be if nothing is requested).
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive; NOT_SUPPORTED for nbDimsRequested above 6;
+/// BAD_PARAM if a pointer is NULL (arrays may be if nothing is requested).
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `mode`, `maxpoolingNanOpt` and `nbDims` are NULL or valid for one write, the arrays for `nbDimsRequested`.
@@ -281,9 +286,10 @@ pub unsafe extern "C" fn cudnnGetPoolingNdDescriptor(
 /// Channels are counted one by one, also under NCHW_VECT_C. On an error the outputs hold what was found by then,
 /// zeros elsewhere.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM if an output is NULL, for a descriptor that is not alive, a pooling or
-/// input that is not 2-D, a window larger than the padded input, NCHW_VECT_C of a type of one channel and, in
-/// strict mode, of UINT8x4.
+/// Status: BAD_PARAM if an output is NULL, for a descriptor that is not alive, a pooling or input that is not 2-D, a
+/// window larger than the padded input, NCHW_VECT_C of a type of one channel and, in strict mode, of UINT8x4.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// Every output is NULL or valid for one write.
@@ -317,8 +323,10 @@ pub unsafe extern "C" fn cudnnGetPooling2dForwardOutputDim(
 ///
 /// `nbDims` is the input's. On an error the output holds what was found by then.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, a NULL array, ranks that do not
-/// agree (the input's, `nbDims`, and the pooling's plus 2), and as cudnnGetPooling2dForwardOutputDim.
+/// Status: BAD_PARAM for a descriptor that is not alive, a NULL array, ranks that do not agree (the input's, `nbDims`,
+/// and the pooling's plus 2), and as cudnnGetPooling2dForwardOutputDim.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `outputTensorDimA` is NULL or valid for `nbDims` writes.
@@ -354,7 +362,7 @@ pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
 /// the maximum is the lowest finite number of the type and the average 0. Sums are taken in float, in double for
 /// DOUBLE and the wide integers, and rounded once, after alpha and beta.
 ///
-/// Operands:
+/// Operands
 /// - `x`: N x C x 1 to 6 spatial dimensions, any type, strides and layout; device memory on the CUDA core.
 /// - `y`: N and C of x, any spatial extents (those of cudnnGetPoolingNdForwardOutputDim, or others); the type of x; its
 ///   own strides and layout. With beta = 0 it is never read.
@@ -362,7 +370,7 @@ pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
 ///
 /// Workspace: none.
 ///
-/// Status, in this order:
+/// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
 /// - BAD_PARAM: ranks of x and y that differ, or are not that of the pooling and two more.
 /// - NOT_SUPPORTED, in strict mode: other types than the floating ones, INT8, INT8x4 and INT8x32.
@@ -416,7 +424,7 @@ pub unsafe extern "C" fn cudnnPoolingForward(
 /// equal share, dy over the divisor of the forward call. A cell's sum is taken in float, in double for DOUBLE and the
 /// wide integers, in the order of the outputs, the same bits every time, and rounded once, after alpha and beta.
 ///
-/// Operands:
+/// Operands
 /// - `dy`: N x C x 1 to 6 spatial dimensions, any type, strides and layout; device memory on the CUDA core.
 /// - `y`: for the maxima, of dims, strides and type of dy; else ignored, NULL included.
 /// - `x`: for the maxima, of dims, strides and type of dx; else ignored, NULL included.
@@ -425,7 +433,7 @@ pub unsafe extern "C" fn cudnnPoolingForward(
 ///
 /// Workspace: none.
 ///
-/// Status, in this order:
+/// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
 /// - BAD_PARAM: a rank of dy that is not that of the pooling and two more; for the maxima, y unlike dy or x unlike dx.
 /// - NOT_SUPPORTED, in strict mode: integers; other than 2 and 3 spatial dimensions.

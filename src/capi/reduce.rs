@@ -84,36 +84,42 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
 /// `C = alpha * reduce(A) + beta * C` over the dimensions where C has extent 1.
 ///
 /// ADD, MUL, MIN, MAX, AMAX (largest absolute value), AVG, NORM1 (sum of absolute values), NORM2 (root of the sum of
-/// squares, which are not scaled against overflow) and MUL_NO_ZEROS (product of what is not zero, 1 if all is). A and
-/// C have one rank (2 to 8), each dimension of C is that of A or 1, any strides and layouts; where nothing is reduced
-/// each element is its own result (its absolute value for AMAX, NORM1, NORM2). Elements are converted to the
-/// computation type (double for DOUBLE, else float, also for HALF) and joined there in a tree whose shape depends on
-/// their number alone: the same bits for any number of threads, and a sum is off by at most `26 + log2(n)` roundings.
-/// Then alpha, beta and the type of C apply as for cudnnTransformTensor: the factors are host `double` if C is
-/// DOUBLE, else `float`; with beta = 0, C is never read. MIN, MAX and AMAX leave NaNs out or hand them on, as the
-/// descriptor says; of nothing but NaNs they make NaN. A and C may overlap: the result is as if all of A were read
-/// first.
+/// squares, which are not scaled against overflow) and MUL_NO_ZEROS (product of what is not zero, 1 if all is). Where
+/// nothing is reduced each element is its own result (its absolute value for AMAX, NORM1, NORM2). Elements are converted
+/// to the computation type (double for DOUBLE, else float, also for HALF) and joined there in a tree whose shape depends
+/// on their number alone: the same bits for any number of threads, and a sum is off by at most `26 + log2(n)` roundings.
+/// MIN, MAX and AMAX leave NaNs out or hand them on, as the descriptor says; of nothing but NaNs they make NaN.
 ///
 /// Channels of INT8x4, UINT8x4 and INT8x32 are counted one by one where they are kept, with and without NCHW_VECT_C:
 /// two elements of INT8x4 go with eight of INT8. Where C has a single element of INT8 (say), all channels are reduced
 /// to it; where it has a single element of as many channels as those of A, each channel is reduced on its own, over
 /// the elements, and an index counts elements.
 ///
-/// If the descriptor asks for indices, MIN, MAX and AMAX write for every element of C, in row-major order of its
-/// dimensions, the position of the result among the reduced elements, row-major over the reduced dimensions, the
-/// first one of equals. Other operations write none; without them `indices` and `indicesSizeInBytes` are ignored. On
-/// the CUDA core `indices` and `workspace` are device memory; a workspace of NULL only costs time. The CPU core does
-/// not touch it. The CUDA core refuses A and C that overlap, unless nothing is reduced and each element lies in its
-/// own place, with NOT_SUPPORTED.
+/// Operands
+/// - `A`, `C`: one rank (2 to 8), each dimension of C is that of A or 1, any types, strides and layouts each; on the host for
+///   the CPU core, on the device for the CUDA core.
+/// - `alpha`, `beta`: host `double` if C is DOUBLE, else `float`; applied as by cudnnTransformTensor. With beta = 0, C is
+///   never read.
+/// - `indices`: if the descriptor asks for them, MIN, MAX and AMAX write for every element of C, in row-major order of its
+///   dimensions, the position of the result among the reduced elements, row-major over the reduced dimensions, the
+///   first one of equals; memory of the core. Else `indices` and `indicesSizeInBytes` are ignored.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
-/// off its element's alignment; BAD_PARAM if ranks differ, a dimension of C is neither that of A nor 1, or the types
-/// are a combination that the original refuses so; NOT_SUPPORTED for NCHW_VECT_C of a type of one channel; BAD_PARAM
-/// if C repeats an address through stride 0; NOT_SUPPORTED for one element of C that holds several channels, but not
-/// as many as those of A that it stands for, and for index types that cannot count the reduced elements; BAD_PARAM if
-/// the indices are NULL or too small, or a workspace that is not NULL is below the queried size. In strict mode
-/// BAD_PARAM for 2 dimensions, where nothing is reduced, and for any workspace or indices below the queried size;
-/// NOT_SUPPORTED for other types (observed on 9.27.0). A failing call writes nothing.
+/// Workspace: what cudnnGetReductionWorkspaceSize answers, memory of the core; NULL only costs time on the CUDA core, and the
+/// CPU core does not touch it.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: ranks that differ; in strict mode 2 dimensions; a dimension of C that is neither that of A nor 1; in strict
+///   mode nothing to reduce; types that the original refuses so. NOT_SUPPORTED, in strict mode: other types.
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: C repeats an address through stride 0.
+/// - NOT_SUPPORTED: one element of C that holds several channels, but not as many as those of A that it stands for; index
+///   types that cannot count the reduced elements.
+/// - BAD_PARAM: a workspace below the queried size, unless it is NULL outside strict mode; indices that are too small or NULL.
+///
+/// Aliasing: the CPU core takes A and C that overlap, as if all of A were read first; the CUDA core refuses it with
+/// NOT_SUPPORTED, unless nothing is reduced and each element lies in its own place. A failing call writes nothing.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `A` is NULL or valid for reads of the whole span of `aDesc`,

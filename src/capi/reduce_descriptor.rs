@@ -55,8 +55,10 @@ pub extern "C" fn cudnnDestroyReduceTensorDescriptor(
 ///
 /// Indices can be asked of any operation. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown enumerator, or a compute
-/// type other than FLOAT, DOUBLE and HALF.
+/// Status: BAD_PARAM for a descriptor that is not alive, an unknown enumerator, or a compute type other than FLOAT,
+/// DOUBLE and HALF.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetReduceTensorDescriptor(

@@ -44,11 +44,13 @@ pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cu
 ///
 /// `dropoutDesc` may be NULL. A failing call changes nothing.
 ///
-/// Status, in this order (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, an unknown
-/// enumerator, a size or layer count below 1, or `auxFlags` above 1; NOT_SUPPORTED for types other than FLOAT,
-/// HALF and BFLOAT16 computed in FLOAT, HALF in HALF and DOUBLE in DOUBLE, for a `projSize` above `hiddenSize`,
-/// or below it in anything but an LSTM with the standard algorithm; NOT_SUPPORTED for another algorithm without
-/// two biases, linear input, and FLOAT or HALF computed in FLOAT.
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown enumerator, a size or layer count
+/// below 1, or `auxFlags` above 1; NOT_SUPPORTED for types other than FLOAT, HALF and BFLOAT16 computed in FLOAT, HALF
+/// in HALF and DOUBLE in DOUBLE, for a `projSize` above `hiddenSize`, or below it in anything but an LSTM with the
+/// standard algorithm; NOT_SUPPORTED for another algorithm without two biases, linear input, and FLOAT or HALF computed
+/// in FLOAT.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetRNNDescriptor_v8(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -186,8 +188,9 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
 ///
 /// Works before the network is set, and does not judge mode and NaN rule. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, or bounds that are NaN or
-/// reversed, also if the mode is none.
+/// Status: BAD_PARAM for a descriptor that is not alive, or bounds that are NaN or reversed, also if the mode is none.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnRNNSetClip_v8(

@@ -72,9 +72,10 @@ pub extern "C" fn cudnnDestroyRNNDataDescriptor(rnnDataDesc: cudnnRNNDataDescrip
 /// not increase, the first is `maxSeqLength` and none is 0. `paddingFill` points to one element, NULL means
 /// zero. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a number that is no type;
-/// NOT_SUPPORTED for types other than FLOAT, DOUBLE, HALF and BFLOAT16; BAD_PARAM for an unknown layout, a size
-/// below 1, a NULL array or a bad length.
+/// Status: BAD_PARAM for a descriptor that is not alive or a number that is no type; NOT_SUPPORTED for types other than
+/// FLOAT, DOUBLE, HALF and BFLOAT16; BAD_PARAM for an unknown layout, a size below 1, a NULL array or a bad length.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `seqLengthArray` is NULL or valid for reads of `batchSize` ints, `paddingFill` for one element.
@@ -128,8 +129,10 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
 ///
 /// `paddingFill` receives one element.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, a negative
-/// `arrayLengthRequested`, or if a pointer is NULL (`seqLengthArray` may be if no length is requested).
+/// Status: BAD_PARAM for a descriptor that is not alive, a negative `arrayLengthRequested`, or if a pointer is NULL
+/// (`seqLengthArray` may be if no length is requested).
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write, `seqLengthArray` for `arrayLengthRequested`, `paddingFill` for one
@@ -230,10 +233,11 @@ pub extern "C" fn cudnnDestroySeqDataDescriptor(seqDataDesc: cudnnSeqDataDescrip
 /// vector last. `seqLengthArray` has `batch * beam` lengths, each from 1 to time. `paddingFill` points to one
 /// element, NULL means zero. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or nbDims below 1; NOT_SUPPORTED
-/// if it is not 4; BAD_PARAM for a number that is no type; INTERNAL_ERROR for types other than FLOAT, DOUBLE,
-/// HALF and BFLOAT16, as the original has it; BAD_PARAM for a NULL array, bad axes, an extent below 1, another
-/// number of lengths, or a bad length.
+/// Status: BAD_PARAM for a descriptor that is not alive or nbDims below 1; NOT_SUPPORTED if it is not 4; BAD_PARAM for
+/// a number that is no type; INTERNAL_ERROR for types other than FLOAT, DOUBLE, HALF and BFLOAT16, as the original has
+/// it; BAD_PARAM for a NULL array, bad axes, an extent below 1, another number of lengths, or a bad length.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `dimA` and `axes` are NULL or valid for 4 reads, `seqLengthArray` for `seqLengthArraySize`, `paddingFill` for one
@@ -298,8 +302,10 @@ pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
 ///
 /// At most 4 dimensions and axes and at most as many lengths as there are; `*seqLengthArraySize` is their number.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive or a negative nbDimsRequested; in
-/// strict mode INTERNAL_ERROR for BFLOAT16, after everything but `paddingFill` was written.
+/// Status: BAD_PARAM for a descriptor that is not alive or a negative nbDimsRequested; in strict mode INTERNAL_ERROR
+/// for BFLOAT16, after everything but `paddingFill` was written.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write, `dimA` and `axes` for `nbDimsRequested` (4 at most), `seqLengthArray` for

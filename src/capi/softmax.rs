@@ -11,38 +11,37 @@ use super::{arg, context, tensor, transform};
 use crate::mode::Mode;
 use crate::ops::{SoftmaxPlan, softmax::Choices};
 
-/// `y = alpha * softmax(x) + beta * y`, where softmax is `exp(x - m) / sum of exp(x - m)` with m the largest element of a
-/// group.
+/// `y = alpha * softmax(x) + beta * y`, where softmax is `exp(x - m) / sum of exp(x - m)` with m the largest of a group.
 ///
 /// A group is all of one N (INSTANCE), or the channels at one place of one N (CHANNEL). FAST and ACCURATE are the same
 /// here: the largest element is subtracted in both, so that nothing overflows. LOG is `(x - m) - log(sum of exp(x - m))`.
 /// A group with a NaN or with plus infinity becomes NaN, and so does one of minus infinities alone; else minus infinity
 /// becomes 0, or minus infinity for LOG.
 ///
-/// # Operands
+/// Computed in `float`, for DOUBLE, INT32 and INT64 in `double`. Sums have one fixed order, whatever the threads or the
+/// core, so results are the same bits always. The result is rounded once, to nearest even; integers saturate.
+///
+/// Operands
 /// - `alpha`, `beta`: on the host, `double` if y is DOUBLE, else `float`. With beta = 0, y is not read.
 /// - `x`, `y`: tensors of one type and the same dims, of any rank from 2 to 8, any strides each; on the host for the CPU
 ///   core, on the device for the CUDA core; aligned to one element.
 ///
-/// Computed in `float`, for DOUBLE, INT32 and INT64 in `double`. Sums have one fixed order, whatever the threads or the
-/// core, so results are the same bits always. The result is rounded once, to nearest even; integers saturate.
+/// Workspace: none.
 ///
-/// # Status
-/// In this order.
-/// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its alignment; ranks that differ.
-/// - NOT_SUPPORTED in strict mode: strides of 0 and below.
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: ranks that differ; in strict mode 2 dimensions.
+/// - NOT_SUPPORTED, in strict mode: strides of 0 and below.
 /// - BAD_PARAM: dims or types that differ; an unknown `algo` or `mode`.
-/// - NOT_SUPPORTED in strict mode: types other than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8; 3 and 6 to 8 dimensions with
-///   gaps or strides that differ. (2 dimensions are BAD_PARAM there.)
-/// - NOT_SUPPORTED: channels in blocks (NCHW_VECT_C, INT8x4 and the like); on the CUDA core x that overlaps y otherwise
-///   than in place.
+/// - NOT_SUPPORTED, in strict mode: types other than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8; 3 and 6 to 8 dimensions with
+///   gaps or strides that differ.
 /// - BAD_PARAM: y repeats an address through stride 0.
+/// - NOT_SUPPORTED: channels in blocks (NCHW_VECT_C, INT8x4 and the like).
 ///
-/// # Aliasing
-/// x may be y with the same strides. Where they overlap otherwise, the result is as if all of x were read first.
+/// Aliasing: x may be y with the same strides. The CPU core takes any other overlap, as if all of x were read first; the CUDA
+/// core refuses it with NOT_SUPPORTED. A failing call writes nothing.
 ///
-/// # Source
-/// Checks and their order: observed on 9.27.0. Infinities: as PyTorch has them.
+/// Source: checks and their order observed on 9.27.0; infinities as PyTorch has them.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`, `y` for
@@ -79,20 +78,21 @@ pub unsafe extern "C" fn cudnnSoftmaxForward(
 ///
 /// FAST and ACCURATE: `y (dy - sum of dy y)`; LOG: `dy - exp(y) (sum of dy)`; the sums over each group.
 ///
-/// # Operands
+/// Operands
 /// - `alpha`, `beta`: on the host, `double` if dx is DOUBLE, else `float`. With beta = 0, dx is not read.
 /// - `y`, `dy`, `dx`: tensors of one type and the same dims, of any rank from 2 to 8, any strides each; memory and
 ///   arithmetic as in cudnnSoftmaxForward.
 ///
-/// # Status
-/// As for cudnnSoftmaxForward. In strict mode also BAD_PARAM for y and dy of different strides, and NOT_SUPPORTED for
-/// INT8.
+/// Workspace: none.
 ///
-/// # Aliasing
-/// dx may be dy or y with the same strides. Where it overlaps one otherwise, the result is as if all were read first.
+/// Status, in this order: as cudnnSoftmaxForward, with dx for y. In strict mode also
+/// - BAD_PARAM: y and dy of different strides, before an unknown `algo` or `mode`.
+/// - NOT_SUPPORTED: INT8.
 ///
-/// # Source
-/// Checks and their order: observed on 9.27.0. Formulas: the derivatives.
+/// Aliasing: dx may be dy or y with the same strides. The CPU core takes any other overlap, as if all were read first; the
+/// CUDA core refuses it with NOT_SUPPORTED. A failing call writes nothing.
+///
+/// Source: checks and their order observed on 9.27.0; formulas are the derivatives.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `y` and `dy` are NULL or valid for reads of the whole spans of their

@@ -48,8 +48,10 @@ pub extern "C" fn cudnnDestroySpatialTransformerDescriptor(
 ///
 /// The only sampler is bilinear. nbDims and the dimensions are judged when used. A failing call changes nothing.
 ///
-/// Status (observed on 9.27.0): BAD_PARAM for a descriptor that is not alive, another sampler or a NULL array;
-/// NOT_SUPPORTED for INT8; BAD_PARAM for every type but FLOAT, DOUBLE and HALF.
+/// Status: BAD_PARAM for a descriptor that is not alive, another sampler or a NULL array; NOT_SUPPORTED for INT8;
+/// BAD_PARAM for every type but FLOAT, DOUBLE and HALF.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `dimA` is NULL or valid for reads of `nbDims` ints (8 at most are read).
@@ -94,19 +96,19 @@ fn numbers(
     arg::data(pointer, desc.data_type.scalar().size(), argument)
 }
 
-/// `grid[n, h, w, i] = theta[n, i, 0] * x(w) + theta[n, i, 1] * y(h) + theta[n, i, 2]`: where each pixel of the target lies
-/// in the source of an affine map.
+/// `grid[n, h, w, i] = theta[n, i, 0] * x(w) + theta[n, i, 1] * y(h) + theta[n, i, 2]`, an affine map.
 ///
+/// The grid says where each pixel of the target lies in the source.
 /// `x(w) = (2 * w - (W - 1)) / (W - 1)` runs from -1 in the first column to 1 in the last, `y(h)` likewise down the rows; the
 /// pixel of an axis of one lies at 0. Computed in the type of the descriptor, in float for HALF.
 ///
-/// Operands:
+/// Operands
 /// - `stDesc`: N x C x H x W of the target; C does not matter. Its type is that of theta and grid.
 /// - `theta`: N x 2 x 3, packed; `grid`: N x H x W x 2, packed, x before y. Device memory on the CUDA core.
 ///
 /// Workspace: none.
 ///
-/// Status, in this order:
+/// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; NULL data, or data off its element's alignment.
 /// - NOT_SUPPORTED: a descriptor of other than 4 dimensions. BAD_PARAM: a dimension below 1.
 ///
@@ -144,7 +146,7 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
 /// around a place are weighted by its distance from them; those outside x count as 0, so that coordinates far outside, and
 /// NaNs, give 0. Computed in float, in double where a type needs it.
 ///
-/// Operands:
+/// Operands
 /// - `stDesc`: N x C x H x W of y; C does not matter. Its type is that of the grid.
 /// - `x`: N x C x rows x columns, any type, strides and layout. `y`: N x C x H x W, its own type, strides and layout. With
 ///   beta = 0 it is never read.
@@ -153,7 +155,7 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
 ///
 /// Workspace: none.
 ///
-/// Status, in this order:
+/// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; NULL data, or data off its element's alignment.
 /// - NOT_SUPPORTED, in strict mode: types of x or y other than FLOAT, DOUBLE and HALF.
 /// - NOT_SUPPORTED: x or `stDesc` of other than 4 dimensions.
@@ -207,12 +209,16 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
 /// `x(w)` and `y(h)` are those of cudnnSpatialTfGridGeneratorForward, rounded to the type that is computed in; products and
 /// sums are in double, in a fixed order: the same bits on both cores and for any number of threads.
 ///
-/// Operands:
+/// Operands
 /// - `stDesc`: as for the forward call. `dgrid`: N x H x W x 2, packed. `dtheta`: N x 2 x 3, packed, written whole.
 ///
 /// Workspace: none.
 ///
-/// Status, aliasing and source: as for cudnnSpatialTfGridGeneratorForward.
+/// Status, in this order: as cudnnSpatialTfGridGeneratorForward, with dgrid for theta and dtheta for grid.
+///
+/// Aliasing: as cudnnSpatialTfGridGeneratorForward.
+///
+/// Source: as cudnnSpatialTfGridGeneratorForward.
 ///
 /// # Safety
 /// `dgrid` is NULL or valid for reads of the whole grid, `dtheta` for writes of all maps; no other thread writes either
@@ -237,14 +243,15 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
     })
 }
 
-/// The gradients of cudnnSpatialTfSamplerForward: `dx = alpha * sum of dy times the weight of each pixel + beta * dx` and
-/// `dgrid = alphaDgrid * sum over the channels of dy * d sample / d grid + betaDgrid * dgrid`.
+/// `dx = alpha * sum of dy times the weight of each pixel + beta * dx`, the gradient of cudnnSpatialTfSamplerForward.
+///
+/// And `dgrid = alphaDgrid * sum over the channels of dy * d sample / d grid + betaDgrid * dgrid`.
 ///
 /// Sums have a fixed order - of dx by the positions of the grid, row by row, of dgrid by the channels -, so that results are
 /// the same bits in every run, on both cores and for any number of threads. The slope at a pixel's very middle is that to
 /// its right.
 ///
-/// Operands:
+/// Operands
 /// - `stDesc`: N x C x H x W of dy; C does not matter. Its type is that of grid and dgrid.
 /// - `x`, `dx`: N x C x rows x columns, any strides and layout each. `dy`: N x C x H x W, likewise. All of one type, any.
 /// - `grid`, `dgrid`: N x H x W x 2, packed, x before y.
@@ -253,7 +260,7 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
 ///
 /// Workspace: none.
 ///
-/// Status, in this order:
+/// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; NULL data or factors, or data off its element's alignment.
 /// - BAD_PARAM: dims of x and dx, or types of x, dx and dy, that differ; N, H or W of dy that are not those of `stDesc`.
 /// - NOT_SUPPORTED, in strict mode: types other than FLOAT, DOUBLE and HALF.

@@ -225,20 +225,28 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
 
 /// `y = alpha * x + beta * y`, element by element of equal coordinates, between any two layouts and types.
 ///
-/// Both tensors have the same rank (2 to 8) and dims; an element of INT8x4, UINT8x4 or INT8x32 counts as its 4 or
-/// 32 channels. `alpha` and `beta` point to host `double` if y is DOUBLE, else to `float`. `x` and `y` point to
-/// the element of coordinates 0, on the host for the CPU core, on the device for the CUDA core; they need no more
-/// alignment than one element. They may overlap: the result is as if all of x were read first. With beta = 0, y is never read; with alpha = 1
-/// as well and equal types, every bit is kept. Padding channels of a blocked y are written as zero.
+/// Conversions round once, to nearest even; integers saturate and take NaN as 0. With alpha = 1, beta = 0 and equal types,
+/// every bit is kept. Padding channels of a blocked y are written as zero.
 ///
-/// Conversions round once, to nearest even; integers saturate and take NaN as 0.
+/// Operands
+/// - `x`, `y`: the same rank (2 to 8) and dims; an element of INT8x4, UINT8x4 or INT8x32 counts as its 4 or 32 channels.
+///   Pointers are to the element of coordinates 0, aligned to one element, on the host for the CPU core, on the device for
+///   the CUDA core.
+/// - `alpha`, `beta`: host `double` if y is DOUBLE, else `float`. With beta = 0, y is never read.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL pointer or a data pointer
-/// off its element's alignment; BAD_PARAM if ranks or dims differ, or y repeats an address through stride 0;
-/// NOT_SUPPORTED for NCHW_VECT_C of a type of one channel, and in strict mode for the pairs that the original
-/// refuses (observed on 9.27.0). On the CUDA core NOT_SUPPORTED for an overlap unless every element is its own
-/// source, BAD_PARAM for memory that does not serve (with `CUDNN_SHIM_CHECK=1`), and EXECUTION_FAILED_CUDART for what
-/// the driver refuses, or reports of earlier work. A failing call writes nothing.
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: ranks or dims that differ. NOT_SUPPORTED, in strict mode: pairs of types that the original refuses.
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: y repeats an address through stride 0.
+/// - BAD_PARAM, on the CUDA core: memory that does not serve (with `CUDNN_SHIM_CHECK=1`). EXECUTION_FAILED_CUDART: what the
+///   driver refuses, or reports of earlier work.
+///
+/// Aliasing: the CPU core takes x and y that overlap, as if all of x were read first; the CUDA core refuses it with
+/// NOT_SUPPORTED unless every element is its own source. A failing call writes nothing.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`,
@@ -272,13 +280,28 @@ pub unsafe extern "C" fn cudnnTransformTensor(
 
 /// `destData = alpha * transform(srcData) + beta * destData`: padding, cropping, folding or unfolding on the way.
 ///
-/// The dims of `destDesc` are what the transform yields of `srcDesc` (cudnnInitTransformDest computes them; type,
-/// vectorisation and strides may differ from what that chooses). Elements without a source become
-/// `beta * destData`. A fold moves block position `(i, j)` of padded channel `c` to channel
+/// Elements without a source become `beta * destData`. A fold moves block position `(i, j)` of padded channel `c` to channel
 /// `(i * fold_w + j) * C + c`. Everything else is as for cudnnTransformTensor.
 ///
-/// Status: as for cudnnTransformTensor; BAD_PARAM if the dims of `destDesc` are not what the transform yields; in
-/// strict mode NOT_SUPPORTED for folding with beta and for folding that cudnnInitTransformDest refuses.
+/// Operands
+/// - `srcData`, `destData`: as x and y of cudnnTransformTensor. The dims of `destDesc` are what the transform yields of
+///   `srcDesc` (cudnnInitTransformDest computes them; type, vectorisation and strides may differ from what that chooses).
+/// - `alpha`, `beta`: host `double` if the destination is DOUBLE, else `float`.
+///
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
+/// - BAD_PARAM: ranks that differ; a source that was never set, or that the transform does not fit. NOT_SUPPORTED, in strict
+///   mode: folding that cudnnInitTransformDest refuses.
+/// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: dims of `destDesc` that are not what the transform
+///   yields.
+/// - NOT_SUPPORTED, in strict mode: pairs of types that the original refuses; folding with beta.
+/// - then as cudnnTransformTensor, from y's addresses on.
+///
+/// Aliasing: as cudnnTransformTensor.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// As for cudnnTransformTensor.
@@ -317,13 +340,23 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
     )
 }
 
-/// `dest = alpha * transform(src) + beta * dest` between two filters: as cudnnTransformTensorEx, of packed K x C x
-/// spatial dims.
+/// `dest = alpha * transform(src) + beta * dest` between two filters: as cudnnTransformTensorEx, of packed dims.
 ///
 /// K is padded like a batch; the transform's folding, formats (KCRS, KRSC, NCHW_VECT_C) and types are those of tensors.
-/// `alpha` and `beta` point to host `double` if the destination is DOUBLE, else to `float`.
 ///
-/// Status: as for cudnnTransformTensorEx; NOT_SUPPORTED for filters whose packed strides do not fit 32 bits.
+/// Operands
+/// - `srcData`, `destData`: filters of K x C x spatial dims, packed; memory as in cudnnTransformTensor.
+/// - `alpha`, `beta`: host `double` if the destination is DOUBLE, else `float`.
+///
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive. NOT_SUPPORTED: filters whose packed strides do not fit 32 bits.
+/// - then as cudnnTransformTensorEx.
+///
+/// Aliasing: as cudnnTransformTensor.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// As for cudnnTransformTensorEx.

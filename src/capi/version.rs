@@ -140,6 +140,8 @@ pub unsafe extern "C" fn cudnnGetProperty(
 }
 
 /// Whether the graph part fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGraphVersionCheck() -> cudnnStatus_t {
@@ -147,6 +149,8 @@ pub extern "C" fn cudnnGraphVersionCheck() -> cudnnStatus_t {
 }
 
 /// Whether the ops part fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsVersionCheck() -> cudnnStatus_t {
@@ -154,6 +158,8 @@ pub extern "C" fn cudnnOpsVersionCheck() -> cudnnStatus_t {
 }
 
 /// Whether the cnn part fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnVersionCheck() -> cudnnStatus_t {
@@ -161,6 +167,8 @@ pub extern "C" fn cudnnCnnVersionCheck() -> cudnnStatus_t {
 }
 
 /// Whether the adv part fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvVersionCheck() -> cudnnStatus_t {
@@ -168,6 +176,8 @@ pub extern "C" fn cudnnAdvVersionCheck() -> cudnnStatus_t {
 }
 
 /// Whether the subquadratic-ops part fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSubquadraticOpsVersionCheck() -> cudnnStatus_t {
@@ -175,36 +185,48 @@ pub extern "C" fn cudnnSubquadraticOpsVersionCheck() -> cudnnStatus_t {
 }
 
 /// Whether the ops inference part of version 8 fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsInferVersionCheck() -> cudnnStatus_t {
     entry("cudnnOpsInferVersionCheck", format_args!(""), || Ok(()))
 }
 
 /// Whether the ops training part of version 8 fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsTrainVersionCheck() -> cudnnStatus_t {
     entry("cudnnOpsTrainVersionCheck", format_args!(""), || Ok(()))
 }
 
 /// Whether the cnn inference part of version 8 fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnInferVersionCheck() -> cudnnStatus_t {
     entry("cudnnCnnInferVersionCheck", format_args!(""), || Ok(()))
 }
 
 /// Whether the cnn training part of version 8 fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnTrainVersionCheck() -> cudnnStatus_t {
     entry("cudnnCnnTrainVersionCheck", format_args!(""), || Ok(()))
 }
 
 /// Whether the adv inference part of version 8 fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvInferVersionCheck() -> cudnnStatus_t {
     entry("cudnnAdvInferVersionCheck", format_args!(""), || Ok(()))
 }
 
 /// Whether the adv training part of version 8 fits the rest: always, it is one library.
+///
+/// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvTrainVersionCheck() -> cudnnStatus_t {
     entry("cudnnAdvTrainVersionCheck", format_args!(""), || Ok(()))

@@ -1,4 +1,4 @@
-//! The exported functions: each has a row in the catalogue, and the row says what the source does.
+//! The exported functions: each has a row in the catalogue, which says what the source does, and a docstring of one shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +12,8 @@ pub struct EntryPoint {
     pub name: String,
     /// The lines of its docstring, without their slashes.
     pub doc: Vec<String>,
+    /// Whether it returns a status.
+    pub tells: bool,
     pub body: String,
 }
 
@@ -21,7 +23,53 @@ impl EntryPoint {
         let body = self.body.trim();
         body.starts_with("stub!(") || body.starts_with("stub_on!(")
     }
+
+    /// What its docstring lacks. All say in one line what they do, then, where they return one, which statuses; those that
+    /// compute give the formula in that line, and have all [`SECTIONS`] in their order, with lists of operands and statuses,
+    /// or the name of the function that they share them with.
+    fn faults(&self, computes: bool) -> Vec<String> {
+        let at = |section: &str| {
+            let begins = |line: &String| {
+                line.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with([',', ':']))
+            };
+            self.doc.iter().position(begins)
+        };
+        let mut faults = Vec::new();
+        if self.doc.is_empty() || self.doc.get(1).is_some_and(|line| !line.is_empty()) {
+            faults.push("its first paragraph is not one line".to_owned());
+        }
+        if self.tells && at("Status").is_none() {
+            faults.push("no `Status`".to_owned());
+        }
+        if computes {
+            if !self.doc.first().is_some_and(|line| line.contains('`')) {
+                faults.push("no formula in the first line".to_owned());
+            }
+            let places = SECTIONS.map(at);
+            faults.extend(
+                SECTIONS
+                    .iter()
+                    .zip(places)
+                    .filter(|(_, place)| place.is_none())
+                    .map(|(s, _)| format!("no `{s}`")),
+            );
+            if !places.iter().flatten().is_sorted() {
+                faults.push(format!("not in the order {SECTIONS:?}"));
+            }
+            for (section, place) in [("Operands", places[0]), ("Status", places[2])] {
+                let Some(place) = place else { continue };
+                let lists = self.doc.get(place + 1).is_some_and(|line| line.starts_with("- "));
+                if !lists && !self.doc[place].contains("as cudnn") {
+                    faults.push(format!("`{section}` has no list"));
+                }
+            }
+        }
+        faults
+    }
 }
+
+/// The parts of the docstring of a function that computes, behind its formula.
+const SECTIONS: [&str; 6] = ["Operands", "Workspace", "Status", "Aliasing", "Source", "# Safety"];
 
 /// The exported functions of a file.
 pub fn functions(source: &Source) -> Vec<EntryPoint> {
@@ -38,16 +86,20 @@ pub fn functions(source: &Source) -> Vec<EntryPoint> {
             let (_, name) = line.split_once("extern \"C\" fn ").expect("as just asked");
             let name = name.split('(').next().unwrap_or_default().to_owned();
             let mut opened = line.ends_with('{');
+            let mut tells = line.contains("-> cudnnStatus_t");
             let mut body = String::new();
             for (_, line) in lines.by_ref() {
                 match line {
                     "}" => break,
                     _ if opened => body += &format!("{line}\n"),
-                    _ => opened = line.ends_with('{'),
+                    _ => {
+                        opened = line.ends_with('{');
+                        tells |= line.contains("-> cudnnStatus_t");
+                    }
                 }
             }
             let place = format!("{}:{}", source.path, at + 1);
-            found.push(EntryPoint { place, name, doc: std::mem::take(&mut doc), body });
+            found.push(EntryPoint { place, name, doc: std::mem::take(&mut doc), tells, body });
             exported = false;
         } else if !line.starts_with("#[") && !line.starts_with(' ') {
             doc.clear();
@@ -101,4 +153,50 @@ fn the_catalogue_says_what_the_sources_do() {
     let wrong: Vec<String> =
         defined.iter().filter(wrong).map(|f| format!("{}: {}", f.place, f.name)).collect();
     assert!(wrong.is_empty(), "src/catalogue.tsv is wrong about\n{}\n", wrong.join("\n"));
+}
+
+/// Callers read these instead of a manual.
+#[test]
+fn what_is_built_is_documented_in_one_shape() {
+    let rows = catalogue::rows();
+    let rows: BTreeMap<&str, _> = rows.iter().map(|row| (row.symbol, row)).collect();
+    let mut wrong = Vec::new();
+    let mut computing = 0;
+    for source in sources().iter().filter(|source| source.layer() == Some("capi")) {
+        for function in functions(source).iter().filter(|function| !function.is_stub()) {
+            let computes = rows.get(function.name.as_str()).is_some_and(|row| row.core.contains('C'));
+            computing += usize::from(computes);
+            let faults = function.faults(computes).into_iter();
+            wrong.extend(faults.map(|fault| format!("{} {}: {fault}", function.place, function.name)));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+    assert!(computing >= 44, "{computing} functions compute");
+}
+
+#[test]
+fn docstrings_of_another_shape_are_found() {
+    let good = "/// `y = x`.\n///\n/// Operands\n/// - `x`, `y`\n///\n/// Workspace: none.\n///\n/// Status, in this \
+                order: as cudnnB.\n///\n/// Aliasing: none.\n///\n/// Source: none.\n///\n/// # Safety\n/// None.\n";
+    let faults = |doc: &str| {
+        let text = format!(
+            "{doc}#[unsafe(no_mangle)]\npub extern \"C\" fn cudnnA() -> cudnnStatus_t {{\n    3\n}}\n"
+        );
+        functions(&Source::new("src/capi/a.rs", &text))[0].faults(true)
+    };
+    assert_eq!(faults(good), Vec::<String>::new());
+    for (part, other, fault) in [
+        ("`y = x`.\n", "`y = x`,\n/// in two lines.\n", "its first paragraph is not one line"),
+        ("`y = x`", "A copy", "no formula in the first line"),
+        ("/// - `x`, `y`\n", "/// `x`, `y`\n", "`Operands` has no list"),
+        ("Workspace: none.", "No workspace.", "no `Workspace`"),
+        ("as cudnnB", "BAD_PARAM", "`Status` has no list"),
+        ("Aliasing: none.", "Source: none.", "no `Aliasing`"),
+        ("# Safety", "Safety", "no `# Safety`"),
+    ] {
+        assert_eq!(faults(&good.replace(part, other)), [fault], "{part}");
+    }
+    let turned =
+        good.replace("Workspace", "W").replace("Aliasing", "Workspace").replace("/// W:", "/// Aliasing:");
+    assert_eq!(faults(&turned), [format!("not in the order {SECTIONS:?}")]);
 }
