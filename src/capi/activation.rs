@@ -3,14 +3,15 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, results};
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnActivationMode_t, cudnnHandle_t, cudnnNanPropagation_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use super::{context, lifecycle, tensor, transform};
+use super::{context, tensor, transform};
 use crate::desc::{ActivationDescriptor, Choice};
 use crate::error::Result;
 use crate::mode::Mode;
@@ -50,9 +51,7 @@ pub(crate) fn put(
 pub unsafe extern "C" fn cudnnCreateActivationDescriptor(
     activationDesc: *mut cudnnActivationDescriptor_t,
 ) -> cudnnStatus_t {
-    let name = "cudnnCreateActivationDescriptor";
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create(name, &ACTIVATIONS, activationDesc, "activationDesc") }
+    create!(cudnnCreateActivationDescriptor(activationDesc), ACTIVATIONS)
 }
 
 /// Destroys an activation descriptor; NULL is fine.
@@ -63,7 +62,7 @@ pub unsafe extern "C" fn cudnnCreateActivationDescriptor(
 pub extern "C" fn cudnnDestroyActivationDescriptor(
     activationDesc: cudnnActivationDescriptor_t,
 ) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyActivationDescriptor", &ACTIVATIONS, activationDesc, "activationDesc")
+    destroy!(cudnnDestroyActivationDescriptor(activationDesc), ACTIVATIONS)
 }
 
 /// Sets mode, NaN rule and coefficient of an activation.
@@ -111,14 +110,11 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptor(
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetActivationDescriptor(activationDesc, mode, reluNanOpt, coef), || {
         let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
-        // SAFETY: as the caller promises, for all of them.
-        let (mode, nan, coefficient) = unsafe {
-            (Out::code(mode, "mode")?, Out::code(reluNanOpt, "reluNanOpt")?, Out::new(coef, "coef")?)
-        };
-        mode.set(desc.mode.code());
-        nan.set(desc.nan.code());
-        coefficient.set(desc.coefficient);
-        Ok(())
+        results! {
+            code mode = desc.mode.code(),
+            code reluNanOpt = desc.nan.code(),
+            new coef = desc.coefficient,
+        }
     })
 }
 
@@ -153,9 +149,7 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetActivationDescriptorSwishBeta(activationDesc, swish_beta), || {
         let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(swish_beta, "swish_beta") }?.set(desc.swish_beta);
-        Ok(())
+        results!(new swish_beta = desc.swish_beta)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, Out, results};
 use super::context;
 use super::guard::entry;
 use super::slab::{Kind, Table};
@@ -80,9 +80,7 @@ pub unsafe extern "C" fn cudnnGetAlgorithmDescriptor(
     let arguments = format_args!("algoDesc={algoDesc:p}, algorithm={algorithm:p}");
     entry("cudnnGetAlgorithmDescriptor", arguments, || {
         let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(algorithm, "algorithm") }?.set(stored);
-        Ok(())
+        results!(new algorithm = stored)
     })
 }
 
@@ -135,9 +133,7 @@ pub unsafe extern "C" fn cudnnGetAlgorithmSpaceSize(
     entry("cudnnGetAlgorithmSpaceSize", arguments, || {
         context::check(handle)?;
         ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(algoSpaceSizeInBytes, "algoSpaceSizeInBytes") }?.set(size_of::<cudnnAlgorithm_t>());
-        Ok(())
+        results!(new algoSpaceSizeInBytes = size_of::<cudnnAlgorithm_t>())
     })
 }
 

@@ -91,6 +91,19 @@ impl Out<c_int> {
     }
 }
 
+/// The end of a Get: looks at every place, in this order, then stores into all of them. `new` places take their own type, `code`
+/// places the number of an enumerator: `results!(new groupCount = desc.groups, code mathType = desc.math_type.code())`. The
+/// entry point is unsafe as [`Out::new`] is, and a place has the name of its argument.
+macro_rules! results {
+    ($($kind:ident $place:ident = $value:expr),+ $(,)?) => {{
+        // SAFETY: as the caller of the entry point promises; so for all of them.
+        $(let $place = unsafe { $crate::capi::arg::Out::$kind($place, stringify!($place)) }?;)+
+        $($place.set($value);)+
+        Ok(())
+    }};
+}
+pub(crate) use results;
+
 /// Stores a result whose place may be NULL.
 ///
 /// # Safety

@@ -4,13 +4,14 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 
 use super::guard::{entry_point, stub_on};
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnAttnDescriptor_t, cudnnDataType_t, cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnMathType_t,
     cudnnMultiHeadAttnWeightKind_t, cudnnSeqDataDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
     cudnnWgradMode_t,
 };
-use super::{arg, data_type, dropout, lifecycle};
+use super::{arg, data_type, dropout};
 use crate::desc::rnn::TypePair;
 use crate::desc::{AttentionDescriptor, Choice};
 
@@ -25,8 +26,7 @@ static ATTENTIONS: Table<AttentionDescriptor> = Table::new(Kind::Attention);
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateAttnDescriptor(attnDesc: *mut cudnnAttnDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateAttnDescriptor", &ATTENTIONS, attnDesc, "attnDesc") }
+    create!(cudnnCreateAttnDescriptor(attnDesc), ATTENTIONS)
 }
 
 /// Destroys the descriptor of a multi-head attention; NULL is fine. Dropout descriptors stay the caller's.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn cudnnCreateAttnDescriptor(attnDesc: *mut cudnnAttnDescr
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyAttnDescriptor(attnDesc: cudnnAttnDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyAttnDescriptor", &ATTENTIONS, attnDesc, "attnDesc")
+    destroy!(cudnnDestroyAttnDescriptor(attnDesc), ATTENTIONS)
 }
 
 /// Sets heads, sizes and types of a multi-head attention.

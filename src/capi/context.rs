@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::arg::Out;
+use super::arg::{Out, results};
 use super::guard::{self, entry_point};
 use super::log::{self, Callback, Note};
 use super::slab::{Kind, Table};
@@ -125,9 +125,7 @@ pub extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStream_t) 
 pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cudaStream_t) -> cudnnStatus_t {
     entry_point!(cudnnGetStream(handle, streamId), || {
         let stream = with(handle, |context| Ok(context.stream()))?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(streamId, "streamId") }?.set(std::ptr::without_provenance_mut(stream));
-        Ok(())
+        results!(new streamId = std::ptr::without_provenance_mut(stream))
     })
 }
 

@@ -3,14 +3,15 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, Out, results};
 use super::guard::{entry, entry_point};
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnConvolutionDescriptor_t, cudnnConvolutionMode_t, cudnnDataType_t, cudnnFilterDescriptor_t,
     cudnnMathType_t, cudnnReorderType_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
-use super::{data_type, filter, lifecycle, tensor};
+use super::{data_type, filter, tensor};
 use crate::desc::pooling::check_spatial;
 use crate::desc::{Choice, ConvolutionDescriptor, ConvolutionGeometry};
 use crate::error::{Error, Result};
@@ -72,8 +73,7 @@ fn check_length(argument: &'static str, length: c_int) -> Result<()> {
 pub unsafe extern "C" fn cudnnCreateConvolutionDescriptor(
     convDesc: *mut cudnnConvolutionDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateConvolutionDescriptor", &CONVOLUTIONS, convDesc, "convDesc") }
+    create!(cudnnCreateConvolutionDescriptor(convDesc), CONVOLUTIONS)
 }
 
 /// Destroys a convolution descriptor; NULL is fine.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn cudnnCreateConvolutionDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyConvolutionDescriptor(convDesc: cudnnConvolutionDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyConvolutionDescriptor", &CONVOLUTIONS, convDesc, "convDesc")
+    destroy!(cudnnDestroyConvolutionDescriptor(convDesc), CONVOLUTIONS)
 }
 
 /// Sets which arithmetic units a convolution may use. The value is kept; the CPU core has no choice.
@@ -116,9 +116,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionMathType(
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetConvolutionMathType(convDesc, mathType), || {
         let desc = get(convDesc)?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::code(mathType, "mathType") }?.set(desc.math_type.code());
-        Ok(())
+        results!(code mathType = desc.math_type.code())
     })
 }
 
@@ -156,9 +154,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetConvolutionGroupCount(convDesc, groupCount), || {
         let desc = get(convDesc)?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(groupCount, "groupCount") }?.set(desc.groups);
-        Ok(())
+        results!(new groupCount = desc.groups)
     })
 }
 
@@ -193,9 +189,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionReorderType(
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetConvolutionReorderType(convDesc, reorderType), || {
         let desc = get(convDesc)?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::code(reorderType, "reorderType") }?.set(desc.reorder.code());
-        Ok(())
+        results!(code reorderType = desc.reorder.code())
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, Out, results};
 use super::context;
 use super::convolution_problem::{CRecord, Described, store};
 use super::guard::{arguments, entry, entry_point};
@@ -78,9 +78,7 @@ unsafe fn max_count(
 ) -> cudnnStatus_t {
     entry(name, format_args!("handle={handle:p}, count={count:p}"), || {
         context::check(handle)?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(count, "count") }?.set(number);
-        Ok(())
+        results!(new count = number)
     })
 }
 

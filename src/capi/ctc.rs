@@ -4,12 +4,13 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::guard::{arguments, entry, entry_point, stub_on};
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnCTCGradMode_t, cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t, cudnnDataType_t, cudnnHandle_t,
     cudnnLossNormalizationMode_t, cudnnNanPropagation_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
-use super::{arg, data_type, lifecycle};
+use super::{arg, data_type};
 use crate::desc::CtcLossDescriptor;
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
@@ -51,8 +52,7 @@ fn set(
 pub unsafe extern "C" fn cudnnCreateCTCLossDescriptor(
     ctcLossDesc: *mut cudnnCTCLossDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateCTCLossDescriptor", &CTC_LOSSES, ctcLossDesc, "ctcLossDesc") }
+    create!(cudnnCreateCTCLossDescriptor(ctcLossDesc), CTC_LOSSES)
 }
 
 /// Destroys the descriptor of a CTC loss; NULL is fine.
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cudnnCreateCTCLossDescriptor(
 /// Status: BAD_PARAM for a descriptor that is not alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyCTCLossDescriptor(ctcLossDesc: cudnnCTCLossDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyCTCLossDescriptor", &CTC_LOSSES, ctcLossDesc, "ctcLossDesc")
+    destroy!(cudnnDestroyCTCLossDescriptor(ctcLossDesc), CTC_LOSSES)
 }
 
 /// Sets the compute type of a CTC loss, everything else to 0.

@@ -2,11 +2,12 @@
 
 use std::ffi::{c_ulonglong, c_void};
 
-use super::arg::{self, Out};
+use super::arg::{self, results};
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
-use super::{context, lifecycle, tensor};
+use super::{context, tensor};
 use crate::desc::{DropoutDescriptor, dropout};
 use crate::error::Result;
 use crate::mode::Mode;
@@ -32,8 +33,7 @@ pub(crate) fn check_optional(desc: cudnnDropoutDescriptor_t, argument: &'static 
 pub unsafe extern "C" fn cudnnCreateDropoutDescriptor(
     dropoutDesc: *mut cudnnDropoutDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateDropoutDescriptor", &DROPOUTS, dropoutDesc, "dropoutDesc") }
+    create!(cudnnCreateDropoutDescriptor(dropoutDesc), DROPOUTS)
 }
 
 /// Destroys a dropout descriptor; NULL is fine. The random state stays the caller's.
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn cudnnCreateDropoutDescriptor(
 /// Status: BAD_PARAM for a descriptor that is not alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyDropoutDescriptor", &DROPOUTS, dropoutDesc, "dropoutDesc")
+    destroy!(cudnnDestroyDropoutDescriptor(dropoutDesc), DROPOUTS)
 }
 
 /// Bytes of random state that the caller provides for a dropout: 16.
@@ -59,9 +59,7 @@ pub unsafe extern "C" fn cudnnDropoutGetStatesSize(
 ) -> cudnnStatus_t {
     entry_point!(cudnnDropoutGetStatesSize(handle, sizeInBytes), || {
         context::check(handle)?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(sizeInBytes, "sizeInBytes") }?.set(dropout::STATES_SIZE);
-        Ok(())
+        results!(new sizeInBytes = dropout::STATES_SIZE)
     })
 }
 
@@ -83,10 +81,7 @@ pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
 ) -> cudnnStatus_t {
     entry_point!(cudnnDropoutGetReserveSpaceSize(xdesc, sizeInBytes), || {
         let x = tensor::get(xdesc, "xdesc")?;
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        size.set(dropout::reserve_space_size(&x, Mode::current())?);
-        Ok(())
+        results!(new sizeInBytes = dropout::reserve_space_size(&x, Mode::current())?)
     })
 }
 
@@ -188,13 +183,11 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
     entry_point!(cudnnGetDropoutDescriptor(dropoutDesc, handle, dropout, states, seed), || {
         context::check(handle)?;
         let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
-        // SAFETY: as the caller promises, for all of them.
-        let (dropout, states, seed) =
-            unsafe { (Out::new(dropout, "dropout")?, Out::new(states, "states")?, Out::new(seed, "seed")?) };
-        dropout.set(desc.probability());
-        states.set(std::ptr::with_exposed_provenance_mut(desc.states()));
-        seed.set(desc.seed());
-        Ok(())
+        results! {
+            new dropout = desc.probability(),
+            new states = std::ptr::with_exposed_provenance_mut(desc.states()),
+            new seed = desc.seed(),
+        }
     })
 }
 

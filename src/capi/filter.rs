@@ -6,10 +6,11 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
+use super::data_type;
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{cudnnDataType_t, cudnnFilterDescriptor_t, cudnnStatus_t, cudnnTensorFormat_t, raw};
-use super::{data_type, lifecycle};
 use crate::desc::{FilterDescriptor, Format};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, MAX_RANK};
@@ -68,8 +69,7 @@ fn set(
 pub unsafe extern "C" fn cudnnCreateFilterDescriptor(
     filterDesc: *mut cudnnFilterDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateFilterDescriptor", &FILTERS, filterDesc, "filterDesc") }
+    create!(cudnnCreateFilterDescriptor(filterDesc), FILTERS)
 }
 
 /// Destroys a filter descriptor; NULL is fine.
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn cudnnCreateFilterDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyFilterDescriptor(filterDesc: cudnnFilterDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyFilterDescriptor", &FILTERS, filterDesc, "filterDesc")
+    destroy!(cudnnDestroyFilterDescriptor(filterDesc), FILTERS)
 }
 
 /// Sets a packed filter of K x C x H x W.

@@ -5,12 +5,13 @@ use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
 use super::guard::{entry, entry_point};
+use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnFusedOps_t, cudnnFusedOpsConstParamLabel_t, cudnnFusedOpsConstParamPack_t,
     cudnnFusedOpsVariantParamLabel_t, cudnnFusedOpsVariantParamPack_t, cudnnStatus_t, raw,
 };
-use super::{activation, convolution, filter, lifecycle, tensor};
+use super::{activation, convolution, filter, tensor};
 use crate::desc::fused::{
     ConstantKind, ConstantPack, FusedOperation, PackedDescriptor, VariantKind, VariantPack,
 };
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn cudnnCreateFusedOpsConstParamPack(
 pub unsafe extern "C" fn cudnnDestroyFusedOpsConstParamPack(
     constPack: cudnnFusedOpsConstParamPack_t,
 ) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyFusedOpsConstParamPack", &CONSTANTS, constPack, "constPack")
+    destroy!(cudnnDestroyFusedOpsConstParamPack(constPack), CONSTANTS)
 }
 
 /// Sets a constant parameter: the content of a descriptor, which is copied, or an int.
@@ -204,7 +205,7 @@ pub unsafe extern "C" fn cudnnCreateFusedOpsVariantParamPack(
 pub unsafe extern "C" fn cudnnDestroyFusedOpsVariantParamPack(
     varPack: cudnnFusedOpsVariantParamPack_t,
 ) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyFusedOpsVariantParamPack", &VARIANTS, varPack, "varPack")
+    destroy!(cudnnDestroyFusedOpsVariantParamPack(varPack), VARIANTS)
 }
 
 /// Sets a variant parameter: a data pointer, which is `ptr` itself, or a scalar, which `ptr` points to.

@@ -6,7 +6,7 @@ use super::arg::Out;
 use super::context;
 use super::fused_ops::{constants, create, variants};
 use super::guard::entry_point;
-use super::lifecycle;
+use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnFusedOps_t, cudnnFusedOpsConstParamPack_t, cudnnFusedOpsPlan_t, cudnnFusedOpsVariantParamPack_t,
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn cudnnCreateFusedOpsPlan(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnDestroyFusedOpsPlan(plan: cudnnFusedOpsPlan_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyFusedOpsPlan", &PLANS, plan, "plan")
+    destroy!(cudnnDestroyFusedOpsPlan(plan), PLANS)
 }
 
 /// Makes a plan of constant parameters, and tells the workspace that it needs.

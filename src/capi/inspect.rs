@@ -6,7 +6,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::arg::Out;
+use super::arg::results;
 use super::context;
 use super::guard::{arguments, entry, entry_point};
 use super::layout::store_string;
@@ -69,9 +69,7 @@ pub unsafe extern "C" fn cudnnShimGetCore(
 pub unsafe extern "C" fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mut c_int) -> cudnnStatus_t {
     entry_point!(cudnnShimGetThreads(handle, threads), || {
         let count = context::with(handle, |context| Ok(context.threads()))?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(threads, "threads") }?.set(count as c_int);
-        Ok(())
+        results!(new threads = count as c_int)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, Out, results};
 use super::guard::{entry, entry_point};
 use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{data_type, tensor};
@@ -71,9 +71,7 @@ unsafe fn ask(
     entry(call, format_args!("tensorDesc={tensorDesc:p}, answer={answer:p}"), || {
         let (_, layout) = elements(tensorDesc)?;
         let yes = question(&layout)?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(answer, "answer") }?.set(c_int::from(yes));
-        Ok(())
+        results!(new answer = c_int::from(yes))
     })
 }
 

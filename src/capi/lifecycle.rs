@@ -1,4 +1,4 @@
-//! What all Create and Destroy entry points of descriptors do.
+//! What all Create and Destroy entry points of descriptors do: each is one line that names itself and its argument.
 
 use super::arg::Out;
 use super::guard::entry;
@@ -11,7 +11,7 @@ use super::types::cudnnStatus_t;
 ///
 /// # Safety
 /// `desc` is NULL or valid for one write.
-pub(crate) unsafe fn create<T: Default, S>(
+pub(crate) unsafe fn create_in<T: Default, S>(
     name: &'static str,
     table: &Table<T>,
     desc: *mut *mut S,
@@ -28,7 +28,7 @@ pub(crate) unsafe fn create<T: Default, S>(
 /// Destroys a descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
-pub(crate) fn destroy<T, S>(
+pub(crate) fn destroy_in<T, S>(
     name: &'static str,
     table: &Table<T>,
     desc: *mut S,
@@ -41,3 +41,20 @@ pub(crate) fn destroy<T, S>(
         table.remove(desc.addr(), argument).map(drop)
     })
 }
+
+/// The body of a Create: `create!(cudnnCreateFilterDescriptor(filterDesc), FILTERS)`. The entry point is unsafe as [`create_in`] is.
+macro_rules! create {
+    ($function:ident($desc:ident), $table:ident) => {
+        // SAFETY: as the caller of the entry point promises.
+        unsafe { $crate::capi::lifecycle::create_in(stringify!($function), &$table, $desc, stringify!($desc)) }
+    };
+}
+pub(crate) use create;
+
+/// The body of a Destroy: `destroy!(cudnnDestroyFilterDescriptor(filterDesc), FILTERS)`.
+macro_rules! destroy {
+    ($function:ident($desc:ident), $table:ident) => {
+        $crate::capi::lifecycle::destroy_in(stringify!($function), &$table, $desc, stringify!($desc))
+    };
+}
+pub(crate) use destroy;

@@ -4,12 +4,13 @@ use std::ffi::{c_uint, c_void};
 use std::mem::MaybeUninit;
 
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDivNormMode_t, cudnnHandle_t, cudnnLRNDescriptor_t, cudnnLRNMode_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use super::{arg, context, lifecycle, tensor, transform};
+use super::{arg, context, tensor, transform};
 use crate::desc::LrnDescriptor;
 use crate::exec::Address;
 use crate::mode::Mode;
@@ -25,8 +26,7 @@ static LRNS: Table<LrnDescriptor> = Table::new(Kind::Lrn);
 /// `normDesc` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateLRNDescriptor(normDesc: *mut cudnnLRNDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateLRNDescriptor", &LRNS, normDesc, "normDesc") }
+    create!(cudnnCreateLRNDescriptor(normDesc), LRNS)
 }
 
 /// Destroys the descriptor of a local response normalisation; NULL is fine.
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn cudnnCreateLRNDescriptor(normDesc: *mut cudnnLRNDescrip
 /// Status: BAD_PARAM for a descriptor that is not alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyLRNDescriptor(lrnDesc: cudnnLRNDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyLRNDescriptor", &LRNS, lrnDesc, "lrnDesc")
+    destroy!(cudnnDestroyLRNDescriptor(lrnDesc), LRNS)
 }
 
 /// Sets window and coefficients of a local response normalisation.

@@ -2,13 +2,14 @@
 
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, results};
+use super::data_type;
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDataType_t, cudnnNanPropagation_t, cudnnOpTensorDescriptor_t, cudnnOpTensorOp_t, cudnnStatus_t,
 };
-use super::{data_type, lifecycle};
 use crate::desc::{Choice, OpTensorDescriptor};
 use crate::error::Result;
 
@@ -33,8 +34,7 @@ pub(crate) fn get(desc: cudnnOpTensorDescriptor_t, argument: &'static str) -> Re
 pub unsafe extern "C" fn cudnnCreateOpTensorDescriptor(
     opTensorDesc: *mut cudnnOpTensorDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateOpTensorDescriptor", &OP_TENSORS, opTensorDesc, "opTensorDesc") }
+    create!(cudnnCreateOpTensorDescriptor(opTensorDesc), OP_TENSORS)
 }
 
 /// Destroys an op tensor descriptor; NULL is fine.
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cudnnCreateOpTensorDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyOpTensorDescriptor(opTensorDesc: cudnnOpTensorDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyOpTensorDescriptor", &OP_TENSORS, opTensorDesc, "opTensorDesc")
+    destroy!(cudnnDestroyOpTensorDescriptor(opTensorDesc), OP_TENSORS)
 }
 
 /// Sets operation, compute type and NaN rule of cudnnOpTensor.
@@ -98,18 +98,11 @@ pub unsafe extern "C" fn cudnnGetOpTensorDescriptor(
         cudnnGetOpTensorDescriptor(opTensorDesc, opTensorOp, opTensorCompType, opTensorNanOpt),
         || {
             let desc = OP_TENSORS.get(opTensorDesc.addr(), "opTensorDesc")?;
-            // SAFETY: as the caller promises, for all of them.
-            let (op, compute_type, nan) = unsafe {
-                (
-                    Out::code(opTensorOp, "opTensorOp")?,
-                    Out::new(opTensorCompType, "opTensorCompType")?,
-                    Out::code(opTensorNanOpt, "opTensorNanOpt")?,
-                )
-            };
-            op.set(desc.op.code());
-            compute_type.set(data_type::encode(desc.compute_type));
-            nan.set(desc.nan.code());
-            Ok(())
+            results! {
+                code opTensorOp = desc.op.code(),
+                new opTensorCompType = data_type::encode(desc.compute_type),
+                code opTensorNanOpt = desc.nan.code(),
+            }
         }
     )
 }

@@ -5,12 +5,13 @@ use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
 use super::guard::{entry, entry_point};
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnHandle_t, cudnnNanPropagation_t, cudnnPoolingDescriptor_t, cudnnPoolingMode_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use super::{context, lifecycle, tensor, transform};
+use super::{context, tensor, transform};
 use crate::desc::pooling::check_spatial;
 use crate::desc::{Choice, PoolingDescriptor};
 use crate::error::Error;
@@ -32,8 +33,7 @@ static POOLINGS: Table<PoolingDescriptor> = Table::new(Kind::Pooling);
 pub unsafe extern "C" fn cudnnCreatePoolingDescriptor(
     poolingDesc: *mut cudnnPoolingDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreatePoolingDescriptor", &POOLINGS, poolingDesc, "poolingDesc") }
+    create!(cudnnCreatePoolingDescriptor(poolingDesc), POOLINGS)
 }
 
 /// Destroys a pooling descriptor; NULL is fine.
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn cudnnCreatePoolingDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyPoolingDescriptor(poolingDesc: cudnnPoolingDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyPoolingDescriptor", &POOLINGS, poolingDesc, "poolingDesc")
+    destroy!(cudnnDestroyPoolingDescriptor(poolingDesc), POOLINGS)
 }
 
 /// Sets mode, window, padding and strides of a 2-D pooling.

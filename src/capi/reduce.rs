@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::arg::{self, Out};
+use super::arg::{self, results};
 use super::guard::entry_point;
 use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, reduce_descriptor, tensor, transform};
@@ -34,10 +34,7 @@ pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetReductionIndicesSize(handle, reduceTensorDesc, aDesc, cDesc, sizeInBytes), || {
         let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        out.set(indices_size(&desc, &a, &c, Mode::current())?);
-        Ok(())
+        results!(new sizeInBytes = indices_size(&desc, &a, &c, Mode::current())?)
     })
 }
 
@@ -74,10 +71,7 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetReductionWorkspaceSize(handle, reduceTensorDesc, aDesc, cDesc, sizeInBytes), || {
         let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        out.set(workspace_size(&desc, &a, &c, Mode::current()));
-        Ok(())
+        results!(new sizeInBytes = workspace_size(&desc, &a, &c, Mode::current()))
     })
 }
 

@@ -2,14 +2,15 @@
 
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, results};
+use super::data_type;
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDataType_t, cudnnIndicesType_t, cudnnNanPropagation_t, cudnnReduceTensorDescriptor_t,
     cudnnReduceTensorIndices_t, cudnnReduceTensorOp_t, cudnnStatus_t,
 };
-use super::{data_type, lifecycle};
 use crate::desc::{Choice, ReduceDescriptor};
 use crate::error::Result;
 
@@ -34,9 +35,7 @@ pub(crate) fn get(desc: cudnnReduceTensorDescriptor_t, argument: &'static str) -
 pub unsafe extern "C" fn cudnnCreateReduceTensorDescriptor(
     reduceTensorDesc: *mut cudnnReduceTensorDescriptor_t,
 ) -> cudnnStatus_t {
-    let name = "cudnnCreateReduceTensorDescriptor";
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create(name, &REDUCTIONS, reduceTensorDesc, "reduceTensorDesc") }
+    create!(cudnnCreateReduceTensorDescriptor(reduceTensorDesc), REDUCTIONS)
 }
 
 /// Destroys a reduce tensor descriptor; NULL is fine.
@@ -47,8 +46,7 @@ pub unsafe extern "C" fn cudnnCreateReduceTensorDescriptor(
 pub extern "C" fn cudnnDestroyReduceTensorDescriptor(
     reduceTensorDesc: cudnnReduceTensorDescriptor_t,
 ) -> cudnnStatus_t {
-    let name = "cudnnDestroyReduceTensorDescriptor";
-    lifecycle::destroy(name, &REDUCTIONS, reduceTensorDesc, "reduceTensorDesc")
+    destroy!(cudnnDestroyReduceTensorDescriptor(reduceTensorDesc), REDUCTIONS)
 }
 
 /// Sets operation, compute type, NaN rule and indices of cudnnReduceTensor.
@@ -123,22 +121,13 @@ pub unsafe extern "C" fn cudnnGetReduceTensorDescriptor(
         ),
         || {
             let desc = REDUCTIONS.get(reduceTensorDesc.addr(), "reduceTensorDesc")?;
-            // SAFETY: as the caller promises, for all of them.
-            let (op, compute_type, nan, indices, index_type) = unsafe {
-                (
-                    Out::code(reduceTensorOp, "reduceTensorOp")?,
-                    Out::new(reduceTensorCompType, "reduceTensorCompType")?,
-                    Out::code(reduceTensorNanOpt, "reduceTensorNanOpt")?,
-                    Out::code(reduceTensorIndices, "reduceTensorIndices")?,
-                    Out::code(reduceTensorIndicesType, "reduceTensorIndicesType")?,
-                )
-            };
-            op.set(desc.op.code());
-            compute_type.set(data_type::encode(desc.compute_type));
-            nan.set(desc.nan.code());
-            indices.set(desc.indices.code());
-            index_type.set(desc.index_type.code());
-            Ok(())
+            results! {
+                code reduceTensorOp = desc.op.code(),
+                new reduceTensorCompType = data_type::encode(desc.compute_type),
+                code reduceTensorNanOpt = desc.nan.code(),
+                code reduceTensorIndices = desc.indices.code(),
+                code reduceTensorIndicesType = desc.index_type.code(),
+            }
         }
     )
 }

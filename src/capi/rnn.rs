@@ -3,13 +3,14 @@
 use std::mem::MaybeUninit;
 
 use super::guard::{entry, entry_point};
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnMathType_t, cudnnNanPropagation_t,
     cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNClipMode_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t,
     cudnnRNNMode_t, cudnnStatus_t, raw,
 };
-use super::{arg, data_type, dropout, lifecycle};
+use super::{arg, data_type, dropout};
 use crate::desc::rnn::{RnnSizes, TypePair};
 use crate::desc::{Choice, NanPropagation, RnnClip, RnnDescriptor, RnnNetwork};
 use crate::error::{Error, Result};
@@ -28,8 +29,7 @@ fn get(desc: cudnnRNNDescriptor_t) -> Result<RnnDescriptor> {
 /// `rnnDesc` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateRNNDescriptor(rnnDesc: *mut cudnnRNNDescriptor_t) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateRNNDescriptor", &RNNS, rnnDesc, "rnnDesc") }
+    create!(cudnnCreateRNNDescriptor(rnnDesc), RNNS)
 }
 
 /// Destroys the descriptor of a recurrent network; NULL is fine. The dropout descriptor stays the caller's.
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn cudnnCreateRNNDescriptor(rnnDesc: *mut cudnnRNNDescript
 /// Status: BAD_PARAM for a descriptor that is not alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyRNNDescriptor", &RNNS, rnnDesc, "rnnDesc")
+    destroy!(cudnnDestroyRNNDescriptor(rnnDesc), RNNS)
 }
 
 /// Sets cell, sizes, directions and types of a recurrent network, and resets its clipping to none.

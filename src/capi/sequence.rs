@@ -4,13 +4,14 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
+use super::data_type;
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     CEnum, cudnnDataType_t, cudnnRNNDataDescriptor_t, cudnnRNNDataLayout_t, cudnnSeqDataAxis_t,
     cudnnSeqDataDescriptor_t, cudnnStatus_t, raw,
 };
-use super::{data_type, lifecycle};
 use crate::desc::sequence::{PaddingFill, SEQ_RANK, TYPES};
 use crate::desc::{Choice, RnnDataDescriptor, SeqDataDescriptor};
 use crate::dtype::DataType;
@@ -54,8 +55,7 @@ unsafe fn load_fill(fill: *const c_void, data_type: DataType) -> PaddingFill {
 pub unsafe extern "C" fn cudnnCreateRNNDataDescriptor(
     rnnDataDesc: *mut cudnnRNNDataDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateRNNDataDescriptor", &RNN_DATA, rnnDataDesc, "rnnDataDesc") }
+    create!(cudnnCreateRNNDataDescriptor(rnnDataDesc), RNN_DATA)
 }
 
 /// Destroys an RNN data descriptor; NULL is fine.
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn cudnnCreateRNNDataDescriptor(
 /// Status: BAD_PARAM for a descriptor that is not alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyRNNDataDescriptor(rnnDataDesc: cudnnRNNDataDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyRNNDataDescriptor", &RNN_DATA, rnnDataDesc, "rnnDataDesc")
+    destroy!(cudnnDestroyRNNDataDescriptor(rnnDataDesc), RNN_DATA)
 }
 
 /// Sets type, layout, sizes and lengths of a batch of sequences of vectors.
@@ -214,8 +214,7 @@ pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
 pub unsafe extern "C" fn cudnnCreateSeqDataDescriptor(
     seqDataDesc: *mut cudnnSeqDataDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateSeqDataDescriptor", &SEQ_DATA, seqDataDesc, "seqDataDesc") }
+    create!(cudnnCreateSeqDataDescriptor(seqDataDesc), SEQ_DATA)
 }
 
 /// Destroys a sequence data descriptor; NULL is fine.
@@ -224,7 +223,7 @@ pub unsafe extern "C" fn cudnnCreateSeqDataDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroySeqDataDescriptor(seqDataDesc: cudnnSeqDataDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroySeqDataDescriptor", &SEQ_DATA, seqDataDesc, "seqDataDesc")
+    destroy!(cudnnDestroySeqDataDescriptor(seqDataDesc), SEQ_DATA)
 }
 
 /// Sets type, sizes, order and lengths of the sequences of an attention.

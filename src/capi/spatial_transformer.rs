@@ -4,12 +4,13 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDataType_t, cudnnHandle_t, cudnnSamplerType_t, cudnnSpatialTransformerDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, raw,
 };
-use super::{arg, context, data_type, lifecycle, tensor, transform};
+use super::{arg, context, data_type, tensor, transform};
 use crate::desc::SpatialTransformerDescriptor;
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
@@ -29,9 +30,7 @@ static SPATIAL_TRANSFORMERS: Table<SpatialTransformerDescriptor> = Table::new(Ki
 pub unsafe extern "C" fn cudnnCreateSpatialTransformerDescriptor(
     stDesc: *mut cudnnSpatialTransformerDescriptor_t,
 ) -> cudnnStatus_t {
-    let name = "cudnnCreateSpatialTransformerDescriptor";
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create(name, &SPATIAL_TRANSFORMERS, stDesc, "stDesc") }
+    create!(cudnnCreateSpatialTransformerDescriptor(stDesc), SPATIAL_TRANSFORMERS)
 }
 
 /// Destroys a spatial transformer descriptor; NULL is fine.
@@ -41,7 +40,7 @@ pub unsafe extern "C" fn cudnnCreateSpatialTransformerDescriptor(
 pub extern "C" fn cudnnDestroySpatialTransformerDescriptor(
     stDesc: cudnnSpatialTransformerDescriptor_t,
 ) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroySpatialTransformerDescriptor", &SPATIAL_TRANSFORMERS, stDesc, "stDesc")
+    destroy!(cudnnDestroySpatialTransformerDescriptor(stDesc), SPATIAL_TRANSFORMERS)
 }
 
 /// Sets sampler, type and dimensions of a spatial transformer.

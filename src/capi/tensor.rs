@@ -5,11 +5,12 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, Out, results};
+use super::data_type;
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnTensorFormat_t, raw};
-use super::{data_type, lifecycle};
 use crate::desc::{Format, TensorDescriptor};
 use crate::error::{Error, Result};
 use crate::mode::Mode;
@@ -60,8 +61,7 @@ fn format(code: MaybeUninit<cudnnTensorFormat_t>, mode: Mode) -> Result<Format> 
 pub unsafe extern "C" fn cudnnCreateTensorDescriptor(
     tensorDesc: *mut cudnnTensorDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create("cudnnCreateTensorDescriptor", &TENSORS, tensorDesc, "tensorDesc") }
+    create!(cudnnCreateTensorDescriptor(tensorDesc), TENSORS)
 }
 
 /// Destroys a tensor descriptor; NULL is fine.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cudnnCreateTensorDescriptor(
 /// Status: BAD_PARAM for a descriptor that is not alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyTensorDescriptor(tensorDesc: cudnnTensorDescriptor_t) -> cudnnStatus_t {
-    lifecycle::destroy("cudnnDestroyTensorDescriptor", &TENSORS, tensorDesc, "tensorDesc")
+    destroy!(cudnnDestroyTensorDescriptor(tensorDesc), TENSORS)
 }
 
 /// Sets a 4-D tensor whose strides follow from `format`.
@@ -318,8 +318,6 @@ pub unsafe extern "C" fn cudnnGetTensorSizeInBytes(
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetTensorSizeInBytes(tensorDesc, size), || {
         let tensor = get(tensorDesc, "tensorDesc")?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(size, "size") }?.set(tensor.size_in_bytes());
-        Ok(())
+        results!(new size = tensor.size_in_bytes())
     })
 }

@@ -5,13 +5,14 @@ use std::mem::MaybeUninit;
 
 use super::arg::{self, Out};
 use super::guard::entry_point;
+use super::lifecycle::{create, destroy};
 use super::log::Note;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnFilterDescriptor_t, cudnnFoldingDirection_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t,
     cudnnTensorFormat_t, cudnnTensorTransformDescriptor_t, raw,
 };
-use super::{context, filter, lifecycle, tensor};
+use super::{context, filter, tensor};
 use crate::desc::transform::MAX_FOLDS;
 use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
 use crate::dtype::DataType;
@@ -57,9 +58,7 @@ pub(crate) fn put(
 pub unsafe extern "C" fn cudnnCreateTensorTransformDescriptor(
     transformDesc: *mut cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    let name = "cudnnCreateTensorTransformDescriptor";
-    // SAFETY: as the caller promises.
-    unsafe { lifecycle::create(name, &TRANSFORMS, transformDesc, "transformDesc") }
+    create!(cudnnCreateTensorTransformDescriptor(transformDesc), TRANSFORMS)
 }
 
 /// Destroys a tensor transform descriptor; NULL is fine.
@@ -70,8 +69,7 @@ pub unsafe extern "C" fn cudnnCreateTensorTransformDescriptor(
 pub extern "C" fn cudnnDestroyTensorTransformDescriptor(
     transformDesc: cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    let name = "cudnnDestroyTensorTransformDescriptor";
-    lifecycle::destroy(name, &TRANSFORMS, transformDesc, "transformDesc")
+    destroy!(cudnnDestroyTensorTransformDescriptor(transformDesc), TRANSFORMS)
 }
 
 /// Sets destination format, padding, fold factors and direction of a transform.
