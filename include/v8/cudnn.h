@@ -2302,7 +2302,7 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle,
                                                      void *resultSaveMean,
                                                      void *resultSaveInvVariance);
 
-/** The training pass of cudnnBatchNormalizationForwardTraining, and behind it `act(...)` or `act(... + z)`. */
+/** `y = alpha * act(scale * (x - mean) / sqrt(variance + epsilon) + bias + z) + beta * y` with the statistics of the batch. */
 cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(cudnnHandle_t handle,
                                                        cudnnBatchNormMode_t mode,
                                                        cudnnBatchNormOps_t bnOps,
@@ -2329,7 +2329,7 @@ cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(cudnnHandle_t handle,
                                                        void *reserveSpace,
                                                        size_t reserveSpaceSizeInBytes);
 
-/** `dBias = sum(dy)`, `dScale = sum(dy * (x - mean)) * inverse`, and the gradient of x. */
+/** `dx = scale * inverse * (dy - dBias / m - (x - mean) * inverse * dScale / m)`, with m elements in a group. */
 cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle,
                                               cudnnBatchNormMode_t mode,
                                               const void *alphaDataDiff,
@@ -2350,7 +2350,7 @@ cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle,
                                               const void *savedMean,
                                               const void *savedInvVariance);
 
-/** The gradients of cudnnBatchNormalizationForwardTrainingEx. */
+/** `dx` of cudnnBatchNormalizationBackward, where dy is first multiplied by the slope of the activation. */
 cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
                                                 cudnnBatchNormMode_t mode,
                                                 cudnnBatchNormOps_t bnOps,
@@ -2406,7 +2406,7 @@ cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(cudnnHandle_t ha
                                                                 cudnnActivationDescriptor_t activationDesc,
                                                                 size_t *sizeInBytes);
 
-/** Bytes that the extended passes keep between forward and backward: the slopes of the activation with `bnOps` 2 (a byte for */
+/** Bytes that the extended passes keep between forward and backward. */
 cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t handle,
                                                                    cudnnBatchNormMode_t mode,
                                                                    cudnnBatchNormOps_t bnOps,
@@ -2425,7 +2425,7 @@ cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t
 
 
 
-/** `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x: the matrix by which a filter, as a */
+/** `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x. */
 cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle,
                           cudnnTensorDescriptor_t xDesc,
                           const void *x,
@@ -2594,7 +2594,7 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t handle,
                                                    int *returnedAlgoCount,
                                                    cudnnConvolutionFwdAlgoPerf_t *perfResults);
 
-/** Forward algorithms, ranked by measuring them on the caller's operands. */
+/** Forward algorithms, ranked by measuring them on the caller's `x` and `w`. */
 cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle,
                                                      cudnnTensorDescriptor_t xDesc,
                                                      const void *x,
@@ -2619,7 +2619,7 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
                                                         int *returnedAlgoCount,
                                                         cudnnConvolutionBwdDataAlgoPerf_t *perfResults);
 
-/** Data gradient algorithms, ranked by measuring them on the caller's operands; `dx` is not touched. */
+/** Data gradient algorithms, ranked by measuring them on the caller's `dy` and `w`. */
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(cudnnHandle_t handle,
                                                           cudnnFilterDescriptor_t wDesc,
                                                           const void *w,
@@ -2644,7 +2644,7 @@ cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
                                                           int *returnedAlgoCount,
                                                           cudnnConvolutionBwdFilterAlgoPerf_t *perfResults);
 
-/** Filter gradient algorithms, ranked by measuring them on the caller's operands; `dw` is not touched. */
+/** Filter gradient algorithms, ranked by measuring them on the caller's `x` and `dy`. */
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(cudnnHandle_t handle,
                                                             cudnnTensorDescriptor_t xDesc,
                                                             const void *x,
@@ -2675,7 +2675,7 @@ cudnnStatus_t cudnnGetFoldedConvBackwardDataDescriptors(cudnnHandle_t handle,
                                                         cudnnTensorTransformDescriptor_t gradFoldTransDesc,
                                                         cudnnTensorTransformDescriptor_t gradUnfoldTransDesc);
 
-/** Hands a filter, and a bias, to convolutions with reorder type NO_REORDER: `reorderedFilterData = filterData`. */
+/** `reorderedFilterData = filterData`, and the same of a bias: for convolutions with reorder type NO_REORDER. */
 cudnnStatus_t cudnnReorderFilterAndBias(cudnnHandle_t handle,
                                         cudnnFilterDescriptor_t filterDesc,
                                         cudnnReorderType_t reorderType,
@@ -2892,7 +2892,7 @@ cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *sizeInByte
 /** Bytes that dropout keeps between forward and backward: one bit per element, in words of 4 bytes. */
 cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t xdesc, size_t *sizeInBytes);
 
-/** Sets probability and seed of a dropout, and starts its random state. */
+/** `states = (seed, 0)`: sets probability and seed of a dropout, and starts its random state. */
 cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc,
                                         cudnnHandle_t handle,
                                         float dropout,
@@ -3026,7 +3026,7 @@ cudnnStatus_t cudnnMakeFusedOpsPlan(cudnnHandle_t handle,
                                     cudnnFusedOpsConstParamPack_t constPack,
                                     size_t *workspaceSizeInBytes);
 
-/** Runs a fused plan on variant parameters. */
+/** Runs `plan` on `varPack`: the formula is that of its operation, as cudnnMakeFusedOpsPlan names it. */
 cudnnStatus_t cudnnFusedOpsExecute(cudnnHandle_t handle,
                                    cudnnFusedOpsPlan_t plan,
                                    cudnnFusedOpsVariantParamPack_t varPack);
@@ -3100,7 +3100,7 @@ cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle,
                                           cudnnTensorDescriptor_t yDesc,
                                           void *y);
 
-/** The gradient of cudnnLRNCrossChannelForward: with `s = k + lrnAlpha / n * sum x^2` of a channel, */
+/** `dx = alpha * (dy * s^-b - 2 * b * lrnAlpha / n * x * sum dy' * x' * s'^(-b - 1)) + beta * dx` */
 cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle,
                                            cudnnLRNDescriptor_t normDesc,
                                            cudnnLRNMode_t lrnMode,
@@ -3115,7 +3115,7 @@ cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle,
                                            cudnnTensorDescriptor_t dxDesc,
                                            void *dx);
 
-/** `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window of n neighbours along each of */
+/** `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window. */
 cudnnStatus_t cudnnDivisiveNormalizationForward(cudnnHandle_t handle,
                                                 cudnnLRNDescriptor_t normDesc,
                                                 cudnnDivNormMode_t mode,
@@ -3129,7 +3129,7 @@ cudnnStatus_t cudnnDivisiveNormalizationForward(cudnnHandle_t handle,
                                                 cudnnTensorDescriptor_t yDesc,
                                                 void *y);
 
-/** The gradients of cudnnDivisiveNormalizationForward by x and by the means, exact for even n as well. */
+/** `dx`, `dMeans`: the gradients of cudnnDivisiveNormalizationForward, exact for even n as well. */
 cudnnStatus_t cudnnDivisiveNormalizationBackward(cudnnHandle_t handle,
                                                  cudnnLRNDescriptor_t normDesc,
                                                  cudnnDivNormMode_t mode,
@@ -3168,7 +3168,7 @@ cudnnStatus_t cudnnNormalizationForwardInference(cudnnHandle_t handle,
                                                  double epsilon,
                                                  int groupCnt);
 
-/** The training pass of cudnnBatchNormalizationForwardTrainingEx. */
+/** `y = alpha * act(normScale * (x - mean) / sqrt(variance + epsilon) + normBias + z) + beta * y`, statistics of the batch. */
 cudnnStatus_t cudnnNormalizationForwardTraining(cudnnHandle_t handle,
                                                 cudnnNormMode_t mode,
                                                 cudnnNormOps_t normOps,
@@ -3198,7 +3198,7 @@ cudnnStatus_t cudnnNormalizationForwardTraining(cudnnHandle_t handle,
                                                 size_t reserveSpaceSizeInBytes,
                                                 int groupCnt);
 
-/** The gradients of cudnnNormalizationForwardTraining. */
+/** `dx`, and `dz`, `dScale`, `dBias`, of cudnnNormalizationForwardTraining: as cudnnBatchNormalizationBackwardEx. */
 cudnnStatus_t cudnnNormalizationBackward(cudnnHandle_t handle,
                                          cudnnNormMode_t mode,
                                          cudnnNormOps_t normOps,
@@ -3263,7 +3263,7 @@ cudnnStatus_t cudnnGetNormalizationBackwardWorkspaceSize(cudnnHandle_t handle,
                                                          size_t *sizeInBytes,
                                                          int groupCnt);
 
-/** Bytes that cudnnNormalizationForwardTraining leaves for cudnnNormalizationBackward, as */
+/** Bytes that cudnnNormalizationForwardTraining leaves for cudnnNormalizationBackward. */
 cudnnStatus_t cudnnGetNormalizationTrainingReserveSpaceSize(cudnnHandle_t handle,
                                                             cudnnNormMode_t mode,
                                                             cudnnNormOps_t normOps,
@@ -3325,13 +3325,13 @@ cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle,
                             cudnnTensorDescriptor_t cDesc,
                             void *C);
 
-/** Sets every element of y to one value. */
+/** `y = value`, every element. */
 cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle,
                              cudnnTensorDescriptor_t yDesc,
                              void *y,
                              const void *valuePtr);
 
-/** `y = alpha * y`. */
+/** `y = alpha * y`, every element. */
 cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle,
                                cudnnTensorDescriptor_t yDesc,
                                void *y,
@@ -4170,7 +4170,7 @@ cudnnStatus_t cudnnGetSeqDataDescriptor(cudnnSeqDataDescriptor_t seqDataDesc,
                                         int *seqLengthArray,
                                         void *paddingFill);
 
-/** `y = alpha * softmax(x) + beta * y`, where softmax is `exp(x - m) / sum of exp(x - m)` with m the largest element of a */
+/** `y = alpha * softmax(x) + beta * y`, where softmax is `exp(x - m) / sum of exp(x - m)` with m the largest of a group. */
 cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle,
                                   cudnnSoftmaxAlgorithm_t algo,
                                   cudnnSoftmaxMode_t mode,
@@ -4207,7 +4207,7 @@ cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDesc
                                                      int nbDims,
                                                      const int *dimA);
 
-/** `grid[n, h, w, i] = theta[n, i, 0] * x(w) + theta[n, i, 1] * y(h) + theta[n, i, 2]`: where each pixel of the target lies */
+/** `grid[n, h, w, i] = theta[n, i, 0] * x(w) + theta[n, i, 1] * y(h) + theta[n, i, 2]`, an affine map. */
 cudnnStatus_t cudnnSpatialTfGridGeneratorForward(cudnnHandle_t handle,
                                                  cudnnSpatialTransformerDescriptor_t stDesc,
                                                  const void *theta,
@@ -4230,7 +4230,7 @@ cudnnStatus_t cudnnSpatialTfGridGeneratorBackward(cudnnHandle_t handle,
                                                   const void *dgrid,
                                                   void *dtheta);
 
-/** The gradients of cudnnSpatialTfSamplerForward: `dx = alpha * sum of dy times the weight of each pixel + beta * dx` and */
+/** `dx = alpha * sum of dy times the weight of each pixel + beta * dx`, the gradient of cudnnSpatialTfSamplerForward. */
 cudnnStatus_t cudnnSpatialTfSamplerBackward(cudnnHandle_t handle,
                                             cudnnSpatialTransformerDescriptor_t stDesc,
                                             const void *alpha,
@@ -4362,7 +4362,7 @@ cudnnStatus_t cudnnTransformTensorEx(cudnnHandle_t handle,
                                      cudnnTensorDescriptor_t destDesc,
                                      void *destData);
 
-/** `dest = alpha * transform(src) + beta * dest` between two filters: as cudnnTransformTensorEx, of packed K x C x */
+/** `dest = alpha * transform(src) + beta * dest` between two filters: as cudnnTransformTensorEx, of packed dims. */
 cudnnStatus_t cudnnTransformFilter(cudnnHandle_t handle,
                                    cudnnTensorTransformDescriptor_t transDesc,
                                    const void *alpha,

@@ -46,7 +46,9 @@ pub(crate) fn destroy_in<T, S>(
 macro_rules! create {
     ($function:ident($desc:ident), $table:ident) => {
         // SAFETY: as the caller of the entry point promises.
-        unsafe { $crate::capi::lifecycle::create_in(stringify!($function), &$table, $desc, stringify!($desc)) }
+        unsafe {
+            $crate::capi::lifecycle::create_in(stringify!($function), &$table, $desc, stringify!($desc))
+        }
     };
 }
 pub(crate) use create;
