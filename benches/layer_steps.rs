@@ -1,6 +1,6 @@
 //! Every step of `steps.txt`, from the fastest level on all threads, beside a copy of as many bytes, in turns.
 //!
-//! `cargo bench --bench layer_steps [NAME...]`: rows whose names contain one of these.
+//! `cargo bench --bench layer_steps -- [list=FILE] [NAME...]`: rows whose names contain one of these; those of another list.
 
 #[path = "../tests/common/random.rs"]
 mod random;
@@ -18,12 +18,19 @@ use cudnn::ops::{Scaling, Transform};
 use random::Rng;
 
 fn main() {
-    let names: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
+    let (lists, names): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .filter(|name| !name.starts_with('-'))
+        .partition(|name| name.starts_with("list="));
+    let rows = match lists.iter().find_map(|list| list.strip_prefix("list=")) {
+        None => steps::read(),
+        Some(file) => steps::rows(file, &std::fs::read_to_string(file).expect("a list of steps")),
+    };
     let machine = Machine::host();
     println!("{machine:?}; a copy of the bytes that a step touches takes 1.00\n");
     println!("{:20}{:>12}{:>10}{:>10}", "step", "best", "best", "median");
     let mut rng = Rng(5);
-    for row in steps::read() {
+    for row in rows {
         if !names.is_empty() && !names.iter().any(|name| row.name.contains(name.as_str())) {
             continue;
         }

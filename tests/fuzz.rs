@@ -20,7 +20,10 @@ use std::time::{Duration, Instant};
 
 use agree::{Counts, Setting, check};
 use cudnn::dtype::Scalar;
+use cudnn::ops::contract::Accumulate;
 use cudnn::ops::function::TABLE;
+use cudnn::ops::sample::{Pictures, SampleFunction};
+use cudnn::ops::window::WindowFunction;
 use cudnn::ops::{Compute, Scaling};
 use problems::Row;
 use random::Rng;
@@ -129,6 +132,17 @@ fn variations_of_the_listed_problems_equal_the_reference() {
 /// The types that steps of any kind take.
 const NUMBERS: [Scalar; 6] = [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16, Scalar::I8, Scalar::U8];
 
+/// Those that products and statistics are of.
+const FLOATS: [Scalar; 4] = [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16];
+
+/// Those whose products are summed as integers.
+const BYTES: [Scalar; 2] = [Scalar::I8, Scalar::U8];
+
+/// The computation type of these types, or a wider one that is asked for.
+fn at_least(scalars: &[Scalar], compute: Compute) -> Compute {
+    if compute == Compute::Double { compute } else { Compute::of(scalars) }
+}
+
 /// Another step of the same kind: shorter loops, other functions, types and factors.
 fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
     let turns = if rng.below(8) == 0 { 100_000 } else { 4_000 };
@@ -168,10 +182,48 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             (step.dst, step.src) = (rng.pick(&NUMBERS), rng.pick(&NUMBERS));
             (step.compute, step.scaling) = (compute, scaling);
         }
-        Owned::Window(step) => step.scaling = scaling,
-        Owned::Normalise(step) => step.scaling = scaling,
-        Owned::NormaliseBackward(step) => step.scaling = scaling,
-        Owned::Contract(step) => step.epilogue.scaling = scaling,
+        Owned::Window(step) => {
+            step.scaling = scaling;
+            step.scalars = match step.function {
+                // Moves.
+                WindowFunction::Columns => [rng.pick(&NUMBERS); 3],
+                _ => step.scalars.map(|_| rng.pick(&NUMBERS)),
+            };
+            step.compute = at_least(&step.scalars, compute);
+        }
+        Owned::Normalise(step) => {
+            (step.data, step.scaling) = (rng.pick(&FLOATS), scaling);
+            step.compute = at_least(&[step.data], compute);
+        }
+        Owned::NormaliseBackward(step) => {
+            (step.data, step.scaling) = (rng.pick(&FLOATS), scaling);
+            step.compute = at_least(&[step.data], compute);
+        }
+        Owned::Contract(step) => {
+            step.epilogue.scaling = scaling;
+            (step.a, step.b) = (rng.pick(&FLOATS), rng.pick(&FLOATS));
+            let wide = compute == Compute::Double || [step.a, step.b].contains(&Scalar::F64);
+            step.accumulate = if wide { Accumulate::Double } else { Accumulate::Single };
+            if rng.below(4) == 0 {
+                (step.a, step.b) = (rng.pick(&BYTES), rng.pick(&BYTES));
+                step.accumulate = Accumulate::Int32;
+            }
+            step.dst = rng.pick(&NUMBERS);
+            step.allow_conversion = rng.below(4) == 0;
+        }
+        Owned::Sample(step) => {
+            step.grid = rng.pick(&FLOATS);
+            if matches!(step.function, SampleFunction::AffineGrid | SampleFunction::AffineGradient) {
+                (step.x, step.y) = (Pictures::none(step.grid), Pictures::none(step.grid));
+            } else {
+                step.x.scalar = rng.pick(&NUMBERS);
+                // Gradients have the type of what they are of.
+                let moves = step.function == SampleFunction::Bilinear;
+                step.y.scalar = if moves { rng.pick(&NUMBERS) } else { step.x.scalar };
+                step.scaling = scaling;
+            }
+            step.compute = at_least(&[step.x.scalar, step.y.scalar, step.grid], compute);
+        }
         Owned::Random(step) => step.scalar = rng.pick(&[Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16]),
         Owned::Set(_) | Owned::WideMap(_) => {}
     }

@@ -40,6 +40,7 @@ fn every_listed_step_equals_the_reference() {
         "random",
         "reduce",
         "rows",
+        "sample",
         "scale",
         "set",
         "transform",

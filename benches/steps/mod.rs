@@ -5,6 +5,7 @@
 
 mod operands;
 mod parse;
+mod pictures;
 mod products;
 mod text;
 mod vary;
@@ -13,8 +14,8 @@ use std::fmt;
 
 use cudnn::error::Result;
 use cudnn::ops::{
-    Contract, Map, Normalise, NormaliseBackward, Operand, Padded, Plan, Random, Reduce, Rows, Scale, Set,
-    Step, StepSink, Transform, Window,
+    Contract, Map, Normalise, NormaliseBackward, Operand, Padded, Plan, Random, Reduce, Rows, Sample, Scale,
+    Set, Step, StepSink, Transform, Window,
 };
 
 /// A step that nobody else holds.
@@ -34,6 +35,7 @@ pub enum Owned {
     Normalise(Normalise),
     NormaliseBackward(NormaliseBackward),
     Window(Window),
+    Sample(Sample),
 }
 
 impl Owned {
@@ -57,6 +59,7 @@ impl Owned {
             Owned::Normalise(step) => Step::Normalise(step),
             Owned::NormaliseBackward(step) => Step::NormaliseBackward(step),
             Owned::Window(step) => Step::Window(step),
+            Owned::Sample(step) => Step::Sample(step),
         }
     }
 }

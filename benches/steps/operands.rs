@@ -8,7 +8,7 @@ use cudnn::ops::{
     Contract, Normalise, NormaliseBackward, Operand, Padded, Random, Reduce, Role, Rows, Window,
 };
 
-use super::Owned;
+use super::{Owned, pictures};
 
 /// The most bytes of an operand: a line with more is a slip of the pen.
 const MOST: i64 = 1 << 32;
@@ -34,6 +34,7 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::Normalise(step) => normalise(step)?,
         Owned::NormaliseBackward(step) => normalise_backward(step)?,
         Owned::Window(step) => window(step)?,
+        Owned::Sample(step) => pictures::operands(step),
     };
     match operands.iter().find(|operand| operand.span.1 - operand.span.0 > MOST) {
         Some(large) => Err(format!("an operand reaches from byte {} to {}", large.span.0, large.span.1)),
@@ -58,17 +59,17 @@ fn hull(a: Span, b: Span) -> Span {
     (a.0.min(b.0), a.1.max(b.1))
 }
 
-fn operand(role: Role, (low, high): Span, scalar: Scalar) -> Operand {
+pub(super) fn operand(role: Role, (low, high): Span, scalar: Scalar) -> Operand {
     let size = scalar.size() as i64;
     let span = (low.saturating_mul(size), high.saturating_add(1).saturating_mul(size));
     Operand { name: "an operand", role, scalar, span }
 }
 
-fn read(span: Span, scalar: Scalar) -> Operand {
+pub(super) fn read(span: Span, scalar: Scalar) -> Operand {
     operand(Role::Read, span, scalar)
 }
 
-fn written(span: Span, scalar: Scalar, beta: f64) -> Operand {
+pub(super) fn written(span: Span, scalar: Scalar, beta: f64) -> Operand {
     operand(Role::blended(beta), span, scalar)
 }
 
@@ -147,6 +148,10 @@ fn contract(step: &Contract) -> Result<Vec<Operand>, String> {
     }
     if let Some(scalar) = step.epilogue.bias {
         operands.push(read(span(&step.nest, 4)?, scalar));
+    }
+    if step.workspace > 0 {
+        let span = (0, step.workspace as i64);
+        operands.push(Operand { name: "workspace", role: Role::Scratch, scalar: Scalar::U8, span });
     }
     Ok(operands)
 }

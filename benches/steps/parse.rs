@@ -35,6 +35,7 @@ pub fn step(line: &str) -> Result<Owned> {
         "window" => Owned::Window(text.window()?),
         "normalise" if text.eat(" backward") => Owned::NormaliseBackward(text.normalise_backward()?),
         "normalise" => Owned::Normalise(text.normalise()?),
+        "sample" => Owned::Sample(text.sample()?),
         "contract" => Owned::Contract(text.contract()?),
         "product" => Owned::Contract(text.product()?),
         _ => return Err(format!("`{kind}` is no kind of step")),

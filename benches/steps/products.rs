@@ -65,6 +65,10 @@ impl<'a> Text<'a> {
         let shown = 3 + 2 * usize::from(z.is_some() || bias.is_some());
         let epilogue = Epilogue { scaling, z, bias, activation: self.activation()? };
         let mut step = Contract::new(types, accumulate, epilogue);
+        step.allow_conversion = self.eat(" converting");
+        if self.0.starts_with(" workspace=") {
+            step.workspace = self.named("workspace")?;
+        }
         let offsets = |text: &mut Text<'a>| -> Result<[i64; 5]> {
             let mut offsets = [0; 5];
             if shown == 5 {

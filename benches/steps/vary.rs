@@ -4,12 +4,12 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::window::{Axes, WindowAxis};
 use cudnn::ops::{Contract, Draw, Padded, Reduce, Rows, Sequence, Window};
 
-use super::Owned;
+use super::{Owned, pictures};
 
 /// Maps every extent to one from 1 to itself.
 pub type Shorten<'a> = &'a mut dyn FnMut(i64) -> i64;
 
-fn shortened(extent: i64, f: Shorten<'_>) -> i64 {
+pub(super) fn shortened(extent: i64, f: Shorten<'_>) -> i64 {
     f(extent).clamp(1, extent)
 }
 
@@ -83,6 +83,7 @@ impl Owned {
                 let axes = step.axes.iter().map(|axis| window_axis(axis, f));
                 Owned::Window(Window { axes: Axes::new(axes), outer: nest(&step.outer, f), ..*step })
             }
+            Owned::Sample(step) => Owned::Sample(pictures::shorter(step, f)),
         }
     }
 
@@ -109,6 +110,7 @@ fn contract(step: &Contract, f: Shorten<'_>) -> Contract {
         short.push(*role, Axis { extent: shortened(axis.extent, f), ..*axis });
     }
     short.nest.offsets = step.nest.offsets;
+    (short.allow_conversion, short.workspace) = (step.allow_conversion, step.workspace);
     step.bounds().iter().for_each(|bound| short.bind(*bound));
     short.canonical()
 }

@@ -305,6 +305,12 @@ impl fmt::Display for Contract {
         if epilogue.activation != Activation::Identity {
             write!(f, " {:?}", epilogue.activation)?;
         }
+        if self.allow_conversion {
+            f.write_str(" converting")?;
+        }
+        if self.workspace > 0 {
+            write!(f, " workspace={}", self.workspace)?;
+        }
         let shown = 3 + 2 * usize::from(epilogue.z.is_some() || epilogue.bias.is_some());
         let list = |f: &mut fmt::Formatter<'_>, values: &[i64]| {
             values.iter().enumerate().try_for_each(|(i, v)| write!(f, "{}{v}", if i == 0 { "" } else { "," }))

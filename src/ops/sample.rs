@@ -88,7 +88,7 @@ pub struct Sample {
     pub target: [i64; 2],
     /// x or dx.
     pub x: Pictures,
-    /// y or dy.
+    /// y or dy; a gradient has the scalar type of x.
     pub y: Pictures,
     /// Scalar type of grids and maps.
     pub grid: Scalar,

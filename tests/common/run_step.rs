@@ -54,9 +54,11 @@ pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
         // Variances and inverse deviations are positive; so may all parameters be.
         let least = if positive && operand.scalar == row_parameters(row) && k > 0 { 1 } else { -2 };
         let is_bits = ["mask", "states"].contains(&operand.name);
+        // Coordinates of grids, most of which are inside a picture and between its pixels.
+        let unit = if operand.name == "grid" { 0.375 } else { 1.0 };
         let word = |rng: &mut Rng| match operand.scalar {
             _ if wild || is_bits => rng.next(),
-            scalar => word(scalar, least, rng),
+            scalar => word(scalar, least, unit, rng),
         };
         let mut words = vec![0x5a5a_5a5a_5a5a_5a5a; MARGIN];
         words.extend((0..bytes.div_ceil(8)).map(|_| word(rng)));
@@ -75,18 +77,20 @@ fn row_parameters(row: &Row) -> Scalar {
     }
 }
 
-/// Eight bytes of small integers from `least` to 2 in this type.
-fn word(scalar: Scalar, least: i64, rng: &mut Rng) -> u64 {
+/// Eight bytes of small integers from `least` to 2 in this type, of floating ones so many `unit`s.
+fn word(scalar: Scalar, least: i64, unit: f64, rng: &mut Rng) -> u64 {
     let mut number = || least + rng.below((3 - least) as usize) as i64;
     let halves = |number: f32| match scalar {
         Scalar::F16 => half::f16::from_f32(number).to_bits(),
         _ => half::bf16::from_f32(number).to_bits(),
     };
     match scalar {
-        Scalar::F64 => (number() as f64).to_bits(),
-        Scalar::F32 => (0..2).fold(0, |word, _| word << 32 | u64::from((number() as f32).to_bits())),
+        Scalar::F64 => (number() as f64 * unit).to_bits(),
+        Scalar::F32 => {
+            (0..2).fold(0, |word, _| word << 32 | u64::from((number() as f32 * unit as f32).to_bits()))
+        }
         Scalar::F16 | Scalar::Bf16 => {
-            (0..4).fold(0, |word, _| word << 16 | u64::from(halves(number() as f32)))
+            (0..4).fold(0, |word, _| word << 16 | u64::from(halves(number() as f32 * unit as f32)))
         }
         Scalar::I64 => number() as u64,
         Scalar::I32 => (0..2).fold(0, |word, _| word << 32 | u64::from(number() as u32)),
