@@ -71,8 +71,7 @@ fn assert_close(what: &str, got: &[f32], want: &[f32], each: bool) {
     }
 }
 
-/// Blocked channels are not for the table of small.txt: one of its layers has a group for each channel.
-const LAYOUTS: [&str; 2] = ["NCHW", "NHWC"];
+const LAYOUTS: [&str; 3] = ["NCHW", "NHWC", "NCHW8C"];
 
 #[test]
 fn a_small_network_gives_what_pytorch_gives_in_every_layout() {
@@ -91,6 +90,16 @@ fn a_step_of_training_has_the_loss_and_the_gradients_of_pytorch() {
     for layout in ["NCHW", "NHWC"] {
         let got = setting.results("small", &["--batch", "4", "--train", "--layout", layout], &[]);
         assert_close(layout, &got, &want, true);
+    }
+}
+
+/// Its layers also slice, join and enlarge images, which blocked channels have to be staged for.
+#[test]
+fn yolo_gives_the_same_in_every_layout() {
+    let Some(setting) = setting() else { return };
+    let want = setting.results("yolov3_tiny", &[], &[]);
+    for layout in ["NHWC", "NCHW8C"] {
+        assert_close(layout, &setting.results("yolov3_tiny", &["--layout", layout], &[]), &want, false);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::library::{Handle, Tensor};
 use crate::{Failure, Result};
 
 /// Bytes of both sides that one tile may touch.
-const BUDGET: i64 = 24 << 20;
+const BUDGET: i64 = 40 << 20;
 
 /// What a file is read in: the system maps this much around a byte that is missing (fault_around_bytes of Linux).
 const READ: i64 = 64 << 10;

@@ -71,8 +71,8 @@ void Network::add_node(const Line &line) {
         if (line.shifted) {
             // One row and column more on either side, of which the first is left out.
             node.pooling = pooling(CUDNN_POOLING_MAX, {2, 2}, 1, 1);
-            node.unshifted_desc = packed({x.n, x.c, x.h + 1, x.w + 1}, options_.format);
-            node.unshifted = Buffer(node.unshifted_desc->bytes());
+            node.staged_desc = packed({x.n, x.c, x.h + 1, x.w + 1}, plain_format());
+            node.staged = Buffer(node.staged_desc->bytes());
         } else {
             node.pooling = pooling(CUDNN_POOLING_MAX, {r, r}, p, s);
             node.shape.h = windows(x.h, r, s, p), node.shape.w = windows(x.w, r, s, p);
@@ -88,6 +88,11 @@ void Network::add_node(const Line &line) {
         for (const Node *input : node.inputs) {
             if (input->shape.h != x.h || input->shape.w != x.w) fail("images of different extents");
             node.shape.c += input->shape.c;
+        }
+        // Strides tell where a slice of plain channels begins, and nothing of blocks.
+        if (plain_format() != options_.format) {
+            node.staged_desc = packed(node.shape, plain_format());
+            node.staged = Buffer(node.staged_desc->bytes());
         }
     } else {
         fail("there is no operation `" + line.op + "`");
@@ -270,11 +275,11 @@ void Network::run(Node &node) {
               node.bias.data.data(), relu ? relu_ : identity_, *node.desc, node.data);
         if (!relu) activate(node, node.data);
     } else if (node.line.shifted) {
-        const auto steps = strides(*node.unshifted_desc);
-        const cudnn::Tensor inner = window(node.shape, *node.unshifted_desc);
-        CUDNN(cudnnPoolingForward, handle_, *node.pooling, &ONE, *x->desc, x->data, &ZERO, *node.unshifted_desc,
-              node.unshifted.data());
-        CUDNN(cudnnTransformTensor, handle_, &ONE, inner, node.unshifted.data() + steps[2] + steps[3], &ZERO,
+        const auto steps = strides(*node.staged_desc);
+        const cudnn::Tensor inner = window(node.shape, *node.staged_desc);
+        CUDNN(cudnnPoolingForward, handle_, *node.pooling, &ONE, *x->desc, x->data, &ZERO, *node.staged_desc,
+              node.staged.data());
+        CUDNN(cudnnTransformTensor, handle_, &ONE, inner, node.staged.data() + steps[2] + steps[3], &ZERO,
               *node.desc, node.data);
     } else if (op == "upsample") {
         // The gradient of a mean over 2 x 2 gives each of the four a quarter. What it was a mean of is not read.
@@ -283,13 +288,17 @@ void Network::run(Node &node) {
               node.data, &ZERO, *node.desc, node.data);
     } else if (op == "concat") {
         std::size_t channel = 0;
-        const auto steps = strides(*node.desc);
+        const cudnn::Tensor &whole = node.staged_desc ? *node.staged_desc : *node.desc;
+        float *const data = node.staged_desc ? node.staged.data() : node.data;
+        const auto steps = strides(whole);
         for (const Node *input : node.inputs) {
-            const cudnn::Tensor slice = window(input->shape, *node.desc);
+            const cudnn::Tensor slice = window(input->shape, whole);
             CUDNN(cudnnTransformTensor, handle_, &ONE, *input->desc, input->data, &ZERO, slice,
-                  node.data + channel * std::size_t(steps[1]));
+                  data + channel * std::size_t(steps[1]));
             channel += std::size_t(input->shape.c);
         }
+        if (node.staged_desc)
+            CUDNN(cudnnTransformTensor, handle_, &ONE, whole, data, &ZERO, *node.desc, node.data);
     } else if (node.pooling) {
         CUDNN(cudnnPoolingForward, handle_, *node.pooling, &ONE, *x->desc, x->data, &ZERO, *node.desc, node.data);
     }

@@ -53,8 +53,9 @@ struct Node {
     Buffer convolved, normalised;
 
     std::optional<cudnn::Pooling> pooling;
-    Buffer unshifted;
-    std::optional<cudnn::Tensor> unshifted_desc;
+    // Of a layer that is put together elsewhere and then moved to its place.
+    Buffer staged;
+    std::optional<cudnn::Tensor> staged_desc;
 };
 
 class Network {
@@ -84,6 +85,10 @@ class Network {
     void activate(const Node &node, float *data);
     float *gradient_of(Node &node, float &beta);
     Node &find(const std::string &name, int line);
+    // A format whose strides say where every element lies.
+    cudnnTensorFormat_t plain_format() const {
+        return options_.format == CUDNN_TENSOR_NHWC ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+    }
 
     Options options_;
     cudnn::Handle handle_;

@@ -1,5 +1,7 @@
 //! The floating types that are computed in, and the smaller and the larger of two numbers.
 
+use std::ops::Add;
+
 use crate::dtype::math::Math;
 
 /// A floating type to compute in: binary32 or binary64.
@@ -7,7 +9,9 @@ pub(super) trait Real: Math {
     /// What every number intersects with to itself.
     const ALL_BITS: Self;
     /// An integer as wide as the type.
-    type Key: Copy + Ord;
+    type Key: Copy + Ord + From<i32> + Add<Output = Self::Key>;
+    /// The least integer.
+    const LEAST: Self::Key;
     fn root(self) -> Self;
     fn negative(self) -> Self;
     /// The number whose bits are set in either.
@@ -37,6 +41,7 @@ macro_rules! real {
     ($T:ty, $Key:ty) => {
         impl Real for $T {
             type Key = $Key;
+            const LEAST: $Key = <$Key>::MIN;
             const ALL_BITS: Self = <$T>::from_bits(!0);
             #[inline(always)]
             fn canonical(self) -> Self {

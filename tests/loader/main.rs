@@ -10,6 +10,7 @@ mod interface;
 #[path = "../header/table.rs"]
 mod table;
 
+mod networks;
 mod original;
 mod parts;
 

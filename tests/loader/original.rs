@@ -29,7 +29,7 @@ pub fn stand_in(folder: &Path, soname: &str, symbols: &[String], answer: &str) {
 }
 
 /// The original's main library; every call in it returns 77.
-fn original(interface: Interface, folder: &Path) {
+pub fn original(interface: Interface, folder: &Path) {
     let table = interface.symbols();
     let symbols: Vec<String> = table.rows().map(|row| row.get("symbol").to_owned()).collect();
     stand_in(folder, interface.soname(), &symbols, "77");

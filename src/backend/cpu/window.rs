@@ -4,6 +4,8 @@
 //!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
 //!  forward.rs   maxima and averages      gradient.rs  their gradients  scratch.rs  parts of scratch
+//!  lanes.rs     the loops of gradients      phases.rs    rows sorted by the stride
+//!  tables.rs    what is asked of axes for every output and cell
 //!  normalise.rs response normalisation   columns.rs   the columns of a convolution   end.rs  from folds to results
 //! ```
 
@@ -12,11 +14,14 @@ mod end;
 mod fold;
 mod forward;
 mod gradient;
+mod lanes;
 mod normalise;
+mod phases;
 mod plane;
 mod scratch;
 mod shape;
 mod sink;
+mod tables;
 
 use super::Machine;
 use crate::backend::Address;

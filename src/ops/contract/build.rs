@@ -126,7 +126,12 @@ impl Building {
         for &(_, layout, axis, unit) in places {
             let Some(layout) = layout else { continue };
             let block = layout.block(axis);
-            if layout.dims[axis] == 1 || block == 1 || begin > 0 && begin % block == 0 && extent < block {
+            // A single unit goes nowhere, so that it may end inside a block.
+            if extent == 1
+                || layout.dims[axis] == 1
+                || block == 1
+                || begin > 0 && begin % block == 0 && extent < block
+            {
                 continue;
             }
             match (block % unit, unit % block) {
@@ -138,7 +143,7 @@ impl Building {
         for (turns, count) in digits(extent, &blocks).ok_or_else(|| uneven(what, extent))? {
             let mut strides = [0; 5];
             for &(slot, layout, axis, unit) in places {
-                if let Some(layout) = layout {
+                if let (Some(layout), true) = (layout, extent > 1) {
                     strides[slot] = reach(layout, axis, product(count, unit)?)?;
                 }
             }

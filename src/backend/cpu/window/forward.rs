@@ -10,6 +10,7 @@ use super::plane::Gather;
 use super::scratch::{Parts, bytes_of};
 use super::shape::{Index, Shape, odometer};
 use super::sink::{Sink, Way};
+use super::tables::{Ask, Tables};
 use crate::backend::Address;
 use crate::backend::cpu::{Machine, grid, threads};
 use crate::backend::function::with_real;
@@ -75,8 +76,9 @@ struct Job<'a, F: Fold, E> {
     way: Way,
     /// Rows of the plane that are kept.
     ring: i64,
-    /// Pointers to taps at most.
+    /// Pointers to the taps of a pixel at most, and to the rows that windows reach.
     taps: usize,
+    rows: usize,
     /// Results of a run at most.
     longest: usize,
     /// Cells of a row of the plane.
@@ -110,7 +112,8 @@ where
             .then(|| Gather::new(shape, 1, false, cell, machine.isa)),
         way: Way::new(cell, window.scalars[0], window.scaling, bytes, machine),
         ring: reach(&shape.axes[0]) as i64,
-        taps: if lanes > 1 { rows * reach(last) } else { rows },
+        taps: if lanes > 1 { rows * reach(last) } else { 0 },
+        rows,
         longest: if lanes > 1 { lanes } else { last.outputs as usize },
         row_cells: shape.row_cells(false) * lanes,
     };
@@ -133,8 +136,10 @@ struct Block<'a, F: Fold> {
     ring: *mut F::Cell,
     gather: *mut u8,
     taps: *mut *const F::Cell,
+    rows: *mut *const F::Cell,
     columns: *mut F::Lane,
     out: *mut F::Lane,
+    tables: Tables,
     along: &'a [i64],
     interior: (i64, i64),
     /// The rows that the ring holds, and of which place of the loops around.
@@ -152,9 +157,10 @@ where
         });
         gathered
             + bytes_of::<*const F::Cell>(self.taps)
+            + bytes_of::<*const F::Cell>(self.rows)
             + bytes_of::<F::Lane>(self.shape.last().inputs as usize)
             + bytes_of::<F::Lane>(self.longest)
-            + bytes_of::<i64>(self.shape.last().outputs as usize)
+            + Tables::bytes(self.shape, Ask::Cells)
             + self.way.bytes(self.longest)
             + 64
     }
@@ -166,21 +172,20 @@ where
         let last = shape.last();
         let outputs = last.outputs as usize;
         let mut parts = Parts::of(block);
+        // SAFETY: the block has the bytes that are needed.
+        let tables = unsafe { Tables::new(shape, Ask::Cells, self.end.divisor(), &mut parts) };
         let mut mine = Block::<F> {
             ring: std::ptr::null_mut(),
             gather: std::ptr::null_mut(),
             taps: parts.take(self.taps),
+            rows: parts.take(self.rows),
             columns: parts.take(last.inputs as usize),
             out: parts.take(self.longest),
-            along: &[],
+            // SAFETY: there are that many, in the block.
+            along: unsafe { tables.counts(shape.axes.len() - 1, outputs) },
+            tables,
             interior: interior(last),
             held: (usize::MAX, 0, 0),
-        };
-        let along = parts.take::<i64>(outputs);
-        // SAFETY: the part has room for them.
-        mine.along = unsafe {
-            (0..outputs).for_each(|o| along.add(o).write(last.count(o as i64, self.end.divisor())));
-            std::slice::from_raw_parts(along, outputs)
         };
         if let Some(gather) = self.gather {
             mine.ring = parts.take(self.ring as usize * self.row_cells);
@@ -217,82 +222,87 @@ where
             }
             mine.held.2 = end.max(mine.held.2);
         }
-        let axes = shape.axes.len();
-        let is_lanes = shape.lanes > 1;
+        let inner = shape.axes.len() - 1;
         let mut outputs = [(0, 1); MAX_AXES];
         outputs.iter_mut().zip(shape.axes.iter()).for_each(|(to, axis)| to.1 = axis.outputs);
-        let inner = if is_lanes { axes } else { axes - 1 };
         let mut index = Index::default();
         index[0] = first;
         let mut cells = [(0, 1); MAX_AXES];
-        cells[0] = (begin, end);
         odometer(&outputs, 1, inner, &mut index, &mut |index| {
             let mut to = dst;
-            let mut count = shape.axes[0].count(first, self.end.divisor());
-            for k in 1..inner {
-                to = to.wrapping_offset(shape.along(k, 0, index[k]));
-                cells[k] = shape.axes[k].cells(index[k]);
-                count *= shape.axes[k].count(index[k], self.end.divisor());
-            }
-            // SAFETY: handed on; the destination is that of these outputs.
+            // SAFETY: handed on; the destination is that of these outputs, and there is room for all rows, which exist.
             unsafe {
-                if is_lanes {
-                    self.pixel(source, to, &cells, count, mine, sink);
+                let mut count = 1;
+                for k in 0..inner {
+                    cells[k] = mine.tables.range(k, index[k]);
+                    count *= mine.tables.count(k, index[k]);
+                    to = to.wrapping_offset(if k > 0 { shape.along(k, 0, index[k]) } else { 0 });
+                }
+                let mut rows = 0;
+                odometer(&cells, 0, inner, &mut Index::default(), &mut |index| {
+                    mine.rows.add(rows).write(self.row(source, index, mine));
+                    rows += 1;
+                });
+                if shape.lanes > 1 {
+                    self.pixels(to, rows, count, mine, sink);
                 } else {
-                    self.line(source, to, &cells, count, mine, sink);
+                    self.line(to, rows, count, mine, sink);
                 }
             }
         });
     }
 
-    /// Where the cell, or the row of the last axis, of these coordinates lies.
-    fn tap(&self, source: *const u8, index: &Index, inner: usize, mine: &Block<'_, F>) -> *const F::Cell {
+    /// Where the row of the last axis of these coordinates lies.
+    fn row(&self, source: *const u8, index: &Index, mine: &Block<'_, F>) -> *const F::Cell {
         let shape = self.shape;
+        let inner = shape.axes.len() - 1;
         if self.gather.is_none() {
             let offset = (0..inner).map(|k| shape.along(k, 1, index[k])).sum();
             return source.wrapping_offset(offset).cast();
         }
-        let mut at = index[0] % self.ring;
-        for (k, axis) in shape.axes.iter().enumerate().skip(1) {
-            at = at * axis.inputs + if k < inner { index[k] } else { 0 };
-        }
-        mine.ring.wrapping_add(at as usize * shape.lanes)
+        let row = (1..inner).fold(index[0] % self.ring, |at, k| at * shape.axes[k].inputs + index[k]);
+        mine.ring.wrapping_add((row * shape.last().inputs) as usize * shape.lanes)
     }
 
-    /// One output of every lane.
+    /// The outputs along the last axis, of every lane, from the rows that their windows reach.
     ///
     /// # Safety
     /// As for [`items`](Self::items).
-    unsafe fn pixel(
+    unsafe fn pixels(
         &self,
-        source: *const u8,
-        to: *mut u8,
-        cells: &[(i64, i64); MAX_AXES],
+        line: *mut u8,
+        rows: usize,
         count: i64,
         mine: &mut Block<'_, F>,
         sink: &mut Sink<'_>,
     ) {
-        let lanes = self.shape.lanes;
-        // SAFETY: there is room for all taps, whose cells exist, and for the lanes.
-        unsafe {
-            let results = sink.run::<F::Cell>(to, lanes);
-            if count == 0 {
-                return self.end.run(results, mine.out, lanes, Counts::Same(0));
+        let shape = self.shape;
+        let (last, lanes) = (shape.axes.len() - 1, shape.lanes);
+        for output in 0..shape.last().outputs {
+            // SAFETY: there is room for all taps, whose cells exist, and for the lanes.
+            unsafe {
+                let to = line.wrapping_offset(shape.along(last, 0, output));
+                let results = sink.run::<F::Cell>(to, lanes);
+                let ((begin, end), count) =
+                    (mine.tables.range(last, output), count * mine.tables.count(last, output));
+                if count == 0 {
+                    self.end.run(results, mine.out, lanes, Counts::Same(0));
+                    continue;
+                }
+                let mut taps = 0;
+                for column in begin..end {
+                    let skipped = match self.gather {
+                        None => shape.along(last, 1, column),
+                        Some(_) => (column as usize * lanes * size_of::<F::Cell>()) as isize,
+                    };
+                    for row in 0..rows {
+                        mine.taps.add(taps).write(mine.rows.add(row).read().wrapping_byte_offset(skipped));
+                        taps += 1;
+                    }
+                }
+                (self.folds.rows)(mine.out, std::slice::from_raw_parts(mine.taps, taps), rows, lanes);
+                self.end.run(results, mine.out, lanes, Counts::Same(count));
             }
-            let last = self.shape.axes.len() - 1;
-            let mut taps = 0;
-            let mut index = Index::default();
-            for column in cells[last].0..cells[last].1 {
-                index[last] = column;
-                odometer(cells, 0, last, &mut index, &mut |index| {
-                    mine.taps.add(taps).write(self.tap(source, index, last + 1, mine));
-                    taps += 1;
-                });
-            }
-            let columns = (cells[last].1 - cells[last].0) as usize;
-            let rows = std::slice::from_raw_parts(mine.taps, taps);
-            (self.folds.rows)(mine.out, rows, taps / columns, lanes);
-            self.end.run(results, mine.out, lanes, Counts::Same(count));
         }
     }
 
@@ -302,9 +312,8 @@ where
     /// As for [`items`](Self::items).
     unsafe fn line(
         &self,
-        source: *const u8,
         to: *mut u8,
-        cells: &[(i64, i64); MAX_AXES],
+        rows: usize,
         count: i64,
         mine: &mut Block<'_, F>,
         sink: &mut Sink<'_>,
@@ -312,20 +321,14 @@ where
         let shape = self.shape;
         let last = shape.last();
         let n = last.outputs as usize;
-        // SAFETY: there is room for all taps, whose rows exist, for a row of columns, and for the outputs.
+        // SAFETY: the rows exist, and there is room for a row of columns, and for the outputs.
         unsafe {
             let results = sink.run::<F::Cell>(to, n);
             if count == 0 {
                 self.end.run(results, mine.out, n, Counts::Same(0));
             } else {
-                let mut taps = 0;
-                let inner = shape.axes.len() - 1;
-                odometer(cells, 0, inner, &mut Index::default(), &mut |index| {
-                    mine.taps.add(taps).write(self.tap(source, index, inner, mine));
-                    taps += 1;
-                });
-                let rows = std::slice::from_raw_parts(mine.taps, taps);
-                (self.folds.rows)(mine.columns, rows, taps, last.inputs as usize);
+                let taps = std::slice::from_raw_parts(mine.rows, rows);
+                (self.folds.rows)(mine.columns, taps, rows, last.inputs as usize);
                 let (low, high) = mine.interior;
                 if low < high {
                     let from = mine.columns.offset((low * last.stride - last.pad) as isize);
@@ -339,7 +342,7 @@ where
                     );
                 }
                 for output in (0..low).chain(high..last.outputs) {
-                    let (begin, end) = last.cells(output);
+                    let (begin, end) = mine.tables.range(shape.axes.len() - 1, output);
                     let columns = (begin..end).map(|c| mine.columns.add(c as usize).read());
                     mine.out.add(output as usize).write(columns.fold(F::start(), F::join));
                 }
