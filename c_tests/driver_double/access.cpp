@@ -128,6 +128,13 @@ void check_blocks(uintptr_t address, size_t size, bool write) {
     const char *verb = write ? "writes" : "reads";
     const unsigned thread = number(emu::running.thread);
     const Allocation *near = nearest(address);
+    if (const Allocation *held = find(address)) {
+        if (!may_reach(held, running_device())) {
+            complain("%s: thread %u of block %u %s %zu bytes at %#zx, which device %d does not reach", name(), thread,
+                     emu::running.block_index.x, verb, size, size_t(address), running_device());
+            leave_kernel(ILLEGAL_ADDRESS);
+        }
+    }
     if (near == NULL) {
         complain("%s: thread %u of block %u %s %zu bytes at %#zx, which is host memory", name(), thread,
                  emu::running.block_index.x, verb, size, size_t(address));
@@ -162,13 +169,15 @@ void check(void *pointer, size_t size, bool write, bool aligned) {
         complain("%s: thread %u writes a constant", name(), number(emu::running.thread));
         leave_kernel(ILLEGAL_ADDRESS);
     }
-    if (!holds(address, size)) refuse(address, size, write);
+    if (!reaches(address, size, running_device())) refuse(address, size, write);
     check_blocks(address, size, write);
 }
 
 }  // namespace
 
 void forget_accesses() { ++block; }
+
+void touch(void *pointer, size_t size, bool write) { check(pointer, size, write, true); }
 
 }  // namespace driver_double
 

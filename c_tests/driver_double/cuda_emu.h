@@ -60,6 +60,11 @@ unsigned ballot(unsigned mask, bool predicate);
 // C += A * B of fragments that the warp holds together; C is 4 floats, or 4 ints for S8.
 enum class Element { F16, BF16, TF32, S8 };
 void multiply_add(Element type, const unsigned *a, const unsigned *b, void *c);
+// Copies of 16 bytes to shared memory that go on by themselves, zeros for what is not there; what was begun so far becomes
+// a group; waits until at most so many groups are under way.
+void copy_async(void *shared, const void *global, bool is_there);
+void commit_copies();
+void wait_for_copies(unsigned pending);
 // How many threads of the block have a true predicate.
 int count_block(const char *file, int line, bool predicate);
 

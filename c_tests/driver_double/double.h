@@ -43,14 +43,40 @@ unsigned sampled_blocks();
 
 // memory.cpp ----------------------------------------------------------------------------------------------------------
 
+enum { DEVICES = 2 };
+// Address space is reserved, and filled with memory, by multiples of this.
+constexpr size_t SEGMENT_UNIT = size_t(2) << 20;
+
+// What memory is, by who made it: cuMemAlloc, cuMemAllocManaged, cuMemHostAlloc, cuMemHostRegister, cuMemAllocAsync, cuMemMap.
+enum class Kind { PLAIN, MANAGED, PAGE_LOCKED, REGISTERED, POOLED, SEGMENT };
+
 struct Allocation {
     uintptr_t start;
     size_t size;
     int device;
+    Kind kind;
+    // A bit for each device that reaches it, peers aside.
+    unsigned access;
 };
 
-// Device memory. It cannot be touched but between open_memory and close_memory, and its neighbourhood never.
-Allocation *allocate(size_t size, int device);
+// Device memory. It cannot be touched but between open_memory and close_memory, unless it is of a kind that hosts reach too,
+// and its neighbourhood never.
+Allocation *allocate(size_t size, int device, Kind kind);
+// Memory of the program itself that the devices reach from now on.
+bool enrol(uintptr_t start, size_t size, int device);
+// Address space without memory, 0 if there is none; and memory for a part of it, which no device reaches yet.
+uintptr_t reserve(size_t size);
+bool unreserve(uintptr_t start);
+bool map_segment(uintptr_t start, size_t size, int device);
+// Lets a device reach whole segments, or not.
+bool allow(uintptr_t start, size_t size, int device, bool reach);
+// Lets `device` reach the plain memory of the device `of`.
+void make_peers(int device, int of);
+bool may_reach(const Allocation *found, int device);
+// Whether `device` reaches all of these bytes, in whatever allocations they lie.
+bool reaches(uintptr_t address, size_t size, int device);
+// Whether the devices reach all memory of the host.
+bool is_pageable();
 bool release(uintptr_t start);
 void release_all(int device);
 // The allocation that holds `address`, or NULL.
@@ -72,6 +98,7 @@ struct Grid {
     uint3 blocks, threads;
     unsigned shared;
     std::string parameter;
+    int device;
 };
 
 // Runs every thread of a grid: SUCCESS, ILLEGAL_ADDRESS, MISALIGNED_ADDRESS or LAUNCH_FAILED.
@@ -81,6 +108,8 @@ unsigned launch_number();
 uint64_t block_number();
 // Leaves the running kernel with that error. Only from a kernel.
 [[noreturn]] void leave_kernel(int code);
+// The device whose kernel runs.
+int running_device();
 // Which of two places this thread uses for what it exchanges with its warp: lanes that are ahead by one exchange use the
 // other one.
 bool exchange_row(const emu::Thread *thread);
@@ -102,5 +131,14 @@ unsigned dynamic_shared_size();
 
 // Forgets who touched shared memory: at the start of each block.
 void forget_accesses();
+// What an instruction of the running kernel touches that the compiler does not see.
+void touch(void *pointer, size_t size, bool write);
+
+// copies.cpp ----------------------------------------------------------------------------------------------------------
+
+// Forgets copies: at the start of each block.
+void forget_copies();
+// Complains if a thread ends before its copies have.
+void end_of_thread(const emu::Thread *thread);
 
 }  // namespace driver_double

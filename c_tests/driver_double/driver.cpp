@@ -17,8 +17,6 @@ thread_local int measuring;
 
 namespace {
 
-enum { DEVICES = 2 };
-
 Context primary[DEVICES];
 int primary_holders[DEVICES];
 bool initialised;
@@ -44,6 +42,7 @@ void begin(Context *context, int device) {
     context->device = device;
     context->id = next_context_id++;
     context->alive = true;
+    context->given_back = false;
     context->error = SUCCESS;
     release_all(device);
 }
@@ -51,7 +50,8 @@ void begin(Context *context, int device) {
 int copy(uintptr_t dst, uintptr_t src, size_t size, bool to_device, bool from_device) {
     const int code = settle();
     if (code != SUCCESS) return code;
-    if ((to_device && !holds(dst, size)) || (from_device && !holds(src, size)))
+    const int device = current_context()->device;
+    if ((to_device && !reaches(dst, size, device)) || (from_device && !reaches(src, size, device)))
         return size == 0 ? SUCCESS : INVALID_VALUE;
     open_memory();
     memmove(reinterpret_cast<void *>(dst), reinterpret_cast<void *>(src), size);
@@ -61,17 +61,27 @@ int copy(uintptr_t dst, uintptr_t src, size_t size, bool to_device, bool from_de
 
 }  // namespace
 
+// Sleeps for so many milliseconds, outside the driver's lock; what it is in the midst of counts as a call.
+void slow_down(const char *variable, const char *what) {
+    const int time = setting(variable, 0);
+    if (time == 0) return;
+    enter(what);
+    usleep(unsigned(time) * 1000);
+}
+
 bool forked() { return initialised && getpid() != owner; }
 
 int need_initialised() { return initialised ? SUCCESS : NOT_INITIALIZED; }
 
 Context *current_context() { return stack.empty() ? NULL : stack.back(); }
 
-// What a context returns that is no more. A primary one is known by its device; of one that a program created and
-// destroyed nothing is left to ask, and what happens is undefined.
+// What a context returns that is no more. A primary one is known by its device as long as somebody holds it; of one that a
+// program created and destroyed, or that everybody gave back, nothing is left to ask, and what happens is undefined.
 static int gone(const Context *context, const char *use) {
     if (context < primary || context >= primary + DEVICES) {
         complain("a context %s that was created and destroyed", use);
+    } else if (context->given_back) {
+        complain("a context %s that its last holder gave back", use);
     }
     return setting("DRIVER_DOUBLE_GONE", CONTEXT_IS_DESTROYED);
 }
@@ -161,16 +171,34 @@ ENTRY(cuDeviceGetName, char *name, int size, int device) {
     snprintf(name, size, "Driver Double %d", device);
     return SUCCESS;
 }
-// Only the compute capability: a device with all that the kernels use, unless a test wants another.
+// The compute capability: a device with all that the kernels use, unless a test wants another; and what memory it has.
 ENTRY(cuDeviceGetAttribute, int *value, int attribute, int device) {
     START(cuDeviceGetAttribute);
     NEED(need_initialised());
-    if (device < 0 || device >= DEVICES || attribute < 75 || attribute > 76) return INVALID_VALUE;
+    if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
     const int capability = setting("DRIVER_DOUBLE_CAPABILITY", 90);
-    *value = attribute == 75 ? capability / 10 : capability % 10;
+    switch (attribute) {
+    case 75: *value = capability / 10; return SUCCESS;
+    case 76: *value = capability % 10; return SUCCESS;
+    case 88: *value = is_pageable(); return SUCCESS;
+    case 83:
+    case 89:
+    case 102:
+    case 115: *value = 1; return SUCCESS;
+    default: return INVALID_VALUE;
+    }
+}
+ENTRY(cuDevicePrimaryCtxGetState, int device, unsigned *flags, int *active) {
+    START(cuDevicePrimaryCtxGetState);
+    NEED(need_initialised());
+    if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
+    *flags = 0;
+    *active = primary[device].alive;
     return SUCCESS;
 }
 ENTRY(cuDevicePrimaryCtxRetain, Context **context, int device) {
+    // Only a thread that has used a device before: the library, that is.
+    if (current_context() != NULL) slow_down("DRIVER_DOUBLE_SLOW_RETAIN", "retaining");
     START(cuDevicePrimaryCtxRetain);
     NEED(need_initialised());
     if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
@@ -187,7 +215,11 @@ ENTRY(cuDevicePrimaryCtxRelease_v2, int device) {
         complain("the primary context of device %d is released more often than it is retained", device);
         return INVALID_CONTEXT;
     }
-    if (--primary_holders[device] == 0) primary[device].alive = false;
+    if (--primary_holders[device] == 0) {
+        primary[device].alive = false;
+        primary[device].given_back = true;
+        release_all(device);
+    }
     return SUCCESS;
 }
 // The context stays current where it was, and is none until it is retained anew: at the same address, as another context.
@@ -284,7 +316,7 @@ ENTRY(cuMemAlloc_v2, uintptr_t *address, size_t size) {
     NEED(need_context());
     NEED(not_while_capturing("cuMemAlloc"));
     if (size == 0) return INVALID_VALUE;
-    const Allocation *allocation = allocate(size, current_context()->device);
+    const Allocation *allocation = allocate(size, current_context()->device, Kind::PLAIN);
     if (allocation == NULL) return OUT_OF_MEMORY;
     *address = allocation->start;
     return SUCCESS;
@@ -319,29 +351,9 @@ ENTRY(cuMemsetD8_v2, uintptr_t address, unsigned char value, size_t size) {
     not_inside_a_call("cuMemsetD8");
     NEED(need_context());
     NEED(settle());
-    if (!holds(address, size)) return INVALID_VALUE;
+    if (!reaches(address, size, current_context()->device)) return INVALID_VALUE;
     open_memory();
     memset(reinterpret_cast<void *>(address), value, size);
     close_memory();
-    return SUCCESS;
-}
-// Memory that the driver does not know is no error of this call: everything is zero then.
-ENTRY(cuPointerGetAttributes, unsigned count, const unsigned *attributes, void **places, uintptr_t address) {
-    START(cuPointerGetAttributes);
-    NEED(need_context());
-    NEED(not_while_capturing("cuPointerGetAttributes"));
-    const Allocation *found = find(address);
-    const bool reachable = found != NULL && found->device == current_context()->device;
-    for (unsigned i = 0; i < count; ++i) {
-        switch (attributes[i]) {
-        case 2: *static_cast<unsigned *>(places[i]) = found == NULL ? 0 : 2; break;
-        case 3: *static_cast<uint64_t *>(places[i]) = reachable ? address : 0; break;
-        case 8: *static_cast<unsigned *>(places[i]) = 0; break;
-        case 9: *static_cast<int *>(places[i]) = found == NULL ? -2 : found->device; break;
-        case 11: *static_cast<uint64_t *>(places[i]) = found == NULL ? 0 : found->start; break;
-        case 12: *static_cast<size_t *>(places[i]) = found == NULL ? 0 : found->size; break;
-        default: return INVALID_VALUE;
-        }
-    }
     return SUCCESS;
 }

@@ -11,6 +11,8 @@ struct Context {
     int device;
     uint64_t id;
     bool alive;
+    // A primary context that its last holder gave back.
+    bool given_back;
     // What a kernel did stays: every later call returns it.
     int error;
 };
@@ -24,6 +26,8 @@ extern thread_local int measuring;
 Context *current_context();
 int need_initialised();
 int need_context();
+// Sleeps for as many milliseconds as a variable says.
+void slow_down(const char *variable, const char *what);
 // Complains if the library is inside a call.
 void not_inside_a_call(const char *entry);
 // Complains, and ends the capture, if a capture of this or another thread forbids `entry` in the mode of this thread.
@@ -32,6 +36,8 @@ int not_while_capturing(const char *entry);
 bool forked();
 // Runs everything that is queued; what goes wrong stays in its context.
 int settle();
+// Queues the end of an allocation.
+int release_on(void *stream, uintptr_t address);
 // Drops the work that is queued for a context, whose device is reset.
 void forget(const Context *context);
 

@@ -170,3 +170,49 @@ extern "C" __global__ void blocks_apart(const Memory m)
     if (threadIdx.x < 32) m.data[half + threadIdx.x] += m.data[half + threadIdx.x];
 }
 extern "C" __global__ void long_shift(const Memory m) { m.data[0] = 1 << m.choice; }
+
+// Copies that go on by themselves: 16 threads bring 16 bytes each, and all of them use the bytes the other way round.
+alignas(16) static int brought[64];
+extern "C" __global__ void waited_copy(const Memory m)
+{
+    if (threadIdx.x < 16) emu::copy_async(brought + 4 * threadIdx.x, m.data + 4 * threadIdx.x, int(threadIdx.x) != m.choice);
+    emu::commit_copies();
+    emu::wait_for_copies(0);
+    __syncthreads();
+    m.data[threadIdx.x] = brought[63 - threadIdx.x];
+}
+extern "C" __global__ void early_read_of_a_copy(const Memory m)
+{
+    if (threadIdx.x < 16) emu::copy_async(brought + 4 * threadIdx.x, m.data + 4 * threadIdx.x, true);
+    emu::commit_copies();
+    __syncthreads();
+    const int early = brought[63 - threadIdx.x];
+    __syncthreads();
+    emu::wait_for_copies(0);
+    m.data[threadIdx.x] = early;
+}
+extern "C" __global__ void copy_of_no_group(const Memory m)
+{
+    if (threadIdx.x < 16) emu::copy_async(brought + 4 * threadIdx.x, m.data + 4 * threadIdx.x, true);
+    emu::wait_for_copies(0);
+    __syncthreads();
+    m.data[threadIdx.x] = brought[63 - threadIdx.x];
+}
+extern "C" __global__ void copy_without_a_wait(const Memory m)
+{
+    if (threadIdx.x < 16) emu::copy_async(brought + 4 * threadIdx.x, m.data + 4 * threadIdx.x, true);
+    emu::commit_copies();
+}
+extern "C" __global__ void copy_without_a_barrier(const Memory m)
+{
+    if (threadIdx.x < 16) emu::copy_async(brought + 4 * threadIdx.x, m.data + 4 * threadIdx.x, true);
+    emu::commit_copies();
+    emu::wait_for_copies(0);
+    m.data[threadIdx.x] = brought[63 - threadIdx.x];
+}
+extern "C" __global__ void misaligned_copy(const Memory m)
+{
+    if (threadIdx.x == 0) emu::copy_async(brought, m.data + 2, true);
+    emu::commit_copies();
+    emu::wait_for_copies(0);
+}

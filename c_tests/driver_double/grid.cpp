@@ -181,6 +181,7 @@ const char *name_of(emu::Together what) {
 }
 
 void finish(emu::Thread *thread) {
+    end_of_thread(thread);
     ++finished;
     if (!barrier.waiting.empty()) {
         complain("%s: thread %u ends while others wait at the barrier of line %d", grid->kernel->name, number(thread),
@@ -214,6 +215,7 @@ void run_threads() {
 
 void run_block() {
     forget_accesses();
+    forget_copies();
     started = finished = 0;
     votes = 0;
     barrier.waiting.clear();
@@ -250,6 +252,7 @@ bool exchange_row(const emu::Thread *thread) {
     parity[number(thread)] = !row;
     return row;
 }
+int running_device() { return grid->device; }
 unsigned launch_number() { return launches; }
 uint64_t block_number() { return block_at; }
 Moment now(const emu::Thread *thread) { return {barrier.passed, warps[thread->warp].barriers}; }

@@ -35,17 +35,21 @@ struct Event {
     std::chrono::steady_clock::time_point time;
 };
 
-// A kernel, an event, or bytes to set.
+// A kernel, an event, bytes to set or to copy, or the end of an allocation.
+enum class What { KERNEL, EVENT, SET, COPY, RELEASE };
 struct Work {
+    What what;
     Context *context;
     // A context that was reset and taken anew is another one, and does not do what was queued in the one before.
     uint64_t context_id;
     Grid grid;
     Event *event;
-    uintptr_t address;
+    uintptr_t address, from;
     size_t size;
     unsigned char value;
 };
+
+Work work_of(What what, Context *context) { return {what, context, context->id, {}, NULL, 0, 0, 0, 0}; }
 
 struct Graph {
     std::vector<Work> works;
@@ -177,21 +181,35 @@ void forget(const Context *context) {
     queue.erase(std::remove_if(queue.begin(), queue.end(), is_its), queue.end());
 }
 
+int release_on(void *stream, uintptr_t address) {
+    Work work = work_of(What::RELEASE, current_context());
+    work.address = address;
+    return enqueue(static_cast<Stream *>(stream), work);
+}
+
 int settle() {
     Context *context = current_context();
     while (!queue.empty()) {
         const Work work = queue.front();
         queue.pop_front();
         if (!work.context->alive || work.context->id != work.context_id || work.context->error != SUCCESS) continue;
-        if (work.event != NULL) {
+        switch (work.what) {
+        case What::EVENT:
             work.event->happened = true;
             work.event->time = std::chrono::steady_clock::now();
-        } else if (work.grid.kernel == NULL) {
+            break;
+        case What::KERNEL: work.context->error = run_grid(work.grid); break;
+        case What::RELEASE: release(work.address); break;
+        case What::SET:
+        case What::COPY:
             open_memory();
-            memset(reinterpret_cast<void *>(work.address), work.value, work.size);
+            if (work.what == What::SET) {
+                memset(reinterpret_cast<void *>(work.address), work.value, work.size);
+            } else {
+                memmove(reinterpret_cast<void *>(work.address), reinterpret_cast<void *>(work.from), work.size);
+            }
             close_memory();
-        } else {
-            work.context->error = run_grid(work.grid);
+            break;
         }
     }
     return context == NULL ? SUCCESS : context->error;
@@ -220,7 +238,7 @@ using namespace driver_double;
 
 ENTRY(cuModuleLoadDataEx, Module **module, const char *image, unsigned count, const unsigned *options, void **values) {
     // The assembler takes its time, and other threads go on meanwhile.
-    if (const char *time = getenv("DRIVER_DOUBLE_SLOW_LOAD")) usleep(unsigned(atoi(time)) * 1000);
+    slow_down("DRIVER_DOUBLE_SLOW_LOAD", "loading");
     START(cuModuleLoadDataEx);
     NEED(need_context());
     NEED(not_while_capturing("cuModuleLoadDataEx"));
@@ -276,7 +294,9 @@ ENTRY(cuLaunchKernel, const Function *function, unsigned gx, unsigned gy, unsign
     const uint3 blocks = {gx, gy, gz}, threads = {bx, by, bz};
     NEED(check_grid(function, blocks, threads, shared));
     const std::string parameter(static_cast<const char *>(parameters[0]), function->kernel->size);
-    return enqueue(stream, {context, context->id, {function->kernel, blocks, threads, shared, parameter}, NULL, 0, 0, 0});
+    Work work = work_of(What::KERNEL, context);
+    work.grid = {function->kernel, blocks, threads, shared, parameter, context->device};
+    return enqueue(stream, work);
 }
 
 // Streams and graphs --------------------------------------------------------------------------------------------------
@@ -369,7 +389,9 @@ ENTRY(cuEventRecord, Event *event, Stream *stream) {
     NEED(need_context());
     NEED(check_stream(stream));
     event->happened = false;
-    return enqueue(stream, {current_context(), current_context()->id, {}, event, 0, 0, 0});
+    Work work = work_of(What::EVENT, current_context());
+    work.event = event;
+    return enqueue(stream, work);
 }
 ENTRY(cuEventSynchronize, Event *event) {
     START(cuEventSynchronize);
@@ -387,8 +409,24 @@ ENTRY(cuMemsetD8Async, uintptr_t address, unsigned char value, size_t size, Stre
     START(cuMemsetD8Async);
     NEED(need_context());
     NEED(check_stream(stream));
-    if (!holds(address, size)) return INVALID_VALUE;
-    return enqueue(stream, {current_context(), current_context()->id, {}, NULL, address, size, value});
+    if (!reaches(address, size, current_context()->device)) return INVALID_VALUE;
+    Work work = work_of(What::SET, current_context());
+    work.address = address;
+    work.size = size;
+    work.value = value;
+    return enqueue(stream, work);
+}
+ENTRY(cuMemcpyDtoDAsync_v2, uintptr_t dst, uintptr_t src, size_t size, Stream *stream) {
+    START(cuMemcpyDtoDAsync_v2);
+    NEED(need_context());
+    NEED(check_stream(stream));
+    const int device = current_context()->device;
+    if (!reaches(dst, size, device) || !reaches(src, size, device)) return INVALID_VALUE;
+    Work work = work_of(What::COPY, current_context());
+    work.address = dst;
+    work.from = src;
+    work.size = size;
+    return enqueue(stream, work);
 }
 
 // What earlier work left behind: from now on the current context returns `code`.

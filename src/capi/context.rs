@@ -74,6 +74,9 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_
         static WARNED: AtomicBool = AtomicBool::new(false);
         if !WARNED.swap(true, Ordering::Relaxed) {
             Machine::complaints().for_each(|text| log::warning(format_args!("cudnnCreate: {text}")));
+            if let Some(reason) = context.unexpected_fallback() {
+                log::warning(format_args!("cudnnCreate: the CPU core, for {reason}"));
+            }
         }
         log::information(format_args!("cudnnCreate: core: {}", context.core_name()));
         let address = CONTEXTS.insert(context)?;

@@ -85,6 +85,14 @@ impl Context {
         }
     }
 
+    /// Why this is the CPU core where a CUDA core could be expected: a driver that fails, is too old or incomplete.
+    pub fn unexpected_fallback(&self) -> Option<&'static Unavailable> {
+        match &self.core {
+            Core::Cpu { instead_of_cuda: Some(reason) } if reason.is_unexpected() => Some(reason),
+            _ => None,
+        }
+    }
+
     /// The stream last set, as an address; 0 before.
     pub fn stream(&self) -> usize {
         self.stream
@@ -115,8 +123,8 @@ impl Context {
     /// Bad parameter for an operand that does not fit the address space around its pointer, and for two that are both
     /// written and overlap. On the CPU core: host allocation if an operand that is read overlaps one that is written
     /// in a way that needs a copy, and there is no memory for it (nothing is written then); execution if a worker
-    /// died. On the CUDA core: not supported for such an overlap; driver errors; bad parameter if
-    /// `CUDNN_SHIM_CHECK` finds memory that does not serve.
+    /// died. On the CUDA core: not supported for such an overlap; driver errors; bad parameter for memory that does not
+    /// serve, if that is looked at: in the first calls of a handle, and with `CUDNN_SHIM_CHECK`.
     ///
     /// # Safety
     /// Every byte of the span of each operand is readable, and every element that is written writable, by the core's

@@ -48,6 +48,12 @@ pub const KERNELS: &[&str] = &[
     "read_from_another_block",
     "blocks_apart",
     "long_shift",
+    "waited_copy",
+    "early_read_of_a_copy",
+    "copy_of_no_group",
+    "copy_without_a_wait",
+    "copy_without_a_barrier",
+    "misaligned_copy",
 ];
 
 /// What an assembler would make of them, as far as the double reads it.

@@ -57,6 +57,7 @@ pub type Object = *mut c_void;
 functions! {
     fn cuInit(flags: c_uint) -> c_int;
     fn cuDevicePrimaryCtxRetain(context: *mut Object, device: c_int) -> c_int;
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int;
     fn cuDevicePrimaryCtxReset_v2(device: c_int) -> c_int;
     fn cuCtxCreate_v2(context: *mut Object, flags: c_uint, device: c_int) -> c_int;
     fn cuCtxDestroy_v2(context: Object) -> c_int;
@@ -67,6 +68,19 @@ functions! {
     fn cuCtxSynchronize() -> c_int;
     fn cuMemAlloc_v2(address: *mut u64, size: usize) -> c_int;
     fn cuMemFree_v2(address: u64) -> c_int;
+    fn cuMemAllocManaged(address: *mut u64, size: usize, flags: c_uint) -> c_int;
+    fn cuMemHostAlloc(address: *mut u64, size: usize, flags: c_uint) -> c_int;
+    fn cuMemFreeHost(address: u64) -> c_int;
+    fn cuMemHostRegister_v2(address: u64, size: usize, flags: c_uint) -> c_int;
+    fn cuMemHostUnregister(address: u64) -> c_int;
+    fn cuMemAllocAsync(address: *mut u64, size: usize, stream: Object) -> c_int;
+    fn cuMemFreeAsync(address: u64, stream: Object) -> c_int;
+    fn cuMemAddressReserve(address: *mut u64, size: usize, alignment: usize, wish: u64, flags: u64) -> c_int;
+    fn cuMemCreate(memory: *mut Object, size: usize, properties: *const c_void, flags: u64) -> c_int;
+    fn cuMemMap(address: u64, size: usize, offset: usize, memory: Object, flags: u64) -> c_int;
+    fn cuMemUnmap(address: u64, size: usize) -> c_int;
+    fn cuMemSetAccess(address: u64, size: usize, access: *const c_void, count: usize) -> c_int;
+    fn cuCtxEnablePeerAccess(context: Object, flags: c_uint) -> c_int;
     fn cuMemcpyHtoD_v2(dst: u64, src: *const c_void, size: usize) -> c_int;
     fn cuMemcpyDtoH_v2(dst: *mut c_void, src: u64, size: usize) -> c_int;
     fn cuStreamCreate(stream: *mut Object, flags: c_uint) -> c_int;

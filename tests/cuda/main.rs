@@ -7,13 +7,16 @@ mod api;
 mod arithmetic;
 mod child;
 mod complaints;
+mod contexts;
 mod contract;
 #[path = "../contract/convolution.rs"]
 mod convolution;
+mod copies;
 mod cores;
 mod double;
 mod faults;
 mod fragments;
+mod kinds;
 mod large;
 mod launch;
 mod layers;

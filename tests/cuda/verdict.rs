@@ -32,11 +32,16 @@ fn fake_driver(name: &str, source: &str) -> PathBuf {
 }
 
 /// A driver with all symbols that the library asks for, less `missing`; all return 0 and do nothing, but those
-/// that `source` defines.
+/// that `source` defines, and that of its version, which is new enough.
 fn complete_driver(name: &str, source: &str, missing: &str) -> PathBuf {
     let mut text = source.to_owned();
     for symbol in cudnn::backend::cuda::symbols() {
-        if *symbol != missing && !source.contains(&format!("int {symbol}(")) {
+        if symbol == missing || source.contains(&format!("int {symbol}(")) {
+            continue;
+        }
+        if symbol == "cuDriverGetVersion" {
+            text += "int cuDriverGetVersion(int *v) { *v = 12000; return 0; }\n";
+        } else {
             writeln!(text, "int {symbol}() {{ return 0; }}").expect("a string grows");
         }
     }
@@ -101,10 +106,7 @@ fn driver_without_device() {
 
 #[test]
 fn driver_that_counts_no_device() {
-    let source = format!(
-        "{NAMES}int cuDriverGetVersion(int *v) {{ *v = 12000; return 0; }}\n\
-         int cuDeviceGetCount(int *n) {{ *n = 0; return 0; }}\n"
-    );
+    let source = format!("{NAMES}int cuDeviceGetCount(int *n) {{ *n = 0; return 0; }}\n");
     expect_no_cuda(&complete_driver("zero_devices", &source, ""), "sees no device");
 }
 
@@ -120,6 +122,48 @@ fn driver_too_old() {
     let source = "int cuDriverGetVersion(int *v) { *v = 11080; return 0; }\n";
     let dir = complete_driver("old", source, "");
     expect_no_cuda(&dir, "the CUDA driver serves CUDA 11.8, at least 12.0 is needed");
+}
+
+/// Drivers before 12.0 lack symbols, too; that they are old says more.
+#[test]
+fn driver_too_old_for_a_symbol() {
+    let source = "int cuDriverGetVersion(int *v) { *v = 11070; return 0; }\n";
+    let dir = complete_driver("old_515", source, "cuCtxGetId");
+    expect_no_cuda(&dir, "the CUDA driver serves CUDA 11.7, at least 12.0 is needed");
+}
+
+/// The warnings of a first handle, less what the machine gives rise to.
+fn warnings(dir: &Path, variables: &[(&str, &str)]) -> Option<Vec<String>> {
+    let mut all = vec![("CUDNN_LOGLEVEL_DBG", "2"), ("CUDNN_LOGDEST_DBG", "stderr")];
+    all.extend(variables);
+    let output = child::start(dir, &all, || {
+        for _ in 0..2 {
+            let handle = api::create().expect("a CPU handle");
+            // SAFETY: the handle is alive.
+            unsafe { assert_eq!(api::cudnnDestroy(handle), SUCCESS) };
+        }
+    })?;
+    let text = child::text(&output);
+    assert!(output.status.success(), "{text}");
+    Some(text.lines().filter(|line| line.contains("the CPU core, for")).map(str::to_owned).collect())
+}
+
+#[test]
+fn a_driver_that_fails_is_warned_of() {
+    let source = format!("{NAMES}int cuInit(unsigned f) {{ return 999; }}\n");
+    let failing = complete_driver("failing", &source, "");
+    let Some(lines) = warnings(&failing, &[]) else { return };
+    assert_eq!(lines.len(), 1, "once: {lines:?}");
+    assert!(lines[0].contains("cuInit returned an unknown error (999)"), "{}", lines[0]);
+    let asked_for = warnings(&failing, &[("CUDNN_SHIM_BACKEND", "cpu")]);
+    assert_eq!(asked_for.expect("this is the parent"), [""; 0], "who asks for the CPU core is not warned");
+}
+
+#[test]
+fn a_machine_without_a_device_is_not_warned_of() {
+    let source = format!("{NAMES}int cuInit(unsigned f) {{ return 100; }}\n");
+    let Some(lines) = warnings(&complete_driver("no_device_at_all", &source, ""), &[]) else { return };
+    assert_eq!(lines, [""; 0]);
 }
 
 #[test]

@@ -50,9 +50,10 @@ fn compile_linked(interface: Interface, name: &str, folder: &Path, libraries: &[
     compile(interface, name, folder, &flags.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// The program, which finds libraries in `path` alone.
+/// The program, which finds libraries in `path` alone. Its tensors lie in host memory.
 fn with_path(program: &Path, path: &Path) -> Command {
     let mut command = Command::new(program);
+    command.env("CUDNN_SHIM_BACKEND", "cpu");
     command.env("LD_LIBRARY_PATH", path).env_remove("LD_BIND_NOW").env_remove("LD_PRELOAD");
     command
 }

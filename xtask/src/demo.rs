@@ -55,9 +55,10 @@ fn compile(dist: &Dist, folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The program, set to find the library in `dist` and nowhere else.
+/// The program, set to find the library in `dist` and nowhere else. Its tensors lie in host memory.
 fn on(dist: &Dist, program: &Path) -> Command {
     let mut command = Command::new(program);
+    command.env("CUDNN_SHIM_BACKEND", "cpu");
     command.env("LD_LIBRARY_PATH", &dist.lib).current_dir(shell::root());
     command
 }

@@ -7,31 +7,39 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys;
 
 use super::table::entry_points;
+use super::unavailable::Unavailable;
 use crate::error::{Error, Result};
 
 /// The driver library of every Linux installation. `libcuda.so` without the number may be a stub for linking.
 const LIBRARY: &CStr = c"libcuda.so.1";
 
 /// Oldest driver that serves: 12.0 (525), the first with context ids and with the PTX version that is embedded.
-const MIN_VERSION: c_int = 12_000;
+pub(super) const MIN_VERSION: c_int = 12_000;
 
 /// `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
 
 entry_points! {
-    /// The entry points of a loaded driver.
-    Table
+    /// What is asked of a driver before anything else: how old it is decides whether the rest can be there.
+    Start
     init = "cuInit" (c_uint);
     driver_get_version = "cuDriverGetVersion" (*mut c_int);
     get_error_name = "cuGetErrorName" (c_int, *mut *const c_char);
+}
+
+entry_points! {
+    /// The other entry points of a driver.
+    Table
     device_get_count = "cuDeviceGetCount" (*mut c_int);
     device_get = "cuDeviceGet" (*mut sys::CUdevice, c_int);
     device_get_name = "cuDeviceGetName" (*mut c_char, c_int, sys::CUdevice);
     device_get_attribute = "cuDeviceGetAttribute" (*mut c_int, c_uint, sys::CUdevice);
+    primary_ctx_get_state = "cuDevicePrimaryCtxGetState" (sys::CUdevice, *mut c_uint, *mut c_int);
     primary_ctx_retain = "cuDevicePrimaryCtxRetain" (*mut sys::CUcontext, sys::CUdevice);
     primary_ctx_release = "cuDevicePrimaryCtxRelease_v2" (sys::CUdevice);
     ctx_get_current = "cuCtxGetCurrent" (*mut sys::CUcontext);
@@ -48,46 +56,20 @@ entry_points! {
         sys::CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, sys::CUstream,
         *mut *mut c_void, *mut *mut c_void
     );
-    pointer_get_attributes = "cuPointerGetAttributes"
-        (c_uint, *mut c_uint, *mut *mut c_void, sys::CUdeviceptr);
+    pointer_get_attributes = "cuPointerGetAttributes" (c_uint, *mut c_uint, *mut *mut c_void, u64);
 }
 
 /// The driver's symbols that this library uses, as tests of incomplete drivers need them.
-pub fn symbols() -> &'static [&'static str] {
-    Table::SYMBOLS
+pub fn symbols() -> Vec<&'static str> {
+    [Start::SYMBOLS, Table::SYMBOLS].concat()
 }
 
-/// Why there is no CUDA core in this process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unavailable {
-    /// The loader found no driver; its own words.
-    NoLibrary(String),
-    /// The driver lacks a symbol that this library needs.
-    MissingSymbol(&'static str),
-    /// The driver is older than 525, which serves CUDA 12.0.
-    TooOld(i32),
-    /// The driver could not be started.
-    Failed(Error),
-    /// The driver sees no device.
-    NoDevice,
-}
+/// Set in children of a process that had started the driver.
+static FORKED: AtomicBool = AtomicBool::new(false);
 
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unavailable::NoLibrary(reason) => write!(f, "no CUDA driver ({reason})"),
-            Unavailable::MissingSymbol(symbol) => write!(f, "the CUDA driver has no {symbol}"),
-            Unavailable::TooOld(version) => write!(
-                f,
-                "the CUDA driver serves CUDA {}.{}, at least {}.0 is needed",
-                version / 1000,
-                version % 1000 / 10,
-                MIN_VERSION / 1000
-            ),
-            Unavailable::Failed(error) => write!(f, "{error}"),
-            Unavailable::NoDevice => f.write_str("the CUDA driver sees no device"),
-        }
-    }
+/// Runs in a forked child.
+extern "C" fn forked() {
+    FORKED.store(true, Ordering::Relaxed);
 }
 
 /// Declares a handle that the driver gave out: an address that only the driver reads.
@@ -128,25 +110,9 @@ pub struct LaunchShape {
     pub shared: u32,
 }
 
-/// What the driver knows of an address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Residency {
-    /// Memory type: 0 unknown to the driver, 1 page-locked host memory, 2 device memory.
-    pub memory_type: u32,
-    /// Whether the memory migrates between host and devices.
-    pub managed: bool,
-    /// Device that the memory belongs to; negative for none.
-    pub device: i32,
-    /// Address under which the current context reaches it, 0 if it does not.
-    pub device_address: u64,
-    /// First address of the allocation.
-    pub start: u64,
-    /// Bytes of the allocation.
-    pub size: u64,
-}
-
 /// A started driver that sees at least one device.
 pub struct Driver {
+    start: Start,
     table: Table,
 }
 
@@ -173,22 +139,46 @@ impl Driver {
             return Err(Unavailable::NoLibrary(loader_error()));
         }
         // SAFETY: opened just above; nothing closes it.
-        let driver = Driver { table: unsafe { Table::load(library) }.map_err(Unavailable::MissingSymbol)? };
-        // SAFETY: the table holds the driver's entry points; 0 is the only flag there is.
-        driver.check("cuInit", unsafe { (driver.table.init)(0) }).map_err(Unavailable::Failed)?;
-        let number = |call: &'static str, entry: unsafe extern "C" fn(*mut c_int) -> c_int| {
-            let mut value = 0;
-            // SAFETY: writes one int.
-            driver.check(call, unsafe { entry(&mut value) }).map(|()| value).map_err(Unavailable::Failed)
+        let start = unsafe { Start::load(library) }.map_err(Unavailable::MissingSymbol)?;
+        let checked = |call, code| match code {
+            SUCCESS => Ok(()),
+            code => Err(Unavailable::Failed(failure(&start, call, code, String::new()))),
         };
-        let version = number("cuDriverGetVersion", driver.table.driver_get_version)?;
+        // SAFETY: 0 is the only flag there is.
+        checked("cuInit", unsafe { (start.init)(0) })?;
+        let mut version = 0;
+        // SAFETY: writes one int.
+        checked("cuDriverGetVersion", unsafe { (start.driver_get_version)(&mut version) })?;
         if version < MIN_VERSION {
             return Err(Unavailable::TooOld(version));
         }
-        if number("cuDeviceGetCount", driver.table.device_get_count)? < 1 {
+        // SAFETY: as above.
+        let table = unsafe { Table::load(library) }.map_err(Unavailable::MissingSymbol)?;
+        let mut devices = 0;
+        // SAFETY: writes one int.
+        checked("cuDeviceGetCount", unsafe { (table.device_get_count)(&mut devices) })?;
+        if devices < 1 {
             return Err(Unavailable::NoDevice);
         }
-        Ok(driver)
+        // SAFETY: this library stays loaded to the end of the process. Without memory for it, a child's calls fail at
+        // the driver instead.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        Ok(Driver { start, table })
+    }
+
+    /// Refuses work in a child that was forked off the process that started the driver: nothing of it works there, and
+    /// what threads of the parent held when it forked stays taken.
+    ///
+    /// # Errors
+    /// Execution, in such a child.
+    pub fn check_process(&self) -> Result<()> {
+        if FORKED.load(Ordering::Relaxed) {
+            return Err(Error::Execution(
+                "this process was forked from the one that started the CUDA driver, and has none of its own"
+                    .into(),
+            ));
+        }
+        Ok(())
     }
 
     /// The library that is loaded, for entry points that few calls need; nothing closes it.
@@ -201,6 +191,27 @@ impl Driver {
         if library.is_null() { Err(Error::unsupported(loader_error())) } else { Ok(library) }
     }
 
+    /// Asks for several attributes of an address, one place for each.
+    ///
+    /// # Errors
+    /// Driver errors; an address that it does not know is none.
+    ///
+    /// # Safety
+    /// Every place has room for what its attribute is, by the driver's documentation.
+    pub(super) unsafe fn attributes_of<const N: usize>(
+        &self,
+        address: u64,
+        mut attributes: [c_uint; N],
+        mut places: [*mut c_void; N],
+    ) -> Result<()> {
+        let code = self.outside_capture(|| {
+            let (attributes, places) = (attributes.as_mut_ptr(), places.as_mut_ptr());
+            // SAFETY: as many attributes as places, which the caller vouches for.
+            Ok(unsafe { (self.table.pointer_get_attributes)(N as c_uint, attributes, places, address) })
+        })?;
+        self.check("cuPointerGetAttributes", code)
+    }
+
     /// Turns an error code into an error that names it.
     ///
     /// # Errors
@@ -210,17 +221,8 @@ impl Driver {
     }
 
     #[cold]
-    fn failure(&self, call: &'static str, code: c_int, detail: String) -> Error {
-        let mut name = std::ptr::null();
-        // SAFETY: writes one pointer; a code that the driver does not know leaves NULL or is refused.
-        let known = unsafe { (self.table.get_error_name)(code, &mut name) } == SUCCESS && !name.is_null();
-        let name = if known {
-            // SAFETY: the driver's names are static C strings.
-            unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
-        } else {
-            "an unknown error".to_owned()
-        };
-        Error::Driver { call, code, name, detail }
+    pub(super) fn failure(&self, call: &'static str, code: c_int, detail: String) -> Error {
+        failure(&self.start, call, code, detail)
     }
 
     /// The context that is current in this thread.
@@ -270,23 +272,43 @@ impl Driver {
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
+    /// Whether a device reaches all memory of the host, also what no call of the driver made.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn is_pageable(&self, device: i32) -> Result<bool> {
+        let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS;
+        self.attribute(device, attribute).map(|value| value != 0)
+    }
+
+    fn attribute(&self, device: i32, attribute: sys::CUdevice_attribute) -> Result<c_int> {
+        let mut value = 0;
+        // SAFETY: writes one int.
+        let code = unsafe { (self.table.device_get_attribute)(&mut value, attribute as c_uint, device) };
+        self.check("cuDeviceGetAttribute", code).map(|()| value)
+    }
+
     /// The compute capability of a device: 75 for 7.5.
     ///
     /// # Errors
     /// Driver errors.
     pub fn capability(&self, device: i32) -> Result<u32> {
         use sys::CUdevice_attribute as Attribute;
-        let mut parts = [0; 2];
-        for (part, attribute) in parts.iter_mut().zip([
-            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        ]) {
-            // SAFETY: writes one int.
-            let code = unsafe { (self.table.device_get_attribute)(part, attribute as c_uint, device) };
-            self.check("cuDeviceGetAttribute", code)?;
-        }
-        let [major, minor] = parts.map(|part: c_int| u32::try_from(part).unwrap_or(0));
+        let major = self.attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = self.attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let [major, minor] = [major, minor].map(|part| u32::try_from(part).unwrap_or(0));
         Ok(10 * major + minor)
+    }
+
+    /// Whether the primary context of `device` is there, which asking does not change.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn has_primary(&self, device: i32) -> Result<bool> {
+        let (mut flags, mut active) = (0, 0);
+        // SAFETY: writes two ints.
+        let code = unsafe { (self.table.primary_ctx_get_state)(device, &mut flags, &mut active) };
+        self.check("cuDevicePrimaryCtxGetState", code).map(|()| active != 0)
     }
 
     /// Keeps the primary context of `device` alive, creating it if need be; give it back with
@@ -319,11 +341,14 @@ impl Driver {
         Ok(id)
     }
 
-    /// Runs `body` with `context` current, and makes current again what was before.
+    /// Runs `body` with `context` current, and makes current again what was before, if that was another one.
     ///
     /// # Errors
     /// Those of `body`, else those of the driver.
     pub fn within<R>(&self, context: DriverContext, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.current_context()? == Some(context) {
+            return body();
+        }
         struct Pop<'a>(&'a Driver);
         impl Pop<'_> {
             fn pop(&self) -> c_int {
@@ -353,7 +378,7 @@ impl Driver {
     /// Loading a module, making a context and asking for an address are forbidden to a thread that captures in the
     /// default mode; relaxing the mode for that time is what the driver offers for work that has nothing to do with the
     /// captured stream.
-    fn outside_capture<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
+    pub(super) fn outside_capture<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_uint;
         let mut exchange = || {
             // SAFETY: swaps one number with this thread's own mode.
@@ -464,42 +489,20 @@ impl Driver {
         };
         self.check("cuLaunchKernel", code)
     }
+}
 
-    /// What the driver knows of `address`, seen from the current context.
-    ///
-    /// # Errors
-    /// Driver errors; an address that it does not know is none.
-    pub fn residency(&self, address: u64) -> Result<Residency> {
-        use sys::CUpointer_attribute as Attribute;
-        let (mut memory_type, mut managed, mut device) = (0u32, 0u32, -1i32);
-        let (mut device_address, mut start, mut size) = (0u64, 0u64, 0usize);
-        let mut attributes = [
-            Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as c_uint,
-            Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED as c_uint,
-            Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as c_uint,
-            Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER as c_uint,
-            Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR as c_uint,
-            Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as c_uint,
-        ];
-        let mut places: [*mut c_void; 6] = [
-            (&raw mut memory_type).cast(),
-            (&raw mut managed).cast(),
-            (&raw mut device).cast(),
-            (&raw mut device_address).cast(),
-            (&raw mut start).cast(),
-            (&raw mut size).cast(),
-        ];
-        let code = self.outside_capture(|| {
-            // SAFETY: six attributes, and six places of the sizes that the driver's documentation gives them.
-            Ok(unsafe {
-                let count = attributes.len() as c_uint;
-                let (asked, places) = (attributes.as_mut_ptr(), places.as_mut_ptr());
-                (self.table.pointer_get_attributes)(count, asked, places, address)
-            })
-        })?;
-        self.check("cuPointerGetAttributes", code)?;
-        Ok(Residency { memory_type, managed: managed != 0, device, device_address, start, size: size as u64 })
-    }
+#[cold]
+fn failure(start: &Start, call: &'static str, code: c_int, detail: String) -> Error {
+    let mut name = std::ptr::null();
+    // SAFETY: writes one pointer; a code that the driver does not know leaves NULL or is refused.
+    let known = unsafe { (start.get_error_name)(code, &mut name) } == SUCCESS && !name.is_null();
+    let name = if known {
+        // SAFETY: the driver's names are static C strings.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    } else {
+        "an unknown error".to_owned()
+    };
+    Error::Driver { call, code, name, detail }
 }
 
 /// What the dynamic loader says of its last failure.

@@ -1,15 +1,17 @@
 //! The CUDA core: kernels shipped as PTX text, loaded through the driver and queued on the caller's stream.
 //!
 //! ```text
-//!  driver.rs   the driver's entry points, found at run time     module.rs     the kernels; how to add a family
-//!  plan.rs     which kernels run a step, with what grid         residency.rs  CUDNN_SHIM_CHECK
-//!  params.rs   how parameters get to a kernel                   bytes.rs      nests in bytes
-//!  table.rs    tables of entry points                           measure.rs    how long a plan takes
+//!  driver.rs   the driver's entry points, found at run time     module.rs       the kernels; how to add a family
+//!  plan.rs     which kernels run a step, with what grid         residency.rs    what memory a call is given
+//!  params.rs   how parameters get to a kernel                   bytes.rs        nests in bytes
+//!  table.rs    tables of entry points                           measure.rs      how long a plan takes
+//!  binding.rs  which context a handle works in                  unavailable.rs  why there is no CUDA core
 //!  linear.rs tiled.rs general.rs pointwise.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
 //! ```
-//! A call pushes its context, queues kernels and pops; it allocates no device memory and waits for nothing, so it
+//! A call makes its context current if it is not, queues kernels and puts back what was current; it allocates no device memory and waits for nothing, so it
 //! can be captured into a graph. The first launch of a kernel in a context loads it, which takes time and may wait.
 
+mod binding;
 mod bytes;
 mod contract;
 mod driver;
@@ -30,16 +32,25 @@ mod rows;
 mod sample;
 mod table;
 mod tiled;
+mod unavailable;
 mod window;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-pub use driver::{Driver, Unavailable, symbols};
+pub use driver::{Driver, symbols};
+pub use unavailable::Unavailable;
 
 use crate::backend::Address;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::Plan;
-use driver::{DriverContext, LaunchShape};
+use binding::Binding;
+use driver::LaunchShape;
+use module::Loaded;
+
+/// So many calls of a handle look at the memory that they are given, whether or not they are asked to: who mixes up
+/// host and device does so from the start, and work that has begun on such memory takes the context with it.
+const FIRST_CALLS: u32 = 8;
 
 /// Where the work of one handle goes.
 #[derive(Debug)]
@@ -47,17 +58,10 @@ pub struct Cuda {
     driver: &'static Driver,
     /// Set by the first of: creation, if a context is current then; the first call that works.
     binding: Mutex<Option<Binding>>,
-}
-
-/// The context that a handle works in for its life.
-#[derive(Clone, Copy, Debug)]
-struct Binding {
-    context: DriverContext,
-    device: i32,
-    /// What the choice of kernels depends on.
-    kind: plan::Device,
-    /// The id of a primary context that has to be given back.
-    retained: Option<u64>,
+    /// The kernels of the context that worked last. After a reset of the device that is another one.
+    loaded: Mutex<Option<Loaded>>,
+    /// Counts calls up to [`FIRST_CALLS`].
+    calls: AtomicU32,
 }
 
 impl Cuda {
@@ -67,53 +71,71 @@ impl Cuda {
     /// memory; then the first call that works decides.
     ///
     /// # Errors
-    /// Driver errors.
+    /// Driver errors; execution in a forked child.
     pub fn create(driver: &'static Driver) -> Result<Cuda> {
-        let binding = current(driver)?;
-        Ok(Cuda { driver, binding: Mutex::new(binding) })
+        driver.check_process()?;
+        let binding = Binding::current(driver)?;
+        Ok(Cuda { driver, binding: Mutex::new(binding), loaded: Mutex::new(None), calls: AtomicU32::new(0) })
     }
 
     /// Name and number of the device, for the log.
     pub fn device_name(&self) -> String {
-        let binding = *self.binding.lock().unwrap_or_else(PoisonError::into_inner);
-        match binding {
+        match self.device() {
             None => "the device current at the first call".to_owned(),
-            Some(Binding { device, .. }) => match self.driver.device_name(device) {
+            Some(device) => match self.driver.device_name(device) {
                 Ok(name) => format!("device {device}: {name}"),
                 Err(_) => format!("device {device}"),
             },
         }
     }
 
-    /// Number of the device, once one is bound.
+    /// Number of the device, once one is bound; none in a forked child.
     pub fn device(&self) -> Option<i32> {
+        self.driver.check_process().ok()?;
         self.binding.lock().unwrap_or_else(PoisonError::into_inner).map(|binding| binding.device)
     }
 
     /// The context of this handle: what was current at creation, else what is current now, else the primary
     /// context of device 0.
     fn bind(&self) -> Result<Binding> {
+        // Before the lock, which a thread of the parent may have held.
+        self.driver.check_process()?;
         let mut binding = self.binding.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(binding) = *binding {
             return Ok(binding);
         }
-        let bound = match current(self.driver)? {
+        let bound = match Binding::current(self.driver)? {
             Some(bound) => bound,
-            None => {
-                let device = self.driver.device(0)?;
-                let context = self.driver.retain_primary(device)?;
-                let retained = Some(self.driver.context_id(context)?);
-                Binding { context, device, kind: kind(self.driver, device)?, retained }
-            }
+            None => Binding::primary(self.driver, self.driver.device(0)?)?,
         };
         Ok(*binding.insert(bound))
+    }
+
+    /// The kernels of the context of this handle.
+    fn loaded(&self, binding: Binding) -> Result<Loaded> {
+        let id = self.driver.context_id(binding.context)?;
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*loaded {
+            Some(loaded) if loaded.context() == id => Ok(loaded.clone()),
+            _ => Ok(loaded.insert(Loaded::of(id)).clone()),
+        }
+    }
+
+    /// Whether this is one of the first calls, which it is counted among then.
+    fn is_young(&self) -> bool {
+        let calls = self.calls.load(Ordering::Relaxed);
+        if calls < FIRST_CALLS {
+            self.calls.store(calls + 1, Ordering::Relaxed);
+        }
+        calls < FIRST_CALLS
     }
 
     /// Queues a plan on `stream` (0: the legacy default stream), on operands at these addresses.
     ///
     /// # Errors
-    /// Driver errors, among them those that earlier work left in the context; with `CUDNN_SHIM_CHECK=1` bad
-    /// parameter for memory that does not serve; not supported for more elements than a grid holds.
+    /// Bad parameter for memory that the device does not reach, in the first calls of a handle and with
+    /// `CUDNN_SHIM_CHECK=1`; not supported for more elements than a grid holds; execution in a forked child; driver
+    /// errors, among them those that earlier work left in the context.
     ///
     /// # Safety
     /// `stream` is alive. Every byte of the spans of the plan's operands is memory that the device may read or write,
@@ -132,15 +154,16 @@ impl Cuda {
     /// # Safety
     /// As for [`Cuda::run`].
     unsafe fn queue(&self, plan: &dyn Plan, at: &[Address], stream: usize, binding: Binding) -> Result<()> {
-        let (driver, Binding { context, device, kind, .. }) = (self.driver, binding);
-        if residency::is_asked_for() {
+        let driver = self.driver;
+        let (is_young, to_the_end) = (self.is_young(), residency::is_asked_for());
+        if is_young || to_the_end {
             for (operand, at) in plan.operands().iter().zip(at).filter(|(operand, _)| operand.is_touched()) {
-                residency::check(driver, device, operand.name, at.device(), operand.span)?;
+                residency::check(driver, binding.reader(), operand, at.device(), to_the_end)?;
             }
         }
-        let id = driver.context_id(context)?;
-        plan::launches(plan, at, kind, &mut |launch| {
-            let function = module::function(driver, id, launch)?;
+        let loaded = self.loaded(binding)?;
+        plan::launches(plan, at, binding.kind, &mut |launch| {
+            let function = loaded.function(driver, launch)?;
             let shape = LaunchShape { grid: launch.grid, block: launch.block, shared: launch.shared };
             // SAFETY: the kernel was looked up in this context, the caller vouches for the stream and the
             // memory, and the parameters are those that the plan made for this kernel.
@@ -181,33 +204,10 @@ impl Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        if let Some(Binding { context, device, retained: Some(id), .. }) =
-            *self.binding.get_mut().unwrap_or_else(PoisonError::into_inner)
+        if self.driver.check_process().is_ok()
+            && let Some(binding) = *self.binding.get_mut().unwrap_or_else(PoisonError::into_inner)
         {
-            // After a reset the primary context is another one, to whose holders this handle may not belong: giving it
-            // back might take it from the program.
-            if self.driver.context_id(context) == Ok(id) {
-                self.driver.release_primary(device);
-            }
+            binding.release(self.driver);
         }
-    }
-}
-
-/// What the choice of kernels for a device depends on.
-fn kind(driver: &Driver, device: i32) -> Result<plan::Device> {
-    Ok(plan::Device { capability: driver.capability(device)? })
-}
-
-/// The driver's codes for a primary context whose device was reset and has not been used since: invalid, destroyed.
-const GONE: [i32; 2] = [201, 709];
-
-/// The context that is current in this thread, as a binding. After a device was reset its context stays current, but is
-/// none until the program, or its run-time library, uses the device again.
-fn current(driver: &Driver) -> Result<Option<Binding>> {
-    let Some(context) = driver.current_context()? else { return Ok(None) };
-    match driver.current_device() {
-        Ok(device) => Ok(Some(Binding { context, device, kind: kind(driver, device)?, retained: None })),
-        Err(Error::Driver { code, .. }) if GONE.contains(&code) => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -93,35 +93,77 @@ fn slots(context: u64) -> Slots {
     slots.or_insert_with(|| KERNELS.iter().map(|_| Slot::default()).collect()).clone()
 }
 
-/// The kernel of a launch in the current context, whose id is `context`. The first launch of a kernel in a context
-/// loads it, which takes the driver's assembler tens of milliseconds, and may wait for work of that context; it holds up
-/// nobody but those who want the same kernel there. A failure is not remembered.
-///
-/// # Errors
-/// Driver errors, with what its assembler says.
-pub(super) fn function(driver: &Driver, context: u64, launch: &Launch) -> Result<DriverFunction> {
-    let wrong = |what: &str| Error::Internal(format!("the kernel {} {what}", launch.kernel).into());
-    let number = KERNELS.binary_search_by_key(&launch.kernel, |kernel| kernel.name);
-    let number = number.map_err(|_| wrong("is none of the library's"))?;
-    let kernel = &KERNELS[number];
-    if launch.params.size() != kernel.parameter {
-        return Err(wrong("takes other parameters"));
+/// The kernels of one context, as a handle keeps them.
+#[derive(Clone)]
+pub(super) struct Loaded {
+    context: u64,
+    slots: Slots,
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded").field("context", &self.context).finish_non_exhaustive()
     }
-    let slots = slots(context);
-    let slot = &slots[number];
-    if let Some(function) = slot.function.get() {
-        return Ok(*function);
+}
+
+impl Loaded {
+    /// Those of the context whose id is `context`.
+    pub(super) fn of(context: u64) -> Loaded {
+        Loaded { context, slots: slots(context) }
     }
-    let _loading = slot.loading.lock().unwrap_or_else(PoisonError::into_inner);
-    // Another thread may have been faster.
-    if let Some(function) = slot.function.get() {
-        return Ok(*function);
+
+    /// The id of the context.
+    pub(super) fn context(&self) -> u64 {
+        self.context
     }
-    let text = CString::new(kernel.text()?).map_err(|_| wrong("holds a zero byte"))?;
-    let symbol = CString::new(kernel.name).map_err(|_| wrong("holds a zero byte"))?;
-    let module = driver.load_module(&text)?;
-    let function = driver.function(module, &symbol)?;
-    Ok(*slot.function.get_or_init(|| function))
+
+    /// The kernel of a launch in this context, which is the current one. The first launch of a kernel in a context loads
+    /// it, which takes the driver's assembler tens of milliseconds, and may wait for work of that context; it holds up
+    /// nobody but those who want the same kernel there. A failure is not remembered.
+    ///
+    /// # Errors
+    /// Driver errors, with what its assembler says.
+    pub(super) fn function(&self, driver: &Driver, launch: &Launch) -> Result<DriverFunction> {
+        let wrong = |what: &str| Error::Internal(format!("the kernel {} {what}", launch.kernel).into());
+        let number = KERNELS.binary_search_by_key(&launch.kernel, |kernel| kernel.name);
+        let number = number.map_err(|_| wrong("is none of the library's"))?;
+        let kernel = &KERNELS[number];
+        if launch.params.size() != kernel.parameter {
+            return Err(wrong("takes other parameters"));
+        }
+        let slot = &self.slots[number];
+        if let Some(function) = slot.function.get() {
+            return Ok(*function);
+        }
+        let _loading = slot.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been faster.
+        if let Some(function) = slot.function.get() {
+            return Ok(*function);
+        }
+        let text = CString::new(kernel.text()?).map_err(|_| wrong("holds a zero byte"))?;
+        let symbol = CString::new(kernel.name).map_err(|_| wrong("holds a zero byte"))?;
+        let module = driver.load_module(&text).map_err(explained)?;
+        let function = driver.function(module, &symbol)?;
+        Ok(*slot.function.get_or_init(|| function))
+    }
+}
+
+/// Adds to an error of loading what its reader can do about it.
+fn explained(mut error: Error) -> Error {
+    if let Error::Driver { code, detail, .. } = &mut error {
+        let advice = match code {
+            218 => "the driver's assembler does not take a kernel of this library",
+            221 => {
+                "the driver assembles kernels with libnvidia-ptxjitcompiler.so.1, which is not installed here, or not \
+                 passed through to this container"
+            }
+            222 => "the driver is older than what this library's kernels are written in",
+            223 => "the kernels have to be assembled here, which CUDA_DISABLE_PTX_JIT forbids",
+            _ => return error,
+        };
+        *detail = if detail.is_empty() { advice.to_owned() } else { format!("{advice}: {detail}") };
+    }
+    error
 }
 
 #[cfg(test)]

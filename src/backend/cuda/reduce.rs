@@ -115,7 +115,8 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
         Ok(Launch { kernel, grid: blocks, block: [threads, 1, 1], shared: 0, params: Params::new(&params) })
     };
     let [blocks, rows, chunks] = family.kernels();
-    emit(&match schedule {
+    // Both grids before the first launch: a call that fails has queued nothing.
+    let first = match schedule {
         Schedule::Blocks if ordered => launch(blocks, [1, 1, 1], THREADS)?,
         Schedule::Blocks => {
             // Blocks of threads take more than one chunk where one grid does not hold them all.
@@ -126,11 +127,10 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
             let groups = outputs.div_ceil(ROW_THREADS.into());
             launch(rows, grid(groups * partition.chunks)?, ROW_THREADS)?
         }
-    })?;
-    if partition.chunks > 1 {
-        emit(&launch(chunks, grid(outputs)?, THREADS)?)?;
-    }
-    Ok(())
+    };
+    let joining = if partition.chunks > 1 { Some(launch(chunks, grid(outputs)?, THREADS)?) } else { None };
+    emit(&first)?;
+    joining.map_or(Ok(()), |joining| emit(&joining))
 }
 
 fn parameters(

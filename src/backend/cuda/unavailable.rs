@@ -1,0 +1,54 @@
+//! Why a process has no CUDA core.
+
+use std::fmt;
+
+use super::driver::MIN_VERSION;
+use crate::error::Error;
+
+/// `CUDA_ERROR_NO_DEVICE`.
+const NO_DEVICE: i32 = 100;
+
+/// Why there is no CUDA core in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// The loader found no driver; its own words.
+    NoLibrary(String),
+    /// The driver lacks a symbol that this library needs.
+    MissingSymbol(&'static str),
+    /// The driver is older than 525, which serves CUDA 12.0.
+    TooOld(i32),
+    /// The driver could not be started.
+    Failed(Error),
+    /// The driver sees no device.
+    NoDevice,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unavailable::NoLibrary(reason) => write!(f, "no CUDA driver ({reason})"),
+            Unavailable::MissingSymbol(symbol) => write!(f, "the CUDA driver has no {symbol}"),
+            Unavailable::TooOld(version) => write!(
+                f,
+                "the CUDA driver serves CUDA {}.{}, at least {}.0 is needed",
+                version / 1000,
+                version % 1000 / 10,
+                MIN_VERSION / 1000
+            ),
+            Unavailable::Failed(error) => write!(f, "{error}"),
+            Unavailable::NoDevice => f.write_str("the CUDA driver sees no device"),
+        }
+    }
+}
+
+impl Unavailable {
+    /// Whether somebody who has a device would want to know: not where there is no driver, or no device for it.
+    pub fn is_unexpected(&self) -> bool {
+        let no_device = |error: &Error| matches!(error, Error::Driver { code: NO_DEVICE, .. });
+        match self {
+            Unavailable::NoLibrary(_) | Unavailable::NoDevice => false,
+            Unavailable::Failed(error) => !no_device(error),
+            Unavailable::MissingSymbol(_) | Unavailable::TooOld(_) => true,
+        }
+    }
+}
