@@ -3,74 +3,19 @@
  *   gpu_convolution LAYERS --save FILE        times every layer, keeps times and sums of the results
  *   gpu_convolution LAYERS --against FILE     the same, and compares both with what another library left in FILE
  *   ... --batch N                             images, 16 if not given
- *   ... --repeats N                           times every row N times, 21 if not given
  *   ... --only TEXT                           rows whose name has TEXT in it
+ *   ... --first N                             the first N layers of the list
+ *   ... --repeats N --flush MB --spin MS      as `benches/gpu/device.h` has them: 51, 256, 500
  *
  * LAYERS is `benches/contractions.txt`. A row takes the first algorithm that cudnnGetConvolution*Algorithm_v7 tells, with its
- * workspace, and is timed over ten calls at once. Linked once and run with whichever libcudnn.so.9 the loader finds first, so
+ * workspace. Linked once and run with whichever libcudnn.so.9 the loader finds first, so
  * that everything but the library is the same. Needs a driver, no toolkit. */
 #include <cudnn.h>
-#include <dlfcn.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { CALLS = 10, MOST_REPEATS = 1001 };
+#include "../gpu/device.h"
 
-static int repeats = 21, batch = 16;
+static int batch = 16;
 static const char *only = "";
-
-static void die(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    exit(2);
-}
-
-/* ---- The driver, as far as it is needed. ------------------------------------------------------------------------ */
-
-typedef uint64_t address;
-static struct {
-    int (*init)(unsigned);
-    int (*retain)(void **, int);
-    int (*set_current)(void *);
-    int (*alloc)(address *, size_t);
-    int (*release)(address);
-    int (*to_device)(address, const void *, size_t);
-    int (*to_host)(void *, address, size_t);
-    int (*stream)(void **, unsigned);
-    int (*event)(void **, unsigned);
-    int (*record)(void *, void *);
-    int (*wait)(void *);
-    int (*elapsed)(float *, void *, void *);
-    int (*name)(char *, int, int);
-} cu;
-
-#define CU(call)                                    \
-    do {                                            \
-        int status_ = (call);                       \
-        if (status_) die("%s: %d", #call, status_); \
-    } while (0)
-
-static void load_driver(void) {
-    static const char *const names[] = {
-        "cuInit",           "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",    "cuMemAlloc_v2", "cuMemFree_v2",
-        "cuMemcpyHtoD_v2",  "cuMemcpyDtoH_v2",          "cuStreamCreate",     "cuEventCreate", "cuEventRecord",
-        "cuEventSynchronize", "cuEventElapsedTime",     "cuDeviceGetName",
-    };
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    size_t i;
-    if (!library) die("no CUDA driver: %s", dlerror());
-    for (i = 0; i < sizeof names / sizeof *names; i++) {
-        void *symbol = dlsym(library, names[i]);
-        if (!symbol) die("the driver has no %s", names[i]);
-        memcpy((char *)&cu + i * sizeof symbol, &symbol, sizeof symbol);
-    }
-}
 
 /* ---- Rows. ------------------------------------------------------------------------------------------------------ */
 
@@ -116,16 +61,9 @@ static int next_layer(FILE *file, struct layer *layer) {
 }
 
 static cudnnHandle_t handle;
-static void *stream, *events[2];
 static cudnnTensorDescriptor_t x_desc, y_desc;
 static cudnnFilterDescriptor_t w_desc;
 static cudnnConvolutionDescriptor_t conv;
-
-#define CUDNN(call)                                                      \
-    do {                                                                 \
-        cudnnStatus_t status_ = (call);                                  \
-        if (status_) die("%s: %s", #call, cudnnGetErrorString(status_)); \
-    } while (0)
 
 /* Small whole numbers, whose sums are exact in binary32. */
 static address numbers(size_t count, const struct kind *kind, uint32_t seed) {
@@ -204,36 +142,30 @@ static cudnnStatus_t compute(enum direction direction, int algo, const address a
     }
 }
 
-static int ascending(const void *a, const void *b) {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
+/* What is timed. */
+struct convolution {
+    enum direction direction;
+    int algo;
+    const address *at;
+    address space;
+    size_t size;
+};
+
+static int run_convolution(const void *what) {
+    const struct convolution *work = (const struct convolution *)what;
+    return (int)compute(work->direction, work->algo, work->at, work->space, work->size);
 }
 
-/* Times a row in microseconds per call; negative if it is not supported. */
-static float timed(enum direction direction, const address at[3]) {
-    static float times[MOST_REPEATS];
-    size_t size = 0;
-    address space = 0;
-    int algo = algorithm(direction, &size), i, call;
-    if (algo < 0) return -1;
-    if (size > 0) CU(cu.alloc(&space, size));
-    for (i = -2; i < repeats; i++) {
-        float time;
-        CU(cu.record(events[0], stream));
-        for (call = 0; call < CALLS; call++) {
-            if (compute(direction, algo, at, space, size)) {
-                if (space) CU(cu.release(space));
-                return -1;
-            }
-        }
-        CU(cu.record(events[1], stream));
-        CU(cu.wait(events[1]));
-        CU(cu.elapsed(&time, events[0], events[1]));
-        if (i >= 0) times[i] = time * 1000 / CALLS;
-    }
-    if (space) CU(cu.release(space));
-    qsort(times, (size_t)repeats, sizeof *times, ascending);
-    return times[repeats / 2];
+/* Times a row; not 0 if it is not supported. */
+static int timed(enum direction direction, const address at[3], struct times *times) {
+    struct convolution work = {direction, -1, at, 0, 0};
+    int refused;
+    work.algo = algorithm(direction, &work.size);
+    if (work.algo < 0) return 1;
+    if (work.size > 0) CU(cu.alloc(&work.space, work.size));
+    refused = time_first(run_convolution, &work, times) || time_both(run_convolution, &work, times, NULL, NULL, NULL);
+    if (work.space) CU(cu.release(work.space));
+    return refused;
 }
 
 /* What another library left: the line of a row. */
@@ -270,23 +202,24 @@ static void run(const struct layer *l, const struct kind *kind, size_t layout, F
         static const int destinations[] = {2, 0, 1};
         const double products = (double)counts[2] * (l->c / l->groups * l->r * l->s);
         char row[128];
-        float time, theirs = 0;
+        float theirs = 0;
+        struct times times = {0, 0, 0, 0, 0};
         uint64_t print = 0, their_print = 0;
-        int i;
+        int i, refused;
         snprintf(row, sizeof row, "%s/%s/%s/%s", l->name, directions[d], kind->name, layouts[layout].name);
         if (!strstr(row, only)) continue;
         for (i = 0; i < 3; i++) at[i] = numbers(counts[i], kind, (uint32_t)i + 1);
-        time = timed((enum direction)d, at);
-        if (time >= 0) print = fingerprint(at[destinations[d]], counts[destinations[d]] * kind->size);
+        refused = timed((enum direction)d, at, &times);
+        if (!refused) print = fingerprint(at[destinations[d]], counts[destinations[d]] * kind->size);
         for (i = 0; i < 3; i++) CU(cu.release(at[i]));
-        if (time < 0) {
+        if (refused) {
             printf("%-44s not supported\n", row);
         } else {
-            printf("%-44s %10.1f us %8.2f TFLOP/s", row, time, 2e-6 * products / time);
+            print_times(row, &times, 2e-6 * products / times.median, 0);
             if (other && found(other, row, &theirs, &their_print))
-                printf("  %10.1f us  %5.2f x  %s", theirs, theirs / time, print == their_print ? "same bits" : "other bits");
+                printf("%10.2f  %s", theirs / times.median, print == their_print ? "same bits" : "other bits");
             printf("\n");
-            if (save) fprintf(save, "%s %f %016llx\n", row, time, (unsigned long long)print);
+            if (save) fprintf(save, "%s %f %016llx\n", row, times.median, (unsigned long long)print);
         }
         fflush(stdout);
     }
@@ -295,36 +228,30 @@ static void run(const struct layer *l, const struct kind *kind, size_t layout, F
 int main(int count, char **arguments) {
     FILE *layers = NULL, *save = NULL, *other = NULL;
     struct layer layer;
-    char name[128] = "";
-    void *context;
     size_t kind, layout;
-    int i;
+    int i, first = 1000000;
     for (i = 1; i < count; i++) {
         const int more = i + 1 < count;
         if (more && !strcmp(arguments[i], "--save")) save = fopen(arguments[++i], "w");
         else if (more && !strcmp(arguments[i], "--against")) other = fopen(arguments[++i], "r");
         else if (more && !strcmp(arguments[i], "--batch")) batch = atoi(arguments[++i]);
-        else if (more && !strcmp(arguments[i], "--repeats")) repeats = atoi(arguments[++i]);
+        else if (more && !strcmp(arguments[i], "--first")) first = atoi(arguments[++i]);
         else if (more && !strcmp(arguments[i], "--only")) only = arguments[++i];
+        else if (more && common_option(arguments[i], arguments[i + 1])) i++;
         else layers = fopen(arguments[i], "r");
     }
-    if (!layers || (!save && !other) || batch < 1 || repeats < 1 || repeats > MOST_REPEATS)
-        die("usage: gpu_convolution LAYERS --save FILE | --against FILE [--batch N] [--repeats N] [--only TEXT]");
-    load_driver();
-    CU(cu.init(0));
-    CU(cu.retain(&context, 0));
-    CU(cu.set_current(context));
-    CU(cu.stream(&stream, 0));
-    for (i = 0; i < 2; i++) CU(cu.event(&events[i], 0));
-    CU(cu.name(name, sizeof name, 0));
-    printf("# %s, version %zu, %d images, median of %d\n", name, cudnnGetVersion(), batch, repeats);
+    if (!layers || (!save && !other) || batch < 1)
+        die("usage: gpu_convolution LAYERS --save FILE | --against FILE [--batch N] [--repeats N] [--only TEXT] ...");
+    open_device();
+    printf("# %s, cudnnGetVersion %zu, %d images\n", device_name, cudnnGetVersion(), batch);
+    print_head("# layer", "TFLOP/s", other != NULL);
     CUDNN(cudnnCreate(&handle));
-    CUDNN(cudnnSetStream(handle, stream));
+    CUDNN(cudnnSetStream(handle, (cudaStream_t)stream));
     CUDNN(cudnnCreateTensorDescriptor(&x_desc));
     CUDNN(cudnnCreateTensorDescriptor(&y_desc));
     CUDNN(cudnnCreateFilterDescriptor(&w_desc));
     CUDNN(cudnnCreateConvolutionDescriptor(&conv));
-    while (next_layer(layers, &layer))
+    while (first-- > 0 && next_layer(layers, &layer))
         for (kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
             for (layout = 0; layout < sizeof layouts / sizeof *layouts; layout++)
                 run(&layer, &kinds[kind], layout, save, other);

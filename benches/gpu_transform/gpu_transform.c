@@ -2,87 +2,17 @@
  *
  *   gpu_transform PROBLEMS --save DIR         times every problem, keeps times and results
  *   gpu_transform PROBLEMS --against DIR      the same, and compares both with what another library left in DIR
- *   ... --repeats N                           times every problem N times, 51 if not given
  *   ... --shrink N                            the outermost dimension divided by N, to try the program out
+ *   ... --only TEXT                           problems whose name has TEXT in it
+ *   ... --repeats N --flush MB --spin MS      as `benches/gpu/device.h` has them: 51, 256, 500
  *
  * The program is linked once and run with whichever libcudnn.so.9 the loader finds first, so that everything but the
  * library is the same. It needs a driver, no toolkit. `run.sh` does all of it. */
 #include <cudnn.h>
-#include <dlfcn.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { MAX_RANK = 8, WARM_UP = 5, MOST_REPEATS = 1001 };
+#include "../gpu/device.h"
 
-/* How often a problem is timed. */
-static int repeats = 51;
-
-static void die(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    exit(2);
-}
-
-/* ---- The driver, as far as it is needed. ------------------------------------------------------------------------ */
-
-typedef uint64_t address;
-static struct {
-    int (*init)(unsigned);
-    int (*retain)(void **, int);
-    int (*set_current)(void *);
-    int (*alloc)(address *, size_t);
-    int (*release)(address);
-    int (*to_device)(address, const void *, size_t);
-    int (*to_host)(void *, address, size_t);
-    int (*copy)(address, address, size_t, void *);
-    int (*stream)(void **, unsigned);
-    int (*synchronize)(void *);
-    int (*event)(void **, unsigned);
-    int (*record)(void *, void *);
-    int (*wait)(void *);
-    int (*elapsed)(float *, void *, void *);
-    int (*name)(char *, int, int);
-} cu;
-
-#define CU(call)                                    \
-    do {                                            \
-        int status_ = (call);                       \
-        if (status_) die("%s: %d", #call, status_); \
-    } while (0)
-
-static void load_driver(void) {
-    static const char *const names[] = {
-        "cuInit",
-        "cuDevicePrimaryCtxRetain",
-        "cuCtxSetCurrent",
-        "cuMemAlloc_v2",
-        "cuMemFree_v2",
-        "cuMemcpyHtoD_v2",
-        "cuMemcpyDtoH_v2",
-        "cuMemcpyDtoDAsync_v2",
-        "cuStreamCreate",
-        "cuStreamSynchronize",
-        "cuEventCreate",
-        "cuEventRecord",
-        "cuEventSynchronize",
-        "cuEventElapsedTime",
-        "cuDeviceGetName",
-    };
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    size_t i;
-    if (!library) die("no CUDA driver: %s", dlerror());
-    for (i = 0; i < sizeof names / sizeof *names; i++) {
-        void *symbol = dlsym(library, names[i]);
-        if (!symbol) die("the driver has no %s", names[i]);
-        memcpy((char *)&cu + i * sizeof symbol, &symbol, sizeof symbol);
-    }
-}
+enum { MAX_RANK = 8 };
 
 /* ---- Problems. -------------------------------------------------------------------------------------------------- */
 
@@ -107,6 +37,7 @@ struct problem {
     char name[64];
     struct tensor src, dst;
     float alpha, beta;
+    float tolerance; /* units in the last place of the largest product; 0: the same bits */
 };
 
 static int type_named(const char *name) {
@@ -116,12 +47,6 @@ static int type_named(const char *name) {
     die("no type %s", name);
     return 0;
 }
-
-#define CUDNN(call)                                                      \
-    do {                                                                 \
-        cudnnStatus_t status_ = (call);                                  \
-        if (status_) die("%s: %s", #call, cudnnGetErrorString(status_)); \
-    } while (0)
 
 static struct tensor tensor_of(const char *type, int rank, const int *dims, const char *layout) {
     struct tensor tensor = {NULL, type_named(type), 1, 0};
@@ -156,8 +81,9 @@ static int next_problem(FILE *file, int shrink, struct problem *problem) {
     while (fgets(line, sizeof line, file)) {
         int dims[MAX_RANK], rank = 0;
         if (line[0] == '#' || line[0] == '\n') continue;
-        if (sscanf(line, "%63s %15s %15s %63s %31s %31s %f %f", problem->name, src, dst, extents, from, to,
-                   &problem->alpha, &problem->beta) != 8)
+        problem->tolerance = 0;
+        if (sscanf(line, "%63s %15s %15s %63s %31s %31s %f %f %f", problem->name, src, dst, extents, from, to,
+                   &problem->alpha, &problem->beta, &problem->tolerance) < 8)
             die("not a problem: %s", line);
         for (part = strtok(extents, "x"); part && rank < MAX_RANK; part = strtok(NULL, "x")) dims[rank++] = atoi(part);
         dims[0] = dims[0] / shrink > 0 ? dims[0] / shrink : 1;
@@ -200,53 +126,18 @@ static void fill(unsigned char *bytes, size_t size, int type, uint32_t seed) {
     }
 }
 
-static int by_value(const void *a, const void *b) {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-struct times {
-    float best, median; /* microseconds per call */
-};
-
 static cudnnHandle_t handle;
-static void *stream, *start, *stop;
 
-/* What is timed: a transform, or the copy that it is measured by. */
-struct work {
+/* What is timed. */
+struct transform {
     const struct problem *problem;
     address dst, src;
-    size_t copied; /* bytes; 0 for the transform */
 };
 
-static cudnnStatus_t run_once(const struct work *work) {
-    if (work->copied) {
-        CU(cu.copy(work->dst, work->src, work->copied, stream));
-        return CUDNN_STATUS_SUCCESS;
-    }
+static int run_transform(const void *what) {
+    const struct transform *work = (const struct transform *)what;
     return cudnnTransformTensor(handle, &work->problem->alpha, work->problem->src.desc, (void *)(uintptr_t)work->src,
                                 &work->problem->beta, work->problem->dst.desc, (void *)(uintptr_t)work->dst);
-}
-
-static struct times measure(const struct work *work, size_t bytes) {
-    /* Small problems are repeated between two events, whose resolution is half a microsecond. */
-    int inner = bytes < (8u << 20) ? 20 : 1, i, k;
-    float us[MOST_REPEATS];
-    struct times times;
-    for (i = 0; i < WARM_UP; i++) run_once(work);
-    for (i = 0; i < repeats; i++) {
-        float ms;
-        CU(cu.record(start, stream));
-        for (k = 0; k < inner; k++) run_once(work);
-        CU(cu.record(stop, stream));
-        CU(cu.wait(stop));
-        CU(cu.elapsed(&ms, start, stop));
-        us[i] = ms * 1000.0f / (float)inner;
-    }
-    qsort(us, (size_t)repeats, sizeof *us, by_value);
-    times.best = us[0];
-    times.median = us[repeats / 2];
-    return times;
 }
 
 static FILE *result_file(const char *dir, const char *name, const char *mode) {
@@ -255,16 +146,66 @@ static FILE *result_file(const char *dir, const char *name, const char *mode) {
     return fopen(path, mode);
 }
 
-/* Whether DIR/NAME holds exactly these bytes. */
-static int same_bytes(const char *dir, const char *name, const unsigned char *bytes, size_t size) {
+static double value_of(const unsigned char *bytes, size_t i, int type) {
+    const char *name = types[type].name;
+    uint32_t bits;
+    uint16_t half;
+    float single;
+    double value;
+    if (!strcmp(name, "f64")) {
+        memcpy(&value, bytes + 8 * i, 8);
+        return value;
+    }
+    if (!strcmp(name, "f32") || !strcmp(name, "bf16")) {
+        if (name[0] == 'f') {
+            memcpy(&bits, bytes + 4 * i, 4);
+        } else {
+            memcpy(&half, bytes + 2 * i, 2);
+            bits = (uint32_t)half << 16;
+        }
+        memcpy(&single, &bits, 4);
+        return single;
+    }
+    if (!strcmp(name, "f16")) {
+        const double sign = bytes[2 * i + 1] & 0x80 ? -1 : 1;
+        int exponent, k;
+        memcpy(&half, bytes + 2 * i, 2);
+        exponent = half >> 10 & 31;
+        value = exponent ? 1024 + (half & 1023) : half & 1023;
+        for (k = 0; k < (exponent ? exponent : 1); k++) value *= 2;
+        for (k = 0; k < 25; k++) value /= 2;
+        return exponent == 31 ? sign * 1e30 : sign * value;
+    }
+    return (signed char)bytes[i];
+}
+
+/* How far what is in DIR/NAME is away at most, in units in the last place of the largest product that a row has; 0 for the
+ * same bits. */
+static double distance(const char *dir, const char *name, const unsigned char *bytes, const struct problem *problem) {
+    const int type = problem->dst.type;
+    const size_t size = problem->dst.bytes, scalar = types[type].size;
+    const double units[] = {1.0 / (1 << 23), 1.0 / (1ull << 52), 1.0 / (1 << 10), 1.0 / (1 << 7), 1.0 / 128, 1.0 / 128};
+    const double alpha = problem->alpha < 0 ? -problem->alpha : problem->alpha;
+    const double beta = problem->beta < 0 ? -problem->beta : problem->beta;
+    const double unit = units[type] * (strcmp(types[type].name, "f16") ? 128 : 512) * (alpha > beta ? alpha : beta);
     FILE *file = result_file(dir, name, "rb");
     unsigned char *other = (unsigned char *)malloc(size + 1);
-    int same;
+    double most = 0;
+    size_t i;
     if (!file || !other) die("cannot read %s/%s", dir, name);
-    same = fread(other, 1, size + 1, file) == size && !memcmp(bytes, other, size);
+    if (fread(other, 1, size + 1, file) != size) die("%s/%s has not the bytes of this row", dir, name);
     fclose(file);
+    for (i = 0; i < size / scalar; i++) {
+        double difference;
+        if (!memcmp(bytes + i * scalar, other + i * scalar, scalar)) continue;
+        difference = value_of(bytes, i, type) - value_of(other, i, type);
+        if (difference < 0) difference = -difference;
+        /* Other bits of one value, and what is no number, count, too. */
+        difference = difference > 0 ? difference / unit : 1e9;
+        if (difference > most) most = difference;
+    }
     free(other);
-    return same;
+    return most;
 }
 
 static void save_bytes(const char *dir, const char *name, const unsigned char *bytes, size_t size) {
@@ -272,17 +213,16 @@ static void save_bytes(const char *dir, const char *name, const unsigned char *b
     if (!file || fwrite(bytes, 1, size, file) != size || fclose(file)) die("cannot write %s/%s", dir, name);
 }
 
-/* Runs one problem. Returns 1 if the other library's result is another one. */
+/* Runs one problem. Returns 1 if the other library's result is further away than the row allows. */
 static int run_problem(struct problem *problem, const char *save, const char *against) {
     size_t bytes = problem->src.cells * types[problem->src.type].size +
                    problem->dst.cells * types[problem->dst.type].size * (problem->beta != 0.0f ? 2 : 1);
-    size_t copied = bytes / 2;
-    size_t room = copied > problem->src.bytes ? copied : problem->src.bytes;
+    struct copy copy = {0, 0, bytes / 2};
+    size_t room = copy.bytes > problem->src.bytes ? copy.bytes : problem->src.bytes;
     unsigned char *host_src, *host_dst;
     address src, dst;
-    struct work work = {problem, 0, 0, 0}, copy = {problem, 0, 0, copied};
+    struct transform transform = {problem, 0, 0};
     struct times times, floor;
-    cudnnStatus_t status;
     int differs = 0;
     float other = 0.0f;
     if (problem->dst.bytes > room) room = problem->dst.bytes;
@@ -295,20 +235,16 @@ static int run_problem(struct problem *problem, const char *save, const char *ag
     CU(cu.alloc(&dst, room));
     CU(cu.to_device(src, host_src, problem->src.bytes));
     CU(cu.to_device(dst, host_dst, problem->dst.bytes));
-    work.src = copy.src = src;
-    work.dst = copy.dst = dst;
+    transform.src = copy.src = src;
+    transform.dst = copy.dst = dst;
 
     /* The first run is the one whose result counts: with beta, every later one starts from another destination. */
-    status = run_once(&work);
-    if (status) {
-        printf("%-20s%s\n", problem->name, cudnnGetErrorString(status));
+    if (time_first(run_transform, &transform, &times)) {
+        printf("%-44srefused\n", problem->name);
     } else {
-        CU(cu.synchronize(stream));
         CU(cu.to_host(host_dst, dst, problem->dst.bytes));
-        times = measure(&work, bytes);
-        floor = measure(&copy, bytes);
-        printf("%-20s%10.1f%10.1f%10.1f%9.2f", problem->name, times.best, times.median,
-               (double)bytes / times.median / 1e3, floor.median / times.median);
+        if (time_both(run_transform, &transform, &times, run_copy, &copy, &floor)) die("%s: refused later", problem->name);
+        print_times(problem->name, &times, (double)bytes / times.median / 1e3, floor.median / times.median);
         if (against) {
             char name[80];
             FILE *file;
@@ -317,11 +253,15 @@ static int run_problem(struct problem *problem, const char *save, const char *ag
             if (!file) {
                 printf("   refused");
             } else {
+                double away;
                 if (fscanf(file, "%f", &other) != 1) die("cannot read %s/%s", against, name);
                 fclose(file);
                 snprintf(name, sizeof name, "%s.bin", problem->name);
-                differs = !same_bytes(against, name, host_dst, problem->dst.bytes);
-                printf("%10.2f%s", other / times.median, differs ? "  OTHER BITS" : "");
+                away = distance(against, name, host_dst, problem);
+                differs = away > problem->tolerance;
+                printf("%10.2f  ", other / times.median);
+                if (away == 0) printf("same bits");
+                else printf("%.2g of %.2g ulp%s", away, problem->tolerance, differs ? "  TOO FAR" : "");
             }
         }
         printf("\n");
@@ -339,53 +279,44 @@ static int run_problem(struct problem *problem, const char *save, const char *ag
     CU(cu.release(dst));
     free(host_src);
     free(host_dst);
-    CUDNN(cudnnDestroyTensorDescriptor(problem->src.desc));
-    CUDNN(cudnnDestroyTensorDescriptor(problem->dst.desc));
     return differs;
 }
 
 int main(int argc, char **argv) {
-    const char *save = NULL, *against = NULL;
+    const char *save = NULL, *against = NULL, *only = "";
     struct problem problem;
-    void *context;
-    char device[128] = "";
     int shrink = 1, differing = 0, i;
     FILE *file;
-    if (argc < 2) die("usage: %s PROBLEMS [--save DIR] [--against DIR] [--repeats N] [--shrink N]", argv[0]);
+    if (argc < 2) die("usage: %s PROBLEMS [--save DIR] [--against DIR] [--repeats N] [--shrink N] ...", argv[0]);
     for (i = 2; i + 1 < argc; i += 2) {
         if (!strcmp(argv[i], "--save"))
             save = argv[i + 1];
         else if (!strcmp(argv[i], "--against"))
             against = argv[i + 1];
-        else if (!strcmp(argv[i], "--repeats"))
-            repeats = atoi(argv[i + 1]);
+        else if (!strcmp(argv[i], "--only"))
+            only = argv[i + 1];
         else if (!strcmp(argv[i], "--shrink"))
             shrink = atoi(argv[i + 1]);
-        else
+        else if (!common_option(argv[i], argv[i + 1]))
             die("no option %s", argv[i]);
     }
-    if (repeats < 1 || repeats > MOST_REPEATS) die("--repeats takes a number from 1 to %d", MOST_REPEATS);
     if (shrink < 1) die("--shrink takes a number from 1 on");
     file = fopen(argv[1], "r");
     if (!file) die("cannot read %s", argv[1]);
-    load_driver();
-    CU(cu.init(0));
-    CU(cu.retain(&context, 0));
-    CU(cu.set_current(context));
-    CU(cu.stream(&stream, 1)); /* non-blocking: the legacy default stream stays out of it */
-    CU(cu.event(&start, 0));
-    CU(cu.event(&stop, 0));
-    CU(cu.name(device, sizeof device, 0));
+    open_device();
     CUDNN(cudnnCreate(&handle));
     CUDNN(cudnnSetStream(handle, (cudaStream_t)stream));
     printf(
         "# %s, cudnnGetVersion %lu; GB/s of bytes read and written; copy: a device-to-device copy of as many bytes\n",
-        device, (unsigned long)cudnnGetVersion());
-    printf("%-20s%10s%10s%10s%9s%s\n", "# problem", "best us", "median us", "GB/s", "of copy",
-           against ? "  speed-up" : "");
-    while (next_problem(file, shrink, &problem)) differing += run_problem(&problem, save, against);
+        device_name, (unsigned long)cudnnGetVersion());
+    print_head("# problem", "GB/s", against != NULL);
+    while (next_problem(file, shrink, &problem)) {
+        if (strstr(problem.name, only)) differing += run_problem(&problem, save, against);
+        CUDNN(cudnnDestroyTensorDescriptor(problem.src.desc));
+        CUDNN(cudnnDestroyTensorDescriptor(problem.dst.desc));
+    }
     CUDNN(cudnnDestroy(handle));
-    if (against) printf("# %d results differ from the other library's\n", differing);
+    if (against) printf("# %d results differ from the other library's by more than the rows allow\n", differing);
     fclose(file);
     return differing != 0;
 }

@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # tests/header/cuda stands in for a toolkit's headers, so that none is needed.
-"${CC:-cc}" -std=c99 -O2 -Wall -Wextra -I"$root/include" -I"$root/tests/header/cuda" "$here/gpu_transform.c" \
+"${CC:-cc}" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -I"$root/include" -I"$root/tests/header/cuda" "$here/gpu_transform.c" \
     "$ours/libcudnn.so.9" -ldl -o "$work/gpu_transform"
 mkdir "$work/results"
 echo "# the original"

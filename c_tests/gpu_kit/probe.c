@@ -198,21 +198,70 @@ static void reset(void) {
 /* ---- memory --------------------------------------------------------------------------------------------------------- */
 
 static void attributes(const char *kind, uintptr_t address) {
-    unsigned type = 0, managed = 0, numbers[] = {2, 8, 9, 3, 11, 12};
-    int number = -1;
-    uint64_t reached = 0, begin = 0;
-    size_t size = 0;
-    void *places[] = {&type, &managed, &number, &reached, &begin, &size};
-    const int code = CALL("cuPointerGetAttributes", 6, numbers, places, address, 0);
-    printf("%-12s code %d, type %u, managed %u, device %d, reached at %#llx, range %#llx + %zu\n", kind, code, type, managed,
-           number, (unsigned long long)reached, (unsigned long long)begin, size);
+    unsigned numbers[] = {2, 8, 9, 3, 11, 12, 10, 16};
+    /* Zeros behind what each attribute takes, so that its size can be seen. */
+    uint64_t values[8] = {0};
+    void *places[8];
+    int code, i;
+    for (i = 0; i < 8; ++i) places[i] = &values[i];
+    code = CALL("cuPointerGetAttributes", 8, numbers, places, address, 0);
+    printf("%-16s %#llx: code %d, type %llu, managed %llu, device %d, reached at %#llx, range %#llx + %llu, legacy %llu, "
+           "access %llu\n",
+           kind, (unsigned long long)address, code, (unsigned long long)values[0], (unsigned long long)values[1],
+           (int)values[2], (unsigned long long)values[3], (unsigned long long)values[4], (unsigned long long)values[5],
+           (unsigned long long)values[6], (unsigned long long)values[7]);
+}
+
+/* Address space of three segments, the first two of which have memory, that device 0 reaches; then what is told of it. */
+static void segments(void) {
+    enum { UNIT = 2 << 20 };
+    struct {
+        int type, handle_types, location_type, location;
+        void *more;
+        unsigned char flags[8];
+    } properties = {1, 0, 1, 0, NULL, {0}};
+    struct {
+        int location_type, location, flags;
+    } access = {1, 0, 3};
+    uintptr_t address = 0, memory[2] = {0, 0};
+    int i, code = CALL("cuMemAddressReserve", &address, 3 * UNIT, 0, 0, 0);
+    printf("reserved: code %d\n", code);
+    if (code != 0) return;
+    attributes("reserved", address + 4096);
+    for (i = 0; i < 2; ++i) {
+        code = CALL("cuMemCreate", &memory[i], UNIT, &properties, 0, 0);
+        if (code == 0) code = CALL("cuMemMap", address + (uintptr_t)i * UNIT, UNIT, 0, memory[i], 0);
+        if (i == 0) attributes("mapped only", address + 4096);
+        if (code == 0) code = CALL("cuMemSetAccess", address + (uintptr_t)i * UNIT, UNIT, &access, 1, 0);
+        printf("segment %d: code %d\n", i, code);
+    }
+    attributes("first segment", address + 4096);
+    attributes("second segment", address + UNIT);
+    attributes("behind them", address + 2 * UNIT);
+}
+
+/* Memory of device 1, as device 0 sees it before and after it may reach it. */
+static void peer(void *own) {
+    uintptr_t address = 0;
+    void *other;
+    int count = 0;
+    must("cuDeviceGetCount", CALL("cuDeviceGetCount", &count, 0, 0, 0, 0));
+    if (count < 2) {
+        printf("peer             there is one device only\n");
+        return;
+    }
+    other = use(1);
+    must("cuMemAlloc_v2", CALL("cuMemAlloc_v2", &address, 1 << 20, 0, 0, 0));
+    must("cuCtxSetCurrent", CALL("cuCtxSetCurrent", own, 0, 0, 0, 0));
+    attributes("peer", address + 4096);
+    printf("access to it: code %d\n", CALL("cuCtxEnablePeerAccess", other, 0, 0, 0, 0));
+    attributes("enabled peer", address + 4096);
 }
 
 static void memory(void) {
     enum { SIZE = 1 << 20 };
     uintptr_t address = 0;
-    void *host = malloc(SIZE);
-    use(0);
+    void *host = malloc(SIZE), *own = use(0);
     must("cuMemAlloc_v2", CALL("cuMemAlloc_v2", &address, SIZE, 0, 0, 0));
     attributes("device", address + 4096);
     must("cuMemFree_v2", CALL("cuMemFree_v2", address, 0, 0, 0, 0));
@@ -222,7 +271,8 @@ static void memory(void) {
     if (CALL("cuMemHostAlloc", &address, SIZE, 0, 0, 0) == 0) attributes("page-locked", address + 4096);
     if (CALL("cuMemHostRegister_v2", host, SIZE, 0, 0, 0) == 0) attributes("registered", (uintptr_t)host + 4096);
     if (CALL("cuMemAllocAsync", &address, SIZE, 0, 0, 0) == 0) attributes("pooled", address + 4096);
-    if (CALL("cuMemAddressReserve", &address, 1 << 21, 0, 0, 0) == 0) attributes("reserved", address + 4096);
+    segments();
+    peer(own);
 }
 
 int main(int count, char **arguments) {

@@ -5,6 +5,7 @@
 #                                 libcudnn.so.9, to be measured too
 # After each step its output lies in REPORT/<number>-<name>.txt and one line on it in REPORT/summary.txt. A failure of
 # step 2 or 3 ends the run: nothing that follows would mean anything.
+# With KIT_QUICK=1 every step does little, to try the kit on a driver double.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${1:-report}" || exit 2
@@ -16,6 +17,25 @@ export CUDNN_SHIM_TEST_DRIVER=real
 failed=0
 : >"$report/summary.txt"
 
+smoke=cores::both_cores_leave_the_same_bits
+bits="cores:: large:: contract:: listed::"
+sanitized=$smoke
+transforms=
+convolutions=
+reductions=
+worst=5
+if [ -n "${KIT_QUICK:-}" ]; then
+    smoke=cores::in_place
+    bits=cores::disjoint_slices_of_one_buffer
+    sanitized=launch::a_call_queues_and_returns
+    transforms="--shrink 64 --repeats 1 --flush 1 --spin 1 --only small"
+    convolutions="--repeats 1 --flush 1 --spin 1 --batch 1 --only mobilenet-dw-960/forward/f32"
+    reductions="--repeats 1 --flush 1 --spin 1 --elements 20000"
+    worst=2
+else
+    export CUDNN_SHIM_TEST_FULL=1
+fi
+
 say() {
     echo "$*" | tee -a "$report/summary.txt"
 }
@@ -23,17 +43,17 @@ say() {
 # step NUMBER NAME COMMAND...: runs a command with a cache of its own for assembled kernels.
 step() {
     file=$report/$1-$2.txt
-    name="$1 $2"
+    title="$1 $2"
     shift 2
     cache=$(mktemp -d)
     echo "\$ $*" >>"$file"
     if CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$cache} "$@" >>"$file" 2>&1; then
-        say "$name: passed"
+        say "$title: passed"
         status=0
     else
         status=$?
         failed=1
-        say "$name: FAILED ($status), see $(basename "$file")"
+        say "$title: FAILED ($status), see $(basename "$file")"
     fi
     rm -rf "$cache"
     return $status
@@ -72,16 +92,14 @@ rm -rf "$kept"
 step 02 probe "$here/bin/probe" reset || exit 1
 step 02 probe "$here/bin/probe" memory || exit 1
 
-# Both cores on one list of problems that needs every kernel; the result of each is fetched before the next, so that the
-# first that goes wrong is named.
-CUDNN_SHIM_CHECK=1 tests 03 smoke --exact cores::both_cores_leave_the_same_bits || exit 1
+# Both cores on one list of problems that needs every kernel. Bytes that nobody may write surround every operand; the result of
+# each is fetched before the next, so that the first that goes wrong is named.
+export CUDNN_SHIM_TEST_CANARIES=1
+CUDNN_SHIM_CHECK=1 tests 03 smoke --exact $smoke --nocapture || exit 1
+unset CUDNN_SHIM_TEST_CANARIES
 
-tests 04 bits cores:: large:: contract::
-if "$here/bin/cuda" --list 2>/dev/null | grep -q '^narrow::'; then
-    tests 05 narrow narrow:: --include-ignored
-else
-    skip 05 narrow "this kit has no such test"
-fi
+tests 04 bits $bits
+tests 05 narrow narrow::
 
 for program in "$here"/bin/c/*; do
     [ -f "$program" ] || continue
@@ -91,38 +109,56 @@ for program in "$here"/bin/c/*; do
         CUDNN_SHIM_BACKEND=cuda CUDNN_SHIM_CHECK=1 step 06 programs "$program"
     fi
 done
+# Streams 0, 1 and 2, blocking and not, from this thread and from others.
+tests 06 streams launch::every_stream
 
-tests 07 capture work_can_be_captured work_goes_to_the_stream
+tests 07 capture launch::work_goes_to_the_stream_and_can_be_captured launch::first_calls_in_captures
 
 if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck initcheck synccheck; do
         step 08 sanitizer compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 1 \
-            "$here/bin/cuda" --exact cores::both_cores_leave_the_same_bits --test-threads=1
+            "$here/bin/cuda" --exact $sanitized --test-threads=1
     done
 else
     skip 08 sanitizer "there is no compute-sanitizer"
 fi
 
+# bench NUMBER NAME LIBRARY PROGRAM ARGUMENTS...: a benchmark with the library that lies in a folder.
+bench() {
+    number=$1
+    name=$2
+    library=$3
+    shift 3
+    CUDNN_SHIM_BACKEND=cuda LD_LIBRARY_PATH=$library:$LD_LIBRARY_PATH step "$number" "$name" "$@"
+}
 work=$(mktemp -d)
+mkdir "$work/theirs" "$work/ours"
 if [ -n "$original" ]; then
-    LD_LIBRARY_PATH=$original:$LD_LIBRARY_PATH \
-        step 09 benchmark "$here/bin/gpu_transform" "$here/problems.txt" --save "$work"
-    CUDNN_SHIM_BACKEND=cuda step 09 benchmark "$here/bin/gpu_transform" "$here/problems.txt" --against "$work"
-    LD_LIBRARY_PATH=$original:$LD_LIBRARY_PATH \
-        step 09 convolutions "$here/bin/gpu_convolution" "$here/contractions.txt" --save "$work/convolutions"
-    CUDNN_SHIM_BACKEND=cuda \
-        step 09 convolutions "$here/bin/gpu_convolution" "$here/contractions.txt" --against "$work/convolutions"
+    against="--against $work/theirs"
+    bench 09 transforms "$original" "$here/bin/gpu_transform" "$here/problems.txt" --save "$work/theirs" $transforms
+    bench 09 reductions "$original" "$here/bin/gpu_reduce" --save "$work/theirs/reductions" $reductions
+    bench 09 convolutions "$original" "$here/bin/gpu_convolution" "$here/contractions.txt" \
+        --save "$work/theirs/convolutions" $convolutions
 else
-    CUDNN_SHIM_BACKEND=cuda step 09 benchmark "$here/bin/gpu_transform" "$here/problems.txt" --save "$work"
-    CUDNN_SHIM_BACKEND=cuda \
-        step 09 convolutions "$here/bin/gpu_convolution" "$here/contractions.txt" --save "$work/convolutions"
+    against="--save $work/ours"
 fi
-rm -rf "$work"
+bench 09 transforms "$here/lib" "$here/bin/gpu_transform" "$here/problems.txt" $against $transforms
+bench 09 reductions "$here/lib" "$here/bin/gpu_reduce" $against/reductions $reductions
+bench 09 convolutions "$here/lib" "$here/bin/gpu_convolution" "$here/contractions.txt" $against/convolutions $convolutions
+tests 09 steps timed:: --nocapture
 
+# The rows that are furthest from a copy. The last table of a file is ours.
 if command -v ncu >/dev/null; then
-    CUDNN_SHIM_BACKEND=cuda step 10 profile ncu --set basic "$here/bin/gpu_transform" "$here/problems.txt" \
-        --save "$(mktemp -d)" --repeats 1
+    awk '/^# problem/ { n = 0 } /^[^#$]/ && NF >= 8 { row[n] = $1; share[n++] = $5 }
+        END { for (i = 0; i < n; i++) print share[i], row[i] }' "$report/09-transforms.txt" |
+        sort -n | head -n $worst | while read -r share row; do
+        bench 10 profile "$here/lib" ncu --set basic --launch-count 3 "$here/bin/gpu_transform" "$here/problems.txt" \
+            $transforms --only "$row" --repeats 1 --save "$work/ours"
+    done
+    [ -f "$report/10-profile.txt" ] || say "10 profile: FAILED: there are no rows to profile"
 else
     skip 10 profile "there is no ncu"
 fi
+rm -rf "$work"
+if grep -q FAILED "$report/summary.txt"; then exit 1; fi
 exit $failed

@@ -17,6 +17,7 @@ use cudnn::ops::{FillPlan, Number, OpPlan, ReducePlan, Scaling};
 
 use crate::cores::{Cores, FAR, PLAIN, SIZES, plain};
 use crate::double::{self, Memory};
+use crate::memory;
 use crate::tensors::{Tensor, Words, format, packed, strided};
 
 const FACTORS: [f64; 5] = [1.0, 0.0, -0.75, 2.5, 1.0];
@@ -41,6 +42,7 @@ pub type Call<'a> = &'a dyn Fn(&Context, &[*mut u8], bool) -> Result<()>;
 impl Cores {
     /// Runs a call on both cores, on tensors with these bytes, and compares all of the memory.
     pub fn same(&mut self, what: &dyn Display, tensors: &[Tensor], contents: &[Vec<u8>], call: Call<'_>) {
+        memory::working_on(what);
         let mut host: Vec<Words> = contents.iter().map(|bytes| Words::new(bytes)).collect();
         let at: Vec<*mut u8> = host
             .iter_mut()

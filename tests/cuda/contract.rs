@@ -14,6 +14,7 @@ use cudnn::ops::{Contract, NanRule, Operand, Plan, Role, Scaling, Step, StepSink
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::double::{self, Memory};
+use crate::memory;
 use crate::random::Rng;
 use crate::tensor::{Tensor, each};
 
@@ -94,6 +95,7 @@ impl Core {
             Ok(())
         })
         .expect("launches");
+        memory::working_on(&plan);
         // SAFETY: the memory holds all elements of the tensors.
         unsafe { self.cuda.run(&plan, &at) }.expect("the CUDA core");
         let got = tensors[0].with_bytes(&memory[0].read());

@@ -10,7 +10,7 @@ use cudnn::ops::{Scaling, TransformPlan};
 
 use crate::double::{self, Memory};
 use crate::tensors::{Rng, Tensor, Words, format, packed, strided};
-use crate::{arithmetic, layers, normal, sample, windows};
+use crate::{arithmetic, layers, memory, normal, sample, windows};
 
 /// The types of one channel, one for each scalar.
 pub const PLAIN: [DataType; 11] = [
@@ -55,6 +55,7 @@ impl Cores {
     }
 
     fn solve(&mut self, plan: &TransformPlan, x: Tensor, y: Tensor, beta: f64) {
+        memory::working_on(plan);
         let source = self.rng.bytes(x.size());
         // Without beta the destination must not be read: it holds NaNs in every type of floats.
         let before = if beta == 0.0 { vec![0xff; y.size()] } else { self.rng.bytes(y.size()) };
@@ -104,6 +105,7 @@ impl Cores {
         let at = |memory: &Memory, tensor: Tensor| memory.pointer().wrapping_byte_add(tensor.base());
         let (x, far_at, y_at) = (at(&device_x, x), at(&middle, far), at(&device_y, y));
         for (plan, src, dst) in [(outward, x, far_at), (&plain(&far, &y), far_at, y_at)] {
+            memory::working_on(plan);
             // SAFETY: as above, on the device.
             unsafe { self.cuda.run(plan, &[dst.into(), src.into()]) }.expect("the CUDA core");
         }

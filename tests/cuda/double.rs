@@ -14,6 +14,11 @@ pub fn is_real() -> bool {
     env::var_os("CUDNN_SHIM_TEST_DRIVER").is_some_and(|driver| driver == "real")
 }
 
+/// Whether tests that do too much for a double do all of it: `CUDNN_SHIM_TEST_FULL=1`, as the kit for a GPU says.
+pub fn is_full() -> bool {
+    env::var_os("CUDNN_SHIM_TEST_FULL").is_some_and(|value| value == "1")
+}
+
 /// The directory with the double's libraries, built by the first test that asks; empty for the real driver.
 pub fn libraries() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -179,64 +184,4 @@ pub fn sample(blocks: u32) {
     unsafe { driver_double_sample(blocks) }
 }
 
-/// Device memory with the bytes of a slice.
-pub struct Memory {
-    pub address: u64,
-    pub size: usize,
-}
-
-impl Memory {
-    pub fn new(bytes: &[u8]) -> Memory {
-        let mut address = 0;
-        // SAFETY: a place for the result, and as many bytes as the slice has.
-        unsafe {
-            assert_eq!(cuMemAlloc_v2(&mut address, bytes.len().max(1)), 0);
-            assert_eq!(cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()), 0);
-        }
-        Memory { address, size: bytes.len() }
-    }
-
-    /// Memory of any size, which need not be there as long as it is not touched.
-    pub fn untouched(size: usize) -> Memory {
-        let mut address = 0;
-        // SAFETY: a place for the result.
-        unsafe { assert_eq!(cuMemAlloc_v2(&mut address, size), 0) };
-        Memory { address, size }
-    }
-
-    /// The bytes, once all work is done.
-    pub fn read(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.size];
-        self.read_at(0, &mut bytes);
-        bytes
-    }
-
-    /// Some of the bytes, from `offset` on.
-    pub fn read_at(&self, offset: usize, bytes: &mut [u8]) {
-        assert!(offset + bytes.len() <= self.size);
-        let from = self.address + offset as u64;
-        // SAFETY: the slice has room for this many bytes, and they lie inside the memory.
-        let code = unsafe { cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), from, bytes.len()) };
-        assert_eq!(code, 0, "copy from the device");
-    }
-
-    /// Writes some of the bytes, from `offset` on.
-    pub fn write_at(&self, offset: usize, bytes: &[u8]) {
-        assert!(offset + bytes.len() <= self.size);
-        // SAFETY: as many bytes as the slice has, which lie inside the memory.
-        let code =
-            unsafe { cuMemcpyHtoD_v2(self.address + offset as u64, bytes.as_ptr().cast(), bytes.len()) };
-        assert_eq!(code, 0, "copy to the device");
-    }
-
-    pub fn pointer(&self) -> *mut c_void {
-        std::ptr::without_provenance_mut(self.address as usize)
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `new`. The context may be gone or in error by now.
-        unsafe { cuMemFree_v2(self.address) };
-    }
-}
+pub use crate::memory::Memory;

@@ -379,3 +379,87 @@ fn a_driver_that_shuts_down_is_survived() {
         destroy(bound);
     });
 }
+
+/// Streams 0, 1 and 2, which the driver has anyway, and own ones of either kind, from two threads.
+#[test]
+fn every_stream() {
+    double::run(&[], || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle").expose_provenance();
+        let work = move || {
+            double::use_device(0);
+            let (mut blocking, mut free) = (ptr::null_mut(), ptr::null_mut());
+            // SAFETY: places for the results; the streams live until they are destroyed.
+            unsafe {
+                assert_eq!(double::cuStreamCreate(&mut blocking, 0), 0);
+                assert_eq!(double::cuStreamCreate(&mut free, 1), 0);
+                let named = [0, 1, 2].map(ptr::without_provenance_mut);
+                for stream in named.into_iter().chain([blocking, free]) {
+                    let handle = ptr::with_exposed_provenance_mut(handle);
+                    assert_eq!(api::cudnnSetStream(handle, stream), SUCCESS);
+                    let transpose = Transpose::new();
+                    let (x, y) = (Memory::new(&transpose.x), Memory::new(&transpose.want));
+                    assert_eq!(transpose.call(handle, x.pointer(), y.pointer()), SUCCESS);
+                    assert_eq!(double::cuStreamSynchronize(stream), 0);
+                    assert!(y.read() == transpose.want);
+                }
+                assert_eq!(
+                    api::cudnnSetStream(ptr::with_exposed_provenance_mut(handle), ptr::null_mut()),
+                    SUCCESS
+                );
+                assert_eq!(double::cuStreamDestroy_v2(blocking), 0);
+                assert_eq!(double::cuStreamDestroy_v2(free), 0);
+            }
+        };
+        work();
+        thread::spawn(work).join().expect("the other thread");
+        destroy(ptr::with_exposed_provenance_mut(handle));
+    });
+}
+
+/// A cold first call inside a capture of each mode, with a capture of another thread beside it, and the replay.
+#[test]
+fn first_calls_in_captures() {
+    for mode in [0, 1, 2] {
+        double::run(&[], || {
+            double::use_device(0);
+            let handle = api::create().expect("a handle");
+            let transpose = Transpose::new();
+            let (x, y) = (Memory::new(&transpose.x), Memory::new(&vec![0xEE; transpose.want.len()]));
+            let (begun, done) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    double::use_device(0);
+                    let (mut stream, mut graph) = (ptr::null_mut(), ptr::null_mut());
+                    // SAFETY: plain calls of the driver with places for their results.
+                    unsafe {
+                        assert_eq!(double::cuStreamCreate(&mut stream, 1), 0);
+                        // One that only holds up its own thread.
+                        assert_eq!(double::cuStreamBeginCapture_v2(stream, 1), 0);
+                        begun.wait();
+                        done.wait();
+                        assert_eq!(double::cuStreamEndCapture(stream, &mut graph), 0);
+                    }
+                });
+                let (mut stream, mut graph, mut instance) =
+                    (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+                begun.wait();
+                // SAFETY: as above.
+                unsafe {
+                    assert_eq!(double::cuStreamCreate(&mut stream, 1), 0);
+                    assert_eq!(api::cudnnSetStream(handle, stream), SUCCESS);
+                    assert_eq!(double::cuStreamBeginCapture_v2(stream, mode), 0);
+                    let status = transpose.call(handle, x.pointer(), y.pointer());
+                    assert_eq!(status, SUCCESS, "mode {mode}: {}", api::last_error());
+                    assert_eq!(double::cuStreamEndCapture(stream, &mut graph), 0, "mode {mode}");
+                    done.wait();
+                    assert_eq!(double::cuGraphInstantiateWithFlags(&mut instance, graph, 0), 0);
+                    assert_eq!(double::cuGraphLaunch(instance, stream), 0);
+                    assert_eq!(double::cuStreamSynchronize(stream), 0);
+                }
+            });
+            assert!(y.read() == transpose.want, "mode {mode}");
+            destroy(handle);
+        });
+    }
+}

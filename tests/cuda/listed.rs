@@ -7,6 +7,7 @@ use cudnn::exec::{Address, Context};
 
 use crate::cores::Cores;
 use crate::double::{self, Memory};
+use crate::memory;
 use crate::random::Rng;
 use crate::run_step;
 use crate::steps::{self, Row};
@@ -23,6 +24,7 @@ fn on_device(cuda: &Context, row: &Row, before: &run_step::Memory) -> Option<Vec
         false => Address::NULL,
     });
     let places: Vec<Address> = places.collect();
+    memory::working_on(row);
     // SAFETY: all buffers hold their operands' whole spans, at multiples of their scalars.
     match unsafe { cuda.run(row, &places) } {
         Ok(()) => Some(held.iter().map(Memory::read).collect()),

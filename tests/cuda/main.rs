@@ -17,10 +17,13 @@ mod double;
 mod faults;
 mod fragments;
 mod kinds;
+mod kit;
 mod large;
 mod launch;
 mod layers;
 mod listed;
+mod memory;
+mod narrow;
 mod normal;
 #[path = "../windows/problems.rs"]
 mod problems;
@@ -36,6 +39,7 @@ mod strict;
 #[path = "../contract/tensor.rs"]
 mod tensor;
 mod tensors;
+mod timed;
 mod verdict;
 mod windows;
 

@@ -3,6 +3,7 @@
 use cudnn::exec::{Address, Context};
 
 use crate::double::{self, Memory};
+use crate::memory;
 use crate::problems::{self, draw};
 use crate::random::Rng;
 use crate::tensors::Words;
@@ -34,6 +35,7 @@ pub fn all() {
             held.iter().enumerate().map(|(k, memory)| place(k, memory.pointer().into())).collect();
         // SAFETY: every operand has its span.
         unsafe { cpu.run(&*problem.plan, &host) }.expect("the CPU core");
+        memory::working_on(&problem.plan);
         // SAFETY: as above, on the device.
         unsafe { cuda.run(&*problem.plan, &device) }.expect("the CUDA core");
         for (k, (got, want)) in held.iter().zip(&want).enumerate() {

@@ -55,10 +55,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let ours = format!("{}", dist.library().display());
     compile("c_tests/gpu_kit/probe.c", &bin.join("probe"), &[], &["-ldl"])?;
     let headers = format!("-I{}", root.join("tests/header/cuda").display());
-    let gpu_transform = "benches/gpu_transform/gpu_transform.c";
-    compile(gpu_transform, &bin.join("gpu_transform"), &[&headers], &[&ours, "-ldl"])?;
-    let gpu_convolution = "benches/gpu_convolution/gpu_convolution.c";
-    compile(gpu_convolution, &bin.join("gpu_convolution"), &[&headers], &[&ours, "-ldl"])?;
+    for name in ["gpu_transform", "gpu_convolution", "gpu_reduce"] {
+        let source = format!("benches/{name}/{name}.c");
+        compile(&source, &bin.join(name), &[&headers], &[&ours, "-ldl"])?;
+    }
     // The double has the run-time library's name, so that the programs ask for the real one where they run.
     let double = shell::target().join("gpu-kit-double");
     shell::run(Command::new("sh").arg(root.join("c_tests/driver_double/build.sh")).arg(&double))?;

@@ -1,5 +1,5 @@
-//! Whether the memory behind a data pointer is what a call needs it to be: for the first calls of a handle, whether the
-//! device reaches it at all; with `CUDNN_SHIM_CHECK=1` for every call, and to the last byte.
+//! Whether the memory behind a data pointer is what a call needs it to be: for the first calls of a handle, whether it is
+//! memory of the host that the device does not reach; with `CUDNN_SHIM_CHECK=1` for every call, and to the last byte.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::OnceLock;
@@ -82,7 +82,8 @@ pub(super) struct Reader {
     pub(super) is_pageable: bool,
 }
 
-/// Checks that the device reaches an operand at `address`; with `to_the_end` every byte of its span.
+/// Checks that an operand at `address` is no memory of the host that the device does not reach; with `to_the_end` that the
+/// device reaches every byte of its span, whatever memory it is.
 ///
 /// # Errors
 /// Bad parameter that names the argument: host memory that the device does not see, memory of another device, memory
@@ -104,10 +105,16 @@ pub(super) fn check(
     };
     let end = first.saturating_add(high.abs_diff(low));
     let found = Residency::of(driver, first)?;
+    if !found.is_known() && !reader.is_pageable {
+        return refuse(unknown(first));
+    }
+    if !to_the_end {
+        return Ok(());
+    }
     if let Some(rule) = unreachable(&found, reader, operand, first) {
         return refuse(rule);
     }
-    if !to_the_end || !found.is_known() || found.holds(first, end) {
+    if !found.is_known() || found.holds(first, end) {
         return Ok(());
     }
     // Memory that was mapped piece by piece is one range to kernels. What `cuMemAlloc` makes ends where it ends.
@@ -137,16 +144,18 @@ pub(super) fn check(
     Ok(())
 }
 
+fn unknown(at: u64) -> String {
+    format!(
+        "at {at:#x} is no memory that the CUDA driver knows: a host pointer given to the CUDA core? CUDNN_SHIM_BACKEND=cpu \
+         asks for the core that takes those"
+    )
+}
+
 /// Why the device does not reach what lies at `at`, if it does not.
 fn unreachable(found: &Residency, reader: Reader, operand: &Operand, at: u64) -> Option<String> {
     let device = reader.device;
     if !found.is_known() {
-        return (!reader.is_pageable).then(|| {
-            format!(
-                "at {at:#x} is no memory that the CUDA driver knows: a host pointer given to the CUDA core? \
-                 CUDNN_SHIM_BACKEND=cpu asks for the core that takes those"
-            )
-        });
+        return (!reader.is_pageable).then(|| unknown(at));
     }
     if found.memory_type == HOST && !found.managed {
         // Page-locked memory may have another address on the device, under which the program has to pass it.
@@ -158,8 +167,9 @@ fn unreachable(found: &Residency, reader: Reader, operand: &Operand, at: u64) ->
             ),
         });
     }
-    let elsewhere = found.device != device && !found.managed && found.access == NONE;
-    if found.device_address == 0 || elsewhere {
+    // What `cuMemAlloc` makes its own device reaches; all else is reached by whom that was allowed.
+    let is_own = found.managed || found.is_plain && found.device == device;
+    if found.device_address == 0 || !is_own && found.access == NONE {
         return Some(format!(
             "the memory at {at:#x} (device {}) cannot be reached from device {device}, the handle's",
             found.device

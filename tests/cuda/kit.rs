@@ -1,0 +1,137 @@
+//! The kit for a machine with a GPU, on the driver double: every step of its script runs, and leaves what it promises.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+use crate::{child, common, double};
+
+/// Stands for a tool around a program: it runs the program, and says with what it was started.
+const AROUND: &str = "#!/bin/sh\necho \"around: $*\"\nwhile :; do\n    case $1 in\n    --*) shift 2 ;;\n    \
+                      *) exec \"$@\" ;;\n    esac\ndone\n";
+
+fn copy(from: &Path, to: &Path) {
+    let name = from.file_name().expect("a file");
+    fs::copy(from, to.join(name)).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+}
+
+fn compile(source: &str, to: &Path, more: &[String]) {
+    let root = common::project_root();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-Wall", "-Wextra", "-Werror"]);
+    gcc.arg("-I").arg(root.join("include")).args(&more[..1]).arg(root.join(source)).arg("-o").arg(to);
+    let output = gcc.args(&more[1..]).arg("-Wl,--allow-shlib-undefined").output();
+    let output = output.unwrap_or_else(|error| panic!("gcc: {error}; install it: apt-get install gcc"));
+    assert!(output.status.success(), "{}", child::text(&output));
+}
+
+/// The kit as `cargo xtask gpu-kit` lays it out, with two of the programs in C.
+fn laid_out(name: &str) -> PathBuf {
+    let (root, kit) = (common::project_root(), common::scratch_dir(name));
+    let (bin, double) = (kit.join("bin"), double::libraries());
+    let lib = common::install_layout(&kit);
+    for folder in ["bin/c", "ptx", "tools"] {
+        fs::create_dir_all(kit.join(folder)).expect("a folder");
+    }
+    copy(&root.join("c_tests/gpu_kit/run.sh"), &kit);
+    copy(&root.join("benches/gpu_transform/problems.txt"), &kit);
+    copy(&root.join("benches/contractions.txt"), &kit);
+    for entry in fs::read_dir(root.join("src/backend/cuda/ptx")).expect("the texts") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "ptx") {
+            copy(&path, &kit.join("ptx"));
+        }
+    }
+    symlink(env::current_exe().expect("this program"), bin.join("cuda")).expect("a link");
+    let ours = lib.join("libcudnn.so.9").display().to_string();
+    compile("c_tests/gpu_kit/probe.c", &bin.join("probe"), &["-DPROBE".to_owned(), "-ldl".to_owned()]);
+    let headers = format!("-I{}", root.join("tests/header/cuda").display());
+    for name in ["gpu_transform", "gpu_convolution", "gpu_reduce"] {
+        let source = format!("benches/{name}/{name}.c");
+        compile(&source, &bin.join(name), &[headers.clone(), ours.clone(), "-ldl".to_owned()]);
+    }
+    for name in ["context", "transform"] {
+        let runtime = format!("-I{}", root.join("c_tests/driver_double").display());
+        let on_device = root.join("c_tests/on_device.h").display().to_string();
+        let (source, path) = (format!("c_tests/{name}.c"), format!("-L{}", double.display()));
+        let more = ["-include", &on_device, &path, &ours, "-lcudart", "-lm", "-lpthread"].map(str::to_owned);
+        compile(&source, &bin.join("c").join(name), &[&[runtime][..], &more].concat());
+    }
+    for tool in ["compute-sanitizer", "ncu"] {
+        let path = kit.join("tools").join(tool);
+        fs::write(&path, AROUND).expect("a tool");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a tool that can run");
+    }
+    kit
+}
+
+/// Runs the script with a driver that lies in `driver`; `original` is a folder with the library to compare with.
+fn run(kit: &Path, driver: &Path, original: &[PathBuf]) -> (Output, String) {
+    let path = env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("sh");
+    command.arg(kit.join("run.sh")).arg(kit.join("report")).args(original);
+    command.env("KIT_QUICK", "1").env("LD_LIBRARY_PATH", driver).env_remove("CUDNN_SHIM_BACKEND");
+    command.env("PATH", format!("{}:{path}", kit.join("tools").display()));
+    let output = command.output().expect("a shell");
+    let summary = fs::read_to_string(kit.join("report/summary.txt")).expect("the summary");
+    (output, summary)
+}
+
+#[test]
+fn every_step_runs() {
+    let kit = laid_out("gpu_kit");
+    let (output, summary) = run(&kit, &double::libraries(), &[kit.join("lib")]);
+    let file = |name: &str| fs::read_to_string(kit.join("report").join(name)).unwrap_or_default();
+    let failed = || {
+        let lines = summary.lines().filter(|line| line.contains("FAILED"));
+        let names = lines.filter_map(|line| line.split("see ").nth(1));
+        names.map(|name| format!("\n== {name}\n{}", file(name))).collect::<String>()
+    };
+    assert!(output.status.success(), "{}{}", child::text(&output), failed());
+    for number in 1..=10 {
+        assert!(
+            summary.lines().any(|line| line.starts_with(&format!("{number:02} "))),
+            "{number}\n{summary}"
+        );
+    }
+    assert!(!summary.contains("FAILED") && !summary.contains("skipped"), "{summary}");
+    assert!(file("01-device.txt").contains("compute capability, major: 9"));
+    let probe = file("02-probe.txt");
+    assert_eq!(probe.matches(" kernels loaded in ").count(), 4, "{probe}");
+    for kind in ["managed", "page-locked", "registered", "pooled", "second segment", "enabled peer"] {
+        assert!(
+            probe.lines().any(|line| line.starts_with(kind) && line.contains("access 3")),
+            "{kind}\n{probe}"
+        );
+    }
+    for behind in ["freed", "malloc", "behind them"] {
+        assert!(
+            probe.lines().any(|line| line.starts_with(behind) && line.contains("type 0")),
+            "{behind}\n{probe}"
+        );
+    }
+    // Ours beside another library, which is ours here: the same bits, and a speed-up.
+    for table in ["09-transforms.txt", "09-reductions.txt", "09-convolutions.txt"] {
+        let text = file(table);
+        let rows: Vec<&str> = text.lines().filter(|line| line.contains(" same ")).collect();
+        assert!(!rows.is_empty(), "{text}");
+        assert!(text.contains("host us") && !text.contains("refused"), "{text}");
+    }
+    assert!(file("09-steps.txt").contains(" steps\n"));
+    let profile = file("10-profile.txt");
+    assert_eq!(
+        profile.matches("around: --set basic --launch-count 3").count(),
+        2,
+        "the worst rows\n{profile}"
+    );
+    assert_eq!(file("08-sanitizer.txt").matches("around: --tool ").count(), 4);
+}
+
+#[test]
+fn a_failure_of_the_probe_ends_the_run() {
+    let kit = laid_out("gpu_kit_without_driver");
+    let (output, summary) = run(&kit, Path::new("/nonexistent"), &[]);
+    assert!(!output.status.success(), "{summary}");
+    assert!(summary.contains("02 probe: FAILED") && !summary.contains("03 "), "{summary}");
+}

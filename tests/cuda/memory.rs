@@ -1,0 +1,156 @@
+//! Device memory of the tests. With `CUDNN_SHIM_TEST_CANARIES=1` it is surrounded by bytes that nobody may write, and what
+//! goes wrong names the problem that was worked on: on a real driver nothing else tells.
+
+use std::env;
+use std::ffi::c_void;
+use std::fmt::Display;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::double::{cuMemAlloc_v2, cuMemFree_v2, cuMemcpyDtoH_v2, cuMemcpyHtoD_v2};
+
+/// Bytes on either side; they keep every alignment.
+const GUARD: usize = 256;
+/// What these hold.
+const CANARY: u8 = 0xA5;
+
+static CANARIES: LazyLock<bool> =
+    LazyLock::new(|| env::var_os("CUDNN_SHIM_TEST_CANARIES").is_some_and(|value| value == "1"));
+
+static PROBLEM: Mutex<String> = Mutex::new(String::new());
+
+/// Names what is worked on from now on.
+pub fn working_on(problem: &dyn Display) {
+    if *CANARIES {
+        *PROBLEM.lock().unwrap_or_else(PoisonError::into_inner) = problem.to_string();
+    }
+}
+
+fn problem() -> String {
+    PROBLEM.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn allocate(size: usize) -> u64 {
+    let mut address = 0;
+    // SAFETY: a place for the result.
+    let code = unsafe { cuMemAlloc_v2(&mut address, size) };
+    assert_eq!(code, 0, "allocation, after {}", problem());
+    address
+}
+
+/// Copies to the device.
+fn store(address: u64, bytes: &[u8]) {
+    // SAFETY: as many bytes as the slice has; the callers answer for the address.
+    let code = unsafe { cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()) };
+    assert_eq!(code, 0, "copy to the device, after {}", problem());
+}
+
+/// Copies from the device, once all work is done.
+fn fetch(address: u64, bytes: &mut [u8]) {
+    // SAFETY: the slice has room for this many bytes; the callers answer for the address.
+    let code = unsafe { cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, bytes.len()) };
+    assert_eq!(code, 0, "copy from the device, after {}", problem());
+}
+
+/// Device memory with the bytes of a slice.
+pub struct Memory {
+    pub address: u64,
+    pub size: usize,
+    /// Bytes on either side that belong to nobody.
+    guard: usize,
+}
+
+impl Memory {
+    pub fn new(bytes: &[u8]) -> Memory {
+        let size = bytes.len();
+        if !*CANARIES {
+            let memory = Memory { address: allocate(size.max(1)), size, guard: 0 };
+            store(memory.address, bytes);
+            return memory;
+        }
+        let guarded = [&[CANARY; GUARD], bytes, &[CANARY; GUARD]].concat();
+        let start = allocate(guarded.len());
+        store(start, &guarded);
+        Memory { address: start + GUARD as u64, size, guard: GUARD }
+    }
+
+    /// Memory of any size, which need not be there as long as it is not touched. It has no canaries.
+    pub fn untouched(size: usize) -> Memory {
+        Memory { address: allocate(size), size, guard: 0 }
+    }
+
+    /// The bytes, once all work is done.
+    pub fn read(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.size];
+        self.read_at(0, &mut bytes);
+        if self.guard > 0 {
+            self.check();
+        }
+        bytes
+    }
+
+    /// Complains of canaries that somebody wrote.
+    fn check(&self) {
+        let mut guard = vec![CANARY; self.guard];
+        let (front, behind) = (self.address - self.guard as u64, self.address + self.size as u64);
+        for (start, side) in [(front, "in front of"), (behind, "behind")] {
+            fetch(start, &mut guard);
+            let intact = guard.iter().all(|byte| *byte == CANARY);
+            assert!(intact, "bytes {side} an operand were written by\n{}", problem());
+        }
+    }
+
+    /// Some of the bytes, from `offset` on.
+    pub fn read_at(&self, offset: usize, bytes: &mut [u8]) {
+        assert!(offset + bytes.len() <= self.size);
+        fetch(self.address + offset as u64, bytes);
+    }
+
+    /// Writes some of the bytes, from `offset` on.
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.size);
+        store(self.address + offset as u64, bytes);
+    }
+
+    pub fn pointer(&self) -> *mut c_void {
+        std::ptr::without_provenance_mut(self.address as usize)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.guard > 0 && !std::thread::panicking() {
+            self.check();
+        }
+        // SAFETY: allocated by this module. The context may be gone or in error by now.
+        unsafe { cuMemFree_v2(self.address - self.guard as u64) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::{Memory, working_on};
+    use crate::double;
+
+    /// What a write outside of its memory looks like where no double watches.
+    #[test]
+    fn canaries_that_are_written_name_the_problem() {
+        double::run(&[("CUDNN_SHIM_TEST_CANARIES", "1")], || {
+            double::use_device(0);
+            for offset in [-1_i64, 16] {
+                let memory = Memory::new(&[7; 16]);
+                working_on(&"a problem of the test");
+                assert_eq!(memory.read(), [7; 16]);
+                let beside = memory.address.wrapping_add_signed(offset);
+                // SAFETY: a byte of the guard, which is allocated.
+                unsafe { assert_eq!(double::cuMemcpyHtoD_v2(beside, [0_u8].as_ptr().cast(), 1), 0) };
+                let panic = catch_unwind(|| memory.read()).expect_err("a complaint");
+                let text = panic.downcast_ref::<String>().expect("a message");
+                let side = if offset < 0 { "in front of" } else { "behind" };
+                assert!(text.contains(side) && text.contains("a problem of the test"), "{text}");
+                std::mem::forget(memory);
+            }
+        });
+    }
+}

@@ -1,0 +1,42 @@
+//! How long every step of `benches/steps.txt` takes on the device, as a table. Full extents with `CUDNN_SHIM_TEST_FULL=1`; what
+//! a driver double takes says nothing, and shows that the table can be made.
+
+use crate::cores::Cores;
+use crate::steps::{self, Row};
+use crate::{child, double};
+
+/// Turns of all loops of a row together at most on a double.
+const TURNS: i64 = 500;
+
+fn table() {
+    let cores = Cores::new();
+    println!("\n{:<44}{:>12}{:>10}", "# step", "best us", "GB/s");
+    let (mut told, mut rows) = (0, 0);
+    for row in steps::read() {
+        rows += 1;
+        let step = if double::is_full() { row.step.clone() } else { row.step.shrunk(TURNS) };
+        let row = Row::new(&row.name, step).expect("a part of the step");
+        let operands = cudnn::ops::Plan::operands(&row);
+        let bytes: i64 = operands.iter().map(|operand| operand.span.1 - operand.span.0).sum();
+        // SAFETY: the core makes zeros for every operand.
+        match unsafe { cores.cuda.measure(&row, &vec![None; operands.len()]) } {
+            Ok(ms) => {
+                told += 1;
+                println!("{:<44}{:>12.1}{:>10.1}", row.name, ms * 1e3, bytes as f32 / ms / 1e6);
+            }
+            Err(error) => println!("{:<44}  {error}", row.name),
+        }
+    }
+    println!("# {told} of {rows} steps");
+    assert_eq!(told, rows);
+}
+
+#[test]
+fn listed_steps_take_time() {
+    let Some(output) = child::start(&double::libraries(), &[], table) else { return };
+    let text = child::text(&output);
+    assert!(output.status.success(), "{text}");
+    let table: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("# step")).collect();
+    let last = table.iter().position(|line| line.contains(" steps")).expect("the last line");
+    table[..=last].iter().for_each(|line| println!("{line}"));
+}
