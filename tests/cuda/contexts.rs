@@ -87,6 +87,34 @@ fn a_handle_whose_context_was_destroyed() {
     check(output, "a context is pushed that was created and destroyed");
 }
 
+/// Between a reset and the next use of the device there is no context, whatever the driver calls that.
+fn used_after_a_reset(variables: &[(&str, &str)], code: &str) {
+    double::run(variables, || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle");
+        let transpose = Transpose::new();
+        assert!(transpose.works(handle));
+        // SAFETY: a plain call of the driver.
+        unsafe { assert_eq!(double::cuDevicePrimaryCtxReset_v2(0), 0) };
+        let status = transpose.call(handle, transpose.x.as_ptr().cast(), transpose.place());
+        assert_eq!(status, api::EXECUTION_FAILED_CUDART);
+        assert!(api::last_error().contains(code), "{}", api::last_error());
+        double::renew(0);
+        assert!(transpose.works(handle));
+        destroy(handle);
+    });
+}
+
+#[test]
+fn a_context_that_is_destroyed_by_a_reset() {
+    used_after_a_reset(&[], "CUDA_ERROR_CONTEXT_IS_DESTROYED (709)");
+}
+
+#[test]
+fn a_context_that_is_invalid_after_a_reset() {
+    used_after_a_reset(&[("DRIVER_DOUBLE_GONE", "201")], "CUDA_ERROR_INVALID_CONTEXT (201)");
+}
+
 /// Forks while another thread is in the midst of `busy`; the child's calls return, with a sentence, and so do those of the
 /// parent.
 fn fork_during(entry: &'static str, variables: &[(&str, &str)]) {

@@ -85,6 +85,12 @@ functions! {
     fn cuMemMap(address: u64, size: usize, offset: usize, memory: Object, flags: u64) -> c_int;
     fn cuMemUnmap(address: u64, size: usize) -> c_int;
     fn cuMemSetAccess(address: u64, size: usize, access: *const c_void, count: usize) -> c_int;
+    fn cuPointerGetAttributes(
+        count: c_uint,
+        attributes: *mut c_uint,
+        places: *mut *mut c_void,
+        address: u64
+    ) -> c_int;
     fn cuCtxEnablePeerAccess(context: Object, flags: c_uint) -> c_int;
     fn cuMemcpyHtoD_v2(dst: u64, src: *const c_void, size: usize) -> c_int;
     fn cuMemcpyDtoH_v2(dst: *mut c_void, src: u64, size: usize) -> c_int;

@@ -236,6 +236,37 @@ fn global_captures_of_other_threads() {
 }
 
 #[test]
+fn contexts_that_are_made_beside_a_capture() {
+    let create = || {
+        let mut context = ptr::null_mut();
+        // SAFETY: a place for the result.
+        unsafe { double::cuCtxCreate_v2(&mut context, 0, 1) }
+    };
+    plain(|| assert_eq!(beside_a_capture(0, create), 900), "cuCtxCreate is forbidden while a stream");
+}
+
+#[test]
+fn contexts_that_are_held_beside_a_capture() {
+    let retain = || {
+        let mut context = ptr::null_mut();
+        // SAFETY: a place for the result.
+        unsafe { double::cuDevicePrimaryCtxRetain(&mut context, 0) }
+    };
+    plain(|| assert_eq!(beside_a_capture(0, retain), 900), "cuDevicePrimaryCtxRetain is forbidden while");
+}
+
+#[test]
+fn addresses_that_are_asked_for_beside_a_capture() {
+    let query = || {
+        let (mut attribute, mut memory_type) = (2, 0_u32);
+        let mut place: *mut std::ffi::c_void = (&raw mut memory_type).cast();
+        // SAFETY: one attribute, and a place for it.
+        unsafe { double::cuPointerGetAttributes(1, &mut attribute, &mut place, 0x1000) }
+    };
+    plain(|| assert_eq!(beside_a_capture(0, query), 900), "cuPointerGetAttributes is forbidden while");
+}
+
+#[test]
 fn captures_of_other_threads_that_hold_up_nobody() {
     child::run(&libraries(), &[], || {
         double::use_device(0);
