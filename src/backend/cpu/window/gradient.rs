@@ -21,13 +21,18 @@ use crate::ops::window::{Divisor, MAX_AXES, WindowAxis, WindowFunction};
 /// Bytes of a plane in work that should stay in a second-level cache.
 const PLANE_BYTES: usize = 192 << 10;
 
+/// Bytes of a plane that is taken with all its lanes, so that it is read and written in one run: it stays in a third-level
+/// cache, and rows of it in the nearer ones.
+const WHOLE_BYTES: usize = 4 << 20;
+
 /// Lanes that are worth a plane of their own.
 const LEAST_LANES: usize = 16;
 
 /// The lanes of one plane in work, where each takes `bytes`: whole groups, and planes enough for every thread.
 pub(super) fn lanes_together(shape: &Shape<'_>, bytes: usize, threads: usize) -> usize {
     let wanted = (2 * threads).div_ceil(shape.outer);
-    let most = (PLANE_BYTES / bytes.max(1)).min(shape.lanes.div_ceil(wanted));
+    let room = if bytes.saturating_mul(shape.lanes) <= WHOLE_BYTES { WHOLE_BYTES } else { PLANE_BYTES };
+    let most = (room / bytes.max(1)).min(shape.lanes.div_ceil(wanted));
     (most / LEAST_LANES * LEAST_LANES).max(LEAST_LANES).min(shape.lanes)
 }
 
@@ -115,7 +120,7 @@ unsafe fn planes<T: Real>(shape: &Shape<'_>, at: &[Address], machine: Machine) -
 }
 
 /// The memory of a thread.
-struct Block<T> {
+struct Block<T: Real> {
     /// The cells of a plane, side by side: of the source, then of the result.
     cells: *mut T,
     /// Keys and sums of the cells, in [phases](Phases) where outputs are the lanes.
@@ -123,8 +128,9 @@ struct Block<T> {
     sums: *mut T,
     gradient: *mut T,
     gather: *mut u8,
-    /// A row of outputs, with zeros on both sides.
+    /// A row of outputs, with zeros on both sides, and which taps they chose, with none on both sides.
     line: *mut T,
+    winners: *mut T::Key,
     taps: *mut usize,
     pointers: *mut *const T,
     tables: Tables,
@@ -144,11 +150,6 @@ impl<T: Real> Job<'_, T> {
         if self.is_line() { self.rows * self.phases.len() } else { self.cells * self.lanes }
     }
 
-    /// Numbers of a row of outputs with what is around it.
-    fn line_len(&self) -> usize {
-        self.phases.spread_len().max(self.shape.last().outputs as usize + GROUP)
-    }
-
     /// What belongs to an output of a maximum, or to a cell of an average.
     fn ask(&self) -> Ask {
         if self.is_average() { Ask::Outputs } else { Ask::Cells }
@@ -159,7 +160,7 @@ impl<T: Real> Job<'_, T> {
             + 2 * bytes_of::<T>(self.places())
             + bytes_of::<T>(self.outputs * self.lanes)
             + bytes_of::<u8>(self.source.bytes(self.shape).max(self.gradient.bytes(self.shape)))
-            + bytes_of::<T>(self.line_len())
+            + 2 * bytes_of::<T>(self.phases.spread_len())
             + bytes_of::<usize>(self.taps)
             + bytes_of::<*const T>(self.outputs)
             + Tables::bytes(self.shape, self.ask())
@@ -180,7 +181,8 @@ impl<T: Real> Job<'_, T> {
             sums: parts.take(self.places()),
             gradient: parts.take(self.outputs * self.lanes),
             gather: parts.take(self.source.bytes(shape).max(self.gradient.bytes(shape))),
-            line: parts.take(self.line_len()),
+            line: parts.take(self.phases.spread_len()),
+            winners: parts.take(self.phases.spread_len()),
             taps: parts.take(self.taps),
             pointers: parts.take(self.outputs),
             // SAFETY: the block has the bytes that are needed.
@@ -189,7 +191,8 @@ impl<T: Real> Job<'_, T> {
         // SAFETY: the parts have room for it.
         unsafe {
             (0..self.places()).for_each(|i| mine.keys.cast::<T::Key>().add(i).write(T::LEAST));
-            mine.line.write_bytes(0, self.line_len());
+            mine.line.write_bytes(0, self.phases.spread_len());
+            (0..self.phases.spread_len()).for_each(|i| mine.winners.add(i).write(T::Key::from(-1)));
         }
         mine
     }
@@ -357,13 +360,11 @@ impl<T: Real> Job<'_, T> {
                     }
                 });
                 let taps = std::slice::from_raw_parts(mine.taps, count);
-                let (mut numbers, mut together) = (dy.cast_const(), n);
                 if self.is_line() {
-                    // Zeros behind the last output make groups whole.
-                    mine.line.copy_from_nonoverlapping(dy, n);
-                    (numbers, together) = (mine.line, n.next_multiple_of(GROUP));
+                    self.line(keys.cast(), dy, taps, mine);
+                } else {
+                    (self.kernels.select)(keys.cast(), mine.sums, dy, taps, n);
                 }
-                (self.kernels.select)(keys.cast(), mine.sums, numbers, taps, together);
                 dy = dy.add(n);
             });
             if !self.is_line() {
@@ -374,6 +375,25 @@ impl<T: Real> Job<'_, T> {
                 self.phases.join(&self.kernels, from, mine.cells.add(row * inputs));
             }
             mine.cells
+        }
+    }
+
+    /// Gives the gradient of a row of outputs to the first largest cells of their windows.
+    ///
+    /// # Safety
+    /// As for [`maxima`](Self::maxima), with the taps of output 0 row by row.
+    unsafe fn line(&self, keys: *const T::Key, dy: *const T, taps: &[usize], mine: &Block<T>) {
+        let last = self.shape.last();
+        let (n, lead) = (last.outputs as usize, self.phases.lead());
+        // SAFETY: the caller's promise; winners have room for whole groups, of which those behind the last output meet zeros.
+        unsafe {
+            mine.line.add(lead).copy_from_nonoverlapping(dy, n);
+            (self.kernels.choose)(mine.winners.add(lead), keys, taps, n.next_multiple_of(GROUP));
+            for (row, of_row) in taps.chunks(last.window as usize).enumerate() {
+                let sums = mine.sums.add(of_row[0] - self.phases.tap(0));
+                let tap = row * last.window as usize;
+                self.phases.give(&self.kernels, mine.line, mine.winners, tap, sums);
+            }
         }
     }
 }

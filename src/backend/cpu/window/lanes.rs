@@ -13,6 +13,10 @@ pub(super) struct Kernels<T: Real> {
     pub keys: unsafe fn(*mut T, usize),
     /// Gives numbers to the first largest of their cells.
     pub select: unsafe fn(*const T::Key, *mut T, *const T, &[usize], usize),
+    /// The [first largest](first_largest) tap of every lane.
+    pub choose: unsafe fn(*mut T::Key, *const T::Key, &[usize], usize),
+    /// Gives numbers to the cells of a phase.
+    pub give: unsafe fn(*mut T, *const T, *const T::Key, (i32, i32), usize, usize),
     /// Even and odd ones of `n` numbers apart.
     pub unzip: unsafe fn(*mut T, *mut T, *const T, usize),
     /// By turns from two, `n` in all.
@@ -37,6 +41,8 @@ pub(super) fn kernels<T: Real>(nans_above: bool, isa: Isa) -> Kernels<T> {
                 canonical: $($level::)? canonical::<T>,
                 keys: if nans_above { $($level::)? keys::<T, true> } else { $($level::)? keys::<T, false> },
                 select: $($level::)? select::<T>,
+                choose: $($level::)? choose::<T>,
+                give: $($level::)? give::<T>,
                 unzip: $($level::)? unzip::<T>,
                 zip: $($level::)? zip::<T>,
             }
@@ -112,10 +118,7 @@ lane_loops! {
     }
 
     /// Of the cells of each lane, whose keys and sums lie at the same offsets, the first largest one gets the lane's
-    /// number added; none gets it if all keys are the least.
-    ///
-    /// A cell may be the last offset of one lane and an earlier one of the next: so it gets its numbers in the order of
-    /// the lanes.
+    /// number added; none gets it if all keys are the least. No cell has two lanes.
     ///
     /// # Safety
     /// `n` lanes of keys are readable from every offset on, and as many sums writable, and `n` numbers are there.
@@ -132,6 +135,44 @@ lane_loops! {
         while done < n {
             group::<T, 1>(keys.add(done), sums.add(done), numbers.add(done), taps);
             done += 1;
+        }
+    }
+
+    /// # Safety
+    /// `n` lanes of keys are readable from every offset on, and as many winners writable; they are whole groups of 8.
+    fn choose<T>(winners: *mut T::Key, keys: *const T::Key, taps: &[usize], n: usize) {
+        let mut done = 0;
+        while n - done >= 32 {
+            winners.add(done).cast::<[T::Key; 32]>().write_unaligned(first_largest::<T, 32>(keys.add(done), taps));
+            done += 32;
+        }
+        while done < n {
+            winners.add(done).cast::<[T::Key; 8]>().write_unaligned(first_largest::<T, 8>(keys.add(done), taps));
+            done += 8;
+        }
+    }
+
+    /// Adds to each sum the numbers of the outputs that chose its cell, in their order: of the `taps` outputs from its own
+    /// place on, the first one meets the cell by tap `last`, and each one after it by one that is `step` less.
+    ///
+    /// # Safety
+    /// `n` sums are writable, and `n + taps - 1` numbers and winners readable; they are whole groups of 8.
+    fn give<T>(
+        sums: *mut T,
+        numbers: *const T,
+        winners: *const T::Key,
+        last_and_step: (i32, i32),
+        taps: usize,
+        n: usize
+    ) {
+        let mut done = 0;
+        while n - done >= 32 {
+            given::<T, 32>(sums.add(done), numbers.add(done), winners.add(done), last_and_step, taps);
+            done += 32;
+        }
+        while done < n {
+            given::<T, 8>(sums.add(done), numbers.add(done), winners.add(done), last_and_step, taps);
+            done += 8;
         }
     }
 
@@ -160,6 +201,27 @@ lane_loops! {
     }
 }
 
+/// The number of the tap with the largest cell, by lane, the first of equal ones; -1 if all keys are the least.
+///
+/// # Safety
+/// `N` lanes of keys are readable from every offset on.
+#[inline(always)]
+unsafe fn first_largest<T: Real, const N: usize>(keys: *const T::Key, taps: &[usize]) -> [T::Key; N] {
+    let (mut best, mut winner) = ([T::LEAST; N], [T::Key::from(-1); N]);
+    for (tap, &offset) in (0..).zip(taps) {
+        // Whole groups are read at once, so that the compiler keeps them in registers.
+        // SAFETY: the caller's promise.
+        let keys = unsafe { keys.add(offset).cast::<[T::Key; N]>().read_unaligned() };
+        let (tap, before) = (T::Key::from(tap), (best, winner));
+        for i in 0..N {
+            best[i] = before.0[i].max(keys[i]);
+            // Asked for what is kept, the compiler does not make a store of it that happens or not.
+            winner[i] = if best[i] == before.0[i] { before.1[i] } else { tap };
+        }
+    }
+    winner
+}
+
 /// # Safety
 /// As for [`select`], for `N` lanes.
 #[inline(always)]
@@ -169,26 +231,42 @@ unsafe fn group<T: Real, const N: usize>(
     numbers: *const T,
     taps: &[usize],
 ) {
-    let (mut best, mut winner) = ([T::LEAST; N], [T::Key::from(-1); N]);
     // SAFETY: the caller's promise.
     unsafe {
+        let winner = first_largest::<T, N>(keys, taps);
+        let given = numbers.cast::<[T; N]>().read_unaligned();
         for (tap, &offset) in (0..).zip(taps) {
-            let (tap, keys) = (T::Key::from(tap), keys.add(offset));
+            let (tap, place) = (T::Key::from(tap), sums.add(offset).cast::<[T; N]>());
+            let mut sums = place.read_unaligned();
             for i in 0..N {
-                let key = keys.add(i).read();
-                let wins = key > best[i];
-                best[i] = if wins { key } else { best[i] };
-                winner[i] = if wins { tap } else { winner[i] };
+                sums[i] = sums[i] + if winner[i] == tap { given[i] } else { T::ZERO };
+            }
+            place.write_unaligned(sums);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`give`], for `N` sums.
+#[inline(always)]
+unsafe fn given<T: Real, const N: usize>(
+    sums: *mut T,
+    numbers: *const T,
+    winners: *const T::Key,
+    (last, step): (i32, i32),
+    taps: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut total = sums.cast::<[T; N]>().read_unaligned();
+        for k in 0..taps {
+            let tap = T::Key::from(last - k as i32 * step);
+            let numbers = numbers.add(k).cast::<[T; N]>().read_unaligned();
+            let winners = winners.add(k).cast::<[T::Key; N]>().read_unaligned();
+            for i in 0..N {
+                total[i] = total[i] + if winners[i] == tap { numbers[i] } else { T::ZERO };
             }
         }
-        let mut given = [T::ZERO; N];
-        (0..N).for_each(|i| given[i] = numbers.add(i).read());
-        for (tap, &offset) in (0..taps.len() as i32).zip(taps).rev() {
-            let (tap, sums) = (T::Key::from(tap), sums.add(offset));
-            for i in 0..N {
-                let sum = sums.add(i);
-                sum.write(sum.read() + if winner[i] == tap { given[i] } else { T::ZERO });
-            }
-        }
+        sums.cast::<[T; N]>().write_unaligned(total);
     }
 }

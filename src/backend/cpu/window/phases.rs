@@ -33,7 +33,7 @@ impl Phases {
         let pad =
             usize::try_from(axis.pad.checked_add(i64::try_from(front.checked_mul(stride)?).ok()?)?).ok()?;
         let of_taps = front + (window - 1) / stride + outputs.next_multiple_of(GROUP);
-        let width = of_taps.max((inputs + pad).div_ceil(stride));
+        let width = of_taps.max((inputs + pad).div_ceil(stride)).next_multiple_of(GROUP);
         let is_small = width.checked_mul(stride)? <= 64 * stride + 4 * (inputs + stride * outputs);
         is_small.then_some(Phases { stride, pad, front, width, window, inputs, outputs })
     }
@@ -54,14 +54,47 @@ impl Phases {
         at % self.stride * self.width + at / self.stride
     }
 
-    /// Zeros in front of a row of outputs that [`Phases::spread`] reads.
+    /// Places in front of a row of outputs that [`Phases::spread`] and [`Phases::give`] read.
     pub fn lead(&self) -> usize {
         self.front + self.window.div_ceil(self.stride)
     }
 
     /// Places of such a row.
     pub fn spread_len(&self) -> usize {
-        self.lead() + self.width.max(self.outputs)
+        self.lead() + self.width.max(self.outputs.next_multiple_of(GROUP))
+    }
+
+    /// Taps of a phase, and where in a row of outputs the one lies that meets the phase's first place by the last of them.
+    fn taps(&self, phase: usize) -> (usize, usize) {
+        let taps = self.window.saturating_sub(phase).div_ceil(self.stride);
+        // Place j is met by tap k of the phase from output j - front - k.
+        (taps, self.lead() - self.front - taps.saturating_sub(1))
+    }
+
+    /// Adds the numbers of a row of outputs to the cells of this row that were chosen, whose taps have numbers from `tap`
+    /// on: to each cell in the order of the outputs.
+    ///
+    /// # Safety
+    /// `numbers` and `winners` have a row of outputs behind [`lead`](Self::lead) places, and what is around them is 0 and
+    /// no tap; `row` has all places.
+    pub unsafe fn give<T: Real>(
+        &self,
+        kernels: &Kernels<T>,
+        numbers: *const T,
+        winners: *const T::Key,
+        tap: usize,
+        row: *mut T,
+    ) {
+        for phase in 0..self.stride.min(self.window) {
+            let (taps, first) = self.taps(phase);
+            let last = (tap + phase + (taps - 1) * self.stride) as i32;
+            // SAFETY: as many numbers before and behind an output as taps of a phase reach.
+            unsafe {
+                let (numbers, winners) = (numbers.add(first), winners.add(first));
+                let sums = row.add(phase * self.width);
+                (kernels.give)(sums, numbers, winners, (last, self.stride as i32), taps, self.width);
+            }
+        }
     }
 
     /// Sorts a row.
@@ -127,13 +160,11 @@ impl Phases {
             }
             for phase in 0..self.stride {
                 let to = row.add(phase * self.width);
-                let taps = self.window.saturating_sub(phase).div_ceil(self.stride);
+                let (taps, first) = self.taps(phase);
                 if taps == 0 {
                     to.write_bytes(0, self.width);
                     continue;
                 }
-                // Place j is met by tap k of the phase from output j - front - k.
-                let first = self.lead() - self.front - (taps - 1);
                 if self.stride == 1 {
                     return slide(line, numbers.add(first + self.pad), taps, 1, self.inputs);
                 }
