@@ -2,47 +2,10 @@
  *
  * Every allocation of a call fails once, by an allocator of the program's own. */
 #define _DEFAULT_SOURCE
-#include <errno.h>
-#include <stddef.h>
-
 #include "check.h"
+#include "failing_memory.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-
-#if defined(__GLIBC__) && !defined(IS_SANITIZED)
-/* Allocations until one fails, below 0: none does. Once one failed, all do until it is set again. */
-static volatile long left = -1;
-static volatile int failed;
-
-extern void *__libc_malloc(size_t);
-extern void *__libc_calloc(size_t, size_t);
-extern void *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t);
-
-static int fails(void) {
-    if (left < 0) return 0;
-    if (left > 0 && left--) return 0;
-    failed = 1;
-    return 1;
-}
-
-void *malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
-void *calloc(size_t count, size_t size) { return fails() ? NULL : __libc_calloc(count, size); }
-void *realloc(void *old, size_t size) { return fails() ? NULL : __libc_realloc(old, size); }
-void *aligned_alloc(size_t alignment, size_t size) { return fails() ? NULL : __libc_memalign(alignment, size); }
-int posix_memalign(void **memory, size_t alignment, size_t size) {
-    void *found = fails() ? NULL : __libc_memalign(alignment, size);
-    if (found == NULL) return ENOMEM;
-    *memory = found;
-    return 0;
-}
-
+#ifdef IS_FAILING
 enum { N = 16, C = 64, H = 40, W = 44, COUNT = N * C * H * W };
 
 static cudnnHandle_t handle;

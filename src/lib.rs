@@ -8,6 +8,7 @@
 //!  src/desc/    plain data behind the opaque handles
 //!  src/layout/  index arithmetic: dims, strides, formats, blocking, LoopNest
 //!  src/dtype/   element types, conversion and rounding rules
+//!  src/reserve.rs  small lists when there is no memory left
 //! ```
 //! Arrows point downwards only; `tests/architecture.rs` enforces it.
 #![deny(rustdoc::broken_intra_doc_links)]
@@ -21,5 +22,6 @@ pub mod exec;
 pub mod layout;
 pub mod mode;
 pub mod ops;
+mod reserve;
 
 pub use error::{Error, Result};

@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("dtype", &[]),
     ("mode", &[]),
     ("error", &[]),
+    ("reserve", &[]),
 ];
 
 /// The modules that a file names through `crate::`, each with its line. Of `crate::{a::{b, c}, d}` those are a and d.
