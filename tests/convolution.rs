@@ -11,6 +11,7 @@ use cudnn::error::ErrorKind;
 use cudnn::exec::Context;
 use cudnn::layout::Dims;
 use cudnn::mode::Mode;
+use cudnn::ops::bias;
 use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
 use cudnn::ops::{Plan, Scaling};
 
@@ -120,8 +121,6 @@ fn run(plan: &ConvolutionPlan, operands: &mut [&mut Array]) {
 
 #[test]
 fn all_directions_are_those_of_the_original() {
-    let lines = include_str!("data/golden/rtx3060.tsv").lines();
-    let lines: Vec<_> = lines.filter_map(|line| line.split_once('\t')).collect();
     let mut compared = 0;
     for case in cases() {
         let of = |dims: &[i64]| dims.iter().product::<i64>();
@@ -138,27 +137,47 @@ fn all_directions_are_those_of_the_original() {
         let scaling = Scaling { alpha: 0.5, beta: 0.25 };
         run(&plan(Direction::BackwardData, scaling), &mut [&mut dx, &mut dy, &mut w]);
         run(&plan(Direction::BackwardFilter, Scaling::MOVE), &mut [&mut dw, &mut x, &mut dy]);
-        for (what, array) in [("forward", &y), ("backward data", &dx), ("backward filter", &dw)] {
-            let name = format!("{} {what}", case.name);
-            let (_, want) = lines.iter().find(|(line, _)| *line == name).expect("recorded");
-            let mut got = [0.0; 3];
-            for (i, v) in array.values().iter().map(|v| v.abs()).enumerate() {
-                got[0] += v;
-                got[1] += v * v;
-                got[2] += v * (1 + i % 7) as f64;
-            }
-            for (got, want) in got.iter().zip(want.split(' ')) {
-                let want: f64 = want.parse().expect("a sum");
-                assert!((got - want).abs() <= 2e-6 * want, "{name}: {got} instead of {want}");
-            }
+        let channels = shape.y.dims()[1];
+        let mut ones = vec![1; case.x.len()];
+        ones[1] = channels;
+        let bias = bias::gradient(&shape.y, &case.tensor(&ones), scaling, Mode::Strict).expect("computed");
+        let (mut db, none) = (data(channels, 0.5, 0), Address::NULL);
+        // SAFETY: every array is as long as its packed tensor.
+        unsafe { Context::cpu().run(&bias, &[db.address(), none, dy.address(), none]) }.expect("runs");
+        let results =
+            [("forward", &y), ("backward data", &dx), ("backward filter", &dw), ("backward bias", &db)];
+        for (what, array) in results {
+            assert_sums(&format!("{} {what}", case.name), &array.values());
             compared += 1;
         }
+        let dims: Vec<String> = shape.y.dims().iter().map(i64::to_string).collect();
+        assert_eq!(dims.join("x"), recorded(&format!("{} y", case.name)));
+        compared += 1;
     }
-    assert_eq!(
-        compared,
-        lines.iter().filter(|(line, _)| line.starts_with("conv ")).count(),
-        "recorded cases"
-    );
+    assert_eq!(compared, lines().filter(|(line, _)| line.starts_with("conv ")).count(), "recorded cases");
+}
+
+/// Cases and what was recorded of them.
+fn lines() -> impl Iterator<Item = (&'static str, &'static str)> {
+    include_str!("data/golden/rtx3060.tsv").lines().filter_map(|line| line.split_once('\t'))
+}
+
+fn recorded(name: &str) -> &'static str {
+    lines().find(|(line, _)| *line == name).expect("recorded").1
+}
+
+/// Compares sum |v|, sum v*v and sum |v|*(1+i%7) with the recorded line.
+fn assert_sums(name: &str, values: &[f64]) {
+    let mut got = [0.0; 3];
+    for (i, v) in values.iter().map(|v| v.abs()).enumerate() {
+        got[0] += v;
+        got[1] += v * v;
+        got[2] += v * (1 + i % 7) as f64;
+    }
+    for (got, want) in got.iter().zip(recorded(name).split(' ')) {
+        let want: f64 = want.parse().expect("a sum");
+        assert!((got - want).abs() <= 2e-6 * want, "{name}: {got} instead of {want}");
+    }
 }
 
 /// The gradients are the transposes of the forward sum: with whole numbers every one of these products is exact.
