@@ -14,8 +14,9 @@ use super::types::{
 };
 use crate::desc::fused::FusedPlan;
 use crate::error::Error;
+use crate::exec::Address;
 use crate::mode::Mode;
-use crate::ops::fused::FusedProblem;
+use crate::ops::fused::{FusedProblem, Numbers, Part, Place};
 
 static PLANS: Table<FusedPlan> = Table::new(Kind::FusedPlan);
 
@@ -50,22 +51,32 @@ pub unsafe extern "C" fn cudnnDestroyFusedOpsPlan(plan: cudnnFusedOpsPlan_t) -> 
 
 /// Makes a plan of constant parameters, and tells the workspace that it needs.
 ///
-/// Operation 0, `y = conv(activation(x * eqScale + eqBias), w)` with `ySum = sum of y` and `ySqSum = sum of y * y` per
-/// channel, and operation 1, `dw = filter gradient of activation(x * eqScale + eqBias) and dy`, are computed. A scale, a
-/// bias, an activation or a sum whose placeholder is NULL is left out.
+/// - operation 0: `y = conv(activation(x * eqScale + eqBias), w)` with `ySum = sum of y` and `ySqSum = sum of y * y` per
+///   channel
+/// - operation 1: `dw = filter gradient of activation(x * eqScale + eqBias) and dy`
+/// - operation 2: `mean = ySum / count`, `var = ySqSum / count - mean * mean`, `eqScale = scale / sqrt(var + epsilon)`, `eqBias =
+///   bias - mean * eqScale`, `savedMean = mean`, `savedInvStd = 1 / sqrt(var + epsilon)`, `runningMean = (1 - factor) *
+///   runningMean + factor * mean`, and so `runningVar` with `var * count / (count - 1)`
+/// - operation 3: eqScale and eqBias as there, of runningMean and runningVar
+/// - operation 4: `y = activation(conv(x, w) * eqScale + z * zEqScale + zEqBias)`
+/// - operation 5: `y = activation(x * eqScale + eqBias + z * zEqScale + zEqBias)`
+///
+/// What has a placeholder of NULL is left out, an activation that is not set too; the statistics of 2 and 3 are needed.
 ///
 /// Operands
-/// - `constPack`: descriptors of x, the convolution, the filter, y (dy), the activation, eqScale and eqBias (1 x C x 1 x
-///   1), the sums (1 x K x 1 x 1); placeholders; a mode of batch normalisation other than 0
+/// - `constPack`: descriptors of x, z, the convolution, the filter, y (dy), the activation; of scales, biases, sums and
+///   statistics (1 x C x 1 x 1, floating types); placeholders; a mode of batch normalisation other than 0
 /// - `workspaceSizeInBytes`: one size, at least 16
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle, plan or pack that is not alive, a NULL pointer; plan and pack of different operations; a
 ///   descriptor that the operation needs was never set; shapes that do not fit; mode 0
-/// - NOT_SUPPORTED: operations 2 to 6; types that are not multiplied; in strict mode what the original refuses: other
-///   than HALF in NHWC, a math type without tensor cores, an activation other than RELU, unaligned placeholders
+/// - NOT_SUPPORTED: operation 6, and 5 with a bit mask, whose layout is documented nowhere; types that are not multiplied; in
+///   strict mode operations 4 and 5, and of 0 and 1 what the original refuses: other than HALF in NHWC, a math type without
+///   tensor cores, an activation other than RELU, unaligned placeholders
 ///
-/// A failing call writes nothing and leaves the plan as it was. Source: observed on 9.27.0.
+/// A failing call writes nothing and leaves the plan as it was. Source: observed on 9.27.0; the formulas from NVIDIA's
+/// documentation, that of operation 4 from the labels that it takes.
 ///
 /// # Safety
 /// `workspaceSizeInBytes` is NULL or valid for one write.
@@ -91,7 +102,7 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
                 )));
             }
             let problem = FusedProblem::new(&pack, Mode::current())?;
-            problem.parts()?;
+            problem.parts(Numbers::SAMPLE)?;
             size.set(problem.workspace().max(16));
             plan.made = Some(pack);
             Ok(())
@@ -109,7 +120,7 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle, plan or pack that is not alive; plan and pack of different operations; a plan that was not made
-/// - BAD_PARAM: the workspace is NULL or too small
+/// - BAD_PARAM: the workspace is NULL or too small; a count below 1, an epsilon below 0
 /// - BAD_PARAM: a data pointer is NULL or off its alignment
 ///
 /// Aliasing: as cudnnConvolutionForward.
@@ -147,13 +158,23 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
                 let rule = format!("{needed} bytes of workspace are needed");
                 return Err(Error::argument("workspace size", given as i64, rule));
             }
-            for part in problem.parts()? {
-                let mut at = Vec::with_capacity(part.plan.operands().len());
-                for (operand, place) in part.plan.operands().iter().zip(&part.places) {
-                    let address = pointer(place.label);
-                    super::arg::data(address, operand.scalar.size(), operand.name)?;
-                    at.push(address.wrapping_byte_add(place.offset).into());
-                }
+            let numbers = Numbers {
+                count: pack.value(COUNT) as i64,
+                factor: f64::from_bits(pack.value(FACTOR)),
+                epsilon: f64::from_bits(pack.value(EPSILON)),
+            };
+            let parts = problem.parts(numbers)?;
+            let touched = |part: &Part| {
+                let operands = part.plan.operands().iter().copied().zip(part.places.iter().copied());
+                operands.filter(|(operand, _)| operand.is_touched()).collect::<Vec<_>>()
+            };
+            // All are looked at before the first is written.
+            for (operand, place) in parts.iter().flat_map(touched) {
+                super::arg::data(pointer(place.label), operand.scalar.size(), operand.name)?;
+            }
+            for part in parts {
+                let address = |place: &Place| pointer(place.label).wrapping_byte_add(place.offset).into();
+                let at: Vec<Address> = part.places.iter().map(address).collect();
                 note.set(format_args!("cudnnFusedOpsExecute: {}", part.plan));
                 // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are
                 // the plans'; what lies in the workspace is inside its size.
@@ -167,3 +188,6 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
 /// Labels of variant parameters.
 const WORKSPACE: i32 = 9;
 const WORKSPACE_SIZE: i32 = 100;
+const COUNT: i32 = 101;
+const FACTOR: i32 = 102;
+const EPSILON: i32 = 103;

@@ -1,19 +1,18 @@
-//! Fused operations as sequences of plans: scale, bias and activation before a convolution or its filter gradient, and
-//! sums of the output behind it.
-//!
-//! Scale, bias and activation are a depthwise convolution of one tap, whose result lies in the workspace.
+//! Fused operations as sequences of plans, whose intermediate results lie in the workspace.
 
-use super::convolution::{Convolution, ConvolutionPlan, Direction, Fused};
-use super::{FillPlan, Number, Plan, ReducePlan, Scaling};
+mod affine;
+mod convolved;
+mod finalise;
+mod sum;
+
+use self::convolved::Convolved;
+use self::finalise::Finalise;
+use self::sum::Sum;
+use super::Plan;
 use crate::desc::fused::{ConstantPack, PackedDescriptor};
-use crate::desc::tensor::{CHANNEL, Format};
-use crate::desc::{
-    ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
-    FilterDescriptor, MathType, NanPropagation, ReduceDescriptor, ReduceOp, TensorDescriptor,
-};
-use crate::dtype::DataType;
+use crate::desc::tensor::CHANNEL;
+use crate::desc::{ActivationDescriptor, ActivationMode, ConvolutionDescriptor, TensorDescriptor};
 use crate::error::{Error, Result};
-use crate::layout::Dims;
 use crate::mode::Mode;
 
 /// Labels of constant parameters.
@@ -37,6 +36,19 @@ mod constant {
     pub const SUMS: i32 = 16;
     pub const SUM_POINTER: i32 = 17;
     pub const SQUARES_POINTER: i32 = 18;
+    pub const NUMBERS: i32 = 19;
+    pub const SCALE_POINTER: i32 = 20;
+    pub const BIAS_POINTER: i32 = 21;
+    pub const SAVED_MEAN_POINTER: i32 = 22;
+    pub const SAVED_INVERSE_POINTER: i32 = 23;
+    pub const RUNNING_MEAN_POINTER: i32 = 24;
+    pub const RUNNING_VARIANCE_POINTER: i32 = 25;
+    pub const Z: i32 = 26;
+    pub const Z_POINTER: i32 = 27;
+    pub const Z_SCALE_BIAS: i32 = 28;
+    pub const Z_SCALE_POINTER: i32 = 29;
+    pub const Z_BIAS_POINTER: i32 = 30;
+    pub const MASK_POINTER: i32 = 32;
 }
 
 /// Labels of variant parameters.
@@ -51,10 +63,16 @@ mod variant {
     pub const SUM: i32 = 7;
     pub const SQUARES: i32 = 8;
     pub const WORKSPACE: i32 = 9;
+    pub const SCALE: i32 = 10;
+    pub const BIAS: i32 = 11;
+    pub const SAVED_MEAN: i32 = 12;
+    pub const SAVED_INVERSE: i32 = 13;
+    pub const RUNNING_MEAN: i32 = 14;
+    pub const RUNNING_VARIANCE: i32 = 15;
+    pub const Z: i32 = 16;
+    pub const Z_SCALE: i32 = 17;
+    pub const Z_BIAS: i32 = 18;
 }
-
-/// Placeholder of a pointer that is there and aligned to 16 bytes.
-const ALIGNED: i32 = 2;
 
 /// Where an operand of a part lies: a variant parameter, and bytes from there.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +87,11 @@ impl Place {
     const fn of(label: i32) -> Self {
         Place { label, offset: 0 }
     }
+
+    /// In the workspace.
+    const fn workspace(offset: usize) -> Self {
+        Place { label: variant::WORKSPACE, offset }
+    }
 }
 
 /// One plan of a fused operation, with the places of its operands.
@@ -79,215 +102,76 @@ pub struct Part {
     pub places: Vec<Place>,
 }
 
+/// Numbers that a run brings along.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    /// Elements behind each sum.
+    pub count: i64,
+    /// Weight of the new statistics in the running ones.
+    pub factor: f64,
+    /// Added to a variance.
+    pub epsilon: f64,
+}
+
+impl Numbers {
+    /// Those that a plan is made with, before it runs.
+    pub const SAMPLE: Numbers = Numbers { count: 1, factor: 1.0, epsilon: 1.0 };
+}
+
 /// A fused operation whose parameters fit each other.
-#[derive(Clone, Debug)]
-pub struct FusedProblem {
-    convolution: Convolution,
-    /// Scale and bias per channel, and whether each is there.
-    affine: Option<(TensorDescriptor, [bool; 2])>,
-    activation: Option<ActivationDescriptor>,
-    /// Sums per channel of y, and whether sums and sums of squares are there.
-    sums: Option<(TensorDescriptor, [bool; 2])>,
-    /// Scale, bias and activation applied.
-    scaled: TensorDescriptor,
+pub enum FusedProblem {
+    /// Operations 0 and 1.
+    Convolved(Convolved),
+    /// Operations 2 and 3.
+    Finalise(Finalise),
+    /// Operations 4 and 5.
+    Sum(Sum),
 }
 
 impl FusedProblem {
-    /// Checks the parameters of operations 0 and 1.
+    /// Checks the parameters of an operation.
     ///
     /// # Errors
-    /// Bad parameter: a missing descriptor, shapes that do not fit, mode 0 of batch normalisation. Not supported: other
-    /// operations; in strict mode what the original does not compute.
+    /// Bad parameter: a missing descriptor, shapes that do not fit, mode 0 of batch normalisation. Not supported: operation
+    /// 6, and the mask of operation 5; in strict mode what the original does not compute.
     pub fn new(pack: &ConstantPack, mode: Mode) -> Result<Self> {
-        let operation = pack.operation.number();
-        let (direction, w_label, y_label) = match operation {
-            0 => (Direction::Forward, constant::W, constant::Y),
-            1 => (Direction::BackwardFilter, constant::DW, constant::DY),
-            _ => return refuse(pack),
-        };
-        let x = tensor(pack, constant::X, "x")?;
-        let (Some(PackedDescriptor::Convolution(desc)), Some(PackedDescriptor::Filter(w))) =
-            (pack.descriptor(constant::CONVOLUTION), pack.descriptor(w_label))
-        else {
-            return Err(Error::mismatch("the convolution or its filter was never set"));
-        };
-        let y = tensor(pack, y_label, "y")?;
-        if pack.number(constant::MODE) == 0 {
-            return Err(Error::argument("CUDNN_PARAM_BN_MODE", 0, "statistics are per channel: mode 1 or 2"));
+        let number = pack.operation.number();
+        if pack.is_empty() {
+            return Err(Error::mismatch("the descriptors of the operation were never set"));
         }
-        let convolution = Convolution::new(direction, desc, x, w, y, mode)?;
-        let affine = pack.tensor(constant::EQ_SCALE_BIAS).copied();
-        let sums = pack.tensor(constant::SUMS).copied();
-        let channels = x.dims()[CHANNEL];
-        for (name, vector, wanted) in
-            [("eqScaleBias", &affine, channels), ("yStats", &sums, y.dims()[CHANNEL])]
-        {
-            if let Some(vector) = vector {
-                check_vector(name, vector, x.rank(), wanted)?;
-            }
+        match number {
+            0 | 1 => Convolved::new(pack, mode).map(FusedProblem::Convolved),
+            2 | 3 => Finalise::new(pack).map(FusedProblem::Finalise),
+            4 | 5 if mode.is_strict() => Err(Error::unsupported(format!(
+                "operation {number}: strict mode computes 0 to 3; the original reserves the others for later"
+            ))),
+            4 | 5 => Sum::new(pack).map(FusedProblem::Sum),
+            _ => Err(Error::unsupported(format!(
+                "operation {number}: it reads a bit mask, whose layout is documented nowhere"
+            ))),
         }
-        let activation = match pack.descriptor(constant::ACTIVATION) {
-            Some(PackedDescriptor::Activation(activation)) => Some(*activation),
-            _ => None,
-        };
-        if mode.is_strict() {
-            check_strict(pack, &convolution, activation.as_ref())?;
-        }
-        let is_there = |label: i32| pack.number(label) != 0;
-        let both = |labels: [i32; 2]| labels.map(is_there);
-        let affine = affine
-            .map(|vector| (vector, both([constant::EQ_SCALE_POINTER, constant::EQ_BIAS_POINTER])))
-            .filter(|(_, there)| there.contains(&true));
-        let sums = sums
-            .map(|vector| (vector, both([constant::SUM_POINTER, constant::SQUARES_POINTER])))
-            .filter(|(_, there)| there.contains(&true));
-        let rank = x.rank() as i64;
-        let scaled =
-            TensorDescriptor::with_format(x.data_type(), Format::Nhwc, rank, &x.dims(), Mode::Extended)?;
-        Ok(FusedProblem { convolution, affine, activation, sums, scaled })
     }
 
-    /// Whether anything happens to x before the convolution.
-    fn is_scaled(&self) -> bool {
-        self.affine.is_some() || self.activation.is_some()
-    }
-
-    /// Bytes of workspace: x with scale, bias and activation applied, and a scale and a bias if they are not there.
+    /// Bytes of workspace.
     pub fn workspace(&self) -> usize {
-        if self.is_scaled() { self.scaled_size() + 2 * self.vector_size() } else { 0 }
-    }
-
-    fn scaled_size(&self) -> usize {
-        self.scaled.size_in_bytes().next_multiple_of(64)
-    }
-
-    fn vector_size(&self) -> usize {
-        let channels = self.scaled.dims()[CHANNEL] as usize;
-        (channels * DataType::Double.size()).next_multiple_of(64)
+        match self {
+            FusedProblem::Convolved(problem) => problem.workspace(),
+            FusedProblem::Finalise(problem) => problem.workspace(),
+            FusedProblem::Sum(problem) => problem.workspace(),
+        }
     }
 
     /// The plans, in the order in which they run.
     ///
     /// # Errors
-    /// Not supported for types that are not multiplied.
-    pub fn parts(&self) -> Result<Vec<Part>> {
-        let mut parts = Vec::new();
-        let mut convolution = self.convolution;
-        let mut x = Place::of(variant::X);
-        if self.is_scaled() {
-            self.add_scale(&mut parts)?;
-            convolution.x = self.scaled;
-            x = Place::of(variant::WORKSPACE);
+    /// Not supported for types that are not multiplied; bad parameter for numbers out of range.
+    pub fn parts(&self, numbers: Numbers) -> Result<Vec<Part>> {
+        match self {
+            FusedProblem::Convolved(problem) => problem.parts(),
+            FusedProblem::Finalise(problem) => problem.parts(numbers),
+            FusedProblem::Sum(problem) => problem.parts(),
         }
-        let plan = ConvolutionPlan::new(&convolution, Scaling::MOVE)?;
-        let places = match convolution.direction {
-            Direction::BackwardFilter => [Place::of(variant::DW), x, Place::of(variant::DY)],
-            _ => [Place::of(variant::Y), x, Place::of(variant::W)],
-        };
-        parts.push(Part { plan: Box::new(plan), places: places.to_vec() });
-        if let Some((vector, there)) = &self.sums {
-            self.add_sums(vector, *there, &mut parts)?;
-        }
-        Ok(parts)
     }
-
-    /// `scaled = activation(x * eqScale + eqBias)`, with 1 and 0 for what is not there.
-    fn add_scale(&self, parts: &mut Vec<Part>) -> Result<()> {
-        let x = &self.convolution.x;
-        let rank = x.rank();
-        let channels = x.dims()[CHANNEL];
-        let (vector, there) = match self.affine {
-            Some(affine) => affine,
-            None => {
-                let mut dims = Dims::filled(rank, 1);
-                dims[CHANNEL] = channels;
-                let vector = TensorDescriptor::with_format(
-                    DataType::Float,
-                    Format::Nchw,
-                    rank as i64,
-                    &dims,
-                    Mode::Extended,
-                )?;
-                (vector, [false; 2])
-            }
-        };
-        let mut vectors = [Place::of(variant::EQ_SCALE), Place::of(variant::EQ_BIAS)];
-        for (k, neutral) in [1.0, 0.0].into_iter().enumerate().filter(|&(k, _)| !there[k]) {
-            vectors[k] =
-                Place { label: variant::WORKSPACE, offset: self.scaled_size() + k * self.vector_size() };
-            let plan = FillPlan::set(&vector, Number::Real(neutral), Mode::Extended)?;
-            parts.push(Part { plan: Box::new(plan), places: vec![vectors[k]] });
-        }
-        let mut dims = Dims::filled(rank, 1);
-        dims[0] = channels;
-        let scale =
-            FilterDescriptor::new(vector.data_type(), Format::Nchw, rank as i64, &dims, Mode::Extended)?;
-        let desc = one_tap(rank)?;
-        let depthwise = Convolution::new(Direction::Forward, &desc, x, &scale, &self.scaled, Mode::Extended)?;
-        let identity =
-            ActivationDescriptor { mode: ActivationMode::Identity, ..ActivationDescriptor::default() };
-        let activation = self.activation.unwrap_or(identity);
-        let fused = Fused { alpha: 1.0, z: (&self.scaled, 0.0), bias: &vector, activation: &activation };
-        let plan = ConvolutionPlan::fused(&depthwise, &fused, Mode::Extended)?;
-        let (scaled, x) = (Place::of(variant::WORKSPACE), Place::of(variant::X));
-        let places = vec![scaled, x, vectors[0], scaled, vectors[1]];
-        parts.push(Part { plan: Box::new(plan), places });
-        Ok(())
-    }
-
-    /// `ySum = sum of y`, `ySqSum = sum of y * y`, per channel.
-    fn add_sums(&self, vector: &TensorDescriptor, there: [bool; 2], parts: &mut Vec<Part>) -> Result<()> {
-        let y = &self.convolution.y;
-        if there[0] {
-            let rule = ReduceDescriptor {
-                op: ReduceOp::Add,
-                compute_type: DataType::Float,
-                nan: NanPropagation::Keep,
-                ..ReduceDescriptor::default()
-            };
-            let plan = ReducePlan::new(&rule, y, vector, Scaling::MOVE, Mode::Extended)?;
-            let places = plan.operands().iter().map(|operand| match operand.name {
-                "C" => Place::of(variant::SUM),
-                _ => Place::of(variant::Y),
-            });
-            let places = places.collect();
-            parts.push(Part { plan: Box::new(plan), places });
-        }
-        if there[1] {
-            // A depthwise filter gradient of y with itself, of one tap.
-            let rank = y.rank();
-            let mut dims = Dims::filled(rank, 1);
-            dims[0] = y.dims()[CHANNEL];
-            let squares =
-                FilterDescriptor::new(vector.data_type(), Format::Nchw, rank as i64, &dims, Mode::Extended)?;
-            let desc = one_tap(rank)?;
-            let gradient =
-                Convolution::new(Direction::BackwardFilter, &desc, y, &squares, y, Mode::Extended)?;
-            let plan = ConvolutionPlan::new(&gradient, Scaling::MOVE)?;
-            let places = [variant::SQUARES, variant::Y, variant::Y].map(Place::of).to_vec();
-            parts.push(Part { plan: Box::new(plan), places });
-        }
-        Ok(())
-    }
-}
-
-/// A convolution of one tap, summed in binary32.
-fn one_tap(rank: usize) -> Result<ConvolutionDescriptor> {
-    let all = |value: i64| Dims::filled(rank - 2, value);
-    let mode = ConvolutionMode::CrossCorrelation;
-    let geometry = ConvolutionGeometry::new(mode, DataType::Float, all(0), all(1), all(1))?;
-    Ok(ConvolutionDescriptor { geometry, ..ConvolutionDescriptor::default() })
-}
-
-/// What is said of the operations that are not computed.
-fn refuse(pack: &ConstantPack) -> Result<FusedProblem> {
-    if pack.is_empty() {
-        return Err(Error::mismatch("the descriptors of the operation were never set"));
-    }
-    Err(Error::unsupported(format!(
-        "operation {}: only scale, bias and activation before a convolution or its filter gradient are fused",
-        pack.operation.number()
-    )))
 }
 
 fn tensor<'a>(pack: &'a ConstantPack, label: i32, name: &str) -> Result<&'a TensorDescriptor> {
@@ -305,43 +189,30 @@ fn check_vector(name: &str, vector: &TensorDescriptor, rank: usize, channels: i6
     Err(Error::mismatch(format!("{name} is {dims}, where one number for each of {channels} channels fits")))
 }
 
-/// What the original does not compute.
-fn check_strict(
-    pack: &ConstantPack,
-    convolution: &Convolution,
-    activation: Option<&ActivationDescriptor>,
-) -> Result<()> {
-    let refuse = |text: &'static str| Err(Error::unsupported(text));
-    let Convolution { x, w, y, desc, .. } = convolution;
-    let is_half = [x.data_type(), w.data_type(), y.data_type()].iter().all(|&t| t == DataType::Half);
-    if !is_half || w.format() != Format::Nhwc {
-        return refuse("strict mode fuses HALF in NHWC only");
+/// The convolution of a pack.
+fn convolution(pack: &ConstantPack) -> Option<&ConvolutionDescriptor> {
+    match pack.descriptor(constant::CONVOLUTION) {
+        Some(PackedDescriptor::Convolution(desc)) => Some(desc),
+        _ => None,
     }
-    if !matches!(desc.math_type, MathType::TensorOp | MathType::TensorOpWithConversion) {
-        return refuse("strict mode fuses with math types of tensor cores only");
+}
+
+/// The activation of a pack.
+fn activation(pack: &ConstantPack) -> Option<ActivationDescriptor> {
+    match pack.descriptor(constant::ACTIVATION) {
+        Some(PackedDescriptor::Activation(activation)) => Some(*activation),
+        _ => None,
     }
-    if activation.is_some_and(|activation| activation.mode != ActivationMode::Relu) {
-        return refuse("strict mode fuses RELU only");
+}
+
+fn identity() -> ActivationDescriptor {
+    ActivationDescriptor { mode: ActivationMode::Identity, ..ActivationDescriptor::default() }
+}
+
+/// Refuses statistics that are not per channel.
+fn check_mode(pack: &ConstantPack) -> Result<()> {
+    if pack.number(constant::MODE) != 0 {
+        return Ok(());
     }
-    let (needed, optional): (&[i32], &[i32]) = match convolution.direction {
-        Direction::Forward => (
-            &[constant::X_POINTER, constant::W_POINTER, constant::Y_POINTER],
-            &[
-                constant::EQ_SCALE_POINTER,
-                constant::EQ_BIAS_POINTER,
-                constant::SUM_POINTER,
-                constant::SQUARES_POINTER,
-            ],
-        ),
-        _ => (
-            &[constant::X_POINTER, constant::DW_POINTER, constant::DY_POINTER],
-            &[constant::EQ_SCALE_POINTER, constant::EQ_BIAS_POINTER],
-        ),
-    };
-    let aligned = needed.iter().all(|&label| pack.number(label) == ALIGNED)
-        && optional.iter().all(|&label| matches!(pack.number(label), 0 | ALIGNED));
-    if !aligned {
-        return refuse("strict mode fuses pointers aligned to 16 bytes only");
-    }
-    Ok(())
+    Err(Error::argument("CUDNN_PARAM_BN_MODE", 0, "statistics are per channel: mode 1 or 2"))
 }
