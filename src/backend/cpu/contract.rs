@@ -5,6 +5,7 @@
 //!  pack.rs     any operand into panels          tiles.rs   where the lanes of a tile are in the destination
 //!  kernel.rs   a tile of sums in registers      simd.rs    its vector operations, per level and type
 //!  engine.rs   the loops around it              finish.rs  from sums to the destination
+//!  narrow.rs   the same for short runs of halves and bytes
 //!  depthwise.rs   sums over the taps of one channel, in planes
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //! ```
@@ -14,6 +15,8 @@ mod depthwise;
 mod engine;
 mod finish;
 mod kernel;
+#[cfg(target_arch = "x86_64")]
+mod narrow;
 mod pack;
 mod planes;
 mod points;
@@ -57,7 +60,13 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     let simple = Simple::of(&step);
     let outputs = Outputs {
         simple,
+        #[cfg(target_arch = "x86_64")]
+        narrow: narrow::Narrow::of(&step, machine.isa),
         store: between(step.real().scalar(), step.dst, Scaling::MOVE, machine.isa),
+        load: [Some(step.dst), step.epilogue.z.map(|(scalar, _)| scalar)].map(|scalar| {
+            between(scalar.unwrap_or(step.dst), step.real().scalar(), Scaling::MOVE, machine.isa)
+        }),
+        isa: machine.isa,
         step: &step,
         dst: at[0],
         z: slot(step.z_slot()),

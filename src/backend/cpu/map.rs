@@ -13,7 +13,8 @@ use crate::backend::function::{
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
-use crate::ops::function::MOST_OPERANDS;
+use crate::ops::function::{Function, MOST_OPERANDS};
+use crate::ops::map::Factors;
 use crate::ops::{Map, Scaling};
 
 /// Cells that all buffers of a tile hold, of any scalar.
@@ -89,6 +90,18 @@ pub(in crate::backend) unsafe fn run<const N: usize>(
         // SAFETY: handed on; the kernel is of the step's function and type.
         unsafe { run_with::<T, N>(map, at, machine, kernel) }
     })
+}
+
+/// `x = function(x)` for `n` numbers side by side, with the bits of a step of this function.
+///
+/// # Safety
+/// The numbers are readable and writable at `at`. The processor has the instructions of `isa`.
+pub(super) unsafe fn in_place<T: Real>(function: Function, parameter: f64, isa: Isa, at: *mut T, n: usize) {
+    let kernel = with_function(function, KernelFor::<T>(isa, PhantomData));
+    let mut from = [std::ptr::null(); MOST_OPERANDS];
+    from[0] = at.cast_const();
+    // SAFETY: the caller's promise; kernels read each number before they write it.
+    unsafe { kernel(at, from, std::ptr::null(), n, Constants::new(Factors::NONE, parameter), None) }
 }
 
 /// # Safety

@@ -2,10 +2,12 @@
 
 use super::planes::prefetch;
 use crate::backend::cpu::row::Row;
+use crate::backend::cpu::{Isa, map};
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, convert, with_element};
 use crate::ops::contract::{Accumulate, Activation, Contract};
+use crate::ops::function::Function;
 use crate::ops::{NanRule, Scaling};
 
 /// Neighbouring lanes of a tile whose elements are evenly spaced in dst, z and bias.
@@ -28,8 +30,13 @@ pub(super) struct Outputs<'a> {
     pub(super) bias: *const u8,
     /// What is to do where it is simple.
     pub(super) simple: Option<Simple>,
+    #[cfg(target_arch = "x86_64")]
+    pub(super) narrow: Option<super::narrow::Narrow>,
     /// Converts neighbours of the type that is computed in to elements of the destination.
     pub(super) store: Row,
+    /// Converts neighbours of the destination and of z to the type that is computed in.
+    pub(super) load: [Row; 2],
+    pub(super) isa: Isa,
 }
 
 /// `alpha * sum + beta * dst + alpha2 * z + bias`, clipped or not, all in binary32.
@@ -211,6 +218,11 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
         // SAFETY: handed on; sums in binary32 are binary32.
         return unsafe { simple.finish(outputs, row, run, sums.cast()) };
     }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(narrow) = &outputs.narrow {
+        // SAFETY: handed on; it was made for the step, of which these are the sums.
+        return unsafe { narrow.finish(outputs, row, run, sums.cast()) };
+    }
     // SAFETY: handed on.
     with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
 }
@@ -236,17 +248,19 @@ unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], 
             }
             if epilogue.scaling.beta != 0.0 {
                 let beta = R::from_f64(epilogue.scaling.beta);
-                add::<R>(r, outputs.step.dst, outputs.dst, place(0), run.by[0], Some(beta));
+                let row = Some(outputs.load[0]);
+                add::<R>(r, outputs.step.dst, outputs.dst, place(0), run.by[0], Some(beta), row);
             }
             if let Some((scalar, alpha2)) = epilogue.z
                 && alpha2 != 0.0
             {
-                add::<R>(r, scalar, outputs.z, place(3), run.by[3], Some(R::from_f64(alpha2)));
+                let (factor, row) = (Some(R::from_f64(alpha2)), Some(outputs.load[1]));
+                add::<R>(r, scalar, outputs.z, place(3), run.by[3], factor, row);
             }
             if let Some(scalar) = epilogue.bias {
-                add::<R>(r, scalar, outputs.bias, place(4), run.by[4], None);
+                add::<R>(r, scalar, outputs.bias, place(4), run.by[4], None, None);
             }
-            activate(epilogue.activation, r);
+            activate(epilogue.activation, r, outputs.isa);
             store::<R>(r, outputs, place(0), run.by[0]);
         }
         begin += len;
@@ -256,17 +270,41 @@ unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], 
 /// `r += factor * operand`
 ///
 /// # Safety
-/// The elements are readable and aligned.
+/// The elements are readable and aligned, and `row` converts neighbours of them.
 #[inline(always)]
-unsafe fn add<R: Real>(r: &mut [R], scalar: Scalar, data: *const u8, at: i64, by: i64, factor: Option<R>) {
-    with_element!(scalar, E => {
-        let from = data.cast::<E>().wrapping_offset(at as isize);
-        for (i, r) in r.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            let x: R = convert(unsafe { from.offset(i as isize * by as isize).read() });
-            *r = *r + factor.map_or(x, |factor| factor * x);
-        }
-    })
+unsafe fn add<R: Real>(
+    r: &mut [R],
+    scalar: Scalar,
+    data: *const u8,
+    at: i64,
+    by: i64,
+    factor: Option<R>,
+    row: Option<Row>,
+) {
+    let mut wide = [R::ZERO; ROOM];
+    let wide = &mut wide[..r.len()];
+    if let Some(row) = row.filter(|_| by == 1) {
+        let from = data.wrapping_offset(at as isize * scalar.size() as isize);
+        // SAFETY: the caller's promise; there is room for as many numbers.
+        unsafe { row(wide.as_mut_ptr().cast(), from, wide.len(), Scaling::MOVE) };
+    } else {
+        with_element!(scalar, E => {
+            let from = data.cast::<E>().wrapping_offset(at as isize);
+            if by == 0 {
+                // SAFETY: the caller's promise.
+                wide.fill(convert(unsafe { from.read() }));
+            } else {
+                for (i, x) in wide.iter_mut().enumerate() {
+                    // SAFETY: the caller's promise.
+                    *x = convert(unsafe { from.offset(i as isize * by as isize).read() });
+                }
+            }
+        })
+    }
+    match factor {
+        Some(factor) => r.iter_mut().zip(wide).for_each(|(r, x)| *r = *r + factor * *x),
+        None => r.iter_mut().zip(wide).for_each(|(r, x)| *r = *r + *x),
+    }
 }
 
 /// # Safety
@@ -288,26 +326,22 @@ unsafe fn store<R: Real>(r: &[R], outputs: &Outputs<'_>, at: i64, by: i64) {
     })
 }
 
+/// With the bits of a call that activates alone.
 #[inline(always)]
-fn activate<R: Real>(activation: Activation, r: &mut [R]) {
-    match activation {
-        Activation::Identity => {}
+fn activate<R: Real>(activation: Activation, r: &mut [R], isa: Isa) {
+    let (function, parameter) = match activation {
+        Activation::Identity => return,
         Activation::Relu(rule) => {
-            r.iter_mut().for_each(|x| *x = clipped(*x, rule, R::from_f64(f64::INFINITY)));
+            return r.iter_mut().for_each(|x| *x = clipped(*x, rule, R::from_f64(f64::INFINITY)));
         }
         Activation::ClippedRelu(ceiling, rule) => {
-            r.iter_mut().for_each(|x| *x = clipped(*x, rule, R::from_f64(ceiling)));
+            return r.iter_mut().for_each(|x| *x = clipped(*x, rule, R::from_f64(ceiling)));
         }
-        other => r.iter_mut().for_each(|x| *x = R::from_f64(smooth(other, x.to_f64()))),
-    }
-}
-
-fn smooth(activation: Activation, x: f64) -> f64 {
-    match activation {
-        Activation::Elu(alpha) if x <= 0.0 => alpha * x.exp_m1(),
-        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        Activation::Tanh => x.tanh(),
-        Activation::Swish(beta) => x / (1.0 + (-beta * x).exp()),
-        _ => x,
-    }
+        Activation::Elu(alpha) => (Function::Elu, alpha),
+        Activation::Sigmoid => (Function::Sigmoid, 0.0),
+        Activation::Tanh => (Function::Tanh, 0.0),
+        Activation::Swish(beta) => (Function::Swish, beta),
+    };
+    // SAFETY: the numbers are there, and the processor has what the kernels that call this need.
+    unsafe { map::in_place(function, parameter, isa, r.as_mut_ptr(), r.len()) };
 }

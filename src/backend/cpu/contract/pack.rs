@@ -192,6 +192,8 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
 ) {
     assert!(total <= PAIRS, "a stretch of the sum has at most {PAIRS} parts");
     let data = source.data.cast::<E>();
+    // Channels taps apart, as planes want the filters: one by one.
+    let scattered = source.bounds.is_empty() && sum.len() * SHORT > total;
     let mut staged = [const { MaybeUninit::<[S::Part; PAIRS]>::uninit() }; FOUR];
     for (group, lanes) in lanes.chunks(FOUR).enumerate() {
         let mut lines: [*const S::Cell; FOUR] = [std::ptr::null(); FOUR];
@@ -199,6 +201,18 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
             let line = staged[l].as_mut_ptr().cast::<S::Part>();
             let mut begin = 0;
             for even in sum {
+                if scattered {
+                    let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
+                    for k in 0..even.len {
+                        // SAFETY: the caller's promise.
+                        unsafe {
+                            let element = from.wrapping_offset(k as isize * even.by as isize).read();
+                            line.add(begin + k).write(S::Part::of(element));
+                        }
+                    }
+                    begin += even.len;
+                    continue;
+                }
                 let (low, high) = even.inside(lane, source.bounds);
                 let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
                 let (by, to) = (even.by as isize, line.wrapping_add(begin));
@@ -398,6 +412,34 @@ pub(super) unsafe fn row<S: Simd<Part: Part>, E: Element>(
         } else {
             (0..len)
                 .for_each(|i| to.add(i * S::PER).write(S::Part::of(from.offset(i as isize * step).read())));
+        }
+    }
+}
+
+/// Two rows of elements, `step` apart, as the parts of cells of pairs.
+///
+/// # Safety
+/// All elements are readable and aligned, all parts writable.
+#[inline(always)]
+pub(super) unsafe fn pairs<S: Simd<Part: Part>, E: Element>(
+    [first, second]: [*const E; 2],
+    step: isize,
+    len: usize,
+    to: *mut S::Part,
+) {
+    let to = to.cast::<[S::Part; 2]>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        if step == 1 {
+            (0..len).for_each(|i| {
+                to.add(i).write([S::Part::of(first.add(i).read()), S::Part::of(second.add(i).read())]);
+            });
+        } else {
+            (0..len).for_each(|i| {
+                let at = i as isize * step;
+                let pair = [first.wrapping_offset(at), second.wrapping_offset(at)];
+                to.add(i).write(pair.map(|at| S::Part::of(at.read())));
+            });
         }
     }
 }

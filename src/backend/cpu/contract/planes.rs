@@ -6,7 +6,7 @@
 //! then takes its vectors from `plane of channel and phase + shift of the tap + place of the outputs`: nothing is
 //! packed per tap.
 
-use super::pack::{Part, Source, row};
+use super::pack::{Part, Source, pairs, row};
 use super::points::{Even, Point, Turn, Walk};
 use super::simd::Simd;
 use crate::dtype::convert::{Element, with_element};
@@ -371,15 +371,34 @@ impl Block {
             }
             // Short runs from many pages: the processor does not see the next channels coming.
             let ahead = planes.channels.turns.last().map_or(0, |turn| turn.by.at[1] * AHEAD);
-            for channel in begin..end {
+            let point = |channel: usize| {
                 let mut point = planes.channels.point(channel);
                 point.add(outer, 1);
-                let number = channel - begin;
-                let to = to.add(self.cells(number / per) * per + number % per);
-                let inside = source.bounds.iter().enumerate().all(|(d, bound)| {
+                point
+            };
+            let is_inside = |point: &Point| {
+                source.bounds.iter().enumerate().all(|(d, bound)| {
                     [slow.bound, fast.bound].contains(&Some(d))
                         || ((bound.start + point.pos[d]) as u64) < bound.extent as u64
-                });
+                })
+            };
+            let mut next = begin;
+            while next < end {
+                let (channel, number) = (next, next - begin);
+                let to = to.add(self.cells(number / per) * per + number % per);
+                let mate = (per == 2 && channel + 1 < end).then(|| point(channel + 1));
+                let point = point(channel);
+                let inside = is_inside(&point);
+                // Both channels of a cell at once, where they are alike.
+                let mate = mate.filter(|mate| number.is_multiple_of(2) && inside && is_inside(mate));
+                let mate = mate.map(|mate| (mate.at[1] - point.at[1]) as isize);
+                let parts = if mate.is_some() { 2 } else { 1 };
+                next += parts;
+                let clear = |to: *mut S::Part, cells: std::ops::Range<usize>| {
+                    for i in cells {
+                        (0..parts).for_each(|k| to.add(i * per + k).write(S::Part::default()));
+                    }
+                };
                 let base = point.at[1] - slow.anchor * slow.unit - fast.anchor * fast.unit;
                 for (p0, p1) in
                     (0..slow.phases.len()).flat_map(|p0| (0..fast.phases.len()).map(move |p1| (p0, p1)))
@@ -399,7 +418,7 @@ impl Block {
                         let x0 = slow.position(first_row, u, p0);
                         let in_row = slow.bound.is_none() || (x0 as u64) < slow.extent as u64;
                         if !inside || !in_row || low == high {
-                            (0..self.pitch).for_each(|i| to.add(i * per).write(S::Part::default()));
+                            clear(to, 0..self.pitch);
                             continue;
                         }
                         let from = base + x0 * slow.unit + (x1 + low * fast.stride) * fast.unit;
@@ -409,16 +428,15 @@ impl Block {
                                 .step_by(line as usize)
                                 .for_each(|i| prefetch(data.wrapping_offset((from + ahead + i) as isize)));
                         }
-                        (0..low as usize).for_each(|i| to.add(i * per).write(S::Part::default()));
+                        clear(to, 0..low as usize);
                         let step = (fast.stride * fast.unit) as isize;
-                        row::<S, E>(
-                            source.convert,
-                            data.offset(from as isize),
-                            step,
-                            (high - low) as usize,
-                            to.add(low as usize * per),
-                        );
-                        (high as usize..self.pitch).for_each(|i| to.add(i * per).write(S::Part::default()));
+                        let (from, len) = (data.offset(from as isize), (high - low) as usize);
+                        let cells = to.add(low as usize * per);
+                        match mate {
+                            Some(far) => pairs::<S, E>([from, from.offset(far)], step, len, cells),
+                            None => row::<S, E>(source.convert, from, step, len, cells),
+                        }
+                        clear(to, high as usize..self.pitch);
                     }
                 }
             }
