@@ -1,5 +1,7 @@
 //! Random masks: a word of 32 elements from eight counters at once, applied to runs of cells while it is at hand.
 
+use std::hint::black_box;
+
 use super::row::{self, Row};
 use super::stage::Stage;
 use super::stream::{self, Distance, STREAMING_BYTES};
@@ -349,27 +351,31 @@ const COUNTERS: usize = 8;
 /// As for [`DrawWords`].
 #[inline(always)]
 unsafe fn draw_words(words: *mut u32, first: u64, count: usize, numbers: Numbers) {
+    // Were they known, the compiler would compute some of the counters one by one.
+    let lanes = black_box(std::array::from_fn(|j| j as u64));
     for i in 0..count {
         // SAFETY: i < count.
-        unsafe { words.add(i).write(draw_word(first + i as u64, numbers)) };
+        unsafe { words.add(i).write(draw_word(first + i as u64, &lanes, numbers)) };
     }
 }
 
 /// One word of a mask. Its eight counters differ in their lowest bits only.
 #[inline(always)]
-fn draw_word(word: u64, Numbers { seed, call, threshold }: Numbers) -> u32 {
+fn draw_word(word: u64, lanes: &[u64; COUNTERS], Numbers { seed, call, threshold }: Numbers) -> u32 {
     let Ok(threshold) = u32::try_from(threshold) else { return 0 };
     let block = word.wrapping_mul(COUNTERS as u64);
-    let mut a: [u32; COUNTERS] = std::array::from_fn(|j| block as u32 | j as u32);
-    let mut b = [(block >> 32) as u32; COUNTERS];
-    let mut c = [call as u32; COUNTERS];
-    let mut d = [(call >> 32) as u32; COUNTERS];
+    // Words of 32 bits in the low halves of 64, whatever the high ones hold: so a product is one instruction, and its
+    // halves need not be moved to lanes of their own.
+    let mut a: [u64; COUNTERS] = lanes.map(|lane| block | lane);
+    let mut b = [block >> 32; COUNTERS];
+    let mut c = [call; COUNTERS];
+    let mut d = [call >> 32; COUNTERS];
     let (mut k, mut l) = (seed as u32, (seed >> 32) as u32);
+    let low = |word: u64| word & u64::from(u32::MAX);
     for _ in 0..10 {
         for j in 0..COUNTERS {
-            let (p, q) = (0xD251_1F53 * u64::from(a[j]), 0xCD9E_8D57 * u64::from(c[j]));
-            (a[j], b[j], c[j], d[j]) =
-                ((q >> 32) as u32 ^ b[j] ^ k, q as u32, (p >> 32) as u32 ^ d[j] ^ l, p as u32);
+            let (p, q) = (0xD251_1F53 * low(a[j]), 0xCD9E_8D57 * low(c[j]));
+            (a[j], b[j], c[j], d[j]) = (q >> 32 ^ b[j] ^ u64::from(k), q, p >> 32 ^ d[j] ^ u64::from(l), p);
         }
         k = k.wrapping_add(0x9E37_79B9);
         l = l.wrapping_add(0xBB67_AE85);
@@ -377,7 +383,7 @@ fn draw_word(word: u64, Numbers { seed, call, threshold }: Numbers) -> u32 {
     let mut bits = 0;
     for (which, numbers) in [a, b, c, d].iter().enumerate() {
         for (j, &number) in numbers.iter().enumerate() {
-            bits |= u32::from(number >= threshold) << (COUNTERS * which + j);
+            bits |= u32::from(number as u32 >= threshold) << (COUNTERS * which + j);
         }
     }
     bits
