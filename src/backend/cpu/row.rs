@@ -1,11 +1,13 @@
-//! Contiguous runs of cells: every pair of run-time types becomes a compiled loop.
+//! Contiguous runs of cells, of every pair of run-time types: a loop of its own for common ones, strips of numbers for others.
+
+mod strips;
 
 use super::Isa;
 use super::stream::Distance;
 #[cfg(target_arch = "x86_64")]
 use super::wide::{Wide, avx2, avx512};
 use crate::dtype::Scalar;
-use crate::dtype::convert::{Element, blend, convert, scale, with_element};
+use crate::dtype::convert::{Bool, E4m3, E5m2, Element, blend, convert, scale, with_element};
 use crate::ops::{Scaling, Transform};
 
 /// `dst[i] = convert(alpha * src[i] + beta * dst[i])` for `i < n`.
@@ -39,12 +41,52 @@ fn pick<S: Element, D: Element>(scaling: Scaling, isa: Isa) -> Row {
 fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx512() {
-        return wide_row::<MODE>(S::SCALAR, D::SCALAR, isa).unwrap_or(for_avx512::<S, D, MODE>);
+        return wide_row::<MODE>(S::SCALAR, D::SCALAR, isa)
+            .or_else(|| direct_row::<MODE>(S::SCALAR, D::SCALAR, isa))
+            .unwrap_or_else(strips::avx512::row::<S, D, MODE>);
     } else if isa.has_avx2() {
-        return wide_row::<MODE>(S::SCALAR, D::SCALAR, isa).unwrap_or(for_avx2::<S, D, MODE>);
+        return wide_row::<MODE>(S::SCALAR, D::SCALAR, isa)
+            .or_else(|| direct_row::<MODE>(S::SCALAR, D::SCALAR, isa))
+            .unwrap_or_else(strips::avx2::row::<S, D, MODE>);
     }
     let _ = isa;
-    portable::<S, D, MODE>
+    strips::portable::row::<S, D, MODE>()
+}
+
+/// The row function of pairs that compilers find good instructions for: types that processors know, and 8-bit floats with
+/// binary32. Of the others a strip takes as long. Pre: the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+fn direct_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row> {
+    fn of<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
+        if isa.has_avx512() { for_avx512::<S, D, MODE> } else { for_avx2::<S, D, MODE> }
+    }
+    macro_rules! from {
+        ($S:ty $(, $scalar:ident $D:ty)*) => {
+            match dst {
+                Scalar::F32 => of::<$S, f32, MODE>(isa),
+                Scalar::F64 => of::<$S, f64, MODE>(isa),
+                Scalar::I32 => of::<$S, i32, MODE>(isa),
+                Scalar::I64 => of::<$S, i64, MODE>(isa),
+                Scalar::I8 => of::<$S, i8, MODE>(isa),
+                Scalar::U8 => of::<$S, u8, MODE>(isa),
+                Scalar::Bool => of::<$S, Bool, MODE>(isa),
+                $(Scalar::$scalar => of::<$S, $D, MODE>(isa),)*
+                _ => return None,
+            }
+        };
+    }
+    Some(match src {
+        Scalar::F32 => from!(f32, E4m3 E4m3, E5m2 E5m2),
+        Scalar::F64 => from!(f64),
+        Scalar::I32 => from!(i32),
+        Scalar::I64 => from!(i64),
+        Scalar::I8 => from!(i8),
+        Scalar::U8 => from!(u8),
+        Scalar::Bool => from!(Bool),
+        Scalar::E4m3 if dst == Scalar::F32 => of::<E4m3, f32, MODE>(isa),
+        Scalar::E5m2 if dst == Scalar::F32 => of::<E5m2, f32, MODE>(isa),
+        _ => return None,
+    })
 }
 
 /// The row function of types that have instructions of their own. Pre: the processor has AVX2.
@@ -132,22 +174,11 @@ unsafe fn for_avx512<S: Element, D: Element, const MODE: u8>(
     unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
 }
 
-/// # Safety
-/// As for [`Row`].
-unsafe fn portable<S: Element, D: Element, const MODE: u8>(
-    dst: *mut u8,
-    src: *const u8,
-    n: usize,
-    s: Scaling,
-) {
-    // SAFETY: handed on.
-    unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
-}
-
 /// The loop, with cells in place and apart: inlined so that both are compiled for the instruction set of the caller.
 ///
 /// # Safety
 /// As for [`Row`].
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
     // SAFETY: handed on.
@@ -172,6 +203,7 @@ unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const
 
 /// # Safety
 /// As for [`Row`].
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn each<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
     for i in 0..n {
