@@ -1,10 +1,12 @@
-//! The device code of the table of functions: `kernels/functions.cuh` is written from the table, and compared.
+//! The device code of the tables of functions, scalar types and combiners: written from the tables, and compared.
 
 use std::fmt::Write as _;
 
+use cudnn::dtype::Scalar;
 use cudnn::ops::function::TABLE;
+use cudnn::ops::reduction::Combiner;
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/backend/cuda/kernels/functions.cuh");
+const KERNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/backend/cuda/kernels/");
 
 /// `MIN_OR_NAN` of `MinOrNan`.
 fn constant(name: &str) -> String {
@@ -43,12 +45,30 @@ fn generated() -> String {
     text + "    default: return {T(0)};\n    }\n}\n"
 }
 
-#[test]
-fn the_device_code_is_that_of_the_table() {
-    let committed = std::fs::read_to_string(PATH).unwrap_or_default();
-    if committed != generated() {
-        let fresh = concat!(env!("CARGO_TARGET_TMPDIR"), "/functions.cuh");
-        std::fs::write(fresh, generated()).expect("the file can be written");
-        panic!("{PATH} is stale; {fresh} is what it should be");
+/// An enumeration whose numbers are those of the table in `source`.
+fn enumeration(source: &str, name: &str, variants: impl Iterator<Item = String>) -> String {
+    let mut text = format!(
+        "// The table of `{source}`, written by `tests/functions.rs`; do not edit.\n#pragma once\n\n"
+    );
+    write!(text, "#include \"device.cuh\"\n\nenum {name} : u32 {{\n").unwrap();
+    variants.for_each(|variant| writeln!(text, "    {variant},").unwrap());
+    text + "};\n"
+}
+
+fn compare(file: &str, generated: &str) {
+    let committed = std::fs::read_to_string(format!("{KERNELS}{file}")).unwrap_or_default();
+    if committed != generated {
+        let fresh = format!("{}/{file}", env!("CARGO_TARGET_TMPDIR"));
+        std::fs::write(&fresh, generated).expect("the file can be written");
+        panic!("{KERNELS}{file} is stale; {fresh} is what it should be");
     }
+}
+
+#[test]
+fn the_device_code_is_that_of_the_tables() {
+    compare("functions.cuh", &generated());
+    let scalars = Scalar::ALL.iter().map(|scalar| format!("{scalar:?}").to_ascii_uppercase());
+    compare("scalars.cuh", &enumeration("dtype/mod.rs", "Scalar", scalars));
+    let combiners = Combiner::ALL.iter().map(|combiner| constant(&format!("{combiner:?}")));
+    compare("combiners.cuh", &enumeration("ops/reduction.rs", "Combiner", combiners));
 }

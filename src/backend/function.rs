@@ -187,26 +187,29 @@ folds! {
     AbsGreatestOrNan (max, true) |x| x.magnitude(), |a, b| maximum::<T, true>(a, b), T::INFINITY.negative();
 }
 
-/// Runs `$body` with `$F` bound to the type of a [`Reduction`].
+/// Runs `$body` with `$F` bound to the type of a [`Reduction`]'s combiner, which has its name.
 macro_rules! with_fold {
     ($reduction:expr, $F:ident => $body:expr) => {
-        $crate::backend::function::with_fold!(@ $reduction, $F => $body,
-            Add => Sum, Avg => Sum, Norm1 => AbsSum, Norm2 => SquareSum, Mul => Product,
-            MulNoZeros => ProductNoZeros, Min(NanRule::Ignore) => LeastNumber,
-            Min(NanRule::Propagate) => LeastOrNan, Max(NanRule::Ignore) => GreatestNumber,
-            Max(NanRule::Propagate) => GreatestOrNan, Amax(NanRule::Ignore) => AbsGreatestNumber,
-            Amax(NanRule::Propagate) => AbsGreatestOrNan)
+        $crate::ops::reduction::combiners!([$crate::backend::function::match_combiner] $reduction, $F => $body)
     };
-    (@ $reduction:expr, $F:ident => $body:expr, $($variant:ident $(($rule:path))? => $name:ident),*) => {
+}
+pub(super) use with_fold;
+
+/// What [`with_fold!`] makes of the table of combiners.
+macro_rules! match_combiner {
+    (
+        { $reduction:expr, $F:ident => $body:expr }
+        $($(#[$doc:meta])* $name:ident: $($of:ident $(($rule:path))?),+;)*
+    ) => {
         match $reduction {
-            $($crate::ops::Reduction::$variant $(($rule))? => {
+            $($($crate::ops::Reduction::$of $(($rule))?)|+ => {
                 type $F = $crate::backend::function::$name;
                 $body
             })*
         }
     };
 }
-pub(super) use with_fold;
+pub(super) use match_combiner;
 
 /// The result from what joining `count` elements left, with every NaN the same.
 #[inline(always)]

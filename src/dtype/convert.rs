@@ -148,57 +148,27 @@ pub fn blend<S: Element, D: Element>(alpha: f64, x: S, beta: f64, y: D) -> D {
 /// Runs `$body` with `$T` bound to the [`Element`] type of a [`Scalar`]: how a run-time type becomes a compile-time
 /// one wherever all of them are possible.
 macro_rules! with_element {
-    ($scalar:expr, $T:ident => $body:expr) => {{
-        use $crate::dtype::Scalar as __S;
-        match $scalar {
-            __S::F32 => {
-                type $T = f32;
-                $body
-            }
-            __S::F64 => {
-                type $T = f64;
-                $body
-            }
-            __S::F16 => {
-                type $T = ::half::f16;
-                $body
-            }
-            __S::Bf16 => {
-                type $T = ::half::bf16;
-                $body
-            }
-            __S::I8 => {
-                type $T = i8;
-                $body
-            }
-            __S::U8 => {
-                type $T = u8;
-                $body
-            }
-            __S::I32 => {
-                type $T = i32;
-                $body
-            }
-            __S::I64 => {
-                type $T = i64;
-                $body
-            }
-            __S::Bool => {
-                type $T = $crate::dtype::convert::Bool;
-                $body
-            }
-            __S::E4m3 => {
-                type $T = $crate::dtype::convert::E4m3;
-                $body
-            }
-            __S::E5m2 => {
-                type $T = $crate::dtype::convert::E5m2;
-                $body
-            }
-        }
-    }};
+    ($scalar:expr, $T:ident => $body:expr) => {
+        $crate::dtype::scalars!([$crate::dtype::convert::match_element] $scalar, $T => $body)
+    };
 }
 pub(crate) use with_element;
+
+/// What [`with_element!`] makes of the table of scalar types.
+macro_rules! match_element {
+    (
+        { $scalar:expr, $T:ident => $body:expr }
+        $($(#[$doc:meta])* $name:ident $shown:literal $size:literal $element:ty;)*
+    ) => {
+        match $scalar {
+            $($crate::dtype::Scalar::$name => {
+                type $T = $element;
+                $body
+            })*
+        }
+    };
+}
+pub(crate) use match_element;
 
 /// Implements [`Element`] for a float type that binary32 holds: `$decode` turns its bits into the value,
 /// `$encode` a binary32 into a cell.

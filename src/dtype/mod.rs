@@ -5,76 +5,71 @@ pub mod convert;
 pub mod math;
 mod rounding;
 
-/// The machine type of one cell of tensor memory. Strides inside the library count these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Scalar {
-    /// IEEE 754 binary32.
-    F32,
-    /// IEEE 754 binary64.
-    F64,
-    /// IEEE 754 binary16.
-    F16,
-    /// bfloat16: the upper half of a binary32.
-    Bf16,
-    /// Signed 8-bit integer.
-    I8,
-    /// Unsigned 8-bit integer.
-    U8,
-    /// Signed 32-bit integer.
-    I32,
-    /// Signed 64-bit integer.
-    I64,
-    /// One byte; zero is false, every other value is read as true, true is written as 1.
-    Bool,
-    /// FP8 with 4 exponent bits (OCP E4M3FN: no infinity, one NaN pattern per sign, largest value 448).
-    E4m3,
-    /// FP8 with 5 exponent bits (OCP E5M2: infinities and NaNs as in binary16, largest finite value 57344).
-    E5m2,
-}
-
-impl Scalar {
-    /// Every scalar type, for tables and tests.
-    pub const ALL: [Scalar; 11] = [
-        Scalar::F32,
-        Scalar::F64,
-        Scalar::F16,
-        Scalar::Bf16,
-        Scalar::I8,
-        Scalar::U8,
-        Scalar::I32,
-        Scalar::I64,
-        Scalar::Bool,
-        Scalar::E4m3,
-        Scalar::E5m2,
-    ];
-
-    /// Size in bytes; also the alignment that a data pointer needs.
-    pub const fn size(self) -> usize {
-        match self {
-            Scalar::F64 | Scalar::I64 => 8,
-            Scalar::F32 | Scalar::I32 => 4,
-            Scalar::F16 | Scalar::Bf16 => 2,
-            Scalar::I8 | Scalar::U8 | Scalar::Bool | Scalar::E4m3 | Scalar::E5m2 => 1,
+/// The table of scalar types: variant, name in logs and in lists of problems, bytes, Rust type. The enumeration, the match on a
+/// scalar ([`with_element!`](convert)) and that of the kernels (`kernels/scalars.cuh`, which `tests/functions.rs` writes and
+/// compares) come from it, in this order.
+macro_rules! scalars {
+    ([$($then:tt)*] $($arguments:tt)*) => {
+        $($then)*! {
+            { $($arguments)* }
+            /// IEEE 754 binary32.
+            F32 "f32" 4 f32;
+            /// IEEE 754 binary64.
+            F64 "f64" 8 f64;
+            /// IEEE 754 binary16.
+            F16 "f16" 2 ::half::f16;
+            /// bfloat16: the upper half of a binary32.
+            Bf16 "bf16" 2 ::half::bf16;
+            /// Signed 8-bit integer.
+            I8 "s8" 1 i8;
+            /// Unsigned 8-bit integer.
+            U8 "u8" 1 u8;
+            /// Signed 32-bit integer.
+            I32 "s32" 4 i32;
+            /// Signed 64-bit integer.
+            I64 "s64" 8 i64;
+            /// One byte; zero is false, every other value is read as true, true is written as 1.
+            Bool "bool" 1 $crate::dtype::convert::Bool;
+            /// FP8 with 4 exponent bits (OCP E4M3FN: no infinity, one NaN pattern per sign, largest value 448).
+            E4m3 "f8e4m3" 1 $crate::dtype::convert::E4m3;
+            /// FP8 with 5 exponent bits (OCP E5M2: infinities and NaNs as in binary16, largest finite value 57344).
+            E5m2 "f8e5m2" 1 $crate::dtype::convert::E5m2;
         }
-    }
-
-    /// The name used in logs and in `benches/problems.txt`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Scalar::F32 => "f32",
-            Scalar::F64 => "f64",
-            Scalar::F16 => "f16",
-            Scalar::Bf16 => "bf16",
-            Scalar::I8 => "s8",
-            Scalar::U8 => "u8",
-            Scalar::I32 => "s32",
-            Scalar::I64 => "s64",
-            Scalar::Bool => "bool",
-            Scalar::E4m3 => "f8e4m3",
-            Scalar::E5m2 => "f8e5m2",
-        }
-    }
+    };
 }
+pub(crate) use scalars;
+
+macro_rules! enumeration {
+    ({} $($(#[$doc:meta])* $name:ident $shown:literal $size:literal $T:ty;)*) => {
+        /// The machine type of one cell of tensor memory. Strides inside the library count these.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Scalar {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Scalar {
+            /// Every scalar type, for tables and tests.
+            pub const ALL: [Scalar; [$($size),*].len()] = [$(Scalar::$name),*];
+
+            /// Size in bytes; also the alignment that a data pointer needs.
+            pub const fn size(self) -> usize {
+                match self {
+                    $(Scalar::$name => $size,)*
+                }
+            }
+
+            /// The name used in logs and in `benches/problems.txt`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Scalar::$name => $shown,)*
+                }
+            }
+        }
+
+        $(const _: () = assert!(size_of::<$T>() == $size);)*
+    };
+}
+scalars!([enumeration]);
 
 /// The element type of a descriptor. An element is [`lanes`](DataType::lanes) scalars side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,42 +5,13 @@ use std::fmt;
 use super::agree::{self, Named};
 pub use super::chunks::{Partition, Schedule};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
-use super::{Compute, NanRule, Scaling, Sequence};
+use super::reduction::Reduction;
+use super::{Compute, Scaling, Sequence};
 use crate::desc::{IndexType, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{self, Dims, Layout, LoopNest};
 use crate::mode::Mode;
-
-/// How elements become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
-    /// The sum.
-    Add,
-    /// The product.
-    Mul,
-    /// The smallest one.
-    Min(NanRule),
-    /// The largest one.
-    Max(NanRule),
-    /// The largest absolute value.
-    Amax(NanRule),
-    /// The sum over the number of elements.
-    Avg,
-    /// The sum of absolute values.
-    Norm1,
-    /// The square root of the sum of squares.
-    Norm2,
-    /// The product of those that are not zero; 1 if there is none.
-    MulNoZeros,
-}
-
-impl Reduction {
-    /// Whether one element is the result, so that its index can be told.
-    pub const fn selects(self) -> bool {
-        matches!(self, Reduction::Min(_) | Reduction::Max(_) | Reduction::Amax(_))
-    }
-}
 
 /// The integer type of indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

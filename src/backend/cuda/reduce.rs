@@ -12,7 +12,7 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::reduce::{Partition, Schedule};
-use crate::ops::{Compute, NanRule, Reduce, Reduction};
+use crate::ops::{Compute, Reduce, Reduction};
 
 /// Threads of a block of `reduce_blocks_*` and `reduce_chunks_*`.
 const THREADS: u32 = 256;
@@ -188,30 +188,13 @@ fn parameters(
         chunks: Divisor::new(partition.chunks as i64, Index::I64),
         operation: Operation::new(compute.scalar(), *dst, *scaling),
         scalar: *src as u32,
-        fold: fold(*reduction),
+        fold: reduction.combiner() as u32,
         finish: finish(*reduction),
         index_bytes: index_bytes as u32,
         level: partition.level,
         rank: outer.axes().len() as u32,
         outer: operand_turns(&outer, Index::I64),
         pieces,
-    }
-}
-
-/// The number of a reduction in `kernels/function.cuh`.
-fn fold(reduction: Reduction) -> u32 {
-    match reduction {
-        Reduction::Add | Reduction::Avg => 0,
-        Reduction::Norm1 => 1,
-        Reduction::Norm2 => 2,
-        Reduction::Mul => 3,
-        Reduction::MulNoZeros => 4,
-        Reduction::Min(NanRule::Ignore) => 5,
-        Reduction::Min(NanRule::Propagate) => 6,
-        Reduction::Max(NanRule::Ignore) => 7,
-        Reduction::Max(NanRule::Propagate) => 8,
-        Reduction::Amax(NanRule::Ignore) => 9,
-        Reduction::Amax(NanRule::Propagate) => 10,
     }
 }
 

@@ -1,23 +1,9 @@
 // The arithmetic of OpTensor and ReduceTensor on one pair of numbers: `backend/function.rs`, to the same bits.
 #pragma once
 
+#include "combiners.cuh"
 #include "element.cuh"
 #include "functions.cuh"
-
-// How ReduceTensor joins numbers; the order of `fold` in `reduce.rs`.
-enum Fold : u32 {
-    SUM,
-    ABS_SUM,
-    SQUARE_SUM,
-    PRODUCT,
-    PRODUCT_NO_ZEROS,
-    LEAST_NUMBER,
-    LEAST_OR_NAN,
-    GREATEST_NUMBER,
-    GREATEST_OR_NAN,
-    ABS_GREATEST_NUMBER,
-    ABS_GREATEST_OR_NAN,
-};
 
 // What becomes of the joined number.
 enum Finish : u32 { AS_IT_IS, MEAN, ROOT };

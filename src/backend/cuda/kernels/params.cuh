@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device.cuh"
+#include "scalars.cuh"
 
 // Division by a number known before the launch, as a multiplication and a shift. Dividends are below half of
 // the index type's range.
@@ -20,9 +21,6 @@ __device__ __forceinline__ u32 quotient(u32 dividend, const Divisor &by) {
 __device__ __forceinline__ u64 quotient(u64 dividend, const Divisor &by) {
     return (high_product(dividend, by.multiplier) + dividend) >> by.shift;
 }
-
-// The order of `Scalar` in `dtype/mod.rs`.
-enum Scalar : u32 { F32, F64, F16, BF16, I8, U8, I32, I64, BOOL, E4M3, E5M2 };
 
 // The type by which values travel from source to destination.
 enum Via : u32 { VIA_NOTHING, VIA_F32, VIA_F64, VIA_I64 };
