@@ -27,6 +27,8 @@ pub struct Side {
     pub data_type: DataType,
     /// Stride of every axis.
     pub strides: Vec<i64>,
+    /// Where the first element lies.
+    pub first: i64,
 }
 
 /// A transform between two strided tensors of equal extents.
@@ -36,7 +38,7 @@ pub struct Job {
     pub dims: Vec<i64>,
     /// What is read.
     pub src: Side,
-    /// What is written; packed.
+    /// What is written; elements do not overlap.
     pub dst: Side,
     /// Factor of every element.
     pub scale: f64,
@@ -97,22 +99,18 @@ impl Job {
     /// Where the elements of a box lie in the file, in runs of `run` elements that follow each other in the box's own
     /// packed order.
     fn runs(&self, start: &[i64], extents: &[i64]) -> (Vec<usize>, usize) {
-        // Axes of the destination from the outermost; packed, so that an inner axis that is whole extends the run.
-        let mut order: Vec<usize> = (0..extents.len()).collect();
-        order.sort_by_key(|&axis| std::cmp::Reverse((self.dst.strides[axis], self.dims[axis])));
-        let mut joined = order.len();
+        // Axes of the destination from the outermost. Those that follow each other without gaps, from the innermost on, are
+        // one run.
+        let mut order: Vec<usize> = (0..extents.len()).filter(|&axis| extents[axis] > 1).collect();
+        order.sort_by_key(|&axis| std::cmp::Reverse(self.dst.strides[axis]));
         let mut run = 1;
-        for (at, &axis) in order.iter().enumerate().rev() {
+        while let Some(&axis) = order.last().filter(|&&axis| self.dst.strides[axis] == run) {
             run *= extents[axis];
-            joined = at;
-            if extents[axis] != self.dims[axis] {
-                break;
-            }
+            order.pop();
         }
-        let outer = &order[..joined];
         let base: i64 = start.iter().zip(&self.dst.strides).map(|(at, stride)| at * stride).sum();
-        let mut offsets = vec![base as usize];
-        for &axis in outer {
+        let mut offsets = vec![(self.dst.first + base) as usize];
+        for axis in order {
             let stride = self.dst.strides[axis] as usize;
             let steps = extents[axis] as usize;
             offsets =
@@ -221,6 +219,7 @@ impl Job {
         let from = Tensor::strided(self.src.data_type, extents, &self.src.strides)?;
         let into = Tensor::strided(self.dst.data_type, extents, &self.packed(extents))?;
         let base: i64 = start.iter().zip(&self.src.strides).map(|(at, stride)| at * stride).sum();
+        let base = self.src.first + base;
         let last: i64 =
             extents.iter().zip(&self.src.strides).map(|(extent, stride)| (extent - 1) * stride).sum();
         let size = self.src.data_type.size();
@@ -262,7 +261,7 @@ mod tests {
     use super::*;
 
     fn job(dims: &[i64], src: &[i64], dst: &[i64]) -> Job {
-        let side = |strides: &[i64]| Side { data_type: DataType::Float, strides: strides.to_vec() };
+        let side = |strides: &[i64]| Side { data_type: DataType::Float, strides: strides.to_vec(), first: 0 };
         Job { dims: dims.to_vec(), src: side(src), dst: side(dst), scale: 1.0 }
     }
 

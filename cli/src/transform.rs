@@ -218,7 +218,72 @@ impl Task {
         self.to.order.iter().map(|&dim| dims[dim]).chain(block).collect()
     }
 
-    /// The task as one strided transform; `None` where padding, folding or unlike blocks need more.
+    fn job(
+        &self,
+        src_type: DataType,
+        dims: Vec<i64>,
+        (src, src_first): (Vec<i64>, i64),
+        (dst, dst_first): (Vec<i64>, i64),
+    ) -> Job {
+        let src = Side { data_type: src_type, strides: src, first: src_first };
+        let dst = Side { data_type: self.data_type, strides: dst, first: dst_first };
+        Job { dims, src, dst, scale: self.scale }
+    }
+
+    /// A change of plain layouts as one strided transform into a file of zeros; `None` where blocks or folds that leave a
+    /// remainder need more.
+    fn changed(&self, src: DataType, change: &Change) -> Option<Job> {
+        if self.from.block.or(self.to.block).is_some_and(|block| block > 1) {
+            return None;
+        }
+        let rank = self.dims.len();
+        let mut packed = vec![1; rank];
+        let mut reach = 1;
+        for &dim in self.to.order.iter().rev() {
+            packed[dim] = reach;
+            reach *= self.dst_dims[dim];
+        }
+        let none = |edges: &[i64]| edges.iter().all(|&edge| edge == 0);
+        if change.fold.is_empty() {
+            let cut = |edge: i64| (-edge).max(0);
+            let dims: Vec<i64> =
+                (0..rank).map(|k| self.dims[k] - cut(change.before[k]) - cut(change.after[k])).collect();
+            let first = |strides: &[i64], of: &dyn Fn(i64) -> i64| -> i64 {
+                strides.iter().zip(&change.before).map(|(stride, &before)| of(before) * stride).sum()
+            };
+            let from = first(&self.strides, &cut);
+            let to = first(&packed, &|edge| edge.max(0));
+            return dims
+                .iter()
+                .all(|&extent| extent > 0)
+                .then(|| self.job(src, dims, (self.strides[..rank].to_vec(), from), (packed, to)));
+        }
+        // Either side's channels are groups of the other's, one for each place inside a fold, the last dimension fastest.
+        let ([near, far], [near_dims, far_dims]) = if change.unfold {
+            ([&packed[..], &self.strides[..rank]], [&self.dst_dims, &self.dims])
+        } else {
+            ([&self.strides[..rank], &packed[..]], [&self.dims, &self.dst_dims])
+        };
+        let even = (2..rank).all(|k| near_dims[k] == far_dims[k] * change.fold[k - 2])
+            && far_dims[1] == near_dims[1] * change.fold.iter().product::<i64>();
+        if !even || !none(&change.before) || !none(&change.after) {
+            return None;
+        }
+        let (mut dims, mut of_near, mut of_far) =
+            (near_dims[..2].to_vec(), near[..2].to_vec(), far[..2].to_vec());
+        let mut group = far[1] * near_dims[1];
+        for k in (2..rank).rev() {
+            let factor = change.fold[k - 2];
+            dims.extend([far_dims[k], factor]);
+            of_near.extend([near[k] * factor, near[k]]);
+            of_far.extend([far[k], group]);
+            group *= factor;
+        }
+        let (from, to) = if change.unfold { (of_far, of_near) } else { (of_near, of_far) };
+        Some(self.job(src, dims, (from, 0), (to, 0)))
+    }
+
+    /// The task as one strided transform; `None` where unlike blocks or changes of blocks need more.
     fn strided(&self, src: DataType) -> Option<Job> {
         let block = |of: &Arrangement| of.block.filter(|&block| block > 1);
         let (from, to) = (block(&self.from), block(&self.to));
@@ -226,7 +291,10 @@ impl Task {
             (Some(one), Some(other)) if one != other => return None,
             (one, other) => one.or(other),
         };
-        if self.change.is_some() || split.is_some_and(|block| self.dims[1] % block != 0) {
+        if let Some(change) = &self.change {
+            return self.changed(src, change);
+        }
+        if split.is_some_and(|block| self.dims[1] % block != 0) {
             return None;
         }
         let (mut dims, mut strides) = (self.dims.clone(), self.strides.clone());
@@ -251,8 +319,7 @@ impl Task {
             packed[dim] = reach;
             reach *= dims[dim];
         }
-        let dst = Side { data_type: self.data_type, strides: packed };
-        Some(Job { dims, src: Side { data_type: src, strides }, dst, scale: self.scale })
+        Some(self.job(src, dims, (strides, 0), (packed, 0)))
     }
 
     /// Runs whole images at a time, which any change can be made to, into `sink`.
@@ -447,6 +514,8 @@ pub fn run(given: &ArgMatches) -> Result<()> {
         match task.strided(source.header.data_type) {
             Some(job) => {
                 let data = &source.bytes.all()[source.at..];
+                // What the transform does not write is padding.
+                file.set_len(skip + total).map_err(failed)?;
                 let forget = || source.bytes.forget();
                 job.run(&handle, data, file, skip, &forget, &mut |bytes| progress.advance(bytes))
                     .map_err(in_output)

@@ -208,8 +208,15 @@ fn long_files_take_little_memory() {
         .map_or(1, |gb: u64| gb * 4);
     let (h, w) = (1 << 11, 1 << 11);
     let c = quarters * 64;
-    // One image, and a batch that lies innermost: neither has whole images side by side.
-    for (from, to, shape) in [("NHWC", "NCHW", [1, h, w, c]), ("CHWN", "NCHW", [c, 1 << 6, 1 << 8, 1 << 8])] {
+    // One image, and a batch that lies innermost: neither has whole images side by side. Then one image that changes.
+    let cases: [(_, _, _, &[&str]); 5] = [
+        ("NHWC", "NCHW", [1, h, w, c], &[]),
+        ("CHWN", "NCHW", [c, 1 << 6, 1 << 8, 1 << 8], &[]),
+        ("NHWC", "NCHW", [1, h, w, 64], &["--crop", "1,2,3,4"]),
+        ("NCHW", "NHWC", [1, 61, h, w], &["--pad-channels", "32"]),
+        ("NCHW", "NHWC", [1, 64, h, w], &["--fold", "2,4"]),
+    ];
+    for (from, to, shape, change) in cases {
         let input = folder.join("in.npy");
         let header = npy("|u1", false, &shape.map(|extent| extent as i64), &[]);
         let file = File::create(&input).expect("writable");
@@ -230,15 +237,35 @@ fn long_files_take_little_memory() {
         }
         let output = folder.join("out.npy");
         let [input, name] = [&input, &output].map(|file| file.to_str().expect("UTF-8").to_owned());
-        let peak = peak(&["transform", &input, &name, "--from", from, "--to", to]);
-        assert!(peak < 100_000, "{peak} kB for {from} to {to}");
-        let order: Vec<usize> =
-            to.chars().map(|letter| from.find(letter).expect("the same letters")).collect();
-        let out_shape: Vec<u64> = order.iter().map(|&axis| shape[axis]).collect();
+        let peak = peak(&[&["transform", &input, &name, "--from", from, "--to", to], change].concat());
+        assert!(peak < 100_000, "{peak} kB for {from} to {to} {change:?}");
+        let logical = |of: &[u64; 4]| -> [u64; 4] {
+            ["N", "C", "H", "W"].map(|letter| of[from.find(letter).expect("the same letters")])
+        };
+        // Where a change brings N, C, H and W of an element, and the extents; `None` for what is cropped away.
+        let [_, channels, height, width] = logical(&shape);
+        let changed = |[n, c, y, x]: [u64; 4]| match change.first() {
+            Some(&"--crop") => {
+                let inside = (1..height - 2).contains(&y) && (3..width - 4).contains(&x);
+                inside.then(|| [n, c, y - 1, x - 3])
+            }
+            Some(&"--fold") => Some([n, (y % 2 * 4 + x % 4) * channels + c, y / 2, x / 4]),
+            _ => Some([n, c, y, x]),
+        };
+        let extents = match change.first() {
+            Some(&"--crop") => [1, channels, height - 3, width - 7],
+            Some(&"--fold") => [1, channels * 8, height / 2, width / 4],
+            Some(_) => [1, channels.next_multiple_of(32), height, width],
+            None => logical(&shape),
+        };
+        let placed = |of: [u64; 4]| -> Vec<u64> {
+            to.chars().map(|letter| of["NCHW".find(letter).expect("a letter of four")]).collect()
+        };
+        let out_shape = placed(extents);
         let file = File::open(&output).expect("it is there");
-        let skip = file.metadata().expect("it is there").len() - total;
-        for index in &marks {
-            let index: Vec<u64> = order.iter().map(|&axis| index[axis]).collect();
+        let skip = file.metadata().expect("it is there").len() - extents.iter().product::<u64>();
+        for index in marks.iter().filter_map(|index| changed(logical(index))) {
+            let index = placed(index);
             let mut cell = [0];
             file.read_exact_at(&mut cell, skip + place(&out_shape, &index)).expect("long enough");
             assert_eq!(cell, [1], "{from} {to} {index:?}");

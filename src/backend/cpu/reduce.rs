@@ -364,13 +364,15 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             let to = (from + count * Reduce::BLOCK).min(range.end);
             for (j, joined) in joined.iter_mut().enumerate().take(tile.width) {
                 // Asked for while this one is read: the next output, or what follows of the first.
-                let next = if j + 1 < tile.width {
-                    place(j + 1, from)
-                } else if to < range.end {
-                    place(0, to)
-                } else {
-                    None
+                let after = match (j + 1 < tile.width, to < range.end) {
+                    (true, _) => Some((j + 1, from)),
+                    (false, more) => more.then_some((0, to)),
                 };
+                let next = after.and_then(|(j, from)| place(j, from));
+                if let (None, Some((j, from))) = (next, after) {
+                    let end = (from + Reduce::BLOCK).min(range.end);
+                    self.loader.fetch(&self.steps, starts(j), from..end);
+                }
                 // SAFETY: elements that the caller promises: a power of two of blocks, or one of any length; there is room.
                 *joined = unsafe {
                     if let Some((elements, _)) = here {

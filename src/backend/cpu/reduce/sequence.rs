@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::tree::GROUP;
 use crate::backend::cpu::row::Row;
+use crate::backend::cpu::stream::fetch_run;
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::function::Real;
 use crate::layout::{LoopNest, MAX_AXES};
@@ -181,6 +182,9 @@ pub(super) struct Loader {
     pub widen: Row,
 }
 
+/// Bytes of a run that is worth asking for.
+const LEAST_FETCHED: usize = 512;
+
 /// Bytes of one row of numbers: long enough for memory to stream, while the lanes of a block, 32 rows, stay close.
 pub(super) const ROW_BYTES: usize = 1024;
 
@@ -222,6 +226,17 @@ impl Loader {
             });
         }
         place
+    }
+
+    /// Asks for the elements at these positions that lie side by side: a block in several runs, as at the end of each image
+    /// of a channel, is no line that the processor foresees.
+    pub fn fetch(&self, steps: &Steps, start: *const u8, range: Range<usize>) {
+        steps.runs(range, |run| {
+            if run.step == self.cell as isize && run.len * self.cell >= LEAST_FETCHED {
+                fetch_run(start.wrapping_offset(run.offset), run.len * self.cell);
+            }
+            true
+        });
     }
 
     /// The elements at these positions, side by side: where they are, or in `blocks`.
