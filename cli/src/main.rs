@@ -15,6 +15,7 @@
 //! Whatever is wrong with the input is one line on the error stream and exit status 2.
 
 mod arguments;
+mod changes;
 mod doctor;
 mod explain;
 mod figure;

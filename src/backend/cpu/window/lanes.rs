@@ -3,6 +3,9 @@
 use crate::backend::cpu::Isa;
 use crate::backend::real::Real;
 
+/// Sums, numbers, winners, the number of the last tap and the step to the one before it, taps of a phase, places.
+type Give<T> = unsafe fn(*mut T, *const T, *const <T as Real>::Key, (i32, i32), usize, usize);
+
 /// The loops of a type at some level.
 pub(super) struct Kernels<T: Real> {
     /// Divides `n` numbers in place.
@@ -16,7 +19,7 @@ pub(super) struct Kernels<T: Real> {
     /// The [first largest](first_largest) tap of every lane.
     pub choose: unsafe fn(*mut T::Key, *const T::Key, &[usize], usize),
     /// Gives numbers to the cells of a phase.
-    pub give: unsafe fn(*mut T, *const T, *const T::Key, (i32, i32), usize, usize),
+    pub give: Give<T>,
     /// Even and odd ones of `n` numbers apart.
     pub unzip: unsafe fn(*mut T, *mut T, *const T, usize),
     /// By turns from two, `n` in all.
