@@ -349,6 +349,7 @@ impl Text<'_> {
             adds,
             activation,
             slopes,
+            workspace: 0,
         })
     }
 
@@ -384,6 +385,7 @@ impl Text<'_> {
             parameter_scaling,
             slope,
             splits,
+            workspace: 0,
         })
     }
 }

@@ -236,7 +236,8 @@ const FORWARD_NAMES: [&str; 6] = [
 /// - `reserveSpace`: with `bnOps` 2, at least as many bytes as cudnnGetBatchNormalizationTrainingExReserveSpaceSize says,
 ///   written: the slope of the activation at every element.
 ///
-/// Workspace: not touched; NULL and 0 are fine outside strict mode.
+/// Workspace: NULL and 0 are fine outside strict mode; with what the size query answers a GPU takes several blocks of threads
+/// for a group, with the same result.
 ///
 /// Status, in this order
 /// - BAD_PARAM: an unknown `mode` or `bnOps`; then as cudnnBatchNormalizationForwardTraining, also for an activation or z

@@ -138,7 +138,8 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
 /// - `activationDesc`, `reserveSpace`: as cudnnBatchNormalizationForwardTrainingEx had them, read. `bnBiasData`: with
 ///   `bnOps` 1. `dzData`: with `bnOps` 2, of the dims and type of x, of any layout.
 ///
-/// Workspace: not touched; NULL and 0 are fine outside strict mode.
+/// Workspace: NULL and 0 are fine outside strict mode; with what the size query answers a GPU takes several blocks of threads
+/// for a group, with the same result.
 ///
 /// Status, in this order
 /// - BAD_PARAM: an unknown `mode` or `bnOps`; then as cudnnBatchNormalizationBackward, also for an activation or dz that is
@@ -263,7 +264,7 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
     )
 }
 
-/// Bytes of workspace of cudnnBatchNormalizationForwardTrainingEx: 16, of which none are touched.
+/// Bytes of workspace of cudnnBatchNormalizationForwardTrainingEx, at least 16: room for the sums of parts of long groups.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL `sizeInBytes`, an unknown `mode`;
 /// NOT_SUPPORTED and BAD_PARAM as the call itself for types and tensors; then, for mode SPATIAL_PERSISTENT, BAD_PARAM for
@@ -323,7 +324,7 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSiz
     )
 }
 
-/// Bytes of workspace of cudnnBatchNormalizationBackwardEx: 16, of which none are touched.
+/// Bytes of workspace of cudnnBatchNormalizationBackwardEx, at least 16: room for the sums of parts of long groups.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL `sizeInBytes`, an unknown
 /// `bnOps`, descriptors that are needed and not there, an unknown `mode`; NOT_SUPPORTED and BAD_PARAM as the call itself

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::arg::{self, Out};
 use super::context;
-use super::convolution_problem::{CRecord, Described, check_workspace, store};
+use super::convolution_problem::{CRecord, Described, check_workspace, records, store};
 use super::guard::{arguments, entry};
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
@@ -13,7 +13,6 @@ use super::types::{
     cudnnTensorDescriptor_t,
 };
 use crate::error::{Error, Result};
-use crate::mode::Mode;
 use crate::ops::Scaling;
 use crate::ops::convolution::{ConvolutionPlan, Direction, Record};
 
@@ -454,7 +453,7 @@ unsafe fn measured<R: CRecord>(
                 return Err(Error::argument("requestedAlgoCount", search.requested.into(), rule));
             }
             let problem = alive.problem()?;
-            let mut records = problem.records(Mode::current());
+            let mut records = records(context, &problem);
             let mut time = -1.0;
             if records.iter().any(|record| record.workspace.is_ok()) {
                 let plan = ConvolutionPlan::new(&problem, Scaling::MOVE)?;

@@ -3,7 +3,9 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-use super::convolution_problem::{Call, Described, check_alignment, check_workspace, compute};
+use super::convolution_problem::{
+    Call, Described, check_alignment, check_workspace, compute, take_workspace,
+};
 use super::guard::{arguments, entry, entry_point};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
@@ -205,7 +207,7 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
                 }
                 let fused =
                     Fused { alpha, z: (&z_tensor, alpha2), bias: &bias_tensor, activation: &function };
-                let plan = ConvolutionPlan::fused(&problem, &fused, mode)?;
+                let mut plan = ConvolutionPlan::fused(&problem, &fused, mode)?;
                 let algorithm = Algorithm::new(Direction::Forward, raw(algo))?;
                 algorithm.check_fused(&problem, mode)?;
                 if mode.is_strict() && y.cast_const() == x {
@@ -216,10 +218,13 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
                 for (operand, pointer) in plan.operands().iter().zip(data) {
                     check_alignment(operand, pointer)?;
                 }
+                let workspace = take_workspace(context, &mut plan, (workSpace, workSpaceSizeInBytes));
+                let [y, x, w, z, bias] = data.map(Into::into);
+                let at = [y, x, w, z, bias, workspace];
                 note.set(format_args!("cudnnConvolutionBiasActivationForward: {plan}"));
                 // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
                 // plan's.
-                unsafe { context.run(&plan, &data.map(Into::into)) }
+                unsafe { context.run(&plan, &at[..plan.operands().len()]) }
             })
         }
     )

@@ -12,6 +12,7 @@ use super::{context, convolution, filter, status, tensor};
 use crate::desc::Choice;
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
+use crate::exec::{Address, Context};
 use crate::mode::Mode;
 use crate::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Record};
 use crate::ops::{Operand, Plan, Scaling};
@@ -196,16 +197,49 @@ pub(super) unsafe fn compute(
                 "{dst_name} = {a_name}, which strict mode does not compute"
             )));
         }
-        let plan = ConvolutionPlan::new(&problem, scaling)?;
+        let mut plan = ConvolutionPlan::new(&problem, scaling)?;
         check_workspace(algorithm, call.workspace.0, call.workspace.1, plan.workspace())?;
         for (operand, (pointer, _)) in plan.operands().iter().zip(call.data) {
             check_alignment(operand, pointer)?;
         }
+        let workspace = take_workspace(context, &mut plan, call.workspace);
         note.set(format_args!("{name}: {plan}"));
+        let at = [dst.into(), a.into(), b.into(), workspace];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
-        unsafe { context.run(&plan, &[dst.into(), a.into(), b.into()]) }
+        // plan's, and for the workspace.
+        unsafe { context.run(&plan, &at[..plan.operands().len()]) }
     })
+}
+
+/// Lets a plan use the workspace that a program gives, where the core has a use for it. One off the alignment is as good as
+/// none.
+pub(super) fn take_workspace(
+    context: &Context,
+    plan: &mut ConvolutionPlan,
+    (workspace, bytes): (*mut c_void, usize),
+) -> Address {
+    let serves = !workspace.is_null() && workspace.addr().is_multiple_of(16) && bytes > 0;
+    if serves && !context.is_cpu() {
+        plan.take_workspace(bytes);
+    }
+    workspace.into()
+}
+
+/// What a query tells of a workspace of these bytes on a core: a GPU has use for more than is needed.
+///
+/// # Errors
+/// As [`Convolution::workspace`].
+pub(super) fn told(context: &Context, problem: &Convolution, bytes: usize) -> Result<usize> {
+    if context.is_cpu() { Ok(bytes) } else { Ok(problem.useful_workspace()?.max(bytes)) }
+}
+
+/// The records of all algorithms, with the workspaces that a program is told of.
+pub(super) fn records(context: &Context, problem: &Convolution) -> Vec<Record> {
+    let mut records = problem.records(Mode::current());
+    for record in &mut records {
+        record.workspace = record.workspace.clone().and_then(|bytes| told(context, problem, bytes));
+    }
+    records
 }
 
 /// Refuses a workspace that an algorithm needs and that is not there.

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::arg::{self, Out, results};
 use super::context;
-use super::convolution_problem::{CRecord, Described, store};
+use super::convolution_problem::{CRecord, Described, records, store, told};
 use super::guard::{arguments, entry, entry_point};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
@@ -273,7 +273,7 @@ unsafe fn ranked<R: CRecord>(
         if list.requested > 0 {
             arg::required(list.results, "perfResults")?;
         }
-        let records = problem.records(Mode::current());
+        let records = context::with(handle, |context| Ok(records(context, &problem)))?;
         // SAFETY: not NULL if anything is written, and the caller vouches for the rest.
         unsafe {
             let count = store(list.results, list.requested, &records, |_| -1.0);
@@ -285,8 +285,9 @@ unsafe fn ranked<R: CRecord>(
 
 /// Bytes of workspace of a convolution.
 ///
-/// At least 16, as a driver-level allocation of 0 bytes fails; the same for every algorithm and math type. Where the
-/// answer is 16 the call takes NULL and 0 as well.
+/// At least 16, as a driver-level allocation of 0 bytes fails; the same for every algorithm and math type. The call takes
+/// NULL and 0 as well. On a GPU the answer is more where sums are so long, and results so few, that several blocks of
+/// threads sum parts of each; without that workspace one block sums them all, which takes longer and may round otherwise.
 ///
 /// Operands
 /// - descriptors of the problem, as for the call that computes
@@ -430,6 +431,7 @@ unsafe fn workspace(
     let size = unsafe { Out::new(size, "sizeInBytes") }?;
     let problem = described.problem()?;
     let algorithm = Algorithm::new(described.direction, number)?;
-    size.set(problem.reported_workspace(algorithm, Mode::current())?);
+    let bytes = problem.reported_workspace(algorithm, Mode::current())?;
+    size.set(context::with(handle, |context| told(context, &problem, bytes))?);
     Ok(())
 }

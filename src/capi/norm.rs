@@ -168,7 +168,8 @@ pub unsafe extern "C" fn cudnnNormalizationForwardInference(
 /// - as cudnnBatchNormalizationForwardTrainingEx, PER_ACTIVATION or PER_CHANNEL; `normMeanVarDesc` describes running and saved
 ///   statistics.
 ///
-/// Workspace: not touched; NULL and 0 are fine outside strict mode.
+/// Workspace: NULL and 0 are fine outside strict mode; with what the size query answers a GPU takes several blocks of threads
+/// for a group, with the same result.
 ///
 /// Status, in this order
 /// - NOT_SUPPORTED: a `groupCnt` other than 1. BAD_PARAM: an unknown `normOps`; descriptors of parameters and of statistics
@@ -292,7 +293,8 @@ pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
 /// Operands
 /// - as cudnnBatchNormalizationBackwardEx, PER_ACTIVATION or PER_CHANNEL; `normMeanVarDesc` describes the saved pair.
 ///
-/// Workspace: not touched; NULL and 0 are fine outside strict mode.
+/// Workspace: NULL and 0 are fine outside strict mode; with what the size query answers a GPU takes several blocks of threads
+/// for a group, with the same result.
 ///
 /// Status, in this order
 /// - NOT_SUPPORTED: a `groupCnt` other than 1. BAD_PARAM: an unknown `normOps`; descriptors of parameters and of statistics

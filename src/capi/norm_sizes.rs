@@ -16,7 +16,7 @@ use crate::desc::normalization::{BatchNormMode, NormOps};
 use crate::mode::Mode;
 use crate::ops::batch_norm::{Parameters, Query, training_reserve_size};
 
-/// Bytes of workspace of cudnnNormalizationForwardTraining: 16, of which none are touched.
+/// Bytes of workspace of cudnnNormalizationForwardTraining, at least 16: room for the sums of parts of long groups.
 ///
 /// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
 /// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
     )
 }
 
-/// Bytes of workspace of cudnnNormalizationBackward: 16, of which none are touched.
+/// Bytes of workspace of cudnnNormalizationBackward, at least 16: room for the sums of parts of long groups.
 ///
 /// Status, in this order: NOT_SUPPORTED if `groupCnt` is not 1; BAD_PARAM for an unknown `normOps`, and if
 /// the descriptors of parameters and of statistics differ; NOT_SUPPORTED for an unknown mode or algorithm (in strict mode

@@ -84,6 +84,12 @@ fn strict_workspace(fused: Option<&Fused>, (workspace, size): Buffer, mode: Mode
     Ok(())
 }
 
+/// The bytes of a workspace that can be used: one off the alignment is as good as none.
+fn workspace_bytes((workspace, size): Buffer) -> usize {
+    let serves = !workspace.is_null() && workspace.addr().is_multiple_of(LEAST_BYTES);
+    if serves { size } else { 0 }
+}
+
 /// The bytes of a reserve space that is there and aligned.
 ///
 /// # Errors
@@ -169,6 +175,7 @@ impl ForwardCall {
             scaling,
             fused,
             reserve_size: usize::MAX,
+            workspace_size: workspace_bytes(self.workspace),
             names: self.names,
         };
         // Everything but the buffers is looked at first.
@@ -192,6 +199,7 @@ impl ForwardCall {
             self.z.1.into(),
             scale,
             bias,
+            self.workspace.0.into(),
         ];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { context.run(&plan, &at) }
@@ -270,6 +278,7 @@ impl BackwardCall {
             parameter_scaling,
             fused,
             reserve_size: usize::MAX,
+            workspace_size: workspace_bytes(self.workspace),
             names: self.names,
         };
         // Everything but the buffers is looked at first.
@@ -291,6 +300,7 @@ impl BackwardCall {
             mean,
             inverse,
             self.reserve.0.into(),
+            self.workspace.0.into(),
         ];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { context.run(&plan, &at) }

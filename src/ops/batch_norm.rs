@@ -10,6 +10,7 @@ pub use backward::{Backward, BackwardPlan};
 pub use forward::{Forward, ForwardPlan, Source};
 pub use sizes::{Query, training_reserve_size};
 
+use super::normalise::Parts;
 use super::plan::{Operand, Role};
 use crate::desc::TensorDescriptor;
 use crate::desc::normalization::BatchNormMode;
@@ -79,6 +80,22 @@ pub fn reserve_size(x: &TensorDescriptor, fused: Option<&Fused>) -> Result<usize
 /// The type of parameters and statistics, which is that of the computation.
 fn parameter_type(x: DataType) -> DataType {
     if x == DataType::Double { DataType::Double } else { DataType::Float }
+}
+
+/// Bytes of workspace that the groups of `x` can make use of, on a GPU.
+fn useful_workspace(mode: BatchNormMode, x: &TensorDescriptor) -> usize {
+    let reduced = reduced(mode, x.rank());
+    let count = |wanted: bool| {
+        let dims = (0..x.rank()).filter(|&k| reduced[k] == wanted).map(|k| x.dims()[k] as usize);
+        dims.fold(1_usize, usize::saturating_mul)
+    };
+    Parts::workspace(count(false), count(true))
+}
+
+/// The workspace, of which so many bytes are there.
+fn workspace(mode: BatchNormMode, x: &TensorDescriptor, size: usize) -> Operand {
+    let span = (0, size.min(useful_workspace(mode, x)) as i64);
+    Operand { role: Role::Scratch, span, ..Operand::untouched("workSpace", Scalar::F64) }
 }
 
 /// An operand that is touched where it is there.

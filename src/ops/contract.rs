@@ -38,8 +38,10 @@ use crate::layout::{Axis, LoopNest, MAX_AXES};
 
 mod build;
 mod canonical;
+mod parts;
 
 pub use build::{Geometry, Side, Terms};
+pub use parts::Parts;
 
 /// What a loop moves; see the module's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -40,6 +40,61 @@ impl Tree {
     }
 }
 
+/// How a group is cut into parts for several blocks of a GPU's threads. Each is a whole subtree of the sum, so that their
+/// sums are leaves of the same [`Tree`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// How many parts there are.
+    pub count: usize,
+    /// Elements of each but the last.
+    pub elements: usize,
+}
+
+impl Parts {
+    /// The most parts of a group.
+    pub const MOST: usize = 256;
+    /// Neighbouring groups that a block of threads works on, where neighbours in memory belong to neighbouring groups.
+    pub const ROW: usize = 32;
+    /// Blocks of the tree in the smallest part: one for each warp.
+    const LEAST_BLOCKS: usize = 8;
+    /// Blocks of threads that keep any GPU busy without cutting groups.
+    const ENOUGH: usize = 512;
+    /// Bytes of the sums of a part, and of what is computed from those of a group.
+    const SUMS: usize = 16;
+    const CONSTANTS: usize = 32;
+
+    /// The parts of a group of that size.
+    pub fn new(members: usize, tree: Tree) -> Parts {
+        let blocks = members.div_ceil(tree.block);
+        let each = blocks.div_ceil(Parts::MOST).next_power_of_two().max(Parts::LEAST_BLOCKS);
+        Parts { count: blocks.div_ceil(each), elements: each * tree.block }
+    }
+
+    /// Bytes that the sums of all groups take; what is computed from them lies behind.
+    pub fn sums_size(&self, groups: usize, tree: Tree) -> usize {
+        let groups = if tree == Tree::ROWS { groups.next_multiple_of(Parts::ROW) } else { groups };
+        groups * self.count * Parts::SUMS
+    }
+
+    /// The parts that these groups are cut into, if that is worth it and the workspace has room.
+    pub fn of(groups: usize, members: usize, tree: Tree, workspace: usize) -> Option<Parts> {
+        let parts = Parts::new(members, tree);
+        let units = if tree == Tree::ROWS { groups.div_ceil(Parts::ROW) } else { groups };
+        let needed = parts.sums_size(groups, tree).checked_add(groups.checked_mul(Parts::CONSTANTS)?)?;
+        (parts.count > 1 && units < Parts::ENOUGH && needed <= workspace).then_some(parts)
+    }
+
+    /// Bytes of workspace for every way to cut these groups, whatever their layout; 0 if they are never cut.
+    pub fn workspace(groups: usize, members: usize) -> usize {
+        // The most parts are those of the smallest blocks.
+        let least = members.div_ceil(Tree::ROWS.block).div_ceil(Parts::LEAST_BLOCKS);
+        if least < 2 || groups >= Parts::ENOUGH * Parts::ROW {
+            return 0;
+        }
+        groups.next_multiple_of(Parts::ROW) * (least.min(Parts::MOST) * Parts::SUMS + Parts::CONSTANTS)
+    }
+}
+
 /// Where mean and deviation come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Statistics {
@@ -134,6 +189,8 @@ pub struct Normalise {
     pub activation: Option<Activation>,
     /// The type in which the slope of the activation is kept for the backward pass, if it is.
     pub slopes: Option<Scalar>,
+    /// Bytes of workspace: with enough of it, [`Parts`] of a group are summed by several blocks of a GPU's threads.
+    pub workspace: usize,
 }
 
 impl Normalise {
@@ -184,6 +241,8 @@ pub struct NormaliseBackward {
     pub slope: Slope,
     /// Whether dz is written.
     pub splits: bool,
+    /// Bytes of workspace, as in [`Normalise`].
+    pub workspace: usize,
 }
 
 impl NormaliseBackward {

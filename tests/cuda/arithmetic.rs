@@ -42,6 +42,18 @@ pub type Call<'a> = &'a dyn Fn(&Context, &[*mut u8], bool) -> Result<()>;
 impl Cores {
     /// Runs a call on both cores, on tensors with these bytes, and compares all of the memory.
     pub fn same(&mut self, what: &dyn Display, tensors: &[Tensor], contents: &[Vec<u8>], call: Call<'_>) {
+        self.same_but(what, tensors, contents, None, call);
+    }
+
+    /// As [`Cores::same`], but for what is left in a workspace.
+    pub fn same_but(
+        &mut self,
+        what: &dyn Display,
+        tensors: &[Tensor],
+        contents: &[Vec<u8>],
+        workspace: Option<usize>,
+        call: Call<'_>,
+    ) {
         memory::working_on(what);
         let mut host: Vec<Words> = contents.iter().map(|bytes| Words::new(bytes)).collect();
         let at: Vec<*mut u8> = host
@@ -58,6 +70,9 @@ impl Cores {
             .collect();
         call(&self.cuda, &at, true).expect("the CUDA core");
         for (k, (words, memory)) in host.iter().zip(&device).enumerate() {
+            if workspace == Some(k) {
+                continue;
+            }
             let got = memory.read();
             if got != words.bytes() {
                 let first = got.iter().zip(words.bytes()).position(|(a, b)| a != b).expect("a difference");

@@ -9,7 +9,7 @@ use cudnn::backend::reference;
 use cudnn::dtype::Scalar;
 use cudnn::exec::{Address, Context};
 use cudnn::layout::{Dims, Layout};
-use cudnn::ops::contract::{Accumulate, Activation, Role as Loop, Side, Terms};
+use cudnn::ops::contract::{Accumulate, Activation, Parts, Role as Loop, Side, Terms};
 use cudnn::ops::{Contract, NanRule, Operand, Plan, Role, Scaling, Step, StepSink};
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
@@ -82,6 +82,8 @@ impl Core {
             };
             Operand { name: "operand", role, scalar: tensor.scalar, span: (low * size, (high + 1) * size) }
         };
+        // A workspace is the last one, and may be left with anything.
+        let operands = tensors.len() - usize::from(steps[0].workspace > 0);
         let plan =
             Steps { steps: steps.to_vec(), operands: tensors.iter().enumerate().map(operand).collect() };
         let memory: Vec<Memory> = tensors.iter().map(|tensor| Memory::new(tensor.bytes().0)).collect();
@@ -99,7 +101,7 @@ impl Core {
         // SAFETY: the memory holds all elements of the tensors.
         unsafe { self.cuda.run(&plan, &at) }.expect("the CUDA core");
         let got = tensors[0].with_bytes(&memory[0].read());
-        for (memory, tensor) in memory.iter().zip(tensors).skip(1) {
+        for (memory, tensor) in memory.iter().zip(tensors).take(operands).skip(1) {
             assert!(memory.read() == tensor.bytes().0, "an operand is written\n{plan}");
         }
         got
@@ -209,7 +211,12 @@ fn large_tiles(core: &mut Core) {
     let types: &[(Scalar, Accumulate)] = if core.device.capability < 80 {
         &[(Scalar::F32, Accumulate::Single)]
     } else {
-        &[(Scalar::F16, Accumulate::Single), (Scalar::I8, Accumulate::Int32)]
+        &[
+            (Scalar::F16, Accumulate::Single),
+            (Scalar::Bf16, Accumulate::Single),
+            (Scalar::F32, Accumulate::Single),
+            (Scalar::I8, Accumulate::Int32),
+        ]
     };
     let extents = [[1275, 1030, 5], [65, 10_200, 19]];
     for ([m, n, k], (scalar, accumulate)) in
@@ -217,7 +224,8 @@ fn large_tiles(core: &mut Core) {
     {
         let [c, a, b] = [[1, m, n], [1, m, k], [1, k, n]].map(|dims| matrix(&mut rng, dims, scalar));
         let terms = Terms::scaled(Scaling::MOVE);
-        let step = Contract::matmul(side(&c), side(&a), side(&b), accumulate, &terms).unwrap();
+        let mut step = Contract::matmul(side(&c), side(&a), side(&b), accumulate, &terms).unwrap();
+        step.allow_conversion = core.device.capability >= 80;
         let mut want = c.clone();
         each(&[1, m, n], |at| {
             let product = |i| a.get(&[0, at[1], i]) * b.get(&[0, i, at[2]]);
@@ -295,6 +303,41 @@ fn refusals(core: &mut Core) {
     assert!(refused.is_err_and(|error| error.to_string().contains("sums in integers of f16 times f16")));
 }
 
+/// Long sums of few results, cut into parts: a workspace of just the bytes that are asked for, filled with NaNs, and no room
+/// for less.
+fn long_sums(core: &mut Core) {
+    let mut rng = Rng(29);
+    for ([m, n, k], g) in [([70, 66, 3000], 2), ([9, 64, 5001], 1), ([9, 1, 4100], 3), ([130, 40, 1500], 1)] {
+        for (types, accumulate) in [
+            ([Scalar::F32; 3], Accumulate::Single),
+            ([Scalar::F64; 3], Accumulate::Double),
+            ([Scalar::F32, Scalar::F16, Scalar::F16], Accumulate::Single),
+            ([Scalar::I32, Scalar::I8, Scalar::I8], Accumulate::Int32),
+        ] {
+            let [c, a, b] = [([g, m, n], types[0]), ([g, m, k], types[1]), ([g, k, n], types[2])]
+                .map(|(dims, scalar)| matrix(&mut rng, dims, scalar));
+            let (mut a, mut b) = (a, b);
+            let terms = Terms::scaled(Scaling { alpha: 2.0, beta: 1.0 });
+            let mut step = Contract::matmul(side(&c), side(&a), side(&b), accumulate, &terms).unwrap();
+            let mut want = c.clone();
+            // SAFETY: the memory of the tensors holds all their elements.
+            unsafe { reference::contract(&step, &[want.base(), a.base(), b.base()]) };
+            step.workspace = Parts::of(&step).and_then(|parts| parts.workspace(accumulate)).expect("parts");
+            let floats = step.workspace.div_ceil(4) as i64;
+            let layout =
+                Layout { dims: Dims::new(&[1, floats]), strides: Dims::new(&[floats, 1]), split: None };
+            let scratch = Tensor::new(layout, Scalar::F32);
+            let before: usize =
+                core.kernels.iter().filter(|(name, _)| name.contains("join")).map(|(_, n)| n).sum();
+            let got = core.run(&[step], &[&c, &a, &b, &scratch]);
+            assert!(got.same_bytes(&want), "{step}\n{}", differences(&got, &want));
+            let after: usize =
+                core.kernels.iter().filter(|(name, _)| name.contains("join")).map(|(_, n)| n).sum();
+            assert_eq!(after, before + 1, "{step}: not cut");
+        }
+    }
+}
+
 /// Layers whose channels lie together, 16 bytes of them at a time or nearly so, in the types of Tensor Cores.
 fn channels_together(core: &mut Core) {
     let mut rng = Rng(23);
@@ -344,6 +387,7 @@ fn all(capability: u32, kernels: &[&str]) {
     convolutions(&mut core, 12, 60, 300_000, true);
     matrices(&mut core);
     large_tiles(&mut core);
+    long_sums(&mut core);
     real_numbers(&mut core);
     refusals(&mut core);
     for kernel in kernels {
@@ -352,7 +396,21 @@ fn all(capability: u32, kernels: &[&str]) {
     }
 }
 
-const EVERYWHERE: [&str; 7] = ["f32", "f32_large", "f64", "i32", "direct_f32", "direct_f64", "direct_i32"];
+const EVERYWHERE: [&str; 13] = [
+    "f32",
+    "f32_large",
+    "f64",
+    "i32",
+    "direct_f32",
+    "direct_f64",
+    "direct_i32",
+    "join_f32",
+    "join_f64",
+    "join_i32",
+    "join_direct_f32",
+    "join_direct_f64",
+    "join_direct_i32",
+];
 
 #[test]
 fn contractions_agree_with_the_definition() {
@@ -361,6 +419,17 @@ fn contractions_agree_with_the_definition() {
 
 #[test]
 fn contractions_agree_with_the_definition_on_tensor_cores() {
-    let kernels = ["mma_f16", "mma_bf16", "mma_tf32", "mma_s8", "mma_f16_large", "mma_s8_large"];
+    let kernels = [
+        "mma_f16",
+        "mma_bf16",
+        "mma_tf32",
+        "mma_s8",
+        "mma_f16_large",
+        "mma_bf16_large",
+        "mma_tf32_large",
+        "mma_s8_large",
+        "join_f32",
+        "join_i32",
+    ];
     double::run(&[("CUDNN_SHIM_CHECK", "1"), ("DRIVER_DOUBLE_CAPABILITY", "80")], || all(80, &kernels));
 }

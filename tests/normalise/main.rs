@@ -105,6 +105,7 @@ fn forward_passes_are_those_of_the_reference_and_of_binary64() {
             scaling,
             fused,
             reserve_size: usize::MAX,
+            workspace_size: 0,
             names: NAMES,
         };
         let plan = ForwardPlan::new(call, Mode::Extended).expect("a plan");
@@ -250,6 +251,7 @@ fn gradients_are_those_of_the_reference_and_of_binary64() {
             parameter_scaling,
             fused,
             reserve_size: usize::MAX,
+            workspace_size: 0,
             names: NAMES,
         };
         let plan = BackwardPlan::new(call, Mode::Extended).expect("a plan");
@@ -399,6 +401,7 @@ fn a_batch_far_from_zero_keeps_the_digits_of_its_deviation() {
             scaling: Scaling::MOVE,
             fused: None,
             reserve_size: 0,
+            workspace_size: 0,
             names: NAMES,
         };
         let plan = ForwardPlan::new(call, Mode::Extended).unwrap();
@@ -434,6 +437,7 @@ fn without_saved_statistics_the_gradients_are_the_same_bits() {
             scaling: Scaling::MOVE,
             fused: None,
             reserve_size: 0,
+            workspace_size: 0,
             names: NAMES,
         };
         let plan = ForwardPlan::new(forward, Mode::Extended).unwrap();
@@ -469,6 +473,7 @@ fn without_saved_statistics_the_gradients_are_the_same_bits() {
                 parameter_scaling: Scaling::MOVE,
                 fused: None,
                 reserve_size: 0,
+                workspace_size: 0,
                 names: NAMES,
             };
             let plan = BackwardPlan::new(backward, Mode::Extended).unwrap();

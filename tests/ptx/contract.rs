@@ -3,7 +3,7 @@
 use cudnn::backend::cuda::plan::{Device, Launch};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
-use cudnn::ops::contract::{Accumulate, Side, Terms};
+use cudnn::ops::contract::{Accumulate, Parts, Side, Terms};
 use cudnn::ops::{Contract, Operand, Plan, Scaling, Step, StepSink};
 
 use crate::{collected_on, place};
@@ -23,7 +23,8 @@ impl Plan for One {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> cudnn::error::Result<()> {
-        sink(Step::Contract(&self.0), &[0, 1, 2])
+        let slots: &[usize] = if self.0.workspace > 0 { &[0, 1, 2, 3] } else { &[0, 1, 2] };
+        sink(Step::Contract(&self.0), slots)
     }
 }
 
@@ -71,6 +72,26 @@ pub fn launches() -> Vec<(String, Launch)> {
         let launches = collected_on(device, &plan, &at);
         assert_eq!(launches.iter().map(|launch| launch.kernel).collect::<Vec<_>>(), [kernel]);
         list.extend(launches.into_iter().map(|launch| (kernel.to_owned(), launch)));
+    }
+    for (kernels, extents, scalar, accumulate) in [
+        (["contract_f32", "contract_join_f32"], [50, 60, 7000], Scalar::F32, single),
+        (["contract_f64", "contract_join_f64"], [50, 60, 7000], Scalar::F64, double),
+        (["contract_i32", "contract_join_i32"], [50, 60, 7000], Scalar::I8, int),
+        (["contract_direct_f32", "contract_join_direct_f32"], [500, 1, 7000], Scalar::F32, single),
+        (["contract_direct_f64", "contract_join_direct_f64"], [500, 1, 7000], Scalar::F64, double),
+        (["contract_direct_i32", "contract_join_direct_i32"], [1, 500, 7000], Scalar::U8, int),
+    ] {
+        let mut plan = product(extents, scalar, accumulate);
+        let parts = Parts::of(&plan.0).expect("a long sum");
+        let needed = parts.workspace(accumulate).unwrap();
+        let at = [0x1000, 0x2000, 0x3000, 0x4000].map(place);
+        for (workspace, count) in [(needed - 1, 1), (needed, 2)] {
+            plan.0.workspace = workspace;
+            let launches = collected_on(Device::ANY, &plan, &at);
+            let names: Vec<_> = launches.iter().map(|launch| launch.kernel).collect();
+            assert_eq!(names, kernels[..count]);
+            list.extend(names.iter().map(|name| name.to_string()).zip(launches));
+        }
     }
     list
 }

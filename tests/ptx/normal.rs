@@ -2,11 +2,11 @@
 
 use cudnn::backend::cuda::plan::Launch;
 use cudnn::desc::normalization::{BatchNormMode, parameters};
-use cudnn::desc::{DropoutDescriptor, tensor::Format};
+use cudnn::desc::{ActivationDescriptor, ActivationMode, DropoutDescriptor, tensor::Format};
 use cudnn::dtype::DataType;
 use cudnn::mode::Mode;
 use cudnn::ops::Scaling;
-use cudnn::ops::batch_norm::{Backward, BackwardPlan, Forward, ForwardPlan, Parameters, Source};
+use cudnn::ops::batch_norm::{Backward, BackwardPlan, Forward, ForwardPlan, Fused, Parameters, Source};
 use cudnn::ops::dropout::{DropoutPlan, Pass};
 
 use crate::{collected, packed, place};
@@ -32,31 +32,71 @@ pub fn launches() -> Vec<(String, Launch)> {
         let plan = DropoutPlan::backward(&dropout, pass, Mode::Extended).unwrap();
         push(&["random_apply"], collected(&plan, &at[..3]));
     }
-    let at: [_; 11] = std::array::from_fn(|k| place(0x1000 * (k + 1)));
-    for (data_type, [given, batch, backward]) in [
-        (DataType::Float, ["normalise_given_f32", "normalise_batch_f32", "normalise_backward_f32"]),
-        (DataType::Double, ["normalise_given_f64", "normalise_batch_f64", "normalise_backward_f64"]),
-    ] {
-        let x = packed(data_type, Format::Nchw, &dims);
-        let group = parameters(&x, false, Mode::Extended).unwrap();
-        let parameters = Parameters { name: "s", tensor: &group };
-        let training = Source::Batch { factor: 0.1, running: [true; 2], saved: [true; 2] };
-        for (source, kernel) in [(Source::Given, given), (training, batch)] {
-            let call = Forward {
-                mode: BatchNormMode::Spatial,
-                x: &x,
-                y: &x,
-                z: None,
-                parameters,
-                source,
-                epsilon: 1e-5,
-                scaling: Scaling::MOVE,
-                fused: None,
-                reserve_size: 0,
-                names: [""; 6],
+    let at: [_; 12] = std::array::from_fn(|k| place(0x1000 * (k + 1)));
+    for data_type in [DataType::Float, DataType::Double] {
+        let suffix = if data_type == DataType::Float { "f32" } else { "f64" };
+        for (of, mode) in [("", ActivationMode::Relu), ("_of", ActivationMode::Tanh)] {
+            let fused = Fused {
+                adds: false,
+                activation: ActivationDescriptor { mode, ..ActivationDescriptor::default() },
             };
-            push(&[kernel], collected(&ForwardPlan::new(call, Mode::Extended).unwrap(), &at[..10]));
+            for (dims, workspace_size) in [(dims, 0), ([2, 4, 100, 100], 1 << 20)] {
+                let (forward, backward) = passes(data_type, &dims, fused, workspace_size);
+                let own = |names: &[&str], launches: Vec<Launch>, list: &mut Vec<_>| {
+                    let names: Vec<_> = names.iter().map(|name| name.replace("OF", of) + suffix).collect();
+                    assert_eq!(launches.iter().map(|launch| launch.kernel).collect::<Vec<_>>(), names);
+                    list.extend(names.into_iter().zip(launches));
+                };
+                let [given, batch] = forward.map(|plan| collected(&plan, &at[..11]));
+                own(&["normalise_givenOF_"], given, &mut list);
+                let back = backward.map(|plan| collected(&plan, &at));
+                let [saved, alone] = back;
+                if workspace_size == 0 {
+                    own(&["normalise_batchOF_"], batch, &mut list);
+                    own(&["normalise_backwardOF_"], saved, &mut list);
+                    own(&["normalise_backwardOF_"], alone, &mut list);
+                    continue;
+                }
+                let moments = ["normalise_part_", "normalise_join_"];
+                let gradients = ["normalise_part_backOF_", "normalise_join_", "normalise_apply_backOF_"];
+                own(&[&moments[..], &["normalise_applyOF_"]].concat(), batch, &mut list);
+                own(&gradients, saved, &mut list);
+                own(&[&moments[..], &gradients].concat(), alone, &mut list);
+            }
         }
+    }
+    list
+}
+
+/// With given statistics and with those of the batch; with saved ones and without.
+fn passes(
+    data_type: DataType,
+    dims: &[i64],
+    fused: Fused,
+    workspace_size: usize,
+) -> ([ForwardPlan; 2], [BackwardPlan; 2]) {
+    let x = packed(data_type, Format::Nchw, dims);
+    let group = parameters(&x, false, Mode::Extended).unwrap();
+    let parameters = Parameters { name: "s", tensor: &group };
+    let training = Source::Batch { factor: 0.1, running: [true; 2], saved: [true; 2] };
+    let forward = [Source::Given, training].map(|source| {
+        let call = Forward {
+            mode: BatchNormMode::Spatial,
+            x: &x,
+            y: &x,
+            z: None,
+            parameters,
+            source,
+            epsilon: 1e-5,
+            scaling: Scaling::MOVE,
+            fused: Some(fused),
+            reserve_size: usize::MAX,
+            workspace_size,
+            names: [""; 6],
+        };
+        ForwardPlan::new(call, Mode::Extended).unwrap()
+    });
+    let backward = [true, false].map(|saved| {
         let call = Backward {
             mode: BatchNormMode::Spatial,
             x: &x,
@@ -64,16 +104,17 @@ pub fn launches() -> Vec<(String, Launch)> {
             dx: &x,
             dz: None,
             parameters,
-            saved: [true; 2],
-            bias: false,
+            saved: [saved; 2],
+            bias: true,
             epsilon: 1e-5,
             scaling: Scaling::MOVE,
             parameter_scaling: Scaling::MOVE,
-            fused: None,
-            reserve_size: 0,
+            fused: Some(fused),
+            reserve_size: usize::MAX,
+            workspace_size,
             names: [""; 6],
         };
-        push(&[backward], collected(&BackwardPlan::new(call, Mode::Extended).unwrap(), &at));
-    }
-    list
+        BackwardPlan::new(call, Mode::Extended).unwrap()
+    });
+    (forward, backward)
 }

@@ -6,17 +6,15 @@ use super::plan::{Device, Emit, Launch, grid};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, MAX_AXES};
-use crate::ops::contract::{Accumulate, Activation, Contract, MAX_BOUNDS, Role};
+use crate::ops::contract::{Accumulate, Activation, Contract, MAX_BOUNDS, Parts, Role};
 use crate::ops::{Compute, NanRule};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
 /// Rows, and columns, of a tile and of the large one.
-const SIDES: [i64; 2] = [64, 128];
+const SIDES: [i64; 2] = [Parts::SIDE, 128];
 /// Large tiles from which on they keep a device busy.
 const BUSY: i64 = 80;
-/// Of what tiles compute, the part that has to be of use: a thread for an element takes that many times as long for one.
-const OF_USE: i64 = 8;
 
 const WIDE: u32 = 1;
 const BLENDED: u32 = 2;
@@ -93,6 +91,16 @@ pub struct Parameters {
     pub flags: u32,
     /// The activation.
     pub activation: u32,
+    /// Parts that every sum is cut into.
+    pub parts: u32,
+    /// Keeps what follows aligned on both sides.
+    pub unused: u32,
+    /// Terms of a part.
+    pub part: u64,
+    /// Blocks for each part.
+    pub blocks: Divisor,
+    /// Where the sums of parts go, or come from; 0 if sums are not cut.
+    pub sums: u64,
     /// Where the loops of each part are in `turns`: of the sum, the columns, the rows, the batch.
     pub first: [u32; 4],
     /// How many each part has.
@@ -103,7 +111,7 @@ pub struct Parameters {
 
 // The same numbers stand in `kernels/contract.cuh`.
 const _: () = assert!(size_of::<ContractTurn>() == 24 + 40 + 16);
-const _: () = assert!(size_of::<Parameters>() == 40 + 24 + 48 + 32 + 96 + 32 + 32 + 80 * MAX_AXES);
+const _: () = assert!(size_of::<Parameters>() == 40 + 24 + 48 + 32 + 96 + 32 + 48 + 32 + 80 * MAX_AXES);
 
 /// Which kernel computes a contraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +149,7 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
     };
     // Kernels without a large tile.
     let way = if way == Way::LargeTiles && kernels[0] == kernels[1] { Way::Tiles } else { way };
-    let parameters = parameters(&step, at, way);
+    let mut parameters = parameters(&step, at, way);
     let blocks = match way {
         Way::Direct => parameters.extents[1].div_ceil(THREADS.into()),
         _ => {
@@ -149,24 +157,38 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
             rows.saturating_mul(columns).saturating_mul(step.extent(Role::Batch) as u64)
         }
     };
-    let params = Params::new(&parameters);
-    emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
+    let mut launch = |kernel, blocks, parameters: &Parameters| {
+        let params = Params::new(parameters);
+        emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
+    };
+    let Some(parts) = cut(&step, way) else { return launch(kernel, blocks, &parameters) };
+    parameters.sums = step.workspace_slot().map_or(0, |slot| at[slot]);
+    (parameters.parts, parameters.part) = (parts.count as u32, parts.terms as u64);
+    parameters.blocks = Divisor::new(blocks as i64, Index::I64);
+    launch(kernel, blocks * parts.count as u64, &parameters)?;
+    let join = match (way, step.accumulate) {
+        (Way::Direct, Accumulate::Single) => "contract_join_direct_f32",
+        (Way::Direct, Accumulate::Double) => "contract_join_direct_f64",
+        (Way::Direct, Accumulate::Int32) => "contract_join_direct_i32",
+        (_, Accumulate::Single) => "contract_join_f32",
+        (_, Accumulate::Double) => "contract_join_f64",
+        (_, Accumulate::Int32) => "contract_join_i32",
+    };
+    launch(join, blocks, &parameters)
+}
+
+/// The parts that sums are cut into, if the workspace has room.
+fn cut(step: &Contract, way: Way) -> Option<Parts> {
+    let parts = Parts::of(step).filter(|_| way != Way::LargeTiles)?;
+    let needed = parts.workspace(step.accumulate)?;
+    (needed <= step.workspace).then_some(parts)
 }
 
 fn way(step: &Contract) -> Way {
-    let [rows, columns, batch] = [Role::M, Role::N, Role::Batch].map(|role| step.extent(role));
-    let tiles = |side: i64| {
-        let tiles = |extent: i64| extent.saturating_add(side - 1) / side;
-        tiles(rows).saturating_mul(tiles(columns)).saturating_mul(batch)
-    };
-    let computed = tiles(SIDES[0]).saturating_mul(SIDES[0] * SIDES[0]);
-    let useful = rows.saturating_mul(columns).saturating_mul(batch);
-    // What is staged for sums in binary32 has no more than 4 bytes.
-    let held = |scalar: Scalar| scalar.size() <= 4 && scalar != Scalar::I32;
-    let fits = step.accumulate != Accumulate::Single || held(step.a) && held(step.b);
-    if useful < computed / OF_USE || !fits {
+    let narrower = step.extent(Role::M).min(step.extent(Role::N));
+    if step.wastes_tiles() {
         Way::Direct
-    } else if rows.min(columns) > SIDES[0] && tiles(SIDES[1]) >= BUSY && positions_are_near(step) {
+    } else if narrower > SIDES[0] && step.tiles(SIDES[1]) >= BUSY && positions_are_near(step) {
         Way::LargeTiles
     } else {
         Way::Tiles
@@ -324,6 +346,11 @@ fn parameters(step: &Contract, at: &[u64], way: Way) -> Parameters {
         bound_count: step.bounds().len() as u32,
         flags,
         activation,
+        parts: 1,
+        unused: 0,
+        part: depth as u64,
+        blocks: Divisor::new(i64::MAX >> 1, Index::I64),
+        sums: 0,
         first,
         rank,
         turns,

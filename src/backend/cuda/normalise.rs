@@ -6,14 +6,14 @@ use super::plan::{Emit, Launch, grid};
 use crate::error::{Error, Result};
 use crate::layout::LoopNest;
 use crate::ops::normalise::{
-    Activation, ActivationKind, Normalise, NormaliseBackward, Slope, Statistics, Tree,
+    Activation, ActivationKind, Normalise, NormaliseBackward, Parts, Slope, Statistics, Tree,
 };
 use crate::ops::{Compute, NanRule, Scaling};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
-/// Neighbouring groups of a block.
-const ROW_GROUPS: u64 = 32;
+/// Which operand of a step is the workspace: forward, backward.
+const WORKSPACE: [usize; 2] = [10, 11];
 
 const MEMBER_AXES: usize = 8;
 const GROUP_AXES: usize = 12;
@@ -28,6 +28,7 @@ const DATA_SCALED: u32 = 128;
 const DATA_BLENDED: u32 = 256;
 const BY_ROWS: u32 = 512;
 const NUMBER_BLENDED: u32 = 1024;
+const GRADIENTS: u32 = 2048;
 
 /// One loop over the operands of a group, or of what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +78,16 @@ pub struct Parameters {
     pub group_rank: u32,
     /// Number of loops inside them.
     pub member_rank: u32,
-    /// Keeps the size a multiple of 8 on both sides.
-    pub unused: u32,
+    /// Blocks of threads for a group, or for a row of them.
+    pub parts: u32,
+    /// Elements of each.
+    pub part: u64,
+    /// Scratch: the sums of parts, and what is computed from those of a group.
+    pub scratch: [u64; 2],
+    /// Elements of all groups.
+    pub elements: u64,
+    /// Of what is walked element by element: groups or members.
+    pub fast: Divisor,
     /// The loops over groups, innermost first.
     pub group: [NormalTurn; GROUP_AXES],
     /// The loops inside them.
@@ -86,7 +95,7 @@ pub struct Parameters {
 }
 
 // The same number stands in the kernels' source.
-const _: () = assert!(size_of::<Parameters>() == 88 + 72 + 32 + 72 * (GROUP_AXES + MEMBER_AXES));
+const _: () = assert!(size_of::<Parameters>() == 88 + 72 + 32 + 56 + 72 * (GROUP_AXES + MEMBER_AXES));
 
 /// Loops as a kernel walks them, and how many.
 fn turns<const N: usize, const A: usize>(
@@ -127,11 +136,67 @@ fn by_rows(tree: Tree) -> u32 {
     if tree == Tree::ROWS { BY_ROWS } else { 0 }
 }
 
-/// The launch with a block of threads for a group, or for a row of them.
-fn by_groups(kernel: &'static str, params: &Parameters) -> Result<Launch> {
-    let rows = params.flags & BY_ROWS != 0;
-    let blocks = if rows { params.groups.div_ceil(ROW_GROUPS) } else { params.groups };
-    Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params: Params::new(params) })
+/// The names of kernels by computation type: binary32, binary64.
+type Names = [&'static str; 2];
+
+/// Kernels, and those that compute elementary functions.
+const GIVEN: [Names; 2] =
+    [["normalise_given_f32", "normalise_given_f64"], ["normalise_given_of_f32", "normalise_given_of_f64"]];
+const BATCH_OF: [Names; 2] =
+    [["normalise_batch_f32", "normalise_batch_f64"], ["normalise_batch_of_f32", "normalise_batch_of_f64"]];
+const BACKWARD: [Names; 2] = [
+    ["normalise_backward_f32", "normalise_backward_f64"],
+    ["normalise_backward_of_f32", "normalise_backward_of_f64"],
+];
+const PART: Names = ["normalise_part_f32", "normalise_part_f64"];
+const PART_BACK: [Names; 2] = [
+    ["normalise_part_back_f32", "normalise_part_back_f64"],
+    ["normalise_part_back_of_f32", "normalise_part_back_of_f64"],
+];
+const APPLY: [Names; 2] =
+    [["normalise_apply_f32", "normalise_apply_f64"], ["normalise_apply_of_f32", "normalise_apply_of_f64"]];
+const APPLY_BACK: [Names; 2] = [
+    ["normalise_apply_back_f32", "normalise_apply_back_f64"],
+    ["normalise_apply_back_of_f32", "normalise_apply_back_of_f64"],
+];
+
+/// The launches of one step, by its names for a computation type.
+struct Launches {
+    compute: Compute,
+    /// Blocks of threads that take a group, or a row of them, each.
+    units: u64,
+}
+
+impl Launches {
+    fn new(params: &Parameters, compute: Compute) -> Launches {
+        let rows = params.flags & BY_ROWS != 0;
+        let units = if rows { params.groups.div_ceil(Parts::ROW as u64) } else { params.groups };
+        Launches { compute, units }
+    }
+
+    /// A launch of so many blocks for each unit.
+    fn emit(&self, names: Names, each: u32, params: &Parameters, emit: Emit<'_>) -> Result<()> {
+        let kernel = names[usize::from(self.compute != Compute::Single)];
+        let blocks = grid(self.units * u64::from(each))?;
+        emit(&Launch { kernel, grid: blocks, block: [THREADS, 1, 1], shared: 0, params: Params::new(params) })
+    }
+
+    /// What the sums of all parts of every group lead to.
+    fn statistics(&self, part: Names, params: &Parameters, of: u32, emit: Emit<'_>) -> Result<()> {
+        let flags = params.flags | of;
+        let params = Parameters { flags, ..*params };
+        self.emit(part, params.parts, &params, emit)?;
+        self.emit(["normalise_join_f32", "normalise_join_f64"], 1, &params, emit)
+    }
+}
+
+/// Cuts the groups of a step, if that is worth it and the workspace, at this address, has room.
+fn cut(params: &mut Parameters, tree: Tree, workspace: u64, size: usize) -> bool {
+    let (groups, members) = (params.groups as usize, params.members as usize);
+    let Some(parts) = Parts::of(groups, members, tree, size) else { return false };
+    (params.parts, params.part) = (parts.count as u32, parts.elements as u64);
+    params.scratch = [workspace, workspace + parts.sums_size(groups, tree) as u64];
+    true
 }
 
 /// Hands the launch of a forward pass to `emit`.
@@ -158,7 +223,8 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
     flags |= if step.activation.is_some() { SLOPES } else { 0 };
     flags |= if step.slopes.is_some() { KEEPS } else { 0 };
     let (activation, propagates, parameter) = activation(step.activation);
-    let params = Parameters {
+    let rows = step.tree() == Tree::ROWS;
+    let mut params = Parameters {
         at: [
             start(0, 0),
             start(1, 4),
@@ -186,16 +252,25 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
         propagates,
         group_rank,
         member_rank,
-        unused: 0,
+        parts: 1,
+        part: step.members.len() as u64,
+        scratch: [0; 2],
+        elements: (step.groups.len() * step.members.len()) as u64,
+        fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() } as i64, Index::I64),
         group,
         member,
     };
-    let single = step.compute == Compute::Single;
+    let calls = usize::from(step.activation.is_some_and(|activation| !activation.has_mask()));
     if step.statistics == Statistics::Given {
-        let kernel = if single { "normalise_given_f32" } else { "normalise_given_f64" };
+        let kernel = GIVEN[calls][usize::from(step.compute != Compute::Single)];
         return emit(&launch(kernel, params.groups * params.members, Params::new(&params))?);
     }
-    emit(&by_groups(if single { "normalise_batch_f32" } else { "normalise_batch_f64" }, &params)?)
+    let launches = Launches::new(&params, step.compute);
+    if !cut(&mut params, step.tree(), at[WORKSPACE[0]], step.workspace) {
+        return launches.emit(BATCH_OF[calls], 1, &params, emit);
+    }
+    launches.statistics(PART, &params, 0, emit)?;
+    launches.emit(APPLY[calls], params.parts, &params, emit)
 }
 
 /// Hands the launch of a backward pass to `emit`.
@@ -225,7 +300,8 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
         Slope::Of(of) => activation(Some(of)),
         _ => activation(None),
     };
-    let params = Parameters {
+    let rows = step.tree() == Tree::ROWS;
+    let mut params = Parameters {
         at: [
             start(0, 0),
             start(1, 5),
@@ -253,10 +329,22 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
         propagates,
         group_rank,
         member_rank,
-        unused: 0,
+        parts: 1,
+        part: step.members.len() as u64,
+        scratch: [0; 2],
+        elements: (step.groups.len() * step.members.len()) as u64,
+        fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() } as i64, Index::I64),
         group,
         member,
     };
-    let single = step.compute == Compute::Single;
-    emit(&by_groups(if single { "normalise_backward_f32" } else { "normalise_backward_f64" }, &params)?)
+    let calls = usize::from(matches!(step.slope, Slope::Of(activation) if !activation.has_mask()));
+    let launches = Launches::new(&params, step.compute);
+    if !cut(&mut params, step.tree(), at[WORKSPACE[1]], step.workspace) {
+        return launches.emit(BACKWARD[calls], 1, &params, emit);
+    }
+    if !step.saved {
+        launches.statistics(PART, &params, 0, emit)?;
+    }
+    launches.statistics(PART_BACK[calls], &params, GRADIENTS, emit)?;
+    launches.emit(APPLY_BACK[calls], params.parts, &params, emit)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::agree::{self, Fused, Parameters};
-use super::{inside, kept, nowhere, optional, parameter_type, reduced, reserve_layout};
+use super::{inside, kept, nowhere, optional, parameter_type, reduced, reserve_layout, workspace};
 use crate::desc::TensorDescriptor;
 use crate::desc::normalization::BatchNormMode;
 use crate::dtype::Scalar;
@@ -44,18 +44,20 @@ pub struct Backward<'a> {
     pub fused: Option<Fused>,
     /// Bytes of the reserve space.
     pub reserve_size: usize,
+    /// Bytes of workspace, at a multiple of 16; none is needed.
+    pub workspace_size: usize,
     /// The C parameters of the gradients of scale and bias, of scale, bias, saved mean and saved inverse.
     pub names: [&'static str; 6],
 }
 
 /// A backward pass, checked and ready to run on any core. Operands: dx, the gradients of scale and bias, dz, x, dy, scale,
-/// bias, saved mean, saved inverse deviation, reserve space.
+/// bias, saved mean, saved inverse deviation, reserve space, workspace.
 #[derive(Clone, Debug)]
 pub struct BackwardPlan {
     /// dx, x, dy, dz, reserve space, parameters.
     layouts: [Layout; 6],
     reduced: [bool; MAX_RANK],
-    operands: [Operand; 11],
+    operands: [Operand; 12],
     compute: Compute,
     saved: bool,
     epsilon: f64,
@@ -70,6 +72,7 @@ const DX: usize = 0;
 const DZ: usize = 3;
 const X: usize = 4;
 const DY: usize = 5;
+const WORKSPACE: usize = 11;
 
 impl BackwardPlan {
     /// Plans `cudnnBatchNormalizationBackward` and `-BackwardEx`.
@@ -155,6 +158,7 @@ impl BackwardPlan {
                 optional(names[4], Role::Read, number, at(call.saved[0])),
                 optional(names[5], Role::Read, number, at(call.saved[0])),
                 optional("reserveSpace", Role::Read, scalar, slope_bytes),
+                workspace(call.mode, x, call.workspace_size),
             ],
             layouts: [to, from, gradient, split, kept_slopes, *parameters.tensor.layout()?],
             reduced: reduced(call.mode, x.rank()),
@@ -207,7 +211,7 @@ impl Plan for BackwardPlan {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        const SLOTS: [usize; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+        const SLOTS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
         let groups = self.layouts.map(|layout| kept(&layout, &self.reduced));
         let members = self.layouts.map(|layout| inside(&layout, &self.reduced));
         let mut outcome = Ok(());
@@ -228,6 +232,7 @@ impl Plan for BackwardPlan {
                     parameter_scaling: self.parameter_scaling,
                     slope: self.slope,
                     splits: self.splits,
+                    workspace: self.operands[WORKSPACE].span.1 as usize,
                 };
                 if outcome.is_ok() {
                     outcome = sink(Step::NormaliseBackward(&step), &SLOTS);

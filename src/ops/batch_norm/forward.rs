@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::agree::{self, Fused, Parameters};
-use super::{inside, kept, nowhere, optional, parameter_type, reduced, reserve_layout};
+use super::{inside, kept, nowhere, optional, parameter_type, reduced, reserve_layout, workspace};
 use crate::desc::TensorDescriptor;
 use crate::desc::normalization::BatchNormMode;
 use crate::dtype::Scalar;
@@ -54,18 +54,20 @@ pub struct Forward<'a> {
     pub fused: Option<Fused>,
     /// Bytes of the reserve space.
     pub reserve_size: usize,
+    /// Bytes of workspace, at a multiple of 16; none is needed.
+    pub workspace_size: usize,
     /// The C parameters of saved mean, saved inverse, running or given mean and variance, scale, bias.
     pub names: [&'static str; 6],
 }
 
 /// A forward pass, checked and ready to run on any core. Operands: y, saved mean, saved inverse deviation, mean, variance,
-/// reserve space, x, z, scale, bias.
+/// reserve space, x, z, scale, bias, workspace.
 #[derive(Clone, Debug)]
 pub struct ForwardPlan {
     /// y, x, z, reserve space, parameters.
     layouts: [Layout; 5],
     reduced: [bool; MAX_RANK],
-    operands: [Operand; 10],
+    operands: [Operand; 11],
     compute: Compute,
     statistics: Statistics,
     epsilon: f64,
@@ -81,6 +83,7 @@ const Y: usize = 0;
 const RESERVE: usize = 5;
 const X: usize = 6;
 const Z: usize = 7;
+const WORKSPACE: usize = 10;
 
 impl ForwardPlan {
     /// Plans `cudnnBatchNormalizationForwardInference`, `-ForwardTraining` and `-ForwardTrainingEx`.
@@ -161,6 +164,7 @@ impl ForwardPlan {
                 optional("z", Role::Read, data, if z.is_some() { Some(span(&added)?) } else { None }),
                 optional(names[4], Role::Read, number, Some(group)),
                 optional(names[5], Role::Read, number, Some(group)),
+                workspace(call.mode, x, call.workspace_size),
             ],
             layouts: [to, from, added, kept_slopes, *parameters.tensor.layout()?],
             reduced: reduced(call.mode, x.rank()),
@@ -228,7 +232,7 @@ impl Plan for ForwardPlan {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        const SLOTS: [usize; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+        const SLOTS: [usize; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
         let groups = self.layouts.map(|layout| kept(&layout, &self.reduced));
         let members = self.layouts.map(|layout| inside(&layout, &self.reduced));
         let mut outcome = Ok(());
@@ -249,6 +253,7 @@ impl Plan for ForwardPlan {
                     adds: self.adds,
                     activation: self.activation,
                     slopes: self.slopes,
+                    workspace: self.operands[WORKSPACE].span.1 as usize,
                 };
                 if outcome.is_ok() {
                     outcome = sink(Step::Normalise(&step), &SLOTS);

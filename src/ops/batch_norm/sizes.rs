@@ -1,7 +1,7 @@
 //! What the size queries answer, with the checks of the original.
 
 use super::agree::{self, Fused, Parameters};
-use super::{LEAST_BYTES, reserve_size};
+use super::{LEAST_BYTES, reserve_size, useful_workspace};
 use crate::desc::normalization::BatchNormMode;
 use crate::desc::{ActivationMode, TensorDescriptor};
 use crate::error::{Error, Result};
@@ -44,7 +44,7 @@ impl Query<'_> {
         Ok(())
     }
 
-    /// Bytes of workspace: the least, for none is needed.
+    /// Bytes of workspace with which a GPU takes several blocks of threads for a group. None is needed.
     ///
     /// # Errors
     /// Not supported, in strict mode: what the original does not fuse.
@@ -58,7 +58,7 @@ impl Query<'_> {
             agree::strict_fused(self.mode, &tensors)?;
             agree::strict_kernel(self.x, fused, self.forward, self.forward)?;
         }
-        Ok(LEAST_BYTES)
+        Ok(useful_workspace(self.mode, self.x).max(LEAST_BYTES))
     }
 }
 

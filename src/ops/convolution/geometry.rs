@@ -96,6 +96,14 @@ impl Convolution {
         Ok(self.workspace()?.max(LEAST_WORKSPACE))
     }
 
+    /// Bytes of workspace that a program is told to allocate for a GPU, where sums may be cut.
+    ///
+    /// # Errors
+    /// As [`Convolution::workspace`].
+    pub fn useful_workspace(&self) -> Result<usize> {
+        ConvolutionPlan::new(self, Scaling::MOVE)?.useful_workspace()
+    }
+
     /// Bytes of workspace that are touched.
     ///
     /// # Errors

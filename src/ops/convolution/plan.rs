@@ -10,7 +10,7 @@ use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout};
 use crate::mode::Mode;
-use crate::ops::contract::{Accumulate, Activation, Contract, Geometry, Role as Loop, Side, Terms};
+use crate::ops::contract::{Accumulate, Activation, Contract, Geometry, Parts, Role as Loop, Side, Terms};
 use crate::ops::fill::zero_tail;
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
 use crate::ops::{Scaling, agree};
@@ -62,6 +62,8 @@ pub struct ConvolutionPlan {
     allow_conversion: bool,
     /// Whether z has its elements where the destination has them.
     z_in_place: bool,
+    /// Bytes of workspace, which is the last operand if there are any.
+    given: usize,
 }
 
 impl ConvolutionPlan {
@@ -106,6 +108,7 @@ impl ConvolutionPlan {
             activation: Activation::Identity,
             allow_conversion: desc.math_type == MathType::TensorOpWithConversion,
             z_in_place: false,
+            given: 0,
         })
     }
 
@@ -144,9 +147,42 @@ impl ConvolutionPlan {
 }
 
 impl ConvolutionPlan {
-    /// Bytes of workspace that the steps touch.
+    /// Bytes of workspace without which a step does not run.
     pub fn workspace(&self) -> usize {
         0
+    }
+
+    /// Bytes of workspace with which a GPU cuts all sums that are worth it.
+    ///
+    /// # Errors
+    /// As for [`Plan::steps`].
+    pub fn useful_workspace(&self) -> Result<usize> {
+        let mut most = 0;
+        self.steps(&mut |step, _| {
+            if let Step::Contract(step) = step {
+                let parts = Parts::of(step).and_then(|parts| parts.workspace(step.accumulate));
+                most = most.max(parts.unwrap_or(0));
+            }
+            Ok(())
+        })?;
+        Ok(most)
+    }
+
+    /// Makes use of a workspace of so many bytes, at a multiple of 16, which is one operand more.
+    pub fn take_workspace(&mut self, bytes: usize) {
+        self.given = bytes;
+        let span = (0, i64::try_from(bytes).unwrap_or(i64::MAX));
+        let operand = Operand { role: Role::Scratch, span, ..Operand::untouched("workSpace", Scalar::F64) };
+        self.operands.push(operand);
+    }
+
+    /// Gives a step the workspace, if it has use for it and there is enough.
+    fn with_workspace(&self, mut step: Contract) -> Contract {
+        if self.given > 0 {
+            let needed = Parts::of(&step).and_then(|parts| parts.workspace(step.accumulate));
+            step.workspace = needed.filter(|&needed| needed <= self.given).unwrap_or(0);
+        }
+        step
     }
 }
 
@@ -281,11 +317,13 @@ impl Plan for ConvolutionPlan {
             bias: self.bias.as_ref().map(Place::side),
             activation: self.activation,
         };
-        let slots: &[usize] = if self.bias.is_some() { &[0, 1, 2, 3, 4] } else { &[0, 1, 2] };
+        let slots: &[usize] = if self.bias.is_some() { &[0, 1, 2, 3, 4, 5] } else { &[0, 1, 2, 3] };
         let mut give = |step: &Contract| {
             let mut step = if self.scaling.alpha == 0.0 { without_sum(step) } else { step.canonical() };
             step.allow_conversion = self.allow_conversion;
-            sink(Step::Contract(&step), slots)
+            let step = self.with_workspace(step);
+            let used = if step.workspace > 0 { slots.len() } else { slots.len() - 1 };
+            sink(Step::Contract(&step), &slots[..used])
         };
         let [dst, a, b] = self.sides.each_ref().map(Place::side);
         match self.direction {

@@ -55,15 +55,17 @@ __device__ __forceinline__ void read_all(u32 scalar, const char *const (&from)[E
     }
 }
 
-template <typename T, typename Position, u32 SQUARE, u32 STEP>
+// CUT: whether sums may be cut into parts.
+template <typename T, typename Position, u32 SQUARE, u32 STEP, bool CUT>
 __device__ __forceinline__ void tiled(const Contract &p) {
     typedef Tile<T, Position, SQUARE, STEP> Tile;
     typedef typename Factor<T>::Bits Bits;
     const u32 SIDE = Tile::SIDE, EACH = Tile::EACH, TERMS = Tables<Position, Tile::SIDE>::TERMS;
     __shared__ Tile tile;
     Tables<Position, Tile::SIDE> &tables = tile.tables;
-    const auto corner = tables.locate(p);
-    tables.tabulate(p, 0);
+    const PartOfSum part = CUT ? part_of_sum(p) : PartOfSum{0, blockIdx.x, 0, p.depth};
+    const auto corner = tables.locate(p, part.block);
+    tables.tabulate(p, part.begin);
     __syncthreads();
 
     const Share of_a = share<Tile, STEP>(p.flags & A_ALONG_DEPTH), of_b = share<Tile, STEP>(p.flags & B_ALONG_DEPTH);
@@ -76,7 +78,7 @@ __device__ __forceinline__ void tiled(const Contract &p) {
         for (u32 i = 0; i < EACH; ++i) {
             const u32 row = of_a.side + i * of_a.side_step, term = of_a.term + i * of_a.term_step;
             from[i] = p.at[OF_A];
-            if (first + term < p.depth) {
+            if (first + term < part.end) {
                 from[i] += tables.row[row] + tables.term[0][entry + term];
                 inside |= u32(tables.template has<BOUNDS>(p, row, entry + term)) << i;
             }
@@ -87,7 +89,7 @@ __device__ __forceinline__ void tiled(const Contract &p) {
         for (u32 i = 0; i < EACH; ++i) {
             const u32 column = of_b.side + i * of_b.side_step, term = of_b.term + i * of_b.term_step;
             from[i] = p.at[OF_B];
-            if (first + term < p.depth) {
+            if (first + term < part.end) {
                 from[i] += tables.column[column] + tables.term[1][entry + term];
                 inside |= 1u << i;
             }
@@ -117,14 +119,14 @@ __device__ __forceinline__ void tiled(const Contract &p) {
     }
     u32 turn = 0;
     if (p.depth > 0) {
-        fetch(0);
+        fetch(part.begin);
         stage(0);
     }
     __syncthreads();
 #pragma unroll 1
-    for (u64 first = 0; first < p.depth; first += STEP, turn ^= 1) {
+    for (u64 first = part.begin; first < part.end; first += STEP, turn ^= 1) {
         const u64 next = first + STEP;
-        const bool more = next < p.depth;
+        const bool more = next < part.end;
         if (more) {
             if (next % TERMS == 0) {
                 // The last entries were read before the last barrier.
@@ -167,16 +169,16 @@ __device__ __forceinline__ void tiled(const Contract &p) {
             }
         }
         __syncthreads();
-        write_stripe<Tile::SIDE>(p, tables, out, corner.row, corner.column, stripe);
+        write_stripe<Tile::SIDE, CUT>(p, tables, out, corner.row, corner.column, stripe);
         __syncthreads();
     }
 }
 
 // The large tile is for many rows and columns; positions fit 32 bits there.
-extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_f32_large(const Contract p) { tiled<f32, i32, 8, 8>(p); }
-extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_f32(const Contract p) { tiled<f32, i64, 4, 16>(p); }
-extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_f64(const Contract p) { tiled<f64, i64, 4, 8>(p); }
-extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_i32(const Contract p) { tiled<i32, i64, 4, 16>(p); }
+extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_f32_large(const Contract p) { tiled<f32, i32, 8, 8, false>(p); }
+extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_f32(const Contract p) { tiled<f32, i64, 4, 16, true>(p); }
+extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_f64(const Contract p) { tiled<f64, i64, 4, 8, true>(p); }
+extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_i32(const Contract p) { tiled<i32, i64, 4, 16, true>(p); }
 
 // A thread for an element ------------------------------------------------------------------------------------------
 
@@ -184,7 +186,8 @@ template <typename T>
 __device__ __forceinline__ void direct(const Contract &p) {
     __shared__ i64 term[2][THREADS], position[BOUNDS][THREADS];
     const u32 me = threadIdx.x;
-    const u64 index = u64(blockIdx.x) * THREADS + me;
+    const PartOfSum part = part_of_sum(p);
+    const u64 index = part.block * THREADS + me;
     const bool is_one = index < p.columns;
     Walk here = nowhere();
     walk(p, OF_COLUMNS, is_one ? index : 0, here);
@@ -193,9 +196,9 @@ __device__ __forceinline__ void direct(const Contract &p) {
     const char *const a = p.at[OF_A] + here.of[OF_A], *const b = p.at[OF_B] + here.of[OF_B];
     T total = T(0);
 #pragma unroll 1
-    for (u64 first = 0; first < p.depth; first += THREADS) {
-        if (first > 0) __syncthreads();
-        if (first + me < p.depth) {
+    for (u64 first = part.begin; first < part.end; first += THREADS) {
+        if (first > part.begin) __syncthreads();
+        if (first + me < part.end) {
             Walk there = nowhere();
             walk(p, OF_DEPTH, first + me, there);
             term[0][me] = there.of[OF_A];
@@ -206,7 +209,7 @@ __device__ __forceinline__ void direct(const Contract &p) {
             }
         }
         __syncthreads();
-        const u32 count = is_one ? u32(p.depth - first < THREADS ? p.depth - first : u64(THREADS)) : 0;
+        const u32 count = is_one ? u32(part.end - first < THREADS ? part.end - first : u64(THREADS)) : 0;
 #pragma unroll 1
         for (u32 i = 0; i < count; ++i) {
             bool is_inside = true;
@@ -221,7 +224,9 @@ __device__ __forceinline__ void direct(const Contract &p) {
                           total);
         }
     }
-    if (is_one) finish(p, total, here.of[OF_DST], here.of[OF_Z], here.of[OF_BIAS]);
+    if (!is_one) return;
+    if (p.sums) return put<T>(p.sums + (part.number * p.columns + index) * sizeof(T), total);
+    finish(p, total, here.of[OF_DST], here.of[OF_Z], here.of[OF_BIAS]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_direct_f32(const Contract p) { direct<f32>(p); }

@@ -53,12 +53,17 @@ struct Contract {
     u32 bound_count;
     u32 flags;
     u32 activation;
+    u32 parts;  // that every sum is cut into
+    u32 unused;
+    u64 part;        // terms of each
+    Divisor blocks;  // of each
+    char *sums;      // scratch: of parts, those of a block side by side; null if sums are not cut
     u32 first[PARTS], rank[PARTS];  // of `turns`
     ContractTurn turns[20];         // of each part the innermost first
 };
 
 static_assert(sizeof(ContractTurn) == 24 + 40 + 16, "contract.rs has another ContractTurn");
-static_assert(sizeof(Contract) == 40 + 24 + 48 + 32 + 96 + 32 + 32 + 80 * 20, "contract.rs has another Contract");
+static_assert(sizeof(Contract) == 40 + 24 + 48 + 32 + 96 + 32 + 48 + 32 + 80 * 20, "contract.rs has another Contract");
 
 // Offsets in bytes, and positions along the bounds.
 struct Walk {
@@ -93,6 +98,17 @@ __device__ __forceinline__ void walk(const Contract &p, u32 part, u64 index, Wal
     }
 }
 
+// What a block computes: which tile, or which elements, and which terms of their sums.
+struct PartOfSum {
+    u64 number, block;
+    u64 begin, end;
+};
+
+__device__ __forceinline__ PartOfSum part_of_sum(const Contract &p) {
+    const u64 number = quotient(u64(blockIdx.x), p.blocks), begin = number * p.part, end = begin + p.part;
+    return {number, blockIdx.x - number * p.blocks.divisor, begin, end < p.depth ? end : p.depth};
+}
+
 // Tables of a block -------------------------------------------------------------------------------------------------
 
 // Four neighbours that are read at once.
@@ -115,11 +131,11 @@ struct Tables {
     struct Corner {
         u64 row, column;
     };
-    __device__ __forceinline__ Corner locate(const Contract &p) {
-        const u64 outer = quotient(u64(blockIdx.x), p.column_tiles);
+    __device__ __forceinline__ Corner locate(const Contract &p, u64 block) {
+        const u64 outer = quotient(block, p.column_tiles);
         const u64 batch = quotient(outer, p.row_tiles);
         const Corner corner = {(outer - batch * p.row_tiles.divisor) * SIDE,
-                               (blockIdx.x - outer * p.column_tiles.divisor) * SIDE};
+                               (block - outer * p.column_tiles.divisor) * SIDE};
         const u32 me = threadIdx.x;
         if (me >= 2 * SIDE) return corner;
         // Beyond the last row the last one is read again.
@@ -275,7 +291,8 @@ __device__ __forceinline__ void finish(const Contract &p, T total, i64 dst, i64 
 // Sums of a stripe of columns, staged in shared memory, on their way out: neighbours in memory by neighbouring threads.
 enum : u32 { STRIPE = 32, STRIPE_PITCH = STRIPE + 1 };
 
-template <u32 SIDE, typename T, typename Tables>
+// Of a part of all terms, as sums that `joined` finds in the same order.
+template <u32 SIDE, bool CUT, typename T, typename Tables>
 __device__ __forceinline__ void write_stripe(const Contract &p, const Tables &tables, const T *sums, u64 first_row,
                                              u64 first_column, u32 stripe) {
     const bool along_columns = p.flags & DST_ALONG_COLUMNS;
@@ -284,9 +301,37 @@ __device__ __forceinline__ void write_stripe(const Contract &p, const Tables &ta
         const u32 row = along_columns ? i / STRIPE : i % SIDE, within = along_columns ? i % STRIPE : i / SIDE;
         const u32 column = stripe * STRIPE + within;
         if (first_row + row >= p.rows || first_column + column >= p.columns) continue;
+        if (CUT && p.sums) {
+            const u64 own = u64(blockIdx.x) * (SIDE * SIDE) + (along_columns ? row * SIDE + column : column * SIDE + row);
+            put<T>(p.sums + own * sizeof(T), sums[row * STRIPE_PITCH + within]);
+            continue;
+        }
         i64 of[3];
 #pragma unroll
         for (u32 k = 0; k < 3; ++k) of[k] = tables.place[k][0][row] + tables.place[k][1][column];
         finish(p, sums[row * STRIPE_PITCH + within], of[0], of[1], of[2]);
     }
+}
+
+// Sums of parts -----------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ i32 sum(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
+
+// Parts of one sum, `step` sums apart, in their order.
+template <typename T>
+__device__ __forceinline__ T sum_of_parts(const Contract &p, u64 first, u64 step) {
+    const char *from = p.sums + first * sizeof(T);
+    T total = at<T>(from);
+    u32 i = 1;
+#pragma unroll 1
+    for (; i + 4 <= p.parts; i += 4) {
+        T next[4];
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) next[k] = at<T>(from + (i + k) * step * sizeof(T));
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) total = sum(total, next[k]);
+    }
+#pragma unroll 1
+    for (; i < p.parts; ++i) total = sum(total, at<T>(from + i * step * sizeof(T)));
+    return total;
 }

@@ -60,8 +60,11 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
     enum : u32 { EACH = SIDE * WORDS / THREADS, DOWN = SIDE / 32, ACROSS = SIDE / 32, TERMS = Tables<i32, SIDE>::TERMS };
     __shared__ MmaTile<Type, SIDE> tile;
     Tables<i32, SIDE> &tables = tile.tables;
-    const auto corner = tables.locate(p);
-    tables.tabulate(p, 0);
+    // Large tiles are for so many that no sum is cut.
+    constexpr bool CUT = SIDE == 64;
+    const PartOfSum part = CUT ? part_of_sum(p) : PartOfSum{0, blockIdx.x, 0, p.depth};
+    const auto corner = tables.locate(p, part.block);
+    tables.tabulate(p, part.begin);
     __syncthreads();
 
     const u32 me = threadIdx.x;
@@ -80,7 +83,7 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
             held[i] = 0;
 #pragma unroll
             for (u32 k = 0; k < Type::PER; ++k) {
-                if (first + term + k >= p.depth) continue;
+                if (first + term + k >= part.end) continue;
                 if (operand == 0 && !tables.template has<SPATIAL>(p, side, entry + term + k)) continue;
                 const char *from = p.at[OF_A + operand] + sides[side] + tables.term[operand][entry + term + k];
                 held[i] |= u32(at<Unit>(from)) << (32 / Type::PER * k);
@@ -95,7 +98,7 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
         // Two times 16 bytes of a row.
         const u32 side = me / 2, word = me % 2 * 4, term = u32(first % TERMS) + word * Type::PER;
         if (me >= 2 * SIDE) return;
-        bool is_there = first + word * Type::PER < p.depth;
+        bool is_there = first + word * Type::PER < part.end;
         if (operand == 0) is_there = is_there && tables.template has<SPATIAL>(p, side, term);
         const i64 *const sides = operand == 0 ? tables.row : tables.column;
         const i64 offset = is_there ? sides[side] + tables.term[operand][term] : 0;
@@ -122,14 +125,14 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
     const u64 step = WORDS * Type::PER;
     u32 turn = 0;
     if (p.depth > 0) {
-        fetch(0, 0);
+        fetch(part.begin, 0);
         wait_for_copies();
     }
     __syncthreads();
 #pragma unroll 1
-    for (u64 first = 0; first < p.depth; first += step, turn ^= 1) {
+    for (u64 first = part.begin; first < part.end; first += step, turn ^= 1) {
         const u64 next = first + step;
-        const bool more = next < p.depth;
+        const bool more = next < part.end;
         if (more) {
             if (next % TERMS == 0) {
                 // The last entries were read before the last barrier.
@@ -179,7 +182,7 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
             }
         }
         __syncthreads();
-        write_stripe<SIDE>(p, tables, out, corner.row, corner.column, stripe);
+        write_stripe<SIDE, CUT>(p, tables, out, corner.row, corner.column, stripe);
         __syncthreads();
     }
 }

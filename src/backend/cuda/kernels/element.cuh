@@ -145,6 +145,52 @@ __device__ __forceinline__ u32 size_of(u32 scalar) {
     }
 }
 
+// The bits of N elements, all of them loaded before the first is looked at: the memory's latency is paid once.
+template <typename Bits, u32 N>
+__device__ __forceinline__ void fetch(u32 scalar, const char *const (&from)[N], Bits (&bits)[N]) {
+    switch (size_of(scalar)) {
+    case 8:
+#pragma unroll
+        for (u32 i = 0; i < N; ++i) bits[i] = Bits(at<u64>(from[i]));
+        return;
+    case 4:
+#pragma unroll
+        for (u32 i = 0; i < N; ++i) bits[i] = at<u32>(from[i]);
+        return;
+    case 2:
+#pragma unroll
+        for (u32 i = 0; i < N; ++i) bits[i] = at<u16>(from[i]);
+        return;
+    default:
+#pragma unroll
+        for (u32 i = 0; i < N; ++i) bits[i] = at<u8>(from[i]);
+    }
+}
+
+// Bits as a binary32. For the types that binary32 holds.
+__device__ __forceinline__ f32 value_f32(u32 scalar, u32 bits) {
+    switch (scalar) {
+    case F32: return bits_of<f32>(bits);
+    case F16: return from_f16(bits);
+    case BF16: return from_bf16(bits);
+    case I8: return f32(i8(bits));
+    case U8: return f32(u8(bits));
+    case BOOL: return f32(u8(bits) != 0);
+    case E4M3: return from_e4m3(bits);
+    default: return from_e5m2(bits);
+    }
+}
+
+// Bits as a binary64; a long integer is rounded to nearest even.
+__device__ __forceinline__ f64 value_f64(u32 scalar, u64 bits) {
+    switch (scalar) {
+    case F64: return bits_of<f64>(bits);
+    case I32: return f64(i32(u32(bits)));
+    case I64: return f64(i64(bits));
+    default: return f64(value_f32(scalar, u32(bits)));
+    }
+}
+
 // Values as binary32. For the types that binary32 holds.
 __device__ __forceinline__ f32 load_f32(u32 scalar, const char *p) {
     switch (scalar) {

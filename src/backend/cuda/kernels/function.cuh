@@ -24,6 +24,10 @@ struct Real<f32> {
         default: return load_f32(scalar, p);
         }
     }
+    // Of elements of at most 4 bytes.
+    static __device__ __forceinline__ f32 value(u32 scalar, u32 bits) {
+        return scalar == I32 ? f32(i32(bits)) : value_f32(scalar, bits);
+    }
     static __device__ __forceinline__ void store(u32 scalar, char *p, f32 x) { store_f32(scalar, p, x); }
 };
 template <>
@@ -33,6 +37,7 @@ struct Real<f64> {
     static __device__ __forceinline__ f64 infinity() { return bits_of<f64>(0x7ff0000000000000ull); }
     static __device__ __forceinline__ f64 nan() { return bits_of<f64>(0x7fffffffffffffffull); }
     static __device__ __forceinline__ f64 load(u32 scalar, const char *p) { return load_f64(scalar, p); }
+    static __device__ __forceinline__ f64 value(u32 scalar, u64 bits) { return value_f64(scalar, bits); }
     static __device__ __forceinline__ void store(u32 scalar, char *p, f64 x) { store_f64(scalar, p, x); }
 };
 
