@@ -326,7 +326,7 @@ fn long_sums(core: &mut Core) {
             let floats = step.workspace.div_ceil(4) as i64;
             let layout =
                 Layout { dims: Dims::new(&[1, floats]), strides: Dims::new(&[floats, 1]), split: None };
-            let scratch = Tensor::new(layout, Scalar::F32);
+            let scratch = Tensor::new(layout, Scalar::F32).fill(|| f64::NAN);
             let before: usize =
                 core.kernels.iter().filter(|(name, _)| name.contains("join")).map(|(_, n)| n).sum();
             let got = core.run(&[step], &[&c, &a, &b, &scratch]);

@@ -378,16 +378,40 @@ fn all(cores: &mut Cores) {
     far_coordinates(cores);
     arithmetic::all(cores);
     layers::all(cores);
-    normal::all(cores);
     sample::all(cores);
     windows::all();
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     // Contractions agree within a bound, not to the bit: `contract.rs` runs them, and counts.
-    let kernels = kernels.filter(|name| !name.starts_with("contract_"));
+    let own =
+        |name: &&str| !["contract_", "normalise_", "random_"].iter().any(|family| name.starts_with(family));
+    check_counts(kernels.filter(own));
+    println!("{} problems, equal on both cores", cores.solved);
+}
+
+/// Each of these kernels has run.
+fn check_counts<'a>(kernels: impl Iterator<Item = &'a str>) {
     // A real driver does not count.
     let missed: Vec<&str> = kernels.filter(|name| !double::is_real() && double::count(name) == 0).collect();
     assert!(missed.is_empty(), "kernels that no problem of the list needs: {missed:?}");
+}
+
+/// Dropout and normalisation.
+fn normal_problems() {
+    let mut cores = Cores::new();
+    normal::all(&mut cores);
+    let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
+    check_counts(kernels.filter(|name| name.starts_with("normalise_") || name.starts_with("random_")));
     println!("{} problems, equal on both cores", cores.solved);
+}
+
+#[test]
+fn both_cores_normalise_alike() {
+    double::run(&[("CUDNN_SHIM_CHECK", "1")], normal_problems);
+}
+
+#[test]
+fn both_cores_normalise_alike_with_threads_in_the_other_order() {
+    double::run(&[("DRIVER_DOUBLE_ORDER", "reverse")], normal_problems);
 }
 
 #[test]

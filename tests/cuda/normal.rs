@@ -94,17 +94,29 @@ fn dropouts(cores: &mut Cores) {
 
 fn normalisations(cores: &mut Cores) {
     for case in 0..100 {
-        let data_type = cores.rng.pick(&TYPES);
-        let long = case % 5 == 0;
+        // Of each kind one for sure, then any.
+        let each = case < 32;
+        let bit = |k: i32| case >> k & 1 == 1;
+        let data_type = if each { TYPES[usize::from(bit(0))] } else { cores.rng.pick(&TYPES) };
+        let long = if each { bit(1) } else { case % 8 == 0 };
         let dims = cores.rng.pick(if long { &LONG[..] } else { &DIMS[..] });
         // What the size query answers, and less.
-        let share = if long { cores.rng.pick(&[1, 1, 1, 3]) } else { 3 };
-        let mode = cores.rng.pick(&[BatchNormMode::PerActivation, BatchNormMode::Spatial]);
+        let share = if each { 1 } else { cores.rng.pick(&[1, 1, 3]) };
+        let mode = if each {
+            BatchNormMode::Spatial
+        } else {
+            cores.rng.pick(&[BatchNormMode::PerActivation, BatchNormMode::Spatial])
+        };
         let [x, y, z, dy] = std::array::from_fn(|_| cores.tensor(data_type, &dims));
         let s = Tensor::of(
             parameters(&x.desc, mode == BatchNormMode::PerActivation, Mode::Extended).expect("parameters"),
         );
-        let fused = cores.fused();
+        let curved = |mode| ActivationDescriptor { mode, ..ActivationDescriptor::default() };
+        let fused = match (each, bit(2)) {
+            (false, _) => cores.fused(),
+            (true, false) => None,
+            (true, true) => Some(Fused { adds: bit(3), activation: curved(ActivationMode::Tanh) }),
+        };
         let adds = fused.is_some_and(|fused| fused.adds);
         let reserve_bytes = reserve_size(&x.desc, fused.as_ref()).expect("a size");
         let reserve = format(DataType::Double, Format::Nchw, &[1, reserve_bytes.div_ceil(8) as i64]);
@@ -119,8 +131,8 @@ fn normalisations(cores: &mut Cores) {
         let workspace_size = query.workspace_size(None, Mode::Extended).expect("a size") / share / 8 * 8;
         let workspace = format(DataType::Double, Format::Nchw, &[1, (workspace_size / 8).max(1) as i64]);
         let scaling = cores.scaling();
-        let training = cores.rng.below(4) > 0;
-        let saved = cores.rng.pick(&[false, true]);
+        let training = if each { bit(4) || long } else { cores.rng.below(4) > 0 };
+        let saved = if each { bit(4) } else { cores.rng.pick(&[false, true]) };
         let source = match training {
             true => Source::Batch {
                 factor: cores.rng.pick(&[0.0, 0.1, 1.0]),

@@ -22,8 +22,12 @@ __device__ __forceinline__ i64 to_i64(Float x) {
 
 __device__ __forceinline__ i32 to_i32(f64 x) { return saturated<i32, f64>(x, -2147483648.0, 2147483647.0); }
 
-// binary32 has no 2^31 - 1; binary64 holds every binary32.
-__device__ __forceinline__ i32 to_i32(f32 x) { return to_i32(f64(x)); }
+// binary32 has no 2^31 - 1: what is not below 2^31 becomes that. Not by way of binary64, which is slow on many devices.
+__device__ __forceinline__ i32 to_i32(f32 x) {
+    const f32 edge = 2147483648.0f, whole = round_to_even(x);
+    if (!(whole > -edge)) return x != x ? 0 : -2147483647 - 1;
+    return whole >= edge ? 2147483647 : i32(whole);
+}
 
 template <typename Float>
 __device__ __forceinline__ u8 to_i8(Float x) {
@@ -145,25 +149,21 @@ __device__ __forceinline__ u32 size_of(u32 scalar) {
     }
 }
 
-// The bits of N elements, all of them loaded before the first is looked at: the memory's latency is paid once.
-template <typename Bits, u32 N>
-__device__ __forceinline__ void fetch(u32 scalar, const char *const (&from)[N], Bits (&bits)[N]) {
+template <typename Unit, typename Bits, u32 N, typename From>
+__device__ __forceinline__ void fetch_units(const From (&from)[N], u32 wanted, Bits (&bits)[N]) {
+#pragma unroll
+    for (u32 i = 0; i < N; ++i) bits[i] = wanted >> i & 1 ? Bits(at<Unit>(from[i])) : Bits(0);
+}
+
+// The bits of those of N elements that are wanted, all of them loaded before the first is looked at: the memory's latency
+// is paid once.
+template <typename Bits, u32 N, typename From>
+__device__ __forceinline__ void fetch(u32 scalar, const From (&from)[N], Bits (&bits)[N], u32 wanted = ~0u) {
     switch (size_of(scalar)) {
-    case 8:
-#pragma unroll
-        for (u32 i = 0; i < N; ++i) bits[i] = Bits(at<u64>(from[i]));
-        return;
-    case 4:
-#pragma unroll
-        for (u32 i = 0; i < N; ++i) bits[i] = at<u32>(from[i]);
-        return;
-    case 2:
-#pragma unroll
-        for (u32 i = 0; i < N; ++i) bits[i] = at<u16>(from[i]);
-        return;
-    default:
-#pragma unroll
-        for (u32 i = 0; i < N; ++i) bits[i] = at<u8>(from[i]);
+    case 8: return fetch_units<u64>(from, wanted, bits);
+    case 4: return fetch_units<u32>(from, wanted, bits);
+    case 2: return fetch_units<u16>(from, wanted, bits);
+    default: fetch_units<u8>(from, wanted, bits);
     }
 }
 
@@ -212,6 +212,17 @@ __device__ __forceinline__ f64 load_f64(u32 scalar, const char *p) {
     case I32: return f64(at<i32>(p));
     case I64: return f64(at<i64>(p));
     default: return f64(load_f32(scalar, p));
+    }
+}
+
+// Bits as a 64-bit integer. For the integer types.
+__device__ __forceinline__ i64 value_i64(u32 scalar, u64 bits) {
+    switch (scalar) {
+    case I8: return i8(bits);
+    case U8: return u8(bits);
+    case I32: return i32(u32(bits));
+    case BOOL: return u8(bits) != 0;
+    default: return i64(bits);
     }
 }
 
@@ -273,30 +284,24 @@ __device__ __forceinline__ void store_i64(u32 scalar, char *p, i64 x) {
     }
 }
 
-// The first half of an element: x read, widened and scaled, as bits. Nothing of the destination.
-__device__ __forceinline__ u64 read_element(const Operation &operation, const char *x) {
+// The first half of an element: the bits of x, widened and scaled. Nothing of the destination.
+__device__ __forceinline__ u64 widened(const Operation &operation, u64 x) {
     switch (operation.via) {
-    case VIA_NOTHING:
-        switch (size_of(operation.src)) {
-        case 8: return at<u64>(x);
-        case 4: return at<u32>(x);
-        case 2: return at<u16>(x);
-        default: return at<u8>(x);
-        }
-    case VIA_I64: return u64(load_i64(operation.src, x));
+    case VIA_NOTHING: return x;
+    case VIA_I64: return u64(value_i64(operation.src, x));
     case VIA_F32: {
-        const f32 value = load_f32(operation.src, x);
+        const f32 value = value_f32(operation.src, u32(x));
         return bits_of<u32>(operation.steps & SCALED ? product(f32(operation.alpha), value) : value);
     }
     default: {
-        const f64 value = load_f64(operation.src, x);
+        const f64 value = value_f64(operation.src, x);
         return bits_of<u64>(operation.steps & SCALED ? product(operation.alpha, value) : value);
     }
     }
 }
 
-// The second half: y = convert(held + beta * y).
-__device__ __forceinline__ void write_element(const Operation &operation, char *y, u64 held) {
+// The second half: y = convert(held + beta * old); the bits of the old y count if the operation blends.
+__device__ __forceinline__ void write_over(const Operation &operation, char *y, u64 held, u64 old) {
     switch (operation.via) {
     case VIA_NOTHING:
         switch (size_of(operation.dst)) {
@@ -308,14 +313,43 @@ __device__ __forceinline__ void write_element(const Operation &operation, char *
     case VIA_I64: return store_i64(operation.dst, y, i64(held));
     case VIA_F32: {
         f32 value = bits_of<f32>(u32(held));
-        if (operation.steps & BLENDED) value = sum(value, product(f32(operation.beta), load_f32(operation.dst, y)));
+        if (operation.steps & BLENDED) value = sum(value, product(f32(operation.beta), value_f32(operation.dst, u32(old))));
         return store_f32(operation.dst, y, value);
     }
     default: {
         f64 value = bits_of<f64>(held);
-        if (operation.steps & BLENDED) value = sum(value, product(operation.beta, load_f64(operation.dst, y)));
+        if (operation.steps & BLENDED) value = sum(value, product(operation.beta, value_f64(operation.dst, old)));
         return store_f64(operation.dst, y, value);
     }
+    }
+}
+
+// The bits of an element.
+__device__ __forceinline__ u64 bits_at(u32 scalar, const char *p) {
+    switch (size_of(scalar)) {
+    case 8: return at<u64>(p);
+    case 4: return at<u32>(p);
+    case 2: return at<u16>(p);
+    default: return at<u8>(p);
+    }
+}
+
+__device__ __forceinline__ u64 read_element(const Operation &operation, const char *x) {
+    return widened(operation, bits_at(operation.src, x));
+}
+__device__ __forceinline__ void write_element(const Operation &operation, char *y, u64 held) {
+    write_over(operation, y, held, operation.steps & BLENDED ? bits_at(operation.dst, y) : 0);
+}
+
+// N elements that are wanted: all that is read is loaded before the first is computed.
+template <typename Bits, u32 N>
+__device__ __forceinline__ void compute_all(const Operation &operation, char *const (&y)[N], const char *const (&x)[N], u32 wanted) {
+    Bits held[N], old[N] = {};
+    fetch(operation.src, x, held, wanted);
+    if (operation.steps & BLENDED) fetch(operation.dst, y, old, wanted);
+#pragma unroll
+    for (u32 i = 0; i < N; ++i) {
+        if (wanted >> i & 1) write_over(operation, y[i], widened(operation, held[i]), old[i]);
     }
 }
 

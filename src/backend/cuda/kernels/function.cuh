@@ -28,6 +28,13 @@ struct Real<f32> {
     static __device__ __forceinline__ f32 value(u32 scalar, u32 bits) {
         return scalar == I32 ? f32(i32(bits)) : value_f32(scalar, bits);
     }
+    static __device__ __forceinline__ f32 any(u32 scalar, u64 bits) {
+        switch (scalar) {
+        case F64: return f32(bits_of<f64>(bits));
+        case I64: return f32(i64(bits));
+        default: return value(scalar, u32(bits));
+        }
+    }
     static __device__ __forceinline__ void store(u32 scalar, char *p, f32 x) { store_f32(scalar, p, x); }
 };
 template <>
@@ -38,6 +45,7 @@ struct Real<f64> {
     static __device__ __forceinline__ f64 nan() { return bits_of<f64>(0x7fffffffffffffffull); }
     static __device__ __forceinline__ f64 load(u32 scalar, const char *p) { return load_f64(scalar, p); }
     static __device__ __forceinline__ f64 value(u32 scalar, u64 bits) { return value_f64(scalar, bits); }
+    static __device__ __forceinline__ f64 any(u32 scalar, u64 bits) { return value_f64(scalar, bits); }
     static __device__ __forceinline__ void store(u32 scalar, char *p, f64 x) { store_f64(scalar, p, x); }
 };
 

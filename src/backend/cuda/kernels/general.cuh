@@ -99,13 +99,19 @@ __device__ __forceinline__ void strided_move(const Strided &p) {
 template <typename Signed, typename Index>
 __device__ __forceinline__ void strided_convert(const Strided &p) {
     const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
-#pragma unroll 1
+    char *y[PER_THREAD];
+    const char *x[PER_THREAD];
+    u32 wanted = 0;
+#pragma unroll
     for (u32 i = 0; i < PER_THREAD; ++i) {
         const Index index = first + i * THREADS;
-        if (index >= Index(p.count)) return;
-        const Offsets<Signed> offsets = offsets_of<Signed, Index>(index, p);
-        compute(p.operation, p.at.dst + offsets.dst, p.at.src + offsets.src);
+        const bool is_one = index < Index(p.count);
+        const Offsets<Signed> offsets = offsets_of<Signed, Index>(is_one ? index : 0, p);
+        y[i] = p.at.dst + offsets.dst;
+        x[i] = p.at.src + offsets.src;
+        wanted |= u32(is_one) << i;
     }
+    compute_all<u64>(p.operation, y, x, wanted);
 }
 
 // One thread walks in the order of the loops: where destination addresses repeat, the last write wins.
@@ -177,10 +183,17 @@ __device__ __forceinline__ bool source_of(const Mapped &p, const Signed *coordin
 template <typename Signed, typename Index>
 __device__ __forceinline__ void map(const Mapped &p) {
     const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
-#pragma unroll 1
+    char *to[PER_THREAD];
+    const char *from[PER_THREAD];
+    // Elements with a source, and those of a blocked layout's tail; all others are filled.
+    u32 sources = 0, tails = 0, there = 0;
+#pragma unroll
     for (u32 i = 0; i < PER_THREAD; ++i) {
         Index rest = first + i * THREADS;
-        if (rest >= Index(p.count)) return;
+        to[i] = p.at.dst;
+        from[i] = p.at.src;
+        if (rest >= Index(p.count)) continue;
+        there |= 1u << i;
         // Kept in registers: every loop over it is unrolled, and no index is computed.
         Signed coordinate[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         i64 dst = 0;
@@ -197,16 +210,25 @@ __device__ __forceinline__ void map(const Mapped &p) {
         bool tail = false;
 #pragma unroll
         for (u32 k = 0; k < 8; ++k) tail = tail || (k < p.rank && coordinate[k] >= Signed(p.axes[k].dst_extent));
-        i64 src;
-        char *y = p.at.dst + dst;
+        i64 src = 0;
+        to[i] += dst;
         if (tail) {
-            Operation zero = p.fill;
-            zero.steps = 0;
-            fill(zero, y);
+            tails |= 1u << i;
         } else if (source_of<Signed, Index>(p, coordinate, src)) {
-            compute(p.operation, y, p.at.src + src);
-        } else {
-            fill(p.fill, y);
+            sources |= 1u << i;
+            from[i] += src;
         }
+    }
+    compute_all<u64>(p.operation, to, from, sources);
+#pragma unroll 1
+    for (u32 rest = there & ~sources; rest != 0; rest &= rest - 1) {
+        // The lowest of them.
+        char *y = to[0];
+#pragma unroll
+        for (u32 i = PER_THREAD; i-- > 1;) y = rest >> i & 1 ? to[i] : y;
+        if (rest & 1) y = to[0];
+        Operation operation = p.fill;
+        if (tails & (rest & (0u - rest))) operation.steps = 0;
+        fill(operation, y);
     }
 }

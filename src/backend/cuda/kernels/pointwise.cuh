@@ -66,11 +66,29 @@ __device__ __forceinline__ void op_element(const Pointwise &p, Index index) {
 template <typename T, typename Index>
 __device__ __forceinline__ void op(const Pointwise &p) {
     const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
-#pragma unroll 1
+    char *to[PER_THREAD];
+    const char *from[2][PER_THREAD];
+    u32 wanted = 0;
+#pragma unroll
     for (u32 i = 0; i < PER_THREAD; ++i) {
         const Index index = first + i * THREADS;
-        if (index >= Index(p.count)) return;
-        op_element<T, Index>(p, index);
+        const bool is_one = index < Index(p.count);
+        const OperandOffsets offsets = operand_offsets(is_one ? index : Index(0), p.turns, p.rank);
+        to[i] = p.at[0] + offsets.of[0];
+        from[0][i] = p.at[1] + offsets.of[1];
+        from[1][i] = p.at[2] + offsets.of[2];
+        wanted |= u32(is_one) << i;
+    }
+    u64 a[PER_THREAD] = {}, b[PER_THREAD] = {}, old[PER_THREAD] = {};
+    if (p.arity > 0) fetch(p.src, from[0], a, wanted);
+    if (p.arity > 1) fetch(p.src, from[1], b, wanted);
+    if (p.blends) fetch(p.dst, to, old, wanted);
+#pragma unroll
+    for (u32 i = 0; i < PER_THREAD; ++i) {
+        if (!(wanted >> i & 1)) continue;
+        const T x = p.arity > 0 ? Real<T>::any(p.src, a[i]) : T(0), y = p.arity > 1 ? Real<T>::any(p.src, b[i]) : T(0);
+        const T z = p.blends ? Real<T>::any(p.dst, old[i]) : T(0);
+        Real<T>::store(p.dst, to[i], computed(p, p.function, x, y, z));
     }
 }
 

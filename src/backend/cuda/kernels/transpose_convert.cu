@@ -11,21 +11,31 @@ __device__ __forceinline__ void transpose_convert(const Tiled &p, const Operatio
     const u32 from = size_of(operation.src), to = size_of(operation.dst);
     const Place place = place_of(p, CONVERT_SIDE, CONVERT_SIDE);
     const u32 lane = threadIdx.x % CONVERT_SIDE, first = threadIdx.x / CONVERT_SIDE;
-    const u32 step = THREADS / CONVERT_SIDE;
-#pragma unroll 1
-    for (u32 row = first; row < CONVERT_SIDE; row += step) {
-        const u64 a = place.a + row, b = place.b + lane;
-        if (a < p.extent_a && b < p.extent_b) {
-            tile[row][lane] = Held(read_element(operation, place.src + i64(a) * p.src_a + i64(b) * from));
-        }
+    // All rows of a thread are loaded before the first is looked at.
+    enum : u32 { STEP = THREADS / CONVERT_SIDE, EACH = CONVERT_SIDE / STEP };
+    const char *x[EACH];
+    char *y[EACH];
+    u32 reads = 0, writes = 0;
+#pragma unroll
+    for (u32 i = 0; i < EACH; ++i) {
+        const u64 a = place.a + first + i * STEP, b = place.b + lane;
+        x[i] = place.src + i64(a) * p.src_a + i64(b) * from;
+        reads |= u32(a < p.extent_a && b < p.extent_b) << i;
+        const u64 c = place.a + lane, d = place.b + first + i * STEP;
+        y[i] = place.dst + i64(d) * p.dst_b + i64(c) * to;
+        writes |= u32(c < p.extent_a && d < p.extent_b) << i;
+    }
+    Held held[EACH], old[EACH] = {};
+    fetch(operation.src, x, held, reads);
+    if (operation.steps & BLENDED) fetch(operation.dst, y, old, writes);
+#pragma unroll
+    for (u32 i = 0; i < EACH; ++i) {
+        if (reads >> i & 1) tile[first + i * STEP][lane] = Held(widened(operation, held[i]));
     }
     __syncthreads();
-#pragma unroll 1
-    for (u32 row = first; row < CONVERT_SIDE; row += step) {
-        const u64 a = place.a + lane, b = place.b + row;
-        if (a < p.extent_a && b < p.extent_b) {
-            write_element(operation, place.dst + i64(b) * p.dst_b + i64(a) * to, tile[lane][row]);
-        }
+#pragma unroll
+    for (u32 i = 0; i < EACH; ++i) {
+        if (writes >> i & 1) write_over(operation, y[i], tile[lane][first + i * STEP], old[i]);
     }
 }
 
