@@ -256,7 +256,7 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
         part: step.members.len() as u64,
         scratch: [0; 2],
         elements: (step.groups.len() * step.members.len()) as u64,
-        fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() } as i64, Index::I64),
+        fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() }, Index::I64),
         group,
         member,
     };
@@ -333,7 +333,7 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
         part: step.members.len() as u64,
         scratch: [0; 2],
         elements: (step.groups.len() * step.members.len()) as u64,
-        fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() } as i64, Index::I64),
+        fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() }, Index::I64),
         group,
         member,
     };
