@@ -11,6 +11,7 @@ use crate::desc::normalization::{BatchNormMode, NormOps};
 use crate::error::{Error, Result};
 use crate::exec::Context;
 use crate::mode::Mode;
+use crate::ops::Plan;
 use crate::ops::batch_norm::{
     Backward, BackwardPlan, Forward, ForwardPlan, Fused, LEAST_BYTES, Parameters, Source, reserve_size,
 };
@@ -202,7 +203,7 @@ impl ForwardCall {
             self.workspace.0.into(),
         ];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { context.run(&plan, &at) }
+        unsafe { context.run(&plan, &at[..plan.operands().len()]) }
     }
 }
 
@@ -303,6 +304,6 @@ impl BackwardCall {
             self.workspace.0.into(),
         ];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { context.run(&plan, &at) }
+        unsafe { context.run(&plan, &at[..plan.operands().len()]) }
     }
 }

@@ -190,6 +190,11 @@ impl Launches {
     }
 }
 
+/// Where the workspace of a forward step, or of a backward one, is; the last operand if there is one.
+fn workspace(at: &[u64], backward: usize) -> u64 {
+    at.get(WORKSPACE[backward]).copied().unwrap_or(0)
+}
+
 /// Cuts the groups of a step, if that is worth it and the workspace, at this address, has room.
 fn cut(params: &mut Parameters, tree: Tree, workspace: u64, size: usize) -> bool {
     let (groups, members) = (params.groups as usize, params.members as usize);
@@ -266,7 +271,7 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
         return emit(&launch(kernel, params.groups * params.members, Params::new(&params))?);
     }
     let launches = Launches::new(&params, step.compute);
-    if !cut(&mut params, step.tree(), at[WORKSPACE[0]], step.workspace) {
+    if !cut(&mut params, step.tree(), workspace(at, 0), step.workspace) {
         return launches.emit(BATCH_OF[calls], 1, &params, emit);
     }
     launches.statistics(PART, &params, 0, emit)?;
@@ -339,7 +344,7 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
     };
     let calls = usize::from(matches!(step.slope, Slope::Of(activation) if !activation.has_mask()));
     let launches = Launches::new(&params, step.compute);
-    if !cut(&mut params, step.tree(), at[WORKSPACE[1]], step.workspace) {
+    if !cut(&mut params, step.tree(), workspace(at, 1), step.workspace) {
         return launches.emit(BACKWARD[calls], 1, &params, emit);
     }
     if !step.saved {

@@ -176,7 +176,9 @@ impl BackwardPlan {
 
 impl Plan for BackwardPlan {
     fn operands(&self) -> &[Operand] {
-        &self.operands
+        // The workspace is the last, if there is one.
+        let count = WORKSPACE + usize::from(self.operands[WORKSPACE].is_touched());
+        &self.operands[..count]
     }
 
     fn works_in_place(&self, read: usize, write: usize) -> bool {
@@ -235,7 +237,7 @@ impl Plan for BackwardPlan {
                     workspace: self.operands[WORKSPACE].span.1 as usize,
                 };
                 if outcome.is_ok() {
-                    outcome = sink(Step::NormaliseBackward(&step), &SLOTS);
+                    outcome = sink(Step::NormaliseBackward(&step), &SLOTS[..self.operands().len()]);
                 }
             });
         });

@@ -205,7 +205,9 @@ fn strict(call: &Forward<'_>) -> Result<()> {
 
 impl Plan for ForwardPlan {
     fn operands(&self) -> &[Operand] {
-        &self.operands
+        // The workspace is the last, if there is one.
+        let count = WORKSPACE + usize::from(self.operands[WORKSPACE].is_touched());
+        &self.operands[..count]
     }
 
     fn works_in_place(&self, read: usize, write: usize) -> bool {
@@ -256,7 +258,7 @@ impl Plan for ForwardPlan {
                     workspace: self.operands[WORKSPACE].span.1 as usize,
                 };
                 if outcome.is_ok() {
-                    outcome = sink(Step::Normalise(&step), &SLOTS);
+                    outcome = sink(Step::Normalise(&step), &SLOTS[..self.operands().len()]);
                 }
             });
         });
