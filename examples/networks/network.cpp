@@ -279,8 +279,8 @@ void Network::run(Node &node) {
         const cudnn::Tensor inner = window(node.shape, *node.staged_desc);
         CUDNN(cudnnPoolingForward, handle_, *node.pooling, &ONE, *x->desc, x->data, &ZERO, *node.staged_desc,
               node.staged.data());
-        CUDNN(cudnnTransformTensor, handle_, &ONE, inner, node.staged.data() + steps[2] + steps[3], &ZERO,
-              *node.desc, node.data);
+        CUDNN(cudnnTransformTensor, handle_, &ONE, inner, node.staged.data() + steps[2] + steps[3], &ZERO, *node.desc,
+              node.data);
     } else if (op == "upsample") {
         // The gradient of a mean over 2 x 2 gives each of the four a quarter. What it was a mean of is not read.
         const float four = 4;
@@ -297,8 +297,7 @@ void Network::run(Node &node) {
                   data + channel * std::size_t(steps[1]));
             channel += std::size_t(input->shape.c);
         }
-        if (node.staged_desc)
-            CUDNN(cudnnTransformTensor, handle_, &ONE, whole, data, &ZERO, *node.desc, node.data);
+        if (node.staged_desc) CUDNN(cudnnTransformTensor, handle_, &ONE, whole, data, &ZERO, *node.desc, node.data);
     } else if (node.pooling) {
         CUDNN(cudnnPoolingForward, handle_, *node.pooling, &ONE, *x->desc, x->data, &ZERO, *node.desc, node.data);
     }
