@@ -255,7 +255,7 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         tally = tally + program("sampler.py", &["--core", core])?;
         tally = tally + program("sampler.py", &["--core", core, "--cases", "60", "--negative-control"])?;
     }
-    // The CUDA core has no kernels for contractions yet.
+    // On the driver double, where these cases take too long, tests/cuda/contract.rs holds contractions to the CPU core.
     tally = tally + program("convolution.py", &["--cases", NUMPY_CASES])?;
     tally = tally + program("convolution.py", &["--cases", "200", "--negative-control"])?;
     // What PyTorch makes of the perceptron of the C programs.
