@@ -2939,7 +2939,7 @@ cudnnStatus_t cudnnBatchNormalizationBackwardEx(cudnnHandle_t handle,
                                                 void *reserveSpace,
                                                 size_t reserveSpaceSizeInBytes);
 
-/** Bytes of workspace of cudnnBatchNormalizationForwardTrainingEx: 16, of which none are touched. */
+/** Bytes of workspace of cudnnBatchNormalizationForwardTrainingEx, at least 16: room for the sums of parts of long groups. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(cudnnHandle_t handle,
                                                                        cudnnBatchNormMode_t mode,
@@ -2951,7 +2951,7 @@ cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(cudnnHand
                                                                        cudnnActivationDescriptor_t activationDesc,
                                                                        size_t *sizeInBytes);
 
-/** Bytes of workspace of cudnnBatchNormalizationBackwardEx: 16, of which none are touched. */
+/** Bytes of workspace of cudnnBatchNormalizationBackwardEx, at least 16: room for the sums of parts of long groups. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(cudnnHandle_t handle,
                                                                 cudnnBatchNormMode_t mode,
@@ -4056,7 +4056,7 @@ cudnnStatus_t cudnnNormalizationBackward(cudnnHandle_t handle,
                                          size_t reserveSpaceSizeInBytes,
                                          int groupCnt);
 
-/** Bytes of workspace of cudnnNormalizationForwardTraining: 16, of which none are touched. */
+/** Bytes of workspace of cudnnNormalizationForwardTraining, at least 16: room for the sums of parts of long groups. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetNormalizationForwardTrainingWorkspaceSize(cudnnHandle_t handle,
                                                                 cudnnNormMode_t mode,
@@ -4071,7 +4071,7 @@ cudnnStatus_t cudnnGetNormalizationForwardTrainingWorkspaceSize(cudnnHandle_t ha
                                                                 size_t *sizeInBytes,
                                                                 int groupCnt);
 
-/** Bytes of workspace of cudnnNormalizationBackward: 16, of which none are touched. */
+/** Bytes of workspace of cudnnNormalizationBackward, at least 16: room for the sums of parts of long groups. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetNormalizationBackwardWorkspaceSize(cudnnHandle_t handle,
                                                          cudnnNormMode_t mode,
