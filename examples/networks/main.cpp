@@ -129,7 +129,7 @@ void write(const std::string &path, const std::vector<float> &values) {
     }
 }
 
-int alone(const Arguments &a, const Table &table) {
+std::uint64_t alone(const Arguments &a, const Table &table) {
     std::vector<std::vector<float>> results(std::size_t(a.threads));
     std::vector<double> seconds;
     std::vector<std::string> errors(results.size());
@@ -157,7 +157,28 @@ int alone(const Arguments &a, const Table &table) {
     std::printf("%s: batch %d, best %.2f ms, median %.2f ms, %ld MiB, results %016llx\n", a.table.c_str(),
                 a.options.batch, 1e3 * seconds.front(), 1e3 * seconds[seconds.size() / 2], peak_mebibytes(),
                 static_cast<unsigned long long>(fingerprint(results[0])));
-    return 0;
+    return fingerprint(results[0]);
+}
+
+// Forked processes, which tell this one what they found; only this one writes a file.
+void together(Arguments a, const Table &table) {
+    int ends[2] = {-1, -1};
+    if (a.processes > 1 && pipe(ends)) throw std::runtime_error("no pipe");
+    for (int i = 1; i < a.processes; i++)
+        if (fork() == 0) {
+            a.out.clear();
+            const std::uint64_t mine = alone(a, table);
+            std::exit(::write(ends[1], &mine, sizeof mine) == ssize_t(sizeof mine) ? 0 : 2);
+        }
+    const std::uint64_t mine = alone(a, table);
+    bool failed = false;
+    for (int i = 1, status = 0; i < a.processes; i++)
+        failed |= wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    if (failed) throw std::runtime_error("a process failed");
+    std::uint64_t other = 0;
+    for (int i = 1; i < a.processes; i++)
+        if (::read(ends[0], &other, sizeof other) != ssize_t(sizeof other) || other != mine)
+            throw std::runtime_error("processes disagree");
 }
 
 }  // namespace
@@ -166,13 +187,8 @@ int main(int argc, char **argv) {
     try {
         const Arguments arguments = parse(argc, argv);
         const Table table = read_table(arguments.table);
-        int failed = 0;
-        for (int i = 1; i < arguments.processes; i++)
-            if (fork() == 0) return alone(arguments, table);
-        const int code = alone(arguments, table);
-        for (int i = 1, status = 0; i < arguments.processes; i++)
-            failed |= wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-        return failed ? 2 : code;
+        together(arguments, table);
+        return 0;
     } catch (const std::exception &error) {
         std::fprintf(stderr, "networks: %s\n", error.what());
         return 2;
