@@ -57,7 +57,7 @@ fn a_network_gives_the_same_on_both_versions_and_preloaded() {
     }
     let (_, program, folder) = &folders[0];
     let output = with_path(program, folder).arg(examples().join("small.txt")).output().expect("starts");
-    assert_eq!(output.status.code(), Some(2), "a library that computes nothing cannot run a network");
+    assert!(!output.status.success(), "a library that computes nothing cannot run a network");
     // Of two choices by measurement, each may be another algorithm, whose numbers lie within the bound.
     for (interface, program, folder) in &folders {
         let floats = |bytes: Vec<u8>| -> Vec<f32> {
