@@ -7,15 +7,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
+#include "sanitized.h"
 
-#if defined(__GLIBC__) && !defined(IS_SANITIZED)
+#if defined(__GLIBC__) && !IS_SANITIZED
 #define IS_FAILING 1
 /* Allocations until one fails, below 0: none does. Once one failed, all do until it is set again. */
 static volatile long left = -1;

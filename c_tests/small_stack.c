@@ -7,17 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
+#include "sanitized.h"
 
 /* Sanitizers need more for themselves. */
 enum { STACK = IS_SANITIZED ? 256 << 10 : 32 << 10, TENSORS = 6, BYTES = 48 << 20 };
