@@ -47,22 +47,30 @@ pub(super) struct Simple {
     alpha2: f32,
     has_bias: bool,
     /// The rule of NaN, and the ceiling.
-    clip: Option<(NanRule, f32)>,
+    clip: Clip,
+}
+
+/// The rule of NaN and the ceiling of what is clipped.
+pub(super) type Clip = Option<(NanRule, f32)>;
+
+/// What an activation clips; `None` if it does something else.
+pub(super) fn clip(activation: Activation) -> Option<Clip> {
+    match activation {
+        Activation::Identity => Some(None),
+        Activation::Relu(rule) => Some(Some((rule, f32::INFINITY))),
+        Activation::ClippedRelu(ceiling, rule) => Some(Some((rule, ceiling as f32))),
+        _ => None,
+    }
 }
 
 /// Elements that are finished at once.
-const EIGHT: usize = 8;
+pub(super) const EIGHT: usize = 8;
 
 impl Simple {
     /// Whether the epilogue of the step is that simple.
     pub(super) fn of(step: &Contract) -> Option<Simple> {
         let epilogue = &step.epilogue;
-        let clip = match epilogue.activation {
-            Activation::Identity => None,
-            Activation::Relu(rule) => Some((rule, f32::INFINITY)),
-            Activation::ClippedRelu(ceiling, rule) => Some((rule, ceiling as f32)),
-            _ => return None,
-        };
+        let clip = clip(epilogue.activation)?;
         let single = step.dst == Scalar::F32
             && step.accumulate == Accumulate::Single
             && epilogue.z.is_none_or(|(z, _)| z == Scalar::F32)

@@ -3,11 +3,11 @@
 
 use std::arch::x86_64::*;
 
-use super::finish::{Outputs, Run};
+use super::finish::{Clip, EIGHT, Outputs, Run, clip};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::wide::Cells;
 use crate::dtype::Scalar;
-use crate::ops::contract::{Accumulate, Activation, Contract};
+use crate::ops::contract::{Accumulate, Contract};
 use crate::ops::{Compute, NanRule};
 
 /// `alpha * sum + bias`, clipped or not.
@@ -15,24 +15,15 @@ use crate::ops::{Compute, NanRule};
 pub(super) struct Narrow {
     alpha: f32,
     has_bias: bool,
-    /// The rule of NaN, and the ceiling.
-    clip: Option<(NanRule, f32)>,
+    clip: Clip,
     run: unsafe fn(&Narrow, &Outputs<'_>, &[i64; 5], &Run, *const u8),
 }
-
-/// Elements that are finished at once.
-const EIGHT: usize = 8;
 
 impl Narrow {
     /// Whether the epilogue of the step is that simple.
     pub(super) fn of(step: &Contract, isa: Isa) -> Option<Narrow> {
         let epilogue = &step.epilogue;
-        let clip = match epilogue.activation {
-            Activation::Identity => None,
-            Activation::Relu(rule) => Some((rule, f32::INFINITY)),
-            Activation::ClippedRelu(ceiling, rule) => Some((rule, ceiling as f32)),
-            _ => return None,
-        };
+        let clip = clip(epilogue.activation)?;
         let plain = epilogue.scaling.beta == 0.0
             && epilogue.z.is_none_or(|(_, alpha2)| alpha2 == 0.0)
             && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
