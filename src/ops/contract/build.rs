@@ -122,16 +122,13 @@ impl Building {
         extent: i64,
         places: &[Place<'_>],
     ) -> Result<()> {
+        // A single unit goes nowhere: it may end inside a block.
+        let places = if (begin, extent) == (0, 1) { &[] } else { places };
         let mut blocks = Vec::new();
         for &(_, layout, axis, unit) in places {
             let Some(layout) = layout else { continue };
             let block = layout.block(axis);
-            // A single unit goes nowhere, so that it may end inside a block.
-            if extent == 1
-                || layout.dims[axis] == 1
-                || block == 1
-                || begin > 0 && begin % block == 0 && extent < block
-            {
+            if layout.dims[axis] == 1 || block == 1 || begin > 0 && begin % block == 0 && extent < block {
                 continue;
             }
             match (block % unit, unit % block) {
@@ -143,7 +140,7 @@ impl Building {
         for (turns, count) in digits(extent, &blocks).ok_or_else(|| uneven(what, extent))? {
             let mut strides = [0; 5];
             for &(slot, layout, axis, unit) in places {
-                if let (Some(layout), true) = (layout, extent > 1) {
+                if let Some(layout) = layout {
                     strides[slot] = reach(layout, axis, product(count, unit)?)?;
                 }
             }
