@@ -223,8 +223,7 @@ where
             mine.held.2 = end.max(mine.held.2);
         }
         let inner = shape.axes.len() - 1;
-        let mut outputs = [(0, 1); MAX_AXES];
-        outputs.iter_mut().zip(shape.axes.iter()).for_each(|(to, axis)| to.1 = axis.outputs);
+        let outputs = shape.bounds(|axis| axis.outputs);
         let mut index = Index::default();
         index[0] = first;
         let mut cells = [(0, 1); MAX_AXES];

@@ -123,8 +123,9 @@ unsafe fn planes<T: Real>(shape: &Shape<'_>, at: &[Address], machine: Machine) -
 struct Block<T: Real> {
     /// The cells of a plane, side by side: of the source, then of the result.
     cells: *mut T,
-    /// Keys and sums of the cells, in [phases](Phases) where outputs are the lanes.
+    /// Keys in [phases](Phases), where a maximum has outputs for lanes; others have them where the cells are.
     keys: *mut T,
+    /// Sums of the cells of a maximum, in phases where outputs are the lanes; a row in phases for an average.
     sums: *mut T,
     gradient: *mut T,
     gather: *mut u8,
@@ -145,9 +146,14 @@ impl<T: Real> Job<'_, T> {
         matches!(self.shape.window.function, WindowFunction::AverageGradient(_))
     }
 
-    /// Places of a plane of keys or sums.
-    fn places(&self) -> usize {
-        if self.is_line() { self.rows * self.phases.len() } else { self.cells * self.lanes }
+    /// Places of keys in phases, and of sums.
+    fn places(&self) -> (usize, usize) {
+        let phases = self.rows * self.phases.len();
+        match (self.is_average(), self.is_line()) {
+            (true, _) => (0, self.phases.len()),
+            (false, true) => (phases, phases),
+            (false, false) => (0, self.cells * self.lanes),
+        }
     }
 
     /// What belongs to an output of a maximum, or to a cell of an average.
@@ -156,8 +162,10 @@ impl<T: Real> Job<'_, T> {
     }
 
     fn scratch_bytes(&self) -> usize {
+        let (keys, sums) = self.places();
         bytes_of::<T>(self.cells * self.lanes)
-            + 2 * bytes_of::<T>(self.places())
+            + bytes_of::<T>(keys)
+            + bytes_of::<T>(sums)
             + bytes_of::<T>(self.outputs * self.lanes)
             + bytes_of::<u8>(self.source.bytes(self.shape).max(self.gradient.bytes(self.shape)))
             + 2 * bytes_of::<T>(self.phases.spread_len())
@@ -175,10 +183,11 @@ impl<T: Real> Job<'_, T> {
             WindowFunction::AverageGradient(by) => by,
             _ => Divisor::Inside,
         };
+        let (keys, sums) = self.places();
         let mine = Block::<T> {
             cells: parts.take(self.cells * self.lanes),
-            keys: parts.take(self.places()),
-            sums: parts.take(self.places()),
+            keys: parts.take(keys),
+            sums: parts.take(sums),
             gradient: parts.take(self.outputs * self.lanes),
             gather: parts.take(self.source.bytes(shape).max(self.gradient.bytes(shape))),
             line: parts.take(self.phases.spread_len()),
@@ -190,7 +199,7 @@ impl<T: Real> Job<'_, T> {
         };
         // SAFETY: the parts have room for it.
         unsafe {
-            (0..self.places()).for_each(|i| mine.keys.cast::<T::Key>().add(i).write(T::LEAST));
+            (0..keys).for_each(|i| mine.keys.cast::<T::Key>().add(i).write(T::LEAST));
             mine.line.write_bytes(0, self.phases.spread_len());
             (0..self.phases.spread_len()).for_each(|i| mine.winners.add(i).write(T::Key::from(-1)));
         }
@@ -239,7 +248,7 @@ impl<T: Real> Job<'_, T> {
         let axes = &self.shape.axes;
         let last = axes.len() - 1;
         let mut to = mine.gradient;
-        odometer(&self.bounds(|axis| axis.outputs), 0, last, &mut Index::default(), &mut |index| {
+        odometer(&self.shape.bounds(|axis| axis.outputs), 0, last, &mut Index::default(), &mut |index| {
             // SAFETY: outputs of the plane.
             unsafe {
                 let count: i64 = (0..last).map(|k| mine.tables.count(k, index[k])).product();
@@ -252,13 +261,6 @@ impl<T: Real> Job<'_, T> {
                 }
             }
         });
-    }
-
-    /// All coordinates of all axes.
-    fn bounds(&self, extent: impl Fn(&WindowAxis) -> i64) -> [(i64, i64); MAX_AXES] {
-        let mut bounds = [(0, 1); MAX_AXES];
-        bounds.iter_mut().zip(self.shape.axes.iter()).for_each(|(to, axis)| to.1 = extent(axis));
-        bounds
     }
 
     /// Axes that are walked one coordinate at a time.
@@ -281,7 +283,7 @@ impl<T: Real> Job<'_, T> {
         let axes = &self.shape.axes;
         let (last, inner) = (axes.len() - 1, self.inner());
         let mut to = mine.cells;
-        odometer(&self.bounds(|axis| axis.inputs), 0, inner, &mut Index::default(), &mut |cell| {
+        odometer(&self.shape.bounds(|axis| axis.inputs), 0, inner, &mut Index::default(), &mut |cell| {
             let mut outputs = [(0, 1); MAX_AXES];
             // SAFETY: coordinates of the axes.
             (0..inner).for_each(|k| outputs[k] = unsafe { mine.tables.range(k, cell[k]) });
@@ -340,33 +342,39 @@ impl<T: Real> Job<'_, T> {
                     self.phases.split(&self.kernels, mine.cells.add(row * inputs), to);
                 }
             }
-            mine.sums.write_bytes(0, if self.is_line() { self.places() } else { self.cells * lanes });
+            mine.sums.write_bytes(0, if self.is_line() { self.places().1 } else { self.cells * lanes });
             let mut dy = mine.gradient;
-            odometer(&self.bounds(|axis| axis.outputs), 0, inner, &mut Index::default(), &mut |output| {
-                let mut cells = [(0, 1); MAX_AXES];
-                (0..inner).for_each(|k| cells[k] = mine.tables.range(k, output[k]));
-                let mut count = 0;
-                odometer(&cells, 0, inner, &mut Index::default(), &mut |index| {
-                    let cell = self.number(index, |axis| axis.inputs);
-                    if self.is_line() {
-                        let row = cell / inputs * self.phases.len();
-                        for tap in 0..axes[last].window as usize {
-                            mine.taps.add(count).write(row + self.phases.tap(tap));
+            odometer(
+                &self.shape.bounds(|axis| axis.outputs),
+                0,
+                inner,
+                &mut Index::default(),
+                &mut |output| {
+                    let mut cells = [(0, 1); MAX_AXES];
+                    (0..inner).for_each(|k| cells[k] = mine.tables.range(k, output[k]));
+                    let mut count = 0;
+                    odometer(&cells, 0, inner, &mut Index::default(), &mut |index| {
+                        let cell = self.number(index, |axis| axis.inputs);
+                        if self.is_line() {
+                            let row = cell / inputs * self.phases.len();
+                            for tap in 0..axes[last].window as usize {
+                                mine.taps.add(count).write(row + self.phases.tap(tap));
+                                count += 1;
+                            }
+                        } else {
+                            mine.taps.add(count).write(cell * lanes);
                             count += 1;
                         }
+                    });
+                    let taps = std::slice::from_raw_parts(mine.taps, count);
+                    if self.is_line() {
+                        self.line(keys.cast(), dy, taps, mine);
                     } else {
-                        mine.taps.add(count).write(cell * lanes);
-                        count += 1;
+                        (self.kernels.select)(keys.cast(), mine.sums, dy, taps, n);
                     }
-                });
-                let taps = std::slice::from_raw_parts(mine.taps, count);
-                if self.is_line() {
-                    self.line(keys.cast(), dy, taps, mine);
-                } else {
-                    (self.kernels.select)(keys.cast(), mine.sums, dy, taps, n);
-                }
-                dy = dy.add(n);
-            });
+                    dy = dy.add(n);
+                },
+            );
             if !self.is_line() {
                 return mine.sums;
             }

@@ -238,8 +238,7 @@ impl<T: Real> Plane<'_, T> {
         let last = axes.len() - 1;
         let is_line = self.call.shape.lanes == 1;
         let inner = if is_line { last } else { last + 1 };
-        let mut cells = [(0, 1); MAX_AXES];
-        cells.iter_mut().zip(axes.iter()).for_each(|(to, axis)| to.1 = axis.inputs);
+        let cells = self.call.shape.bounds(|axis| axis.inputs);
         let mut to = to;
         odometer(&cells, 0, inner, &mut Index::default(), &mut |cell| {
             let mut bounds = [(0, 1); MAX_AXES];
@@ -325,8 +324,7 @@ impl<T: Real> Plane<'_, T> {
     unsafe fn each(&self, to: *mut T, mirrored: bool, term: impl Fn(usize, usize) -> T) {
         let axes = &self.call.shape.axes;
         let last = axes.len() - 1;
-        let mut cells = [(0, 1); MAX_AXES];
-        cells.iter_mut().zip(axes.iter()).for_each(|(to, axis)| to.1 = axis.inputs);
+        let cells = self.call.shape.bounds(|axis| axis.inputs);
         odometer(&cells, 0, last + 1, &mut Index::default(), &mut |cell| {
             let mut bounds = [(0, 1); MAX_AXES];
             (0..=last).for_each(|k| bounds[k] = self.bounds(&axes[k], cell[k], mirrored));

@@ -60,8 +60,7 @@ impl Gather {
     ) {
         let from = plane.wrapping_offset(shape.along(0, self.layout, coordinate));
         let end = shape.axes.len();
-        let mut bounds = [(0, 1); crate::ops::window::MAX_AXES];
-        bounds.iter_mut().zip(shape.axes.iter()).for_each(|(to, axis)| to.1 = self.extent(axis));
+        let bounds = shape.bounds(|axis| self.extent(axis));
         let n = self.extent(shape.last()) as usize;
         let mut to = to;
         let size = self.size as isize;
@@ -109,8 +108,7 @@ pub(super) unsafe fn write_plane<T>(
     let size = shape.size(0) as isize;
     let step = shape.last_step(0);
     let is_run = step == Some(size * lanes as isize);
-    let mut bounds = [(0, 1); crate::ops::window::MAX_AXES];
-    bounds.iter_mut().zip(shape.axes.iter()).for_each(|(to, axis)| to.1 = extent(axis));
+    let bounds = shape.bounds(extent);
     let n = extent(shape.last()) as usize * lanes;
     // Lines that follow one another are written together.
     let (mut dst, mut first, mut filled) = (plane, from, 0);

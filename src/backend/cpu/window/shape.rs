@@ -73,6 +73,13 @@ impl<'a> Shape<'a> {
         at
     }
 
+    /// All coordinates of all axes, as [`odometer`] takes them.
+    pub fn bounds(&self, extent: impl Fn(&WindowAxis) -> i64) -> [(i64, i64); MAX_WINDOW_AXES] {
+        let mut bounds = [(0, 1); MAX_WINDOW_AXES];
+        bounds.iter_mut().zip(self.axes.iter()).for_each(|(to, axis)| to.1 = extent(axis));
+        bounds
+    }
+
     /// Bytes of a scalar of a layout.
     pub fn size(&self, layout: usize) -> usize {
         self.window.scalars[layout].size()
