@@ -147,6 +147,12 @@ bool read_ptx(const std::string &text, Module *module) {
     return true;
 }
 
+// Whether who launches waits for the end, as a real driver lets him with the same variable.
+bool is_blocking() {
+    static const char *const answer = getenv("CUDA_LAUNCH_BLOCKING");
+    return answer != NULL && strcmp(answer, "1") == 0;
+}
+
 // Queues work on a stream, or puts it into the graph that the stream captures.
 int enqueue(Stream *stream, const Work &work) {
     if (is_default(stream)) {
@@ -160,7 +166,7 @@ int enqueue(Stream *stream, const Work &work) {
         return SUCCESS;
     }
     queue.push_back(work);
-    return SUCCESS;
+    return is_blocking() ? settle() : SUCCESS;
 }
 
 int check_grid(const Function *function, uint3 blocks, uint3 threads, unsigned shared) {

@@ -1,5 +1,5 @@
-//! The programs of `c_tests/` on the CUDA core: the same checks, with the tensors of transforms and reductions moved to
-//! the device around each call.
+//! The programs of `c_tests/` on the CUDA core: the same checks, with tensors moved to the device around each call, or left
+//! where they are on a device that reaches the memory of the host.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,18 +7,39 @@ use std::process::Command;
 
 use crate::{child, common, double};
 
-/// Compiles and runs one program in C; it has to pass and to be silent.
-fn passes(name: &str) {
-    compiled_passes(name, "c", "gcc", "-std=c11");
+/// How the device comes to the tensors of a program.
+#[derive(Clone, Copy, PartialEq)]
+enum Tensors {
+    /// `on_device.h` moves them.
+    Moved,
+    /// It reaches them where they are, and every call waits for its end, as the program does not.
+    InPlace,
 }
 
-fn compiled_passes(name: &str, extension: &str, compiler: &str, standard: &str) {
+/// Compiles and runs one program in C; it has to pass and to be silent.
+fn passes(name: &str) {
+    compiled_passes(name, "c", "gcc", "-std=c11", Tensors::Moved);
+}
+
+/// The same, with its tensors in place.
+fn passes_in_place(name: &str) {
+    if double::is_real() {
+        return println!("skipped: {name}, for not every device reaches the memory of the host");
+    }
+    compiled_passes(name, "c", "gcc", "-std=c11", Tensors::InPlace);
+}
+
+fn compiled_passes(name: &str, extension: &str, compiler: &str, standard: &str, tensors: Tensors) {
     let scratch = common::scratch_dir(&format!("cuda_programs/{name}"));
     let lib = common::install_layout(&scratch);
     let binary = scratch.join(name);
     let c_tests = common::project_root().join("c_tests");
     let double = double::libraries();
-    let output = Command::new(compiler)
+    let mut command = Command::new(compiler);
+    if tensors == Tensors::Moved {
+        command.arg("-include").arg(c_tests.join("on_device.h"));
+    }
+    let output = command
         .args([
             standard,
             "-D_POSIX_C_SOURCE=200809L",
@@ -33,8 +54,6 @@ fn compiled_passes(name: &str, extension: &str, compiler: &str, standard: &str) 
         .arg(common::project_root().join("include"))
         .arg("-I")
         .arg(c_tests.join("driver_double"))
-        .arg("-include")
-        .arg(c_tests.join("on_device.h"))
         .arg(c_tests.join(format!("{name}.{extension}")))
         .arg("-o")
         .arg(&binary)
@@ -46,7 +65,11 @@ fn compiled_passes(name: &str, extension: &str, compiler: &str, standard: &str) 
         .output()
         .unwrap_or_else(|error| panic!("{compiler}: {error}; install it: apt-get install {compiler}"));
     assert!(output.status.success(), "{}", child::text(&output));
-    let output = Command::new(&binary)
+    let mut command = Command::new(&binary);
+    if tensors == Tensors::InPlace {
+        command.envs([("DRIVER_DOUBLE_PAGEABLE", "1"), ("CUDA_LAUNCH_BLOCKING", "1")]);
+    }
+    let output = command
         .env("LD_LIBRARY_PATH", joined(&[&lib, &double]))
         .env("CUDNN_SHIM_BACKEND", "cuda")
         .env("CUDNN_SHIM_CHECK", "1")
@@ -138,7 +161,32 @@ fn convolution() {
 
 #[test]
 fn cpp() {
-    compiled_passes("cpp", "cpp", "g++", "-std=c++11");
+    compiled_passes("cpp", "cpp", "g++", "-std=c++11", Tensors::Moved);
+}
+
+#[test]
+fn convolution_directions() {
+    passes_in_place("convolution_directions");
+}
+
+#[test]
+fn convolution_fused() {
+    passes_in_place("convolution_fused");
+}
+
+#[test]
+fn convolution_queries() {
+    passes_in_place("convolution_queries");
+}
+
+#[test]
+fn convolution_sums() {
+    passes_in_place("convolution_sums");
+}
+
+#[test]
+fn fused_operations() {
+    passes_in_place("fused_operations");
 }
 
 /// What these test lies in the memory and the threads of the host.
@@ -153,16 +201,8 @@ const OF_THE_HOST: [&str; 8] = [
     "small_stack",
 ];
 
-/// These hold calls whose tensors `on_device.h` does not move; `contract.rs` runs the steps of such calls here.
-const NOT_MOVED: [&str; 7] = [
-    "convolution_directions",
-    "convolution_fused",
-    "convolution_large",
-    "convolution_queries",
-    "convolution_sums",
-    "convolution_threads",
-    "fused_operations",
-];
+/// Minutes on the double, which takes a thread of the device after the other; `contract.rs` runs the steps of such calls.
+const TOO_LONG: [&str; 2] = ["convolution_large", "convolution_threads"];
 
 #[test]
 fn every_program_runs_here() {
@@ -173,8 +213,9 @@ fn every_program_runs_here() {
     for program in programs {
         let name = program.file_stem().and_then(|stem| stem.to_str()).expect("a name");
         let known = OF_THE_HOST.contains(&name)
-            || NOT_MOVED.contains(&name)
-            || tests.contains(&format!("passes(\"{name}\""));
+            || TOO_LONG.contains(&name)
+            || tests.contains(&format!("passes(\"{name}\""))
+            || tests.contains(&format!("passes_in_place(\"{name}\""));
         assert!(known, "{name} does not run on the CUDA core");
     }
 }
