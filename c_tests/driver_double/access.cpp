@@ -151,7 +151,7 @@ void check_blocks(uintptr_t address, size_t size, bool write) {
     leave_kernel(MISALIGNED_ADDRESS);
 }
 
-void check(void *pointer, size_t size, bool write, bool aligned) {
+void check(void *pointer, size_t size, bool write, bool aligned, const void *place) {
     // Constructors of the kernels' objects run before any kernel does.
     if (running_kernel() == NULL) return;
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
@@ -171,33 +171,35 @@ void check(void *pointer, size_t size, bool write, bool aligned) {
     }
     if (!reaches(address, size, running_device())) refuse(address, size, write);
     check_blocks(address, size, write);
+    note_traffic(place, address, size, write, number(emu::running.thread));
 }
 
 }  // namespace
 
 void forget_accesses() { ++block; }
 
-void touch(void *pointer, size_t size, bool write) { check(pointer, size, write, true); }
+void touch(void *pointer, size_t size, bool write) { check(pointer, size, write, true, NULL); }
 
 }  // namespace driver_double
 
 using driver_double::check;
 
+#define PLACE __builtin_return_address(0)
 #define SANITIZER extern "C" __attribute__((visibility("hidden"))) void
-#define ACCESS(size)                                                                 \
-    SANITIZER __tsan_read##size(void *p) { check(p, size, false, true); }            \
-    SANITIZER __tsan_write##size(void *p) { check(p, size, true, true); }            \
-    SANITIZER __tsan_unaligned_read##size(void *p) { check(p, size, false, false); } \
-    SANITIZER __tsan_unaligned_write##size(void *p) { check(p, size, true, false); } \
-    SANITIZER __tsan_volatile_read##size(void *p) { check(p, size, false, true); }   \
-    SANITIZER __tsan_volatile_write##size(void *p) { check(p, size, true, true); }
+#define ACCESS(size)                                                                        \
+    SANITIZER __tsan_read##size(void *p) { check(p, size, false, true, PLACE); }            \
+    SANITIZER __tsan_write##size(void *p) { check(p, size, true, true, PLACE); }            \
+    SANITIZER __tsan_unaligned_read##size(void *p) { check(p, size, false, false, PLACE); } \
+    SANITIZER __tsan_unaligned_write##size(void *p) { check(p, size, true, false, PLACE); } \
+    SANITIZER __tsan_volatile_read##size(void *p) { check(p, size, false, true, PLACE); }   \
+    SANITIZER __tsan_volatile_write##size(void *p) { check(p, size, true, true, PLACE); }
 ACCESS(1)
 ACCESS(2)
 ACCESS(4)
 ACCESS(8)
 ACCESS(16)
-SANITIZER __tsan_read_range(void *p, size_t size) { check(p, size, false, false); }
-SANITIZER __tsan_write_range(void *p, size_t size) { check(p, size, true, false); }
+SANITIZER __tsan_read_range(void *p, size_t size) { check(p, size, false, false, PLACE); }
+SANITIZER __tsan_write_range(void *p, size_t size) { check(p, size, true, false, PLACE); }
 SANITIZER __tsan_func_entry(void *) {}
 SANITIZER __tsan_func_exit(void *) {}
 SANITIZER __tsan_init() {}

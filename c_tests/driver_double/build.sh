@@ -66,7 +66,7 @@ else
     )
     for source in "$cuda"/kernels/*.cu; do objects="$objects $out/$(basename "$source" .cu).o"; done
 fi
-for part in state memory access grid matrix copies driver kinds launch cudart; do
+for part in state memory access traffic grid matrix copies driver kinds launch cudart; do
     if ! is_newer "$out/$part.o" "$here"/*.h "$here/build.sh" "$here/$part.cpp"; then
         $cxx $flags $warn -I"$here" -c "$here/$part.cpp" -o "$out/$part.part"
         mv "$out/$part.part" "$out/$part.o"

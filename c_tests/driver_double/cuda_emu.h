@@ -45,6 +45,8 @@ struct Running {
     uint3 block_index, block_dim, grid_dim;
     char *dynamic_shared;
     Thread threads[MAX_THREADS];
+    // How often a number was divided by one that was known before the launch.
+    uint64_t divisions;
 };
 extern Running running;
 

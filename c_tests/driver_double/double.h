@@ -134,6 +134,12 @@ void forget_accesses();
 // What an instruction of the running kernel touches that the compiler does not see.
 void touch(void *pointer, size_t size, bool write);
 
+// traffic.cpp ---------------------------------------------------------------------------------------------------------
+
+// Remembers an access of a thread of the running block at a place of the program, if that was asked for.
+void note_traffic(const void *place, uintptr_t address, size_t size, bool write, unsigned thread);
+void end_traffic_of_block();
+
 // copies.cpp ----------------------------------------------------------------------------------------------------------
 
 // Forgets copies: at the start of each block.

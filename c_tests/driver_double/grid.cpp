@@ -236,6 +236,7 @@ void run_block() {
             go(fiber);
         }
     }
+    end_traffic_of_block();
 }
 
 }  // namespace

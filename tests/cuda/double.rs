@@ -117,6 +117,7 @@ functions! {
     fn driver_double_withdraw_faults() -> c_uint;
     fn driver_double_count(entry: *const c_char) -> c_uint;
     fn driver_double_sample(blocks: c_uint);
+    fn driver_double_traffic(figures: *mut u64);
     fn driver_double_shut_down();
     fn driver_double_poison(code: c_int);
 }
@@ -178,6 +179,23 @@ pub fn fail(entry: &str, nth: u32, code: c_int) {
 pub fn withdraw_faults() -> u32 {
     // SAFETY: no arguments.
     unsafe { driver_double_withdraw_faults() }
+}
+
+/// What kernels asked of device memory: accesses of warps, their 32-byte sectors, and the bytes that lanes asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    pub accesses: u64,
+    pub sectors: u64,
+    pub bytes: u64,
+}
+
+/// What was read and written since the last call, and how often a number was divided by one known before the launch.
+pub fn traffic() -> ([Traffic; 2], u64) {
+    let mut figures = [0; 7];
+    // SAFETY: as many numbers as the double writes.
+    unsafe { driver_double_traffic(figures.as_mut_ptr()) };
+    let of = |at: usize| Traffic { accesses: figures[at], sectors: figures[at + 1], bytes: figures[at + 2] };
+    ([of(0), of(3)], figures[6])
 }
 
 /// Of grids of more than `3 * blocks` blocks only so many run at the start, in the middle and at the end; 0: all.

@@ -27,6 +27,8 @@ mod narrow;
 mod normal;
 #[path = "../windows/problems.rs"]
 mod problems;
+#[path = "../../benches/problems/mod.rs"]
+mod problems_listed;
 mod programs;
 #[path = "../common/random.rs"]
 mod random;
@@ -40,6 +42,7 @@ mod strict;
 mod tensor;
 mod tensors;
 mod timed;
+mod traffic;
 mod verdict;
 mod windows;
 

@@ -4,7 +4,7 @@
 //! 1. `kernels/<family>.cu`: the parameters as a struct (a multiple of 8 bytes, at most 4 KiB, `static_assert` its
 //!    size), and the entry points, `extern "C" __global__ void __launch_bounds__(THREADS) name(const Parameters p)`. What
 //!    families share is in the `.cuh` files; instantiate few kernels, and choose types at run time.
-//! 2. `cargo xtask ptx <family>`: writes `ptx/<family>.ptx` and `ptx/<family>.tsv` (registers and shared memory), both
+//! 2. `cargo xtask ptx <family>`: writes `ptx/<family>.ptx` and `ptx/<family>.tsv` (registers, bytes in flight), both
 //!    to be committed. Nothing lists families: the build embeds every file of that folder.
 //! 3. `<family>.rs` here, and its `mod` line: the same struct, `#[repr(C)]` and `Copy`, the same assertion of its size, and
 //!    a function that emits [`Launch`]es with `Params::new(&parameters)`, by the names of the kernels.

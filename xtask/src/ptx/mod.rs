@@ -1,8 +1,11 @@
 //! `cargo xtask ptx [FAMILY]...`: the CUDA kernels as PTX, one text for each `kernels/<family>.cu`, and what each kernel
-//! takes of every architecture; with `--check`, only compares. Both compilers are pinned packages of the Python index,
+//! takes of every architecture; with `--check`, only compares. The programs are pinned packages of the Python index,
 //! so the result is the same on every machine, and no GPU, driver or toolkit is needed.
 
+mod budgets;
+mod flight;
 mod nvrtc;
+mod parallel;
 mod resources;
 
 use std::collections::BTreeMap;
@@ -15,6 +18,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{header, shell};
 use nvrtc::Nvrtc;
+use resources::Tools;
 
 const KERNELS: &str = "src/backend/cuda/kernels";
 const PTX: &str = "src/backend/cuda/ptx";
@@ -25,6 +29,8 @@ const TESTS: &str = "c_tests/driver_double/fragments";
 const NVRTC: Package = Package { name: "nvidia-cuda-nvrtc-cu12", version: "12.0.140" };
 /// The assembler: young enough to know every architecture that is tried.
 const NVCC: Package = Package { name: "nvidia-cuda-nvcc-cu12", version: "12.9.86" };
+/// The disassembler, which reads what older assemblers write, too.
+const NVDISASM: Package = Package { name: "nvidia-cuda-nvdisasm", version: "13.5.37" };
 
 /// For the oldest architecture that the compiler knows, unless the first line of a family's source names another. No
 /// fused multiply-add: products and sums round one by one, as on the CPU.
@@ -41,20 +47,36 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     let kept = Kept(shell::target().join("cuda-tools/kept"));
     fs::create_dir_all(&kept.0)?;
-    let assembler = NVCC.folder()?.join("nvidia/cuda_nvcc/bin/ptxas");
-    for family in &known {
-        if families.is_empty() || families.iter().any(|name| name == family) {
-            let ptx = compile(&format!("{family}.cu"), &sources.0[&format!("{family}.cu")], &sources, &kept)?;
-            let table = resources::table(&ptx, &assembler, &kept)?;
-            header::write_or_check(&format!("{PTX}/{family}.ptx"), &ptx, &flags, "ptx")?;
-            header::write_or_check(&format!("{PTX}/{family}.tsv"), &table, &flags, "ptx")?;
-        }
+    let tools = Tools {
+        assembler: NVCC.folder()?.join("nvidia/cuda_nvcc/bin/ptxas"),
+        disassembler: NVDISASM.folder()?.join("nvidia/cu13/bin/nvdisasm"),
+    };
+    let mut units: Vec<(String, String, String)> = Vec::new();
+    for family in
+        known.iter().filter(|known| families.is_empty() || families.iter().any(|name| name == *known))
+    {
+        units.push((
+            format!("{PTX}/{family}"),
+            format!("{family}.cu"),
+            sources.0[&format!("{family}.cu")].clone(),
+        ));
     }
     if families.is_empty() {
         let source = fs::read_to_string(shell::root().join(format!("{TESTS}.cu")))?;
-        let ptx = compile("fragments.cu", &source, &sources, &kept)?;
-        resources::table(&ptx, &assembler, &kept)?;
-        header::write_or_check(&format!("{TESTS}.ptx"), &ptx, &flags, "ptx")?;
+        units.push((TESTS.to_owned(), "fragments.cu".to_owned(), source));
+    }
+    // The compiler numbers calls by a counter that all threads of a process share: one at a time.
+    let made = parallel::pipe(
+        &units,
+        |(_, unit, source)| compile(unit, source, &sources, &kept),
+        |ptx| resources::table(ptx, &tools, &kept),
+    )?;
+    for ((file, ..), (ptx, table)) in units.iter().zip(&made) {
+        header::write_or_check(&format!("{file}.ptx"), ptx, &flags, "ptx")?;
+        if file != TESTS {
+            budgets::check(&format!("{file}.tsv"), table, &flags)?;
+            header::write_or_check(&format!("{file}.tsv"), table, &flags, "ptx")?;
+        }
     }
     // What is left of a family that is gone.
     for entry in fs::read_dir(shell::root().join(PTX))? {

@@ -5,6 +5,13 @@
 #include "device.cuh"
 #include "scalars.cuh"
 
+// What a division tells the driver double, which counts them.
+#if defined(CPU_EMU)
+#define DIVIDES ++emu::running.divisions
+#else
+#define DIVIDES
+#endif
+
 // Division by a number known before the launch, as a multiplication and a shift. Dividends are below half of
 // the index type's range.
 struct Divisor {
@@ -15,10 +22,12 @@ struct Divisor {
 };
 
 __device__ __forceinline__ u32 quotient(u32 dividend, const Divisor &by) {
+    DIVIDES;
     return (high_product(dividend, u32(by.multiplier)) + dividend) >> by.shift;
 }
 
 __device__ __forceinline__ u64 quotient(u64 dividend, const Divisor &by) {
+    DIVIDES;
     return (high_product(dividend, by.multiplier) + dividend) >> by.shift;
 }
 

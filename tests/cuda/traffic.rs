@@ -1,0 +1,147 @@
+//! Budgets of what listed steps ask of memory: 32-byte sectors of a warp's access, and divisions per element, as the driver
+//! double counts them. `tests/data/gpu_traffic.tsv` has a line for each; `CUDNN_SHIM_TEST_WRITE=1` writes it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use cudnn::exec::{Address, Context};
+use cudnn::ops::{Operand, Plan};
+
+use crate::cores::Cores;
+use crate::double::{self, Memory, Traffic};
+use crate::steps::{self, Row};
+use crate::{common, problems_listed};
+
+/// Turns of all loops of a row together at most, and bytes of a transform: the driver double is a slow device.
+const TURNS: i64 = 4_000;
+const BYTES: usize = 16 << 10;
+const FILE: &str = "tests/data/gpu_traffic.tsv";
+const HEAD: &str = "\
+# What a part of each listed row asks of memory, as the driver double counts it: 32-byte sectors of an access of a warp, read and
+# written, how many times the bytes that its lanes want those hold, and divisions for each 16 bytes written.
+row\tread\ttimes\twritten\ttimes\tdivisions
+";
+
+/// Bytes of the widest access.
+const VECTOR: i64 = 16;
+
+/// Where element 0 of an operand lies in its buffer: off a vector as far as in memory that begins at one.
+fn first(operand: &Operand) -> isize {
+    (operand.span.0.rem_euclid(VECTOR) - operand.span.0) as isize
+}
+
+/// Runs a plan on memory of the device that holds zeros.
+fn run(cuda: &Context, plan: &dyn Plan) -> bool {
+    let operands = plan.operands();
+    let held: Vec<Memory> = operands
+        .iter()
+        .map(|operand| Memory::new(&vec![0; (operand.span.1 - operand.span.0) as usize + VECTOR as usize]))
+        .collect();
+    let places = held.iter().zip(operands).map(|(memory, operand)| match operand.span.0 == operand.span.1 {
+        true => Address::NULL,
+        false => Address::from(memory.pointer().wrapping_byte_offset(first(operand))),
+    });
+    let places: Vec<Address> = places.collect();
+    // SAFETY: all buffers hold their operands' whole spans, at multiples of their scalars.
+    let ran = unsafe { cuda.run(plan, &places) }.is_ok();
+    // Results are fetched, so that everything is done.
+    held.iter().for_each(|memory| _ = memory.read());
+    ran
+}
+
+/// The columns of a row behind its name.
+fn columns([read, written]: [Traffic; 2], divisions: u64) -> [f64; 5] {
+    let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
+    [
+        ratio(read.sectors, read.accesses),
+        ratio(32 * read.sectors, read.bytes),
+        ratio(written.sectors, written.accesses),
+        ratio(32 * written.sectors, written.bytes),
+        ratio(16 * divisions, written.bytes),
+    ]
+}
+
+/// Every row's figures now.
+fn counted(cuda: &Context) -> BTreeMap<String, [f64; 5]> {
+    let mut rows = BTreeMap::new();
+    let mut count = |name: &str, plan: &dyn Plan| {
+        double::traffic();
+        if run(cuda, plan) {
+            let (traffic, divisions) = double::traffic();
+            rows.insert(name.to_owned(), columns(traffic, divisions));
+        }
+    };
+    for problem in problems_listed::read() {
+        for problem in [problem.inverse(), problem] {
+            let part = problem.with_batch_for(BYTES, true).unwrap_or(problem);
+            // Those without a batch cannot be made smaller.
+            if part.bytes() <= 64 * BYTES {
+                count(&problem_name(&part.name), &part.tensors().plan());
+            }
+        }
+    }
+    for step in steps::read() {
+        count(&step.name, &Row::new(&step.name, step.step.shrunk(TURNS)).expect("a part of the step"));
+    }
+    rows
+}
+
+/// Transforms and steps may have the same name.
+fn problem_name(name: &str) -> String {
+    format!("transform {name}")
+}
+
+fn text(rows: &BTreeMap<String, [f64; 5]>) -> String {
+    let mut text = HEAD.to_owned();
+    for (name, figures) in rows {
+        write!(text, "{name}").expect("a string takes all");
+        figures.iter().for_each(|figure| write!(text, "\t{figure:.2}").expect("a string takes all"));
+        text.push('\n');
+    }
+    text
+}
+
+fn budgets_are_kept() {
+    let rows = counted(&Cores::new().cuda);
+    let file = common::project_root().join(FILE);
+    if std::env::var_os("CUDNN_SHIM_TEST_WRITE").is_some() {
+        return std::fs::write(file, text(&rows)).expect("the file can be written");
+    }
+    let committed = std::fs::read_to_string(file).expect("the committed budgets");
+    let mut short = Vec::new();
+    let mut compared = 0;
+    for line in committed.lines().skip_while(|line| !line.starts_with("row\t")).skip(1) {
+        let (name, figures) = line.split_once('\t').expect("a name and its figures");
+        let Some(now) = rows.get(name) else { continue };
+        compared += 1;
+        let names = [
+            "sectors read",
+            "times the bytes read",
+            "sectors written",
+            "times the bytes written",
+            "divisions",
+        ];
+        for ((figure, now), what) in figures.split('\t').zip(now).zip(names) {
+            let budget: f64 = figure.parse().expect("a number");
+            if *now > budget * 1.02 + 0.01 {
+                short.push(format!("{name}: {now:.2} {what}, its budget is {budget:.2}"));
+            }
+        }
+    }
+    assert!(compared > 100, "only {compared} rows have a budget");
+    assert!(
+        short.is_empty(),
+        "more is asked of memory than the budgets of {FILE} allow; CUDNN_SHIM_TEST_WRITE=1 writes them\n{}",
+        short.join("\n")
+    );
+    println!("{compared} rows are within their budgets");
+}
+
+#[test]
+fn listed_steps_ask_no_more_of_memory_than_their_budgets() {
+    if double::is_real() {
+        println!("skipped: a real driver counts no sectors");
+        return;
+    }
+    double::run(&[], budgets_are_kept);
+}
