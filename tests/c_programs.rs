@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
 /// A program that takes longer is ended by a signal, which counts as a failure.
@@ -54,6 +55,17 @@ struct Program {
     evades_valgrind: bool,
 }
 
+/// What became of a program in one mode.
+#[derive(Clone)]
+enum Outcome {
+    /// For a reason, in a word.
+    Skipped(&'static str),
+    /// It runs with the other compiler's program: what valgrind watches is the library.
+    Once,
+    /// The error is what it printed.
+    Ran(Result<(), String>),
+}
+
 /// Directories and environment that all programs are built and run with.
 struct Setting {
     scratch: PathBuf,
@@ -72,37 +84,35 @@ fn main() -> ExitCode {
     let setting = Setting { lib: common::install_layout(&scratch), scratch, sanitizing };
     let programs = programs(&common::catalogue::stubs());
     assert!(programs.len() >= 10, "the C programs are missing");
+    let rows: Vec<(&Program, &str)> = programs
+        .iter()
+        .flat_map(|program| COMPILERS.map(|(c, cpp)| (program, if program.cpp { cpp } else { c })))
+        .collect();
     let (mut ran, mut skipped, mut failures) = (0, 0, Vec::new());
-    println!("{:<20}{:<10}{:>13}{:>13}{:>13}", "program", "compiler", "plain", "sanitized", "valgrind");
-    for program in &programs {
-        for (c, cpp) in COMPILERS {
-            let compiler = if program.cpp { cpp } else { c };
-            print!("{:<20}{compiler:<10}", program.name);
-            for mode in Mode::ALL {
-                let outcome = match setting.missing(program, compiler, mode) {
-                    Some(reason) => {
-                        skipped += 1;
-                        format!("skip:{reason}")
-                    }
-                    None => {
-                        ran += 1;
-                        match setting.check(program, compiler, mode) {
-                            Ok(()) => "ok".to_owned(),
-                            Err(failure) => {
-                                failures.push(format!(
-                                    "{} {compiler} {}:\n{failure}",
-                                    program.name,
-                                    mode.name()
-                                ));
-                                "FAILED".to_owned()
-                            }
-                        }
-                    }
-                };
-                print!("{outcome:>13}");
-            }
-            println!();
+    println!("{:<22}{:<10}{:>13}{:>13}{:>13}", "program", "compiler", "plain", "sanitized", "valgrind");
+    for ((program, compiler), outcomes) in rows.iter().zip(setting.outcomes(&rows)) {
+        print!("{:<22}{compiler:<10}", program.name);
+        for (mode, outcome) in Mode::ALL.into_iter().zip(outcomes) {
+            let word = match outcome {
+                Outcome::Skipped(reason) => {
+                    skipped += 1;
+                    format!("skip:{reason}")
+                }
+                Outcome::Once => "once".to_owned(),
+                Outcome::Ran(result) => {
+                    ran += 1;
+                    let word = if result.is_ok() { "ok" } else { "FAILED" };
+                    let failure =
+                        |failure| format!("{} {compiler} {}:\n{failure}", program.name, mode.name());
+                    failures.extend(result.err().map(failure));
+                    word.to_owned()
+                }
+            };
+            print!("{word:>13}");
         }
+        println!();
+    }
+    for program in &programs {
         if let Some(function) = &program.missing {
             println!("    {} needs {function}, which is not built", program.name);
         }
@@ -163,6 +173,43 @@ fn installed(tool: &str) -> bool {
 }
 
 impl Setting {
+    /// What becomes of every row, two at a time, as most programs keep one processor busy.
+    fn outcomes(&self, rows: &[(&Program, &str)]) -> Vec<[Outcome; 3]> {
+        let next = AtomicUsize::new(0);
+        let take = || {
+            let mut taken = Vec::new();
+            while let Some((row, (program, compiler))) = {
+                let row = next.fetch_add(1, Ordering::Relaxed);
+                rows.get(row).map(|of| (row, of))
+            } {
+                taken.push((row, Mode::ALL.map(|mode| self.outcome(program, compiler, mode))));
+            }
+            taken
+        };
+        let mut outcomes = std::thread::scope(|scope| {
+            let workers = [scope.spawn(take), scope.spawn(take)];
+            workers.into_iter().flat_map(|worker| worker.join().expect("no row panics")).collect::<Vec<_>>()
+        });
+        outcomes.sort_by_key(|(row, _)| *row);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    fn outcome(&self, program: &Program, compiler: &str, mode: Mode) -> Outcome {
+        match self.missing(program, compiler, mode) {
+            Some(reason) => Outcome::Skipped(reason),
+            None if mode == Mode::Valgrind && !self.watches(compiler) => Outcome::Once,
+            None => Outcome::Ran(self.check(program, compiler, mode)),
+        }
+    }
+
+    /// Whether this is the compiler whose programs run under valgrind: the first that is installed.
+    fn watches(&self, compiler: &str) -> bool {
+        let mut pairs = COMPILERS.into_iter();
+        pairs
+            .find(|(c, cpp)| installed(c) && installed(cpp))
+            .is_none_or(|(c, cpp)| [c, cpp].contains(&compiler))
+    }
+
     /// Why this combination cannot run here, in a word.
     fn missing(&self, program: &Program, compiler: &str, mode: Mode) -> Option<&'static str> {
         if program.missing.is_some() {

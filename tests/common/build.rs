@@ -7,22 +7,22 @@ use crate::interface::Interface;
 
 /// The shared library of this version, in the profile of the test itself.
 ///
-/// `cargo test` links the version that its features choose, and only next to the test programs; `cargo build` links
-/// either, and asking for one that is up to date costs nothing. Version 8 has a target folder of its own, so that
-/// neither build undoes the other.
+/// `cargo test` links the version that its features choose, next to the test programs; the other one is built in a target
+/// folder of its own, so that neither build undoes the other.
 pub fn library(interface: Interface) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
-    let folder = test.ancestors().nth(2).expect("a test lies in <target>/<profile>/deps");
-    let target = folder.parent().expect("a profile's folder lies in the target folder");
+    let deps = test.parent().expect("a test lies in a folder");
+    let own = if cfg!(feature = "cudnn8") { Interface::Eight } else { Interface::Nine };
+    if interface == own {
+        return deps.join("libcudnn.so");
+    }
+    let folder = deps.parent().expect("a test lies in <target>/<profile>/deps");
     let profile = folder.file_name().expect("a profile has a name");
+    let target = folder.parent().expect("a profile's folder lies in the target folder");
+    let target = target.join(if interface == Interface::Eight { "v8" } else { "v9" });
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--lib", "--package", "cudnn-shim", "--target-dir"]);
-    build.current_dir(env!("CARGO_MANIFEST_DIR"));
-    let target = match interface {
-        Interface::Nine => target.to_owned(),
-        Interface::Eight => target.join("v8"),
-    };
-    build.arg(&target);
+    build.arg(&target).current_dir(env!("CARGO_MANIFEST_DIR"));
     if interface == Interface::Eight {
         build.args(["--features", "cudnn8"]);
     }
