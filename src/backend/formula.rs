@@ -5,63 +5,94 @@
 pub(super) use crate::dtype::math::{erf, exp, expm1, log, sigmoid, softplus, tanh};
 
 use super::real::{Real, maximum, minimum};
+use crate::dtype::convert::Element;
+use crate::dtype::math::Math;
+use crate::dtype::numbers::Numbers;
+
+/// What formulas are about: a number, or several in step.
+pub(super) trait Words: Numbers<Each: Real> {}
+impl<N: Numbers<Each: Real>> Words for N {}
 
 /// The zero that leaves every number it is added to as it is.
 #[inline(always)]
-pub(super) fn nothing<T: Real>() -> T {
-    T::ZERO.negative()
+pub(super) fn nothing<N: Words>() -> N {
+    -N::all(N::Each::ZERO)
 }
 
 /// 0 of the type of `x`.
 #[inline(always)]
-pub(super) fn zero<T: Real>(_: T) -> T {
-    T::ZERO
+pub(super) fn zero<N: Words>(_: N) -> N {
+    N::all(N::Each::ZERO)
 }
 
 /// 1 of the type of `x`.
 #[inline(always)]
-pub(super) fn one<T: Real>(_: T) -> T {
-    T::ONE
+pub(super) fn one<N: Words>(_: N) -> N {
+    N::all(N::Each::ONE)
+}
+
+/// `x < y`
+#[inline(always)]
+pub(super) fn less<N: Words>(x: N, y: N) -> N::Truth {
+    x.less(y)
+}
+
+/// `x <= y`
+#[inline(always)]
+pub(super) fn less_or_equal<N: Words>(x: N, y: N) -> N::Truth {
+    x.less_or_equal(y)
+}
+
+/// `x > y`
+#[inline(always)]
+pub(super) fn greater<N: Words>(x: N, y: N) -> N::Truth {
+    y.less(x)
+}
+
+/// `x >= y`
+#[inline(always)]
+pub(super) fn greater_or_equal<N: Words>(x: N, y: N) -> N::Truth {
+    y.less_or_equal(x)
 }
 
 #[inline(always)]
-pub(super) fn choose<T: Real>(condition: bool, yes: T, no: T) -> T {
-    if condition { yes } else { no }
+pub(super) fn choose<N: Words>(condition: N::Truth, yes: N, no: N) -> N {
+    N::choose(condition, yes, no)
 }
 
 /// `x`, but for numbers above `bound`, which become it.
 #[inline(always)]
-pub(super) fn below<T: Real>(x: T, bound: T) -> T {
-    choose(x > bound, bound, x)
+pub(super) fn below<N: Words>(x: N, bound: N) -> N {
+    choose(greater(x, bound), bound, x)
 }
 
 #[inline(always)]
-pub(super) fn root<T: Real>(x: T) -> T {
-    x.root()
+pub(super) fn root<N: Words>(x: N) -> N {
+    x.map(Real::root)
 }
 
 #[inline(always)]
-pub(super) fn least_number<T: Real>(x: T, y: T) -> T {
-    minimum::<T, false>(x, y)
+pub(super) fn least_number<N: Words>(x: N, y: N) -> N {
+    x.zip(y, minimum::<N::Each, false>)
 }
 
 #[inline(always)]
-pub(super) fn least_or_nan<T: Real>(x: T, y: T) -> T {
-    minimum::<T, true>(x, y)
+pub(super) fn least_or_nan<N: Words>(x: N, y: N) -> N {
+    x.zip(y, minimum::<N::Each, true>)
 }
 
 #[inline(always)]
-pub(super) fn greatest_number<T: Real>(x: T, y: T) -> T {
-    maximum::<T, false>(x, y)
+pub(super) fn greatest_number<N: Words>(x: N, y: N) -> N {
+    x.zip(y, maximum::<N::Each, false>)
 }
 
 #[inline(always)]
-pub(super) fn greatest_or_nan<T: Real>(x: T, y: T) -> T {
-    maximum::<T, true>(x, y)
+pub(super) fn greatest_or_nan<N: Words>(x: N, y: N) -> N {
+    x.zip(y, maximum::<N::Each, true>)
 }
 
 /// The derivative of `x s` with `s` the sigmoid of `b x`.
 #[inline(always)]
-pub(super) fn swish_slope<T: Real>(x: T, b: T, s: T) -> T {
-    s + b * x * (s * (T::ONE - s))
+pub(super) fn swish_slope<N: Words>(x: N, b: N, s: N) -> N {
+    s + b * x * (s * (one(s) - s))
 }

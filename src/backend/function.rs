@@ -14,7 +14,7 @@ pub(super) trait Formula {
     const ARITY: usize;
     /// What the factors scale.
     const SCALED: Scaled;
-    fn apply<T: Real>(operands: [T; MOST_OPERANDS], parameter: T) -> T;
+    fn apply<N: Words>(operands: [N; MOST_OPERANDS], parameter: N) -> N;
 }
 
 macro_rules! formulas {
@@ -27,7 +27,7 @@ macro_rules! formulas {
             const ARITY: usize = { let names: &[&str] = &[$(stringify!($x)),*]; names.len() };
             const SCALED: Scaled = formulas!(@ $scaled);
             #[inline(always)]
-            fn apply<T: Real>(operands: [T; MOST_OPERANDS], parameter: T) -> T {
+            fn apply<N: Words>(operands: [N; MOST_OPERANDS], parameter: N) -> N {
                 let [$($x,)* ..] = operands;
                 let [$($p,)* ..] = [parameter];
                 $formula
@@ -73,16 +73,21 @@ impl<T: Real> Constants<T> {
 /// `function(alpha1 * a, alpha2 * b, ...)` or `alpha1 * function(a, b, ...)`: with every NaN the same, as any sum with
 /// it will be.
 #[inline(always)]
-pub(super) fn computed<T: Real, F: Formula>(mut operands: [T; MOST_OPERANDS], with: Constants<T>) -> T {
+pub(super) fn computed<N: Words, F: Formula>(
+    mut operands: [N; MOST_OPERANDS],
+    with: Constants<N::Each>,
+) -> N {
+    let parameter = N::all(with.parameter);
+    let alpha = with.alpha.map(N::all);
     match F::SCALED {
         Scaled::Operands => {
-            operands[0] = with.alpha[0] * operands[0];
-            operands[1] = with.alpha[1] * operands[1];
-            F::apply(operands, with.parameter)
+            operands[0] = alpha[0] * operands[0];
+            operands[1] = alpha[1] * operands[1];
+            F::apply(operands, parameter)
         }
-        Scaled::Result => with.alpha[0] * F::apply(operands, with.parameter),
+        Scaled::Result => alpha[0] * F::apply(operands, parameter),
     }
-    .canonical()
+    .map(Real::canonical)
 }
 
 /// What was computed, `+ beta * old`.

@@ -2,6 +2,7 @@
 //!
 //! Free of branches, so that a loop over it becomes vector code.
 
+use super::formula::Words;
 use super::function::Real;
 use crate::dtype::math::{exp, log};
 
@@ -14,11 +15,11 @@ pub(super) trait RowFormula {
     /// Whether the result is computed from the term instead of the operands.
     const FROM_TERM: bool;
     /// What is summed up.
-    fn term<T: Real>(x: T, dy: T, peak: T) -> T;
+    fn term<N: Words>(x: N, dy: N, peak: N) -> N;
     /// The second statistic, from the sum.
     fn statistic<T: Real>(sum: T) -> T;
     /// The result.
-    fn result<T: Real>(x: T, dy: T, term: T, peak: T, statistic: T) -> T;
+    fn result<N: Words>(x: N, dy: N, term: N, peak: N, statistic: N) -> N;
 }
 
 macro_rules! row_formulas {
@@ -32,7 +33,7 @@ macro_rules! row_formulas {
             const HAS_PEAK: bool = $peak;
             const FROM_TERM: bool = $from_term;
             #[inline(always)]
-            fn term<T: Real>($x: T, $dy: T, $m: T) -> T {
+            fn term<N: Words>($x: N, $dy: N, $m: N) -> N {
                 let _ = ($x, $dy, $m);
                 $term
             }
@@ -41,9 +42,9 @@ macro_rules! row_formulas {
                 $statistic
             }
             #[inline(always)]
-            fn result<T: Real>($x: T, $dy: T, $t: T, $m: T, $s: T) -> T {
+            fn result<N: Words>($x: N, $dy: N, $t: N, $m: N, $s: N) -> N {
                 let _ = ($x, $dy, $t, $m);
-                $result.canonical()
+                $result.map(Real::canonical)
             }
         }
     )*};

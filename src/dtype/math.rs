@@ -18,20 +18,11 @@
 //! The polynomials q, w, c and g are least-squares fits on Chebyshev nodes, in 50 digits, with the coefficients
 //! rounded one after another and the rest fitted anew.
 
-use std::ops::{Add, Div, Mul, Neg, Sub};
-
 use super::convert::Element;
+use super::numbers::Numbers;
 
 /// A floating type with the constants that the functions of this module need.
-pub trait Math:
-    Element
-    + PartialOrd
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + Neg<Output = Self>
-{
+pub trait Math: Element + PartialOrd + Numbers<Each = Self, Truth = bool> {
     /// 1
     const ONE: Self;
     /// 2
@@ -71,6 +62,8 @@ pub trait Math:
     fn power_of_two(shifted: Self) -> Self;
     /// `self` times 2 to the integer that `shifted` holds, rounded once, for any integer that the exponential meets.
     fn scaled(self, shifted: Self) -> Self;
+    /// The same for an integer that is not above 0, with fewer operations.
+    fn scaled_down(self, shifted: Self) -> Self;
     /// The number m in sqrt(1/2)..sqrt(2), and k, of a normal number 2^k m.
     fn parts(self) -> (Self, Self);
     /// The number times 2 to the number of mantissa bits plus 2, and its correction of k, if it is subnormal.
@@ -107,6 +100,15 @@ macro_rules! math {
                 let half = n >> 1;
                 let power = |n: $Bits| $T::from_bits(n.wrapping_add(BIAS) << $mantissa);
                 self * power(half) * power(n.wrapping_sub(half))
+            }
+            #[inline(always)]
+            fn scaled_down(self, shifted: Self) -> Self {
+                // The least is -1075, and -150 in binary32. Raised, the power is a normal number, and the first product exact.
+                const RAISED: $Bits = $T::MANTISSA_DIGITS as $Bits + 8;
+                const DOWN: $T = $T::from_bits(($T::MAX_EXP as $Bits - 1 - RAISED) << $mantissa);
+                const BIAS: $Bits = $T::MAX_EXP as $Bits - 1;
+                let power = $T::from_bits($T::to_bits(shifted).wrapping_add(BIAS + RAISED) << $mantissa);
+                self * power * DOWN
             }
             #[inline(always)]
             fn parts(self) -> (Self, Self) {
@@ -225,123 +227,152 @@ math! { f64, u64, 52,
 
 /// The polynomial with these coefficients, the constant one first.
 #[inline(always)]
-fn polynomial<T: Math>(x: T, coefficients: &[T]) -> T {
-    let Some((&last, others)) = coefficients.split_last() else { return T::ZERO };
-    others.iter().rev().fold(last, |sum, &c| sum * x + c)
+fn polynomial<N: Numbers>(x: N, coefficients: &[N::Each]) -> N {
+    let Some((&last, others)) = coefficients.split_last() else { return N::all(N::Each::ZERO) };
+    others.iter().rev().fold(N::all(last), |sum, &c| sum * x + N::all(c))
 }
 
-/// `x`, or the bound that it is beyond; a NaN stays.
+/// `x`, or `low` below it; a NaN stays.
 #[inline(always)]
-fn clamped<T: Math>(x: T, low: T, high: T) -> T {
-    let x = if x < low { low } else { x };
-    if x > high { high } else { x }
+fn at_least<N: Numbers>(x: N, low: N::Each) -> N {
+    let low = N::all(low);
+    N::choose(x.less(low), low, x)
+}
+
+/// `x`, or `high` above it; a NaN stays.
+#[inline(always)]
+fn at_most<N: Numbers>(x: N, high: N::Each) -> N {
+    let high = N::all(high);
+    N::choose(high.less(x), high, x)
 }
 
 /// `n` above the shifter and `p`, of which e^x is 2^n (1 + p). Pre: x lies in the range of the exponential, or is a NaN.
 #[inline(always)]
-fn exponent<T: Math>(x: T) -> (T, T) {
-    let shifted = x * T::LOG2_E + T::SHIFTER;
-    let n = shifted - T::SHIFTER;
-    let (high, low) = (x - n * T::LN2[0], n * T::LN2[1]);
+fn exponent<N: Numbers>(x: N) -> (N, N) {
+    let shifter = N::all(N::Each::SHIFTER);
+    let shifted = x * N::all(N::Each::LOG2_E) + shifter;
+    let n = shifted - shifter;
+    let (high, low) = (x - n * N::all(N::Each::LN2[0]), n * N::all(N::Each::LN2[1]));
     let r = high - low;
     // What the difference lost.
     let lost = (high - r) - low;
-    (shifted, r + (lost + r * r * polynomial(r, T::EXP)))
+    (shifted, r + (lost + r * r * polynomial(r, N::Each::EXP)))
 }
 
 /// e^x
 #[inline(always)]
-pub fn exp<T: Math>(x: T) -> T {
-    let [low, high] = T::EXP_RANGE;
-    let (shifted, p) = exponent(clamped(x, low, high));
-    (T::ONE + p).scaled(shifted)
+pub fn exp<N: Numbers>(x: N) -> N {
+    let [low, high] = N::Each::EXP_RANGE;
+    let (shifted, p) = exponent(at_most(at_least(x, low), high));
+    (one::<N>() + p).zip(shifted, Math::scaled)
+}
+
+/// e^x of an x that is not above 0: the bits of [`exp`], with fewer operations.
+#[inline(always)]
+fn exp_below_zero<N: Numbers>(x: N) -> N {
+    let (shifted, p) = exponent(at_least(x, N::Each::EXP_RANGE[0]));
+    (one::<N>() + p).zip(shifted, Math::scaled_down)
 }
 
 /// e^x - 1
 #[inline(always)]
-pub fn expm1<T: Math>(x: T) -> T {
-    let (shifted, p) = exponent(clamped(x, T::EXPM1_LOW, T::EXP_RANGE[1]));
+pub fn expm1<N: Numbers>(x: N) -> N {
+    let (shifted, p) = exponent(at_most(at_least(x, N::Each::EXPM1_LOW), N::Each::EXP_RANGE[1]));
     // Half of all, as 2^n may be infinite where the result is not.
-    let half = T::power_of_two(shifted - T::ONE);
-    let result = ((half - T::HALF) + half * p) * T::TWO;
-    if x.magnitude() < T::TINY { x } else { result }
+    let half = (shifted - one()).map(Math::power_of_two);
+    let result = ((half - N::all(N::Each::HALF)) + half * p) * N::all(N::Each::TWO);
+    small_as_it_is(x, result)
 }
 
 /// 1 / (1 + e^-x)
 #[inline(always)]
-pub fn sigmoid<T: Math>(x: T) -> T {
-    let e = exp(-x.magnitude());
-    let sum = T::ONE + e;
-    let lost = e - (sum - T::ONE);
-    let q = if x < T::ZERO { e } else { T::ONE } / sum;
-    let reciprocal = if x < T::ZERO { T::ONE - q } else { q };
+pub fn sigmoid<N: Numbers>(x: N) -> N {
+    let one = one::<N>();
+    let e = exp_below_zero(-magnitude(x));
+    let sum = one + e;
+    let lost = e - (sum - one);
+    let negative = x.less(zero());
+    let q = N::choose(negative, e, one) / sum;
+    let reciprocal = N::choose(negative, one - q, q);
     q - q * (lost * reciprocal)
 }
 
 /// The hyperbolic tangent.
 #[inline(always)]
-pub fn tanh<T: Math>(x: T) -> T {
-    let (shifted, p) = exponent(clamped(-(x.magnitude() + x.magnitude()), T::EXPM1_LOW, T::ZERO));
-    let s = T::power_of_two(shifted);
+pub fn tanh<N: Numbers>(x: N) -> N {
+    let (one, half) = (one::<N>(), N::all(N::Each::HALF));
+    let size = magnitude(x);
+    let (shifted, p) = exponent(at_least(-(size + size), N::Each::EXPM1_LOW));
+    let s = shifted.map(Math::power_of_two);
     let e = s * p;
-    let (above, below) = ((T::ONE + s) + e, (T::ONE - s) - e);
-    let lost = e - (above - (T::ONE + s));
+    let (above, below) = ((one + s) + e, (one - s) - e);
+    let lost = e - (above - (one + s));
     let q = below / above;
     // 1 / (1 + E) is (1 + q) / 2.
-    let q = q - q * (lost * (T::HALF + T::HALF * q));
-    (if x.magnitude() < T::TINY { x } else { q }).signed_as(x)
+    let q = q - q * (lost * (half + half * q));
+    small_as_it_is(x, q).zip(x, Math::signed_as)
 }
 
 /// The logarithm of 2^k m less k ln2, where m = 1 + f, with `lost` of it and k ln2 added.
 #[inline(always)]
-fn logarithm<T: Math>(m: T, k: T, lost: T) -> T {
-    let f = m - T::ONE;
-    let s = f / (T::TWO + f);
+fn logarithm<N: Numbers>(m: N, k: N, lost: N) -> N {
+    let f = m - one();
+    let s = f / (N::all(N::Each::TWO) + f);
     let z = s * s;
-    let r = z * polynomial(z, T::LOG);
-    let half = T::HALF * f * f;
-    k * T::LN2[0] - ((half - (s * (half + r) + (k * T::LN2[1] + lost))) - f)
+    let r = z * polynomial(z, N::Each::LOG);
+    let half = N::all(N::Each::HALF) * f * f;
+    let [high, low] = N::Each::LN2.map(N::all);
+    k * high - ((half - (s * (half + r) + (k * low + lost))) - f)
+}
+
+/// The number m in sqrt(1/2)..sqrt(2), and k, of a normal number 2^k m.
+#[inline(always)]
+fn parts<N: Numbers>(x: N) -> (N, N) {
+    (x.map(|x| x.parts().0), x.map(|x| x.parts().1))
 }
 
 /// The natural logarithm.
 #[inline(always)]
-pub fn log<T: Math>(x: T) -> T {
-    let (normal, raised) = x.normal();
-    let (m, k) = normal.parts();
-    let result = logarithm(m, k - raised, T::ZERO);
-    let result = if x < T::INFINITY { result } else { x };
-    let result = if x < T::ZERO { T::NAN } else { result };
-    if x == T::ZERO { -T::INFINITY } else { result }
+pub fn log<N: Numbers>(x: N) -> N {
+    let (m, k) = parts(x.map(|x| x.normal().0));
+    let raised = x.map(|x| x.normal().1);
+    let infinity = N::all(N::Each::INFINITY);
+    let result = logarithm(m, k - raised, zero());
+    let result = N::choose(x.less(infinity), result, x);
+    let result = N::choose(x.less(zero()), N::all(N::Each::NAN), result);
+    N::choose(x.equal(zero()), -infinity, result)
 }
 
 /// log(1 + x)
 #[inline(always)]
-pub fn log1p<T: Math>(x: T) -> T {
-    let sum = T::ONE + x;
-    let lost = if x < T::ONE { x - (sum - T::ONE) } else { T::ONE - (sum - x) };
-    let (m, k) = sum.parts();
+pub fn log1p<N: Numbers>(x: N) -> N {
+    let (one, infinity) = (one::<N>(), N::all(N::Each::INFINITY));
+    let sum = one + x;
+    let lost = N::choose(x.less(one), x - (sum - one), one - (sum - x));
+    let (m, k) = parts(sum);
     let result = logarithm(m, k, lost / sum);
-    let result = if x < T::INFINITY { result } else { x };
-    let result = if sum < T::ZERO { T::NAN } else { result };
-    let result = if sum == T::ZERO { -T::INFINITY } else { result };
-    if x.magnitude() < T::TINY { x } else { result }
+    let result = N::choose(x.less(infinity), result, x);
+    let result = N::choose(sum.less(zero()), N::all(N::Each::NAN), result);
+    let result = N::choose(sum.equal(zero()), -infinity, result);
+    small_as_it_is(x, result)
 }
 
 /// log(1 + e^x)
 #[inline(always)]
-pub fn softplus<T: Math>(x: T) -> T {
-    let above = if x < T::ZERO { T::ZERO } else { x };
-    above + log1p(exp(-x.magnitude()))
+pub fn softplus<N: Numbers>(x: N) -> N {
+    let above = N::choose(x.less(zero()), zero(), x);
+    above + log1p(exp_below_zero(-magnitude(x)))
 }
 
 /// The error function.
 #[inline(always)]
-pub fn erf<T: Math>(x: T) -> T {
-    let size = x.magnitude();
-    let small = x + x * polynomial(x * x, T::ERF);
-    let beyond = clamped(size, T::ONE, T::ERF_HIGH) - T::ONE;
-    let large = (T::ONE - exp(-polynomial(beyond, T::ERFC))).signed_as(x);
-    if size < T::ONE { small } else { large }
+pub fn erf<N: Numbers>(x: N) -> N {
+    let one = one::<N>();
+    let size = magnitude(x);
+    let small = x + x * polynomial(x * x, N::Each::ERF);
+    let beyond = at_most(at_least(size, N::Each::ONE), N::Each::ERF_HIGH) - one;
+    let large = (one - exp_below_zero(-polynomial(beyond, N::Each::ERFC))).zip(x, Math::signed_as);
+    N::choose(size.less(one), small, large)
 }
 
 /// x^y for x >= 0, without the special cases of x = 1 and infinities: exp(y log(x)), in binary64 for binary32, where
@@ -349,4 +380,25 @@ pub fn erf<T: Math>(x: T) -> T {
 #[inline(always)]
 pub fn power<T: Math>(x: T, y: T) -> T {
     T::from_f64(exp(y.to_f64() * log(x.to_f64())))
+}
+
+#[inline(always)]
+fn zero<N: Numbers>() -> N {
+    N::all(N::Each::ZERO)
+}
+
+#[inline(always)]
+fn one<N: Numbers>() -> N {
+    N::all(N::Each::ONE)
+}
+
+#[inline(always)]
+fn magnitude<N: Numbers>(x: N) -> N {
+    x.map(Math::magnitude)
+}
+
+/// `x` where it is so small that it is the nearest number to the result.
+#[inline(always)]
+fn small_as_it_is<N: Numbers>(x: N, result: N) -> N {
+    N::choose(magnitude(x).less(N::all(N::Each::TINY)), x, result)
 }

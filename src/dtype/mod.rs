@@ -3,6 +3,7 @@
 
 pub mod convert;
 pub mod math;
+pub mod numbers;
 mod rounding;
 
 /// The table of scalar types: variant, name in logs and in lists of problems, bytes, Rust type. The enumeration, the match on a

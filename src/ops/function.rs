@@ -3,7 +3,7 @@
 //! A row is a name, the operands, the parameters, what the factors of a step scale (`operands` before the function, or
 //! its `result`), and the formula. From it come the enumeration here, the loops of the CPU core
 //! (`backend/function.rs`) and the device code (`kernels/functions.cuh`, which `tests/functions.rs` writes and
-//! compares). A formula is text that is valid in both languages: `+ - * /`, comparisons, and the functions of
+//! compares). A formula is text that is valid in both languages: `+ - * /`, and the functions of
 //! [`dtype::math`](crate::dtype::math) and `backend/formula.rs`, whose twins are in `kernels/formula.cuh`.
 
 /// Calls the macro `$then` with the rows.
@@ -39,25 +39,25 @@ macro_rules! functions {
             /// Its gradient, from the result x.
             TanhGradient (x, dy) [] result => dy * (one(x) - x * x);
             /// `max(x, 0)`; a NaN is 0.
-            Relu (x) [] result => choose(x > zero(x), x, zero(x));
+            Relu (x) [] result => choose(greater(x, zero(x)), x, zero(x));
             /// `max(x, 0)`; a NaN stays.
-            ReluOrNan (x) [] result => choose(x <= zero(x), zero(x), x);
+            ReluOrNan (x) [] result => choose(less_or_equal(x, zero(x)), zero(x), x);
             /// The gradient of either: 0 where x is not above 0.
-            ReluGradient (x, dy) [] result => choose(x > zero(x), dy, zero(x));
+            ReluGradient (x, dy) [] result => choose(greater(x, zero(x)), dy, zero(x));
             /// The same, but where x is a NaN.
-            ReluOrNanGradient (x, dy) [] result => choose(x <= zero(x), zero(x), dy);
+            ReluOrNanGradient (x, dy) [] result => choose(less_or_equal(x, zero(x)), zero(x), dy);
             /// `min(max(x, 0), c)`; a NaN is 0.
-            ClippedRelu (x) [c] result => below(choose(x > zero(x), x, zero(x)), c);
+            ClippedRelu (x) [c] result => below(choose(greater(x, zero(x)), x, zero(x)), c);
             /// `min(max(x, 0), c)`; a NaN stays.
-            ClippedReluOrNan (x) [c] result => below(choose(x <= zero(x), zero(x), x), c);
+            ClippedReluOrNan (x) [c] result => below(choose(less_or_equal(x, zero(x)), zero(x), x), c);
             /// The gradient of either: 0 where x is not between 0 and c.
-            ClippedReluGradient (x, dy) [c] result => choose((x > zero(x)) & (x < c), dy, zero(x));
+            ClippedReluGradient (x, dy) [c] result => choose(greater(x, zero(x)) & less(x, c), dy, zero(x));
             /// The same, but where x is a NaN.
-            ClippedReluOrNanGradient (x, dy) [c] result => choose((x <= zero(x)) | (x >= c), zero(x), dy);
+            ClippedReluOrNanGradient (x, dy) [c] result => choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(x), dy);
             /// `x` above 0, else `c (exp(x) - 1)`
-            Elu (x) [c] result => choose(x > zero(x), x, c * expm1(x));
+            Elu (x) [c] result => choose(greater(x, zero(x)), x, c * expm1(x));
             /// Its gradient, from the result x.
-            EluGradient (x, dy) [c] result => choose(x > zero(x), dy, dy * (x + c));
+            EluGradient (x, dy) [c] result => choose(greater(x, zero(x)), dy, dy * (x + c));
             /// `x / (1 + exp(-b x))`
             Swish (x) [b] result => x * sigmoid(b * x);
             /// Its gradient.

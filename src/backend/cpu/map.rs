@@ -11,6 +11,7 @@ use crate::backend::function::{
     Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
 };
 use crate::dtype::Scalar;
+use crate::dtype::numbers::Together;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::function::{Function, MOST_OPERANDS};
@@ -268,6 +269,38 @@ compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 /// of these it knows that they do not.
 const STAGE_BYTES: usize = 512;
 
+/// Numbers whose chains of operations a processor sees beside each other: of one it has done before it finds the next.
+const IN_STEP: usize = 4;
+
+/// The results of `n` runs of `N` operands, of which each is `part` cells behind the one before.
+///
+/// # Safety
+/// The cells are readable at the operands that the function reads, and writable at `out`, which is apart from them.
+#[inline(always)]
+unsafe fn in_step<T: Real, F: Formula, const N: usize>(
+    out: *mut T,
+    from: [*const T; MOST_OPERANDS],
+    n: usize,
+    part: usize,
+    with: Constants<T>,
+) {
+    for i in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut operands = [Together([T::ZERO; N]); MOST_OPERANDS];
+            for k in 0..F::ARITY {
+                for j in 0..N {
+                    operands[k].0[j] = from[k].add(j * part + i).read();
+                }
+            }
+            let results = computed::<Together<T, N>, F>(operands, with);
+            for j in 0..N {
+                out.add(j * part + i).write(results.0[j]);
+            }
+        }
+    }
+}
+
 /// The loop itself; inlined so that it is compiled for the instruction set of its caller.
 ///
 /// # Safety
@@ -297,12 +330,13 @@ unsafe fn cells<T: Real, F: Formula>(
         }
         // SAFETY: the piece lies inside the n cells and inside the stage; what is not read is not touched.
         unsafe {
-            for i in 0..piece {
-                let operands = std::array::from_fn(|k| match k {
-                    _ if k < F::ARITY => from[k].add(done + i).read(),
-                    _ => T::ZERO,
-                });
-                stage.add(i).write(computed::<T, F>(operands, with));
+            let first = from.map(|from| from.wrapping_add(done));
+            if piece == most {
+                // As many parts of the piece, of which each has one of the numbers in step.
+                let part = most / IN_STEP;
+                in_step::<T, F, IN_STEP>(stage, first, part, part, with);
+            } else {
+                in_step::<T, F, 1>(stage, first, piece, 0, with);
             }
             if !old.is_null() {
                 for i in 0..piece {

@@ -3,14 +3,17 @@
 //! Where neighbours in memory belong to one group, its elements come in blocks; where they belong to neighbouring
 //! groups, one element of each comes as a row. The sums are those of the one tree, whatever comes as what.
 
+mod functions;
+
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use self::functions::Functions;
 use super::sequence::{Blocks, Loader, ROW_BYTES, Steps};
 use super::tree::{DEPTH, Kernels, Lanes, Subtrees};
 use crate::backend::cpu::stream::{self, STREAMING_BYTES, Stream};
 use crate::backend::cpu::strided::copy_strided;
-use crate::backend::cpu::{Isa, Machine, row, threads};
+use crate::backend::cpu::{Machine, row, threads};
 use crate::backend::function::{Fold, GreatestOrNan, Real, Sum, with_real};
 use crate::backend::row_function::{RowFormula, with_row_function};
 use crate::error::Result;
@@ -390,96 +393,3 @@ impl Steps {
         });
     }
 }
-
-/// The loops of one function, for the instruction set of the machine. Statistics are one for all elements, or one each.
-struct Functions<T> {
-    /// `out[i] = term(x[i], dy[i], peak)`.
-    ///
-    /// # Safety
-    /// There are `count` of the operands that are read, as many statistics if each element has its own, else one, and
-    /// room for `count` terms, which overlap nothing.
-    terms: unsafe fn(out: *mut T, operands: [*const T; 2], peak: *const T, count: usize),
-    /// `out[i] = result(x[i], dy[i], term[i], peak, statistic)`.
-    ///
-    /// # Safety
-    /// As for `terms`, and there are as many terms if results are computed from them; else operands.
-    results: unsafe fn(
-        out: *mut T,
-        operands: [*const T; 2],
-        term: *const T,
-        statistics: [*const T; 2],
-        count: usize,
-    ),
-}
-
-impl<T: Real> Functions<T> {
-    fn of<F: RowFormula>(isa: Isa, each: bool) -> Self {
-        if each { Self::with::<F, true>(isa) } else { Self::with::<F, false>(isa) }
-    }
-
-    fn with<F: RowFormula, const EACH: bool>(isa: Isa) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            return Functions { terms: avx512::terms::<T, F, EACH>, results: avx512::results::<T, F, EACH> };
-        } else if isa.has_avx2() {
-            return Functions { terms: avx2::terms::<T, F, EACH>, results: avx2::results::<T, F, EACH> };
-        }
-        let _ = isa;
-        Functions { terms: portable::terms::<T, F, EACH>, results: portable::results::<T, F, EACH> }
-    }
-}
-
-/// The loops, compiled for some instructions. All functions need a processor that has them.
-macro_rules! compiled_for {
-    ($level:ident $(, $features:literal)?) => {
-        mod $level {
-            use super::*;
-
-            /// # Safety
-            /// As for [`Functions::terms`].
-            $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn terms<T: Real, F: RowFormula, const EACH: bool>(
-                out: *mut T,
-                [x, dy]: [*const T; 2],
-                peak: *const T,
-                count: usize,
-            ) {
-                for i in 0..count {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        let dy = if F::ARITY > 1 { dy.add(i).read() } else { T::ZERO };
-                        let peak = peak.add(if EACH { i } else { 0 }).read();
-                        out.add(i).write(F::term(x.add(i).read(), dy, peak));
-                    }
-                }
-            }
-
-            /// # Safety
-            /// As for [`Functions::results`].
-            $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn results<T: Real, F: RowFormula, const EACH: bool>(
-                out: *mut T,
-                [x, dy]: [*const T; 2],
-                term: *const T,
-                [peak, statistic]: [*const T; 2],
-                count: usize,
-            ) {
-                for i in 0..count {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        let k = if EACH { i } else { 0 };
-                        let read = |from: *const T, reads: bool| if reads { from.add(i).read() } else { T::ZERO };
-                        let (x, dy) = (read(x, !F::FROM_TERM), read(dy, F::ARITY > 1));
-                        let term = read(term, F::FROM_TERM);
-                        out.add(i).write(F::result(x, dy, term, peak.add(k).read(), statistic.add(k).read()));
-                    }
-                }
-            }
-        }
-    };
-}
-compiled_for!(portable);
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");

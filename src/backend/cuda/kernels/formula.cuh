@@ -13,12 +13,28 @@ __device__ __forceinline__ Rounded<T> one(Rounded<T>) {
     return {T(1)};
 }
 template <typename T>
+__device__ __forceinline__ bool less(Rounded<T> x, Rounded<T> y) {
+    return x < y;
+}
+template <typename T>
+__device__ __forceinline__ bool less_or_equal(Rounded<T> x, Rounded<T> y) {
+    return x <= y;
+}
+template <typename T>
+__device__ __forceinline__ bool greater(Rounded<T> x, Rounded<T> y) {
+    return x > y;
+}
+template <typename T>
+__device__ __forceinline__ bool greater_or_equal(Rounded<T> x, Rounded<T> y) {
+    return x >= y;
+}
+template <typename T>
 __device__ __forceinline__ Rounded<T> choose(bool condition, Rounded<T> yes, Rounded<T> no) {
     return condition ? yes : no;
 }
 template <typename T>
 __device__ __forceinline__ Rounded<T> below(Rounded<T> x, Rounded<T> bound) {
-    return choose(x > bound, bound, x);
+    return choose(greater(x, bound), bound, x);
 }
 template <typename T>
 __device__ __forceinline__ Rounded<T> root(Rounded<T> x) {

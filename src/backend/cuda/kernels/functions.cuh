@@ -106,54 +106,54 @@ __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&o
     }
     case RELU: {
         const Rounded<T> x = operands[0];
-        return choose(x > zero(x), x, zero(x));
+        return choose(greater(x, zero(x)), x, zero(x));
     }
     case RELU_OR_NAN: {
         const Rounded<T> x = operands[0];
-        return choose(x <= zero(x), zero(x), x);
+        return choose(less_or_equal(x, zero(x)), zero(x), x);
     }
     case RELU_GRADIENT: {
         const Rounded<T> x = operands[0];
         const Rounded<T> dy = operands[1];
-        return choose(x > zero(x), dy, zero(x));
+        return choose(greater(x, zero(x)), dy, zero(x));
     }
     case RELU_OR_NAN_GRADIENT: {
         const Rounded<T> x = operands[0];
         const Rounded<T> dy = operands[1];
-        return choose(x <= zero(x), zero(x), dy);
+        return choose(less_or_equal(x, zero(x)), zero(x), dy);
     }
     case CLIPPED_RELU: {
         const Rounded<T> x = operands[0];
         const Rounded<T> c = parameter;
-        return below(choose(x > zero(x), x, zero(x)), c);
+        return below(choose(greater(x, zero(x)), x, zero(x)), c);
     }
     case CLIPPED_RELU_OR_NAN: {
         const Rounded<T> x = operands[0];
         const Rounded<T> c = parameter;
-        return below(choose(x <= zero(x), zero(x), x), c);
+        return below(choose(less_or_equal(x, zero(x)), zero(x), x), c);
     }
     case CLIPPED_RELU_GRADIENT: {
         const Rounded<T> x = operands[0];
         const Rounded<T> dy = operands[1];
         const Rounded<T> c = parameter;
-        return choose((x > zero(x)) & (x < c), dy, zero(x));
+        return choose(greater(x, zero(x)) & less(x, c), dy, zero(x));
     }
     case CLIPPED_RELU_OR_NAN_GRADIENT: {
         const Rounded<T> x = operands[0];
         const Rounded<T> dy = operands[1];
         const Rounded<T> c = parameter;
-        return choose((x <= zero(x)) | (x >= c), zero(x), dy);
+        return choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(x), dy);
     }
     case ELU: {
         const Rounded<T> x = operands[0];
         const Rounded<T> c = parameter;
-        return choose(x > zero(x), x, c * expm1(x));
+        return choose(greater(x, zero(x)), x, c * expm1(x));
     }
     case ELU_GRADIENT: {
         const Rounded<T> x = operands[0];
         const Rounded<T> dy = operands[1];
         const Rounded<T> c = parameter;
-        return choose(x > zero(x), dy, dy * (x + c));
+        return choose(greater(x, zero(x)), dy, dy * (x + c));
     }
     case SWISH: {
         const Rounded<T> x = operands[0];

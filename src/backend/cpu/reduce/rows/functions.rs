@@ -1,0 +1,166 @@
+//! The loops of functions of groups: the terms that are summed up, and the results.
+
+use crate::backend::cpu::Isa;
+use crate::backend::function::Real;
+use crate::backend::row_function::RowFormula;
+use crate::dtype::numbers::Together;
+
+/// The loops of one function, for the instruction set of the machine. Statistics are one for all elements, or one each.
+pub(super) struct Functions<T> {
+    /// `out[i] = term(x[i], dy[i], peak)`.
+    ///
+    /// # Safety
+    /// There are `count` of the operands that are read, as many statistics if each element has its own, else one, and
+    /// room for `count` terms, which overlap nothing.
+    pub terms: unsafe fn(out: *mut T, operands: [*const T; 2], peak: *const T, count: usize),
+    /// `out[i] = result(x[i], dy[i], term[i], peak, statistic)`.
+    ///
+    /// # Safety
+    /// As for `terms`, and there are as many terms if results are computed from them; else operands.
+    pub results: unsafe fn(
+        out: *mut T,
+        operands: [*const T; 2],
+        term: *const T,
+        statistics: [*const T; 2],
+        count: usize,
+    ),
+}
+
+impl<T: Real> Functions<T> {
+    pub fn of<F: RowFormula>(isa: Isa, each: bool) -> Self {
+        if each { Self::with::<F, true>(isa) } else { Self::with::<F, false>(isa) }
+    }
+
+    fn with<F: RowFormula, const EACH: bool>(isa: Isa) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if isa.has_avx512() {
+            return Functions { terms: avx512::terms::<T, F, EACH>, results: avx512::results::<T, F, EACH> };
+        } else if isa.has_avx2() {
+            return Functions { terms: avx2::terms::<T, F, EACH>, results: avx2::results::<T, F, EACH> };
+        }
+        let _ = isa;
+        Functions { terms: portable::terms::<T, F, EACH>, results: portable::results::<T, F, EACH> }
+    }
+}
+
+/// Numbers that are computed in step, so that their chains of operations overlap.
+const IN_STEP: usize = 4;
+
+/// Elements that fill vectors of any level.
+const FULL: usize = 16;
+
+/// # Safety
+/// As for [`Functions::terms`].
+#[inline(always)]
+unsafe fn terms<T: Real, F: RowFormula, const EACH: bool>(
+    out: *mut T,
+    [x, dy]: [*const T; 2],
+    peak: *const T,
+    count: usize,
+) {
+    let step = |first: usize| {
+        let dy = if F::ARITY > 1 { dy.wrapping_add(first) } else { dy };
+        (
+            out.wrapping_add(first),
+            [x.wrapping_add(first), dy],
+            peak.wrapping_add(if EACH { first } else { 0 }),
+        )
+    };
+    let part = count / (IN_STEP * FULL) * FULL;
+    let rest = part * IN_STEP;
+    // SAFETY: elements below `count`.
+    unsafe {
+        terms_in_step::<T, F, EACH, IN_STEP>(out, [x, dy], peak, part);
+        let (out, operands, peak) = step(rest);
+        terms_in_step::<T, F, EACH, 1>(out, operands, peak, (count - rest) / FULL * FULL);
+        let last = count % FULL;
+        // Some once more, for a whole vector costs less than its elements one by one.
+        if last > 0 && count >= FULL {
+            let (out, operands, peak) = step(count - FULL);
+            terms_in_step::<T, F, EACH, 1>(out, operands, peak, FULL);
+        } else if last > 0 {
+            terms_in_step::<T, F, EACH, 1>(out, operands, peak, last);
+        }
+    }
+}
+
+/// The terms of `N` runs of `n` elements, one behind the other.
+///
+/// # Safety
+/// As for [`Functions::terms`], with `N * n` elements.
+#[inline(always)]
+unsafe fn terms_in_step<T: Real, F: RowFormula, const EACH: bool, const N: usize>(
+    out: *mut T,
+    [x, dy]: [*const T; 2],
+    peak: *const T,
+    n: usize,
+) {
+    for i in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut operands = [Together([T::ZERO; N]); 3];
+            for j in 0..N {
+                let k = j * n + i;
+                operands[0].0[j] = x.add(k).read();
+                if F::ARITY > 1 {
+                    operands[1].0[j] = dy.add(k).read();
+                }
+                operands[2].0[j] = peak.add(if EACH { k } else { 0 }).read();
+            }
+            let [x, dy, peak] = operands;
+            let terms = F::term(x, dy, peak);
+            for j in 0..N {
+                out.add(j * n + i).write(terms.0[j]);
+            }
+        }
+    }
+}
+
+/// The loops, compiled for some instructions. All functions need a processor that has them.
+macro_rules! compiled_for {
+    ($level:ident $(, $features:literal)?) => {
+        mod $level {
+            use super::*;
+
+            /// # Safety
+            /// As for [`Functions::terms`].
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn terms<T: Real, F: RowFormula, const EACH: bool>(
+                out: *mut T,
+                [x, dy]: [*const T; 2],
+                peak: *const T,
+                count: usize,
+            ) {
+                // SAFETY: handed on.
+                unsafe { super::terms::<T, F, EACH>(out, [x, dy], peak, count) }
+            }
+
+            /// # Safety
+            /// As for [`Functions::results`].
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn results<T: Real, F: RowFormula, const EACH: bool>(
+                out: *mut T,
+                [x, dy]: [*const T; 2],
+                term: *const T,
+                [peak, statistic]: [*const T; 2],
+                count: usize,
+            ) {
+                for i in 0..count {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let k = if EACH { i } else { 0 };
+                        let read = |from: *const T, reads: bool| if reads { from.add(i).read() } else { T::ZERO };
+                        let (x, dy) = (read(x, !F::FROM_TERM), read(dy, F::ARITY > 1));
+                        let term = read(term, F::FROM_TERM);
+                        out.add(i).write(F::result(x, dy, term, peak.add(k).read(), statistic.add(k).read()));
+                    }
+                }
+            }
+        }
+    };
+}
+compiled_for!(portable);
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");

@@ -1,0 +1,159 @@
+//! Numbers that are computed together: one, or several in step.
+//!
+//! A formula is a chain of operations, each of which waits for the one before it. A processor that finds only a few such
+//! chains among the instructions that it looks at stands idle most of the time; several numbers in step are as many
+//! chains, operation by operation beside each other.
+
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Sub};
+
+use super::math::Math;
+
+/// A number, or several, on which each operation is done apart.
+pub trait Numbers:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
+{
+    /// The type of each number.
+    type Each: Math;
+    /// What comparisons give.
+    type Truth: Copy + BitAnd<Output = Self::Truth> + BitOr<Output = Self::Truth>;
+
+    /// All of them `x`.
+    fn all(x: Self::Each) -> Self;
+    /// A function of each.
+    fn map(self, f: impl Fn(Self::Each) -> Self::Each) -> Self;
+    /// A function of each and its counterpart.
+    fn zip(self, other: Self, f: impl Fn(Self::Each, Self::Each) -> Self::Each) -> Self;
+    /// A comparison of each with its counterpart.
+    fn compare(self, other: Self, holds: impl Fn(Self::Each, Self::Each) -> bool) -> Self::Truth;
+    /// The one or the other of each.
+    fn choose(condition: Self::Truth, yes: Self, no: Self) -> Self;
+
+    /// `self < other`
+    #[inline(always)]
+    fn less(self, other: Self) -> Self::Truth {
+        self.compare(other, |a, b| a < b)
+    }
+    /// `self <= other`
+    #[inline(always)]
+    fn less_or_equal(self, other: Self) -> Self::Truth {
+        self.compare(other, |a, b| a <= b)
+    }
+    /// `self == other`
+    #[inline(always)]
+    fn equal(self, other: Self) -> Self::Truth {
+        self.compare(other, |a, b| a == b)
+    }
+}
+
+macro_rules! one_number {
+    ($T:ty) => {
+        impl Numbers for $T {
+            type Each = $T;
+            type Truth = bool;
+            #[inline(always)]
+            fn all(x: $T) -> $T {
+                x
+            }
+            #[inline(always)]
+            fn map(self, f: impl Fn($T) -> $T) -> $T {
+                f(self)
+            }
+            #[inline(always)]
+            fn zip(self, other: $T, f: impl Fn($T, $T) -> $T) -> $T {
+                f(self, other)
+            }
+            #[inline(always)]
+            fn compare(self, other: $T, holds: impl Fn($T, $T) -> bool) -> bool {
+                holds(self, other)
+            }
+            #[inline(always)]
+            fn choose(condition: bool, yes: $T, no: $T) -> $T {
+                if condition { yes } else { no }
+            }
+        }
+    };
+}
+one_number!(f32);
+one_number!(f64);
+
+/// `N` of something in step.
+#[derive(Clone, Copy)]
+pub struct Together<T, const N: usize>(pub [T; N]);
+
+impl<T: Copy, const N: usize> Together<T, N> {
+    /// A function of each and its counterpart. A plain loop: what calls it is compiled for other instructions than the
+    /// functions of the standard library are.
+    #[inline(always)]
+    fn each<U: Copy, R: Copy>(self, other: Together<U, N>, of: impl Fn(T, U) -> R) -> Together<R, N> {
+        let mut results = [of(self.0[0], other.0[0]); N];
+        let mut i = 1;
+        while i < N {
+            results[i] = of(self.0[i], other.0[i]);
+            i += 1;
+        }
+        Together(results)
+    }
+}
+
+macro_rules! in_step {
+    ($($Trait:ident::$function:ident)*) => {$(
+        impl<T: Math, const N: usize> $Trait for Together<T, N> {
+            type Output = Self;
+            #[inline(always)]
+            fn $function(self, other: Self) -> Self {
+                self.each(other, |a, b| a.$function(b))
+            }
+        }
+    )*};
+}
+in_step!(Add::add Sub::sub Mul::mul Div::div);
+
+impl<T: Math, const N: usize> Neg for Together<T, N> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        self.each(self, |a, _| -a)
+    }
+}
+
+impl<const N: usize> BitAnd for Together<bool, N> {
+    type Output = Self;
+    #[inline(always)]
+    fn bitand(self, other: Self) -> Self {
+        self.each(other, |a, b| a & b)
+    }
+}
+
+impl<const N: usize> BitOr for Together<bool, N> {
+    type Output = Self;
+    #[inline(always)]
+    fn bitor(self, other: Self) -> Self {
+        self.each(other, |a, b| a | b)
+    }
+}
+
+impl<T: Math, const N: usize> Numbers for Together<T, N> {
+    type Each = T;
+    type Truth = Together<bool, N>;
+    #[inline(always)]
+    fn all(x: T) -> Self {
+        Together([x; N])
+    }
+    #[inline(always)]
+    fn map(self, f: impl Fn(T) -> T) -> Self {
+        self.each(self, |a, _| f(a))
+    }
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(T, T) -> T) -> Self {
+        self.each(other, f)
+    }
+    #[inline(always)]
+    fn compare(self, other: Self, holds: impl Fn(T, T) -> bool) -> Together<bool, N> {
+        self.each(other, holds)
+    }
+    #[inline(always)]
+    fn choose(condition: Together<bool, N>, yes: Self, no: Self) -> Self {
+        let both = yes.each(no, |yes, no| (yes, no));
+        condition.each(both, |condition, (yes, no)| if condition { yes } else { no })
+    }
+}
