@@ -32,6 +32,17 @@ const TYPES: &[([Scalar; 3], Accumulate)] = &[
     ([Scalar::F32, Scalar::F16, Scalar::F32], Accumulate::Single),
 ];
 
+/// The same for layers that have kernels of their own.
+const LAYER_TYPES: &[([Scalar; 3], Accumulate)] = &[
+    ([Scalar::F32; 3], Accumulate::Single),
+    ([Scalar::F16; 3], Accumulate::Single),
+    ([Scalar::I8; 3], Accumulate::Int32),
+    ([Scalar::Bf16; 3], Accumulate::Single),
+    ([Scalar::U8, Scalar::U8, Scalar::I8], Accumulate::Int32),
+    ([Scalar::F32, Scalar::F16, Scalar::Bf16], Accumulate::Single),
+    ([Scalar::F32, Scalar::I8, Scalar::I8], Accumulate::Int32),
+];
+
 fn convolutions(seed: u64, cases: usize, cells: i64, plain: bool) {
     let mut rng = Rng(seed);
     for case in 0..cases {
@@ -145,11 +156,13 @@ fn rng_one(case: usize, m: i64) -> i64 {
     if case.is_multiple_of(2) { 1 } else { m }
 }
 
-/// Layers that have kernels of their own: windows of 3 x 3 over many channels, and depthwise ones.
+/// Layers that have kernels of their own: windows of 3 x 3 over many channels, and depthwise ones. Halves and bytes take
+/// the same ones, converted first.
 #[test]
 fn layers_with_kernels_of_their_own_agree_with_the_definition() {
     let mut rng = Rng(16);
-    for case in 0..48 {
+    for case in 0..96 {
+        let (types, accumulate) = LAYER_TYPES[case / 3 % LAYER_TYPES.len()];
         let extents = [13, 15].map(|least| least + rng.below(4) as i64);
         let conv = if case % 3 == 0 {
             let channels = [32, 32].map(|least| least + rng.below(4) as i64);
@@ -160,10 +173,10 @@ fn layers_with_kernels_of_their_own_agree_with_the_definition() {
             let groups = if case % 3 == 1 { 7 } else { 8 + rng.below(30) as i64 };
             Convolution::of_plane([1, 1], extents, 1 + rng.below(2) as i64, groups, &mut rng)
         };
-        for direction in [Direction::Forward, Direction::Data] {
-            let [dst, mut a, mut b] = conv.tensors(direction, [Scalar::F32; 3], true, &mut rng);
+        for direction in DIRECTIONS {
+            let [dst, mut a, mut b] = conv.tensors(direction, types, true, &mut rng);
             let terms = Terms::scaled(Scaling::MOVE);
-            let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+            let steps = conv.steps(direction, [&dst, &a, &b], accumulate, &terms).unwrap();
             let (mut want, sums) = (dst.clone(), conv.expected(direction, &a, &b));
             let mut next = sums.iter();
             each(&dst.layout.dims, |index| want.set(index, next.next().unwrap()[0]));
@@ -224,10 +237,11 @@ fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
 #[test]
 fn an_image_has_the_same_bits_in_any_batch() {
     let mut rng = Rng(15);
-    for case in 0..60 {
+    for case in 0..120 {
+        let types = [[Scalar::F32; 3], [Scalar::F16; 3], [Scalar::F32, Scalar::F16, Scalar::Bf16]][case % 3];
         let mut conv = Convolution::random(150_000, &mut rng);
         (conv.x[0], conv.y[0]) = (3, 3);
-        let [dst, a, b] = conv.tensors(Direction::Forward, [Scalar::F32; 3], true, &mut rng);
+        let [dst, a, b] = conv.tensors(Direction::Forward, types, true, &mut rng);
         let mut real = |t: Tensor| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0);
         let (mut a, mut b) = (real(a), real(b));
         let terms = Terms::scaled(Scaling::MOVE);
@@ -243,7 +257,7 @@ fn an_image_has_the_same_bits_in_any_batch() {
             layout
         };
         let (x, y) = (one(&a), one(&dst));
-        let side = |layout| cudnn::ops::contract::Side { layout, scalar: Scalar::F32 };
+        let side = |layout, index: usize| cudnn::ops::contract::Side { layout, scalar: types[index] };
         let mut step = None;
         let mut keep = |s: &Contract| {
             step = Some(*s);
@@ -251,9 +265,9 @@ fn an_image_has_the_same_bits_in_any_batch() {
         };
         let w = b.layout;
         Contract::forward(
-            side(&y),
-            side(&x),
-            side(&w),
+            side(&y, 0),
+            side(&x, 1),
+            side(&w, 2),
             &conv.geometry,
             Accumulate::Single,
             &terms,
@@ -261,8 +275,10 @@ fn an_image_has_the_same_bits_in_any_batch() {
         )
         .unwrap();
         for image in 0..3 {
-            let moved = |p: *mut u8, t: &Layout| p.wrapping_offset(image * t.strides[0] as isize * 4);
-            let at = [moved(alone.base(), &dst.layout), moved(a.base(), &a.layout), b.base()];
+            let moved = |p: *mut u8, t: &Tensor| {
+                p.wrapping_offset(image * t.layout.strides[0] as isize * t.scalar.size() as isize)
+            };
+            let at = [moved(alone.base(), &dst), moved(a.base(), &a), b.base()];
             // SAFETY: as above.
             unsafe { run_contract(&step.unwrap(), &at, machine) }.unwrap();
         }

@@ -8,6 +8,7 @@
 //!  narrow.rs   the same for short runs of halves and bytes
 //!  depthwise.rs   sums over the taps of one channel, in planes
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
+//!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
 //! ```
 
 mod channels;
@@ -21,9 +22,14 @@ mod pack;
 mod planes;
 mod points;
 mod simd;
+#[cfg(target_arch = "x86_64")]
+mod taps;
 mod tiles;
+mod widen;
 #[cfg(target_arch = "x86_64")]
 mod winograd;
+
+use std::ops::Range;
 
 use self::channels::Channels;
 use self::depthwise::Depthwise;
@@ -32,6 +38,9 @@ use self::finish::{Outputs, Simple};
 use self::kernel::Kernels;
 use self::pack::Part;
 use self::simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use self::taps::Taps;
+use self::widen::Widen;
 #[cfg(target_arch = "x86_64")]
 use self::winograd::Winograd;
 use super::row::between;
@@ -56,24 +65,40 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
         return Ok(());
     }
     let step = step.canonical();
+    step.check_sums()?;
+    // SAFETY: handed on.
+    unsafe {
+        match Widen::of(&step) {
+            Some(wide) => {
+                wide.run(&step, [at[1], at[2]], machine, |operands| run_on(&wide.step, at, operands, machine))
+            }
+            None => run_on(&step, at, [at[1], at[2]], machine),
+        }
+    }
+}
+
+/// Runs a canonical step with `a` and `b` at `operands`, and the others where they are among `at`.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn run_on(step: &Contract, at: &[*mut u8], [a, b]: [*const u8; 2], machine: Machine) -> Result<()> {
     let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
-    let simple = Simple::of(&step);
+    let simple = Simple::of(step);
     let outputs = Outputs {
         simple,
         #[cfg(target_arch = "x86_64")]
-        narrow: narrow::Narrow::of(&step, machine.isa),
+        narrow: narrow::Narrow::of(step, machine.isa),
         store: between(step.real().scalar(), step.dst, Scaling::MOVE, machine.isa),
         load: [Some(step.dst), step.epilogue.z.map(|(scalar, _)| scalar)].map(|scalar| {
             between(scalar.unwrap_or(step.dst), step.real().scalar(), Scaling::MOVE, machine.isa)
         }),
         isa: machine.isa,
-        step: &step,
+        step,
         dst: at[0],
         z: slot(step.z_slot()),
         bias: slot(step.bias_slot()),
     };
-    let operands = Operands { a: at[1], b: at[2], isa: machine.isa };
-    step.check_sums()?;
+    let operands = Operands { a, b, isa: machine.isa };
     let level = level(machine.isa);
     let job = Job { outputs, operands, threads: machine.threads };
     // SAFETY: the caller's promise; the level is one that the processor has.
@@ -146,6 +171,10 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
         // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
         return unsafe { winograd.run(job.threads, winograd_task, winograd_filters) };
     }
+    if let Some(taps) = Taps::<simd::Avx2Single>::new(job.outputs, job.operands) {
+        // SAFETY: handed on; processors of both levels have AVX2.
+        return unsafe { taps.run(job.threads, taps_task) };
+    }
     // SAFETY: handed on.
     unsafe { go(job, compiled) }
 }
@@ -160,6 +189,13 @@ unsafe fn winograd_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 ) {
     // SAFETY: handed on.
     unsafe { winograd.task(filters, scratch, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn taps_task(taps: &Taps<'_, simd::Avx2Single>, scratch: *mut f32, channels: Range<usize>) {
+    // SAFETY: handed on.
+    unsafe { taps.channels(scratch, channels) }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -37,6 +37,9 @@ const PACKED_FROM: usize = 256;
 /// Elements of a run from which on rows are read in place.
 const WORTH: usize = 8;
 
+/// Products from which on a task is worth what it sets up.
+const WORTH_A_TASK: usize = 2 << 20;
+
 /// Products below which one thread does all.
 const ALONE: usize = 1 << 17;
 
@@ -142,6 +145,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let turns = planes.as_ref().map_or(sum.len(), |planes| planes.channels.len());
         let in_place = planes.is_none() && !lanes_are_m;
         let place = rows_in_place::<S>(&row_source, &rows, &sum, in_place);
+        // Where others are packed, their sums have the same order.
+        let native = <S::Part as Part>::SCALAR == Some(row_source.scalar);
         let inner = match (&planes, sum.turns.last(), &place) {
             (_, _, &Some(RowSource::InPlace { inner, .. })) => inner,
             (None, Some(turn), _) => turn.extent,
@@ -153,13 +158,13 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let packed_rows = batch.len() * row_count * cells * bytes;
         let packed_lanes = batch.len() * lane_count.next_multiple_of(Kernels::<S>::NR) * cells * bytes;
         let from_rows = match place {
-            Some(place) => place,
-            None if !lanes_are_m || packed_rows > SHARED => RowSource::Local,
+            Some(place) if native => place,
+            _ if !lanes_are_m || packed_rows > SHARED => RowSource::Local,
             // Straight from the operand where its sum is contiguous in the order of the kernels.
-            None if lane_count < PACKED_FROM && planes_in_place::<S>(&row_source, &planes, &sum) => {
+            _ if lane_count < PACKED_FROM && planes_in_place::<S>(&row_source, &planes, &sum) => {
                 RowSource::InPlace { inner: 0, step: 1, taps: None }
             }
-            None => RowSource::Shared,
+            _ => RowSource::Shared,
         };
         let from_lanes = match planes {
             Some(planes) => Lanes::Planes(Box::new(planes)),
@@ -213,8 +218,18 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             }
             _ => [1, 1, self.lanes.len().div_ceil(LANES)],
         };
+        let panels = self.lanes.len().div_ceil(Kernels::<S>::NR);
+        if matches!(self.from_lanes, Lanes::Local) && self.from_rows != RowSource::Local && self.strips > 1 {
+            // Whoever has all lanes of a part of the rows packs what others pack as well.
+            let wanted = (3 * threads).div_ceil(self.batch.len().max(1)).min(panels);
+            self.blocks[2] = self.blocks[2].max(if threads > 1 { wanted } else { 1 });
+        }
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>();
-        let groups = self.strips.div_ceil(GROUP);
+        // As many groups together as make a task worth its lists.
+        let lanes = self.lanes.len() / self.blocks[2].max(1);
+        let products = (GROUP * MR * lanes * self.sum.len()).max(1);
+        let kept = if self.stretches.len() > 1 { 1 } else { (WORTH_A_TASK / products).max(1) };
+        let groups = self.strips.div_ceil(GROUP * kept);
         self.parts = match self.from_rows {
             // Lanes are packed once: every group of rows is a task.
             _ if matches!(self.from_lanes, Lanes::Shared) => groups,
@@ -314,7 +329,7 @@ pub(super) struct Desk<'a, S: Simd> {
     sums: *mut S::Sum,
 }
 
-/// How rows are read where they lie, if their sums run through memory evenly.
+/// How rows are read where they lie, if their sums run through memory evenly and they are of the type that kernels read.
 fn rows_in_place<S: Simd<Part: Part>>(
     source: &Source<'_>,
     rows: &Walk,
@@ -323,7 +338,7 @@ fn rows_in_place<S: Simd<Part: Part>>(
 ) -> Option<RowSource> {
     let turn = sum.turns.last()?;
     let step = turn.by.at[source.slot];
-    let fits = wanted && S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar);
+    let fits = wanted && S::PER == 1;
     // Rows outside the bounds read zeros, which lie side by side.
     let still = |turn: &Turn| turn.by.pos == [0; MAX_BOUNDS];
     if !fits || !still(turn) || rows.len() == 0 || step <= 0 || !(step == 1 || source.bounds.is_empty()) {

@@ -1,6 +1,7 @@
 //! From sums to the destination: factors, further terms, activation, conversion.
 
 use super::planes::prefetch;
+use super::simd::MR;
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::{Isa, map};
 use crate::backend::function::{Real, with_real};
@@ -90,7 +91,7 @@ impl Simple {
     unsafe fn finish(&self, outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const f32) {
         let len = run.len as usize;
         let place = |slot: usize| (row[slot] + run.at[slot]) as isize;
-        let [dst, z, bias] = [0, 3, 4].map(|slot| run.by[slot] as isize);
+        let (dst, z, bias) = (run.by[0] as isize, run.by[3] as isize, run.by[4] as isize);
         let to = outputs.dst.cast::<f32>().wrapping_offset(place(0));
         let z_from = outputs.z.cast::<f32>().wrapping_offset(place(3));
         let bias_from = outputs.bias.cast::<f32>().wrapping_offset(place(4));
@@ -229,10 +230,36 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
     #[cfg(target_arch = "x86_64")]
     if let Some(narrow) = &outputs.narrow {
         // SAFETY: handed on; it was made for the step, of which these are the sums.
-        return unsafe { narrow.finish(outputs, row, run, sums.cast()) };
+        return unsafe { narrow.finish(outputs, std::slice::from_ref(row), run, &sums.cast()) };
     }
     // SAFETY: handed on.
     with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
+}
+
+/// Finishes the sums of one run of some rows, which begin at `sums`.
+///
+/// # Safety
+/// As for [`finish`].
+#[inline(always)]
+pub(super) unsafe fn finish_rows<A: Element>(
+    outputs: &Outputs<'_>,
+    rows: &[[i64; 5]],
+    run: &Run,
+    sums: &[*mut A; MR],
+) {
+    let mut from = [std::ptr::null::<A>(); MR];
+    for (from, sums) in from.iter_mut().zip(sums) {
+        *from = sums.wrapping_add(run.lane as usize);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let (None, Some(narrow)) = (&outputs.simple, &outputs.narrow) {
+        // SAFETY: handed on.
+        return unsafe { narrow.finish(outputs, rows, run, from.as_ptr().cast()) };
+    }
+    for (row, from) in rows.iter().zip(from) {
+        // SAFETY: handed on.
+        unsafe { finish(outputs, row, run, from) };
+    }
 }
 
 /// Not compiled for every kernel that ends in it: conversions are what costs, and have functions of their own.

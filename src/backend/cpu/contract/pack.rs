@@ -120,7 +120,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
     let mut starts = [0; MAX_NR];
     starts.iter_mut().zip(lanes).for_each(|(start, lane)| *start = lane.at[slot]);
     let starts = &starts[..lanes.len()];
-    let total: usize = sum.iter().map(|even| even.len).sum();
+    let total: usize = sum.iter().map(|even| even.len * (1 + usize::from(even.mate.is_some()))).sum();
     // SAFETY: the caller's promises hold for every access below.
     unsafe {
         if lanes.len() < width {
@@ -154,6 +154,8 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
                     for first in (0..len).step_by(LINE) {
                         let count = LINE.min(len - first);
                         let mut lines = [std::ptr::null(); FOUR];
+                        // Backwards from the last one.
+                        let back = by == -1 && !bounded && S::Part::SCALAR == Some(E::SCALAR);
                         for (l, start) in starts.iter().enumerate() {
                             let (low, high) = even.inside(&lanes[l], source.bounds);
                             let from = data.wrapping_offset((start + even.at) as isize);
@@ -161,15 +163,27 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
                             let whole = low <= first && high >= first + count;
                             lines[l] = if whole && by == 1 && S::Part::SCALAR == Some(E::SCALAR) {
                                 from.cast()
+                            } else if back {
+                                from.wrapping_sub(count - 1).cast()
                             } else {
-                                let inside = [low, high].map(|k| k.clamp(first, first + count) - first);
+                                let end = first + count;
+                                let inside = [low.clamp(first, end) - first, high.clamp(first, end) - first];
                                 let to = staged[l].as_mut_ptr().cast::<S::Part>();
                                 stage::<S, E>(source.convert, from, by, inside, count, to);
                                 to
                             };
                         }
                         let to = to.add((begin + first) * width + group * FOUR);
-                        turn(&lines[..starts.len()], count, to, width);
+                        if back {
+                            turn(
+                                &lines[..starts.len()],
+                                count,
+                                to.add((count - 1) * width),
+                                -(width as isize),
+                            );
+                        } else {
+                            turn(&lines[..starts.len()], count, to, width as isize);
+                        }
                     }
                 }
             }
@@ -192,8 +206,6 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
 ) {
     assert!(total <= PAIRS, "a stretch of the sum has at most {PAIRS} parts");
     let data = source.data.cast::<E>();
-    // Channels taps apart, as planes want the filters: one by one.
-    let scattered = source.bounds.is_empty() && sum.len() * SHORT > total;
     let mut staged = [const { MaybeUninit::<[S::Part; PAIRS]>::uninit() }; FOUR];
     for (group, lanes) in lanes.chunks(FOUR).enumerate() {
         let mut lines: [*const S::Cell; FOUR] = [std::ptr::null(); FOUR];
@@ -201,20 +213,21 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
             let line = staged[l].as_mut_ptr().cast::<S::Part>();
             let mut begin = 0;
             for even in sum {
-                if scattered {
-                    let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
-                    for k in 0..even.len {
-                        // SAFETY: the caller's promise.
-                        unsafe {
-                            let element = from.wrapping_offset(k as isize * even.by as isize).read();
-                            line.add(begin + k).write(S::Part::of(element));
+                let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
+                if let Some(far) = even.mate {
+                    let (step, to) = (even.by as isize, line.wrapping_add(begin));
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        if (step, far) == (2, 1) {
+                            (0..2 * even.len).for_each(|k| to.add(k).write(S::Part::of(from.add(k).read())));
+                        } else {
+                            pairs::<S, E>([from, from.wrapping_offset(far as isize)], step, even.len, to);
                         }
                     }
-                    begin += even.len;
+                    begin += 2 * even.len;
                     continue;
                 }
                 let (low, high) = even.inside(lane, source.bounds);
-                let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
                 let (by, to) = (even.by as isize, line.wrapping_add(begin));
                 // SAFETY: the caller's promise.
                 unsafe { stage::<S, E>(source.convert, from, by, [low, high], even.len, to) };
@@ -226,7 +239,7 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
         }
         let to = to.cast::<S::Cell>().wrapping_add(group * FOUR);
         // SAFETY: as many cells as the lines have.
-        unsafe { turn(&lines[..lanes.len()], total.div_ceil(S::PER), to, width) };
+        unsafe { turn(&lines[..lanes.len()], total.div_ceil(S::PER), to, width as isize) };
     }
 }
 
@@ -256,6 +269,8 @@ unsafe fn stage<S: Simd<Part: Part>, E: Element>(
         match convert {
             Some(convert) if by == 1 => convert(to.cast(), first.cast(), count, Scaling::MOVE),
             _ if by == 1 => (0..count).for_each(|k| to.add(k).write(S::Part::of(first.add(k).read()))),
+            // A constant, so that the loop becomes shuffles.
+            _ if by == 2 => (0..count).for_each(|k| to.add(k).write(S::Part::of(first.add(2 * k).read()))),
             _ => {
                 let at = |k: usize| first.wrapping_offset(k as isize * by);
                 (0..count).for_each(|k| to.add(k).write(S::Part::of(at(k).read())));
@@ -264,36 +279,49 @@ unsafe fn stage<S: Simd<Part: Part>, E: Element>(
     }
 }
 
-/// Cell k of line l to `to[k * width + l]`, for up to [`FOUR`] lines.
+/// Cell k of line l to `to[k * width + l]`, for up to [`FOUR`] lines; backwards in memory if the width is negative.
 ///
 /// # Safety
 /// The lines have `len` cells, and their places are writable.
 #[inline(always)]
-unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: usize) {
+unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize) {
     let mut k = 0;
+    let at = |k: usize| to.wrapping_offset(k as isize * width);
     // SAFETY: the caller's promise; the shuffles belong to the base instruction set and move bits as they are.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if lines.len() == FOUR && size_of::<C>() == 4 {
             use core::arch::x86_64::*;
             while k + FOUR <= len {
-                let [a, b, c, d] = std::array::from_fn(|l| _mm_loadu_ps(lines[l].add(k).cast()));
+                let a = _mm_loadu_ps(lines[0].add(k).cast());
+                let b = _mm_loadu_ps(lines[1].add(k).cast());
+                let c = _mm_loadu_ps(lines[2].add(k).cast());
+                let d = _mm_loadu_ps(lines[3].add(k).cast());
                 let (low, high) = (_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
                 let (low2, high2) = (_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
-                let turned = [
-                    _mm_movelh_ps(low, low2),
-                    _mm_movehl_ps(low2, low),
-                    _mm_movelh_ps(high, high2),
-                    _mm_movehl_ps(high2, high),
-                ];
-                for (i, four) in turned.into_iter().enumerate() {
-                    _mm_storeu_ps(to.add((k + i) * width).cast(), four);
-                }
+                _mm_storeu_ps(at(k).cast(), _mm_movelh_ps(low, low2));
+                _mm_storeu_ps(at(k + 1).cast(), _mm_movehl_ps(low2, low));
+                _mm_storeu_ps(at(k + 2).cast(), _mm_movelh_ps(high, high2));
+                _mm_storeu_ps(at(k + 3).cast(), _mm_movehl_ps(high2, high));
+                k += FOUR;
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        if lines.len() == 2 && size_of::<C>() == 4 {
+            use core::arch::x86_64::*;
+            while k + FOUR <= len {
+                let (a, b) =
+                    (_mm_loadu_si128(lines[0].add(k).cast()), _mm_loadu_si128(lines[1].add(k).cast()));
+                let (low, high) = (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+                _mm_storel_epi64(at(k).cast(), low);
+                _mm_storel_epi64(at(k + 1).cast(), _mm_unpackhi_epi64(low, low));
+                _mm_storel_epi64(at(k + 2).cast(), high);
+                _mm_storel_epi64(at(k + 3).cast(), _mm_unpackhi_epi64(high, high));
                 k += FOUR;
             }
         }
         while k < len {
-            lines.iter().enumerate().for_each(|(l, line)| to.add(k * width + l).write(line.add(k).read()));
+            lines.iter().enumerate().for_each(|(l, line)| at(k).add(l).write(line.add(k).read()));
             k += 1;
         }
     }

@@ -263,21 +263,12 @@ impl Planes {
         list.clear();
         let [slow, fast] = &self.dims;
         for cell in (begin..end).step_by(per) {
-            let channels: [Point; 2] =
-                std::array::from_fn(|k| self.channels.point((cell + k.min(per - 1)).min(end - 1)));
+            let first = self.channels.offset(cell, slot);
+            let mate = (per > 1).then(|| self.channels.offset((cell + 1).min(end - 1), slot) - first);
             for t0 in 0..slow.taps.extent {
-                let mut starts = channels;
-                starts.iter_mut().for_each(|point| point.add(&slow.taps.by, t0 as i64));
-                if per == 1 {
-                    Even::new(&starts[0], &fast.taps.by, fast.taps.extent, slot).push(list, false);
-                    continue;
-                }
-                for t1 in 0..fast.taps.extent {
-                    for mut point in starts {
-                        point.add(&fast.taps.by, t1 as i64);
-                        Even::new(&point, &Point::default(), 1, slot).push(list, false);
-                    }
-                }
+                let at = first + t0 as i64 * slow.taps.by.at[slot];
+                let by = fast.taps.by.at[slot];
+                Even::plain(at, by, fast.taps.extent, mate).push(list, false);
             }
         }
     }

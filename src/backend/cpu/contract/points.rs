@@ -57,6 +57,16 @@ impl Walk {
         point
     }
 
+    /// Where the turn of a number is in one operand.
+    pub(super) fn offset(&self, mut number: usize, slot: usize) -> i64 {
+        let mut offset = 0;
+        for turn in self.turns.iter().rev() {
+            offset += turn.by.at[slot] * (number % turn.extent) as i64;
+            number /= turn.extent;
+        }
+        offset
+    }
+
     /// The turns `begin..end` as evenly spaced ones.
     pub(super) fn evens(&self, begin: usize, end: usize, slot: usize, bounded: bool, list: &mut Vec<Even>) {
         list.clear();
@@ -83,10 +93,11 @@ impl Walk {
             let first = number % inner.extent;
             let run = (inner.extent - first).min(end - number);
             point.add(&inner.by, first as i64);
-            for _ in 0..run {
-                points.push(point);
+            points.extend((0..run).map(|_| {
+                let here = point;
                 point.add(&inner.by, 1);
-            }
+                here
+            }));
             number += run;
         }
     }
@@ -100,17 +111,27 @@ pub(super) struct Even {
     pub(super) pos: [i64; MAX_BOUNDS],
     pub(super) pos_by: [i64; MAX_BOUNDS],
     pub(super) len: usize,
+    /// Where cells are pairs, how far from each point the other one of its cell is; else neighbours share cells.
+    pub(super) mate: Option<i64>,
 }
 
 impl Even {
     /// `len` points from `first` on, `by` apart.
     pub(super) fn new(first: &Point, by: &Point, len: usize, slot: usize) -> Even {
-        Even { at: first.at[slot], by: by.at[slot], pos: first.pos, pos_by: by.pos, len }
+        Even { at: first.at[slot], by: by.at[slot], pos: first.pos, pos_by: by.pos, len, mate: None }
+    }
+
+    /// The same of an operand without bounds, from an offset on.
+    pub(super) fn plain(at: i64, by: i64, len: usize, mate: Option<i64>) -> Even {
+        Even { at, by, pos: [0; MAX_BOUNDS], pos_by: [0; MAX_BOUNDS], len, mate }
     }
 
     /// Adds `self` to a list, or to its last entry where that goes on evenly; `bounded` if positions count.
     pub(super) fn push(self, list: &mut Vec<Even>, bounded: bool) {
-        if !bounded && let Some(last) = list.last_mut() {
+        if !bounded
+            && let Some(last) = list.last_mut()
+            && last.mate == self.mate
+        {
             let by = if last.len == 1 { self.at - last.at } else { last.by };
             let even = self.len == 1 || self.by == by;
             if even && self.at - last.at == by * last.len as i64 {
@@ -123,6 +144,14 @@ impl Even {
 }
 
 impl Point {
+    /// Its offsets and those of another.
+    #[inline(always)]
+    pub(super) fn offsets(&self, base: &[i64; 5]) -> [i64; 5] {
+        let mut offsets = *base;
+        offsets.iter_mut().zip(self.at).for_each(|(offset, at)| *offset += at);
+        offsets
+    }
+
     /// Adds `times` another.
     #[inline(always)]
     pub(super) fn add(&mut self, by: &Point, times: i64) {

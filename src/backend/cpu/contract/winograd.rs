@@ -9,9 +9,9 @@
 use super::engine::{Operands, Shared};
 use super::finish::{Outputs, Run, finish};
 use super::kernel::{Kernels, Panel};
-use super::pack::Source;
+use super::pack::{Source, pack};
 use super::planes::{Block, Planes};
-use super::points::{Point, Walk};
+use super::points::{Even, Point, Walk};
 use super::simd::{MAX_NR, MR, Simd};
 use super::tiles::Tiles;
 use crate::backend::cpu::{arena, threads};
@@ -37,6 +37,10 @@ const SUM: usize = 512;
 /// Elements of a transformed patch.
 const ELEMENTS: usize = 16;
 
+/// Taps of a window, and the channels of a filter whose taps are packed at once.
+const TAPS: usize = 9;
+const PASS: usize = 14;
+
 /// Lanes that are transformed at once.
 const EIGHT: usize = 8;
 
@@ -50,7 +54,7 @@ pub(super) struct Winograd<'a, S: Simd> {
     rows: Walk,
     planes: Planes,
     image: Source<'a>,
-    filter: *const f32,
+    filter: Source<'a>,
     origin: [i64; 5],
     /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of the patch's order is.
     taps: [i64; 2],
@@ -145,7 +149,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         kernels: &'a Kernels<S>,
     ) -> Option<Winograd<'a, S>> {
         let step: &Contract = outputs.step;
-        let single = [step.a, step.b] == [Scalar::F32; 2] && step.accumulate == Accumulate::Single;
+        let real = |scalar| matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::Bf16);
+        let single = real(step.a) && real(step.b) && step.accumulate == Accumulate::Single;
         let contiguous = step.loops(Role::M).any(|(_, axis)| axis.strides[0] == 1);
         if !single || !contiguous || !Kernels::<S>::NR.is_multiple_of(EIGHT) {
             return None;
@@ -174,13 +179,14 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         let [slow, fast] = &planes.dims;
         let fits = |rows: usize| planes.block(rows, fast.outputs.extent, 16).pitch * rows <= most;
         let high = (1..=slow.outputs.extent).rev().find(|&rows| fits(rows)).unwrap_or(1);
+        let [image, filter] = operands.sources::<S>(step);
         Some(Winograd {
             parts: slow.outputs.extent.div_ceil(high),
             strips: count.div_ceil(MR),
             batch: Walk::of(step, Role::Batch),
             rows,
-            image: operands.sources::<S>(step)[0],
-            filter: operands.b.cast(),
+            image,
+            filter,
             origin: step.nest.offsets,
             outputs,
             kernels,
@@ -259,20 +265,33 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         let (begin, count) = self.strip(strip);
         let cells = self.strip_cells();
         let to = to.wrapping_add(number * ELEMENTS * cells);
-        let mut rows = [0_i64; MR];
+        let mut rows = [Point::default(); MR];
         for (m, row) in rows[..count].iter_mut().enumerate() {
-            *row = self.origin[2] + batch.at[2] + self.rows.point(begin + m).at[2] + self.first;
+            row.at[2] = self.origin[2] + batch.at[2] + self.rows.offset(begin + m, 2) + self.first;
         }
-        for channel in 0..self.planes.channels.len() {
-            let along = self.planes.channels.point(channel).at[2];
-            let mut g = [[[0.0_f32; EIGHT]; 3]; 3];
-            for (m, row) in rows[..count].iter().enumerate() {
-                for r in 0..3 {
-                    for s in 0..3 {
-                        let offset = row + along + r as i64 * self.taps[0] + s as i64 * self.taps[1];
-                        // SAFETY: the caller promises the element.
-                        g[r][s][m] = unsafe { self.filter.offset(offset as isize).read() };
+        let channels = self.planes.channels.len();
+        let mut packed = [0.0_f32; PASS * TAPS * MR + EIGHT];
+        let mut evens = Vec::new();
+        for channel in 0..channels {
+            let place = channel % PASS;
+            if place == 0 {
+                evens.clear();
+                for next in channel..channels.min(channel + PASS) {
+                    let offset = self.planes.channels.offset(next, 2);
+                    for r in 0..3 {
+                        let at = offset + r * self.taps[0];
+                        Even::plain(at, self.taps[1], 3, None).push(&mut evens, false);
                     }
+                }
+                // SAFETY: the caller promises the elements; there is room for the taps of a pass.
+                unsafe { pack::<S>(self.filter, &rows[..count], &evens, count, packed.as_mut_ptr()) };
+            }
+            let mut g = [[[0.0_f32; EIGHT]; 3]; 3];
+            for r in 0..3 {
+                for s in 0..3 {
+                    let from = packed.as_ptr().wrapping_add((place * TAPS + r * 3 + s) * count);
+                    // SAFETY: behind the taps of a pass there is room for a vector.
+                    g[r][s] = unsafe { load(from) };
                 }
             }
             let lines: [[Eight; 4]; 3] = [filter(g[0]), filter(g[1]), filter(g[2])];
@@ -356,7 +375,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
                         }
                     }
                     for (m, row) in rows[..count].iter().enumerate() {
-                        let here: [i64; 5] = std::array::from_fn(|k| place.at[k] + row.at[k]);
+                        let here = row.offsets(&place.at);
                         self.results(
                             sums.add(m * nr),
                             tile.lanes,
@@ -381,8 +400,10 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         for lane in (0..lanes).step_by(EIGHT) {
             // SAFETY: all sums of the panel are there.
             let m = |i: usize, j: usize| unsafe { load(sums.add((i * 4 + j) * MR * nr + lane)) };
-            let columns: [[Eight; 2]; 4] =
-                std::array::from_fn(|j| result([m(0, j), m(1, j), m(2, j), m(3, j)]));
+            let mut columns = [[[0.0; EIGHT]; 2]; 4];
+            for j in 0..4 {
+                columns[j] = result([m(0, j), m(1, j), m(2, j), m(3, j)]);
+            }
             for (i, line) in lines.iter_mut().enumerate() {
                 let [even, odd] = result([columns[0][i], columns[1][i], columns[2][i], columns[3][i]]);
                 for l in 0..EIGHT {

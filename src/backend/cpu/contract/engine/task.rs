@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use super::stretch::{SUM, Stretch};
 use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
-use crate::backend::cpu::contract::finish::{Run, finish};
+use crate::backend::cpu::contract::finish::{Run, finish, finish_rows};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
 use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
 use crate::backend::cpu::contract::points::{Even, Point};
 use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::tiles::Tiles;
 use crate::dtype::convert::Element;
+use crate::ops::contract::MAX_BOUNDS;
 
 /// Strips that are packed together where they lie side by side in memory.
 const ACROSS: usize = 16;
@@ -23,15 +24,33 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         (begin, end - begin)
     }
 
-    /// The points of a stretch of the sum.
-    fn sum_points(&self, stretch: &Stretch, points: &mut Vec<Point>) {
+    /// Where the segments of a stretch begin that rows in place are read in, of `inner` cells each, and the `taps` of each.
+    fn starts(&self, stretch: &Stretch, inner: usize, taps: usize, starts: &mut Vec<Point>) {
         match &self.from_lanes {
-            Lanes::Planes(planes) => planes.sum(stretch.begin, stretch.end, S::PER, points),
-            _ => self.sum.points(stretch.begin, stretch.end, points),
+            // One point says where the channels begin.
+            Lanes::Planes(planes) => {
+                planes.sum(stretch.begin, stretch.begin + 1, S::PER, starts);
+                starts.truncate(1);
+            }
+            _ => {
+                let cells = inner.min(stretch.cells) / taps;
+                starts.clear();
+                starts.extend((stretch.begin..stretch.end).step_by(cells).map(|k| self.sum.point(k)));
+            }
         }
     }
 
-    /// The same as evenly spaced points of one operand.
+    /// The lowest and the highest position that taps add to a row's, for every bound.
+    fn reach(&self, starts: &[Point]) -> [(i64, i64); MAX_BOUNDS] {
+        let mut reach = [(0, 0); MAX_BOUNDS];
+        for (d, (bound, reach)) in self.row_source.bounds.iter().zip(&mut reach).enumerate() {
+            let positions = || starts.iter().map(|start| bound.start + start.pos[d]);
+            *reach = (positions().min().unwrap_or(0), positions().max().unwrap_or(0));
+        }
+        reach
+    }
+
+    /// A stretch of the sum as evenly spaced points of one operand.
     fn evens(&self, stretch: &Stretch, source: Source<'_>, list: &mut Vec<Even>) {
         let Stretch { begin, end, .. } = *stretch;
         match &self.from_lanes {
@@ -41,7 +60,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     }
 
     fn base(&self, batch: &Point) -> [i64; 5] {
-        std::array::from_fn(|k| self.origin[k] + batch.at[k])
+        batch.offsets(&self.origin)
     }
 
     /// Packs strips of rows or panels of lanes, for the whole sum, where all tasks find them.
@@ -153,10 +172,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let last = self.strip(end - 1);
         self.rows.points(part_row, last.0 + last.1, &mut row_points);
         let strips: Vec<(usize, usize)> = (first..end).map(|s| self.strip(s)).collect();
-        let at = |point: &Point| -> [i64; 5] { std::array::from_fn(|k| base[k] + point.at[k]) };
-        let places: Vec<[i64; 5]> = row_points.iter().map(at).collect();
+        let places: Vec<[i64; 5]> = row_points.iter().map(|point| point.offsets(&base)).collect();
         let total = self.stretches.last().map_or(0, |s| s.before + s.cells);
         let zeros = [S::ZERO; SUM];
+        let mut reach = [(0, 0); MAX_BOUNDS];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
         // SAFETY: the caller's promises; all scratch is as large as `sizes` says.
         unsafe {
@@ -171,13 +190,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             }
             for (number, stretch) in self.stretches.iter().enumerate() {
                 let (is_first, is_last) = (number == 0, number + 1 == self.stretches.len());
-                match (&self.from_lanes, &self.from_rows) {
-                    // One point says where the channels begin.
-                    (Lanes::Planes(_), RowSource::InPlace { .. }) => {
-                        self.sum_points(&Stretch { end: stretch.begin + 1, ..*stretch }, &mut sum);
-                    }
-                    (_, RowSource::InPlace { .. }) => self.sum_points(stretch, &mut sum),
-                    _ => {}
+                if let RowSource::InPlace { inner, taps, .. } = self.from_rows {
+                    self.starts(stretch, inner, taps.unwrap_or(1), &mut sum);
+                    reach = self.reach(&sum);
                 }
                 if matches!(self.from_lanes, Lanes::Local) {
                     self.evens(stretch, self.lane_source, &mut lane_sum);
@@ -246,7 +261,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 let inner = if inner == 0 { stretch.cells } else { inner.min(stretch.cells) };
                                 (segments, len, step) = (stretch.cells / inner, inner, by);
                                 let copies = desk.r.wrapping_add((row - strips[0].0) * stretch.cells);
-                                let runs = Runs { inner, taps, zeros: zeros.as_ptr(), copies };
+                                let runs = Runs { inner, taps, reach: &reach, zeros: zeros.as_ptr(), copies };
                                 self.in_place(points, &sum, &base, &runs, &mut table);
                             }
                         }
@@ -285,10 +300,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             };
                             self.kernels.of(count, tile.lanes)(&panel, &c, !is_first);
                             if is_last && !(direct && self.outputs.is_plain()) {
-                                for (at, c) in places.iter().zip(c) {
-                                    for run in runs {
-                                        finish(&self.outputs, at, run, c.wrapping_add(run.lane as usize));
-                                    }
+                                for run in runs {
+                                    finish_rows(&self.outputs, places, run, &c);
                                 }
                             }
                         }
@@ -307,58 +320,85 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     unsafe fn in_place(
         &self,
         points: &[Point],
-        sum: &[Point],
+        starts: &[Point],
         base: &[i64; 5],
-        runs: &Runs<S>,
+        runs: &Runs<'_, S>,
         table: &mut Vec<RowCells<S>>,
     ) {
         let source = self.row_source;
-        let data = source.data.cast::<S::Cell>();
-        for (number, segment) in sum.chunks(runs.inner).enumerate() {
-            let mut rows: RowCells<S> = [runs.zeros; MR];
-            for (m, (row, point)) in rows.iter_mut().zip(points).enumerate() {
-                let inside = |tap: &Point| {
-                    source.bounds.iter().enumerate().all(|(d, bound)| {
-                        ((bound.start + point.pos[d] + tap.pos[d]) as u64) < bound.extent as u64
-                    })
-                };
-                let at = |tap: &Point| {
-                    let offset = base[source.slot] + point.at[source.slot] + tap.at[source.slot];
-                    data.wrapping_offset(offset as isize)
-                };
-                // Taps leave a window at its ends.
-                let cells = runs.taps.map_or(runs.inner, |taps| runs.inner / taps);
-                let ends = [&segment[0], &segment[segment.len().saturating_sub(cells)]];
-                match ends.map(inside) {
-                    [true, true] => *row = at(ends[0]),
-                    _ if !segment.iter().step_by(cells).any(inside) => {}
-                    _ => {
-                        let copy = runs.copies.wrapping_add((m + number * points.len()) * runs.inner);
-                        for (tap, first) in segment.iter().step_by(cells).enumerate() {
-                            let to = copy.wrapping_add(tap * cells);
-                            // SAFETY: the caller's promise.
-                            unsafe {
-                                if inside(first) {
-                                    at(first).copy_to_nonoverlapping(to, cells);
-                                } else {
-                                    runs.zeros.copy_to_nonoverlapping(to, cells);
-                                }
-                            }
-                        }
-                        *row = copy;
+        let (slot, per) = (source.slot, runs.taps.unwrap_or(1));
+        let data = source.data.cast::<S::Cell>().wrapping_offset(base[slot] as isize);
+        let first = table.len();
+        table.resize(first + starts.len() / per, [runs.zeros; MR]);
+        let table = &mut table[first..];
+        for (m, point) in points.iter().enumerate() {
+            let from = data.wrapping_offset(point.at[slot] as isize);
+            let mut whole = true;
+            for (d, bound) in source.bounds.iter().enumerate() {
+                let (low, high) = runs.reach[d];
+                whole &= point.pos[d] + low >= 0 && point.pos[d] + high < bound.extent;
+            }
+            if whole {
+                for (rows, start) in table.iter_mut().zip(starts.iter().step_by(per)) {
+                    rows[m] = from.wrapping_offset(start.at[slot] as isize);
+                }
+                continue;
+            }
+            for (number, (rows, taps)) in table.iter_mut().zip(starts.chunks(per)).enumerate() {
+                let copy = runs.copies.wrapping_add((m + number * points.len()) * runs.inner);
+                // SAFETY: handed on.
+                rows[m] = unsafe { self.segment(point, from, taps, runs, copy) };
+            }
+        }
+    }
+
+    /// The same for one segment of one row, which may leave the bounds.
+    ///
+    /// # Safety
+    /// As for [`in_place`](Engine::in_place).
+    unsafe fn segment(
+        &self,
+        point: &Point,
+        from: *const S::Cell,
+        taps: &[Point],
+        runs: &Runs<'_, S>,
+        copy: *mut S::Cell,
+    ) -> *const S::Cell {
+        let source = self.row_source;
+        let inside =
+            |tap: &Point| {
+                source.bounds.iter().enumerate().all(|(d, bound)| {
+                    ((bound.start + point.pos[d] + tap.pos[d]) as u64) < bound.extent as u64
+                })
+            };
+        let at = |tap: &Point| from.wrapping_offset(tap.at[source.slot] as isize);
+        // Taps leave a window at its ends.
+        match [&taps[0], &taps[taps.len() - 1]].map(inside) {
+            [true, true] => at(&taps[0]),
+            _ if !taps.iter().any(inside) => runs.zeros,
+            _ => {
+                let cells = runs.inner / taps.len();
+                for (number, tap) in taps.iter().enumerate() {
+                    let to = copy.wrapping_add(number * cells);
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let from = if inside(tap) { at(tap) } else { runs.zeros };
+                        from.copy_to_nonoverlapping(to, cells);
                     }
                 }
+                copy
             }
-            table.push(rows);
         }
     }
 }
 
 /// How rows are read in place.
-struct Runs<S: Simd> {
+struct Runs<'a, S: Simd> {
     /// Cells of a segment, and the taps it has where they can leave the bounds one by one.
     inner: usize,
     taps: Option<usize>,
+    /// The lowest and the highest position that taps add to a row's.
+    reach: &'a [(i64, i64); MAX_BOUNDS],
     /// A segment of zeros, and where copies go.
     zeros: *const S::Cell,
     copies: *mut S::Cell,
