@@ -14,6 +14,8 @@ pub(super) trait Formula {
     const ARITY: usize;
     /// What the factors scale.
     const SCALED: Scaled;
+    /// Whether it is a long chain of operations, each of which waits for the one before it.
+    const IS_LONG: bool;
     fn apply<N: Words>(operands: [N; MOST_OPERANDS], parameter: N) -> N;
 }
 
@@ -26,6 +28,7 @@ macro_rules! formulas {
         $(impl Formula for formulas::$name {
             const ARITY: usize = { let names: &[&str] = &[$(stringify!($x)),*]; names.len() };
             const SCALED: Scaled = formulas!(@ $scaled);
+            const IS_LONG: bool = formulas!(@long $scaled);
             #[inline(always)]
             fn apply<N: Words>(operands: [N; MOST_OPERANDS], parameter: N) -> N {
                 let [$($x,)* ..] = operands;
@@ -49,6 +52,9 @@ macro_rules! formulas {
     };
     (@ operands) => { Scaled::Operands };
     (@ result) => { Scaled::Result };
+    (@ elementary) => { Scaled::Result };
+    (@long elementary) => { true };
+    (@long $other:ident) => { false };
 }
 functions!(formulas);
 

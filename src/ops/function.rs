@@ -1,10 +1,11 @@
 //! The one table of functions that are computed element by element.
 //!
-//! A row is a name, the operands, the parameters, what the factors of a step scale (`operands` before the function, or
-//! its `result`), and the formula. From it come the enumeration here, the loops of the CPU core
-//! (`backend/function.rs`) and the device code (`kernels/functions.cuh`, which `tests/functions.rs` writes and
-//! compares). A formula is text that is valid in both languages: `+ - * /`, and the functions of
-//! [`dtype::math`](crate::dtype::math) and `backend/formula.rs`, whose twins are in `kernels/formula.cuh`.
+//! A row is a name, the operands, the parameters, what the factors of a step scale, and the formula. Factors scale the
+//! `operands` before the function, or its `result`; that of an `elementary` function too, which is a long chain of
+//! operations. From the table come the enumeration here, the loops of the CPU core (`backend/function.rs`) and the device
+//! code (`kernels/functions.cuh`, which `tests/functions.rs` writes and compares). A formula is text that is valid in both
+//! languages: `+ - * /`, and the functions of [`dtype::math`](crate::dtype::math) and `backend/formula.rs`, whose twins
+//! are in `kernels/formula.cuh`.
 
 /// Calls the macro `$then` with the rows.
 macro_rules! functions {
@@ -31,11 +32,11 @@ macro_rules! functions {
             /// Nothing: the zero that leaves every number it is added to as it is.
             Nothing () [] operands => nothing();
             /// `1 / (1 + exp(-x))`
-            Sigmoid (x) [] result => sigmoid(x);
+            Sigmoid (x) [] elementary => sigmoid(x);
             /// Its gradient, from the result x.
             SigmoidGradient (x, dy) [] result => dy * (x * (one(x) - x));
             /// The hyperbolic tangent.
-            Tanh (x) [] result => tanh(x);
+            Tanh (x) [] elementary => tanh(x);
             /// Its gradient, from the result x.
             TanhGradient (x, dy) [] result => dy * (one(x) - x * x);
             /// `max(x, 0)`; a NaN is 0.
@@ -55,21 +56,21 @@ macro_rules! functions {
             /// The same, but where x is a NaN.
             ClippedReluOrNanGradient (x, dy) [c] result => choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(x), dy);
             /// `x` above 0, else `c (exp(x) - 1)`
-            Elu (x) [c] result => choose(greater(x, zero(x)), x, c * expm1(x));
+            Elu (x) [c] elementary => choose(greater(x, zero(x)), x, c * expm1(x));
             /// Its gradient, from the result x.
             EluGradient (x, dy) [c] result => choose(greater(x, zero(x)), dy, dy * (x + c));
             /// `x / (1 + exp(-b x))`
-            Swish (x) [b] result => x * sigmoid(b * x);
+            Swish (x) [b] elementary => x * sigmoid(b * x);
             /// Its gradient.
-            SwishGradient (x, dy) [b] result => dy * swish_slope(x, b, sigmoid(b * x));
+            SwishGradient (x, dy) [b] elementary => dy * swish_slope(x, b, sigmoid(b * x));
             /// `log(1 + exp(x))`
-            Softplus (x) [] result => softplus(x);
+            Softplus (x) [] elementary => softplus(x);
             /// The error function.
-            Erf (x) [] result => erf(x);
+            Erf (x) [] elementary => erf(x);
             /// `e^x`
-            Exp (x) [] result => exp(x);
+            Exp (x) [] elementary => exp(x);
             /// The natural logarithm.
-            Log (x) [] result => log(x);
+            Log (x) [] elementary => log(x);
             /// `scale (x - mean) / sqrt(variance + epsilon) + bias`
             Normalise (x, mean, variance, scale, bias) [epsilon] result
                 => (x - mean) * (scale / root(variance + epsilon)) + bias;
@@ -121,6 +122,7 @@ macro_rules! enumeration {
     };
     (@ operands) => { Scaled::Operands };
     (@ result) => { Scaled::Result };
+    (@ elementary) => { Scaled::Result };
 }
 functions!(enumeration);
 

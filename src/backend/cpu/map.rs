@@ -331,7 +331,7 @@ unsafe fn cells<T: Real, F: Formula>(
         // SAFETY: the piece lies inside the n cells and inside the stage; what is not read is not touched.
         unsafe {
             let first = from.map(|from| from.wrapping_add(done));
-            if piece == most {
+            if F::IS_LONG && piece == most {
                 // As many parts of the piece, of which each has one of the numbers in step.
                 let part = most / IN_STEP;
                 in_step::<T, F, IN_STEP>(stage, first, part, part, with);

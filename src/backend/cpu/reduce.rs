@@ -8,7 +8,6 @@ mod sequence;
 mod tree;
 mod workspace;
 
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use self::sequence::{Loader, ROW_BYTES, Steps};
@@ -20,7 +19,7 @@ use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_
 use crate::backend::reference::store_index;
 use crate::error::Result;
 use crate::layout::MAX_AXES;
-use crate::ops::{NanRule, Reduce, Scaling};
+use crate::ops::{NanRule, Reduce, Reduction, Scaling};
 
 /// Bytes read below which waking threads costs more than it saves.
 const THREADING_BYTES: usize = 256 << 10;
@@ -49,7 +48,8 @@ pub(in crate::backend) unsafe fn run(
     machine: Machine,
 ) -> Result<()> {
     with_real!(problem.compute, T => with_fold!(problem.reduction, F => {
-        let task = Task::<T, F>::new(problem, Places { dst, src, indices }, machine);
+        let (kernels, joined) = (Kernels::of::<F>(machine.isa), Joined::of::<F>());
+        let task = Task::<T, <F as Fold>::Lane<T>>::new(problem, Places { dst, src, indices }, kernels, joined, machine);
         // SAFETY: handed on.
         unsafe { task.run(machine) }
     }))
@@ -75,12 +75,27 @@ struct OutputTile {
     width: usize,
 }
 
-struct Task<'a, T: Real, F: Fold> {
+/// What numbers are joined to, `L`, of which there are few: the tasks of all reductions are so many loops, and no more.
+#[derive(Clone, Copy)]
+struct Joined<T, L> {
+    identity: L,
+    of_number: fn(T) -> L,
+    number: fn(L) -> T,
+}
+
+impl<T: Real, L: Copy> Joined<T, L> {
+    fn of<F: Fold<Lane<T> = L>>() -> Self {
+        Joined { identity: F::lane(F::identity::<T>()), of_number: F::lane::<T>, number: F::number::<T> }
+    }
+}
+
+struct Task<'a, T, L> {
     problem: &'a Reduce,
     places: Places,
     steps: Steps,
     loader: Loader,
-    kernels: Kernels<T, F::Lane<T>>,
+    kernels: Kernels<T, L>,
+    joined: Joined<T, L>,
     store: row::Row,
     /// The loops around the tiles, and the loop that tiles cut: extent and strides in scalars.
     outer: [(usize, [i64; 3]); MAX_AXES],
@@ -90,14 +105,19 @@ struct Task<'a, T: Real, F: Fold> {
     width: usize,
     /// Whether elements come as rows.
     by_rows: bool,
-    fold: PhantomData<fn() -> F>,
 }
 
 /// What becomes of one chunk.
 type OnChunk<'a, T, L> = &'a (dyn Fn(usize, &mut Workspace<'_, T, L>) + Sync);
 
-impl<'a, T: Real, F: Fold> Task<'a, T, F> {
-    fn new(problem: &'a Reduce, places: Places, machine: Machine) -> Self {
+impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
+    fn new(
+        problem: &'a Reduce,
+        places: Places,
+        kernels: Kernels<T, L>,
+        joined: Joined<T, L>,
+        machine: Machine,
+    ) -> Self {
         let cell = problem.src.size();
         let steps = Steps::new(problem);
         let axes = problem.outputs.axes();
@@ -135,14 +155,14 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                 is_real: problem.src == T::SCALAR,
                 widen: row::between(problem.src, T::SCALAR, Scaling::MOVE, machine.isa),
             },
-            kernels: Kernels::of::<F>(machine.isa),
+            kernels,
+            joined,
             store: row::between(T::SCALAR, problem.dst, problem.scaling, machine.isa),
             width,
             outer,
             outer_rank,
             along,
             by_rows,
-            fold: PhantomData,
         }
     }
 
@@ -193,7 +213,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         arena::with(bytes, |at| {
             // SAFETY: room for a slot of each task, and one of each tile behind them.
             let slots = unsafe { Slots::new(at, count + tiles, self.width) };
-            let each_chunk = |f: OnChunk<T, F::Lane<T>>| {
+            let each_chunk = |f: OnChunk<T, L>| {
                 threads::run_with(threads, count, self.scratch(), &|scratch, task| {
                     // SAFETY: scratch of this thread, and the slot of this task.
                     unsafe {
@@ -215,10 +235,13 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                         let Workspace { subtrees, joined, values, firsts, .. } = &mut self.workspace(scratch);
                         for chunk in 0..chunks {
                             let (row, _) = slots.get(tile * chunks + chunk);
-                            joined.iter_mut().zip(row).for_each(|(lane, &value)| *lane = F::lane(value));
+                            joined
+                                .iter_mut()
+                                .zip(row)
+                                .for_each(|(lane, &value)| *lane = (self.joined.of_number)(value));
                             subtrees.push(joined, 1, &self.kernels);
                         }
-                        numbers::<T, F>(values, subtrees.root(&self.kernels));
+                        self.numbers(values, subtrees.root(&self.kernels));
                         slots.put(count + tile, values, firsts);
                     }
                 }
@@ -252,19 +275,24 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
         })
     }
 
+    /// What lanes hold, as numbers.
+    fn numbers(&self, values: &mut [T], lanes: &[L]) {
+        values.iter_mut().zip(lanes).for_each(|(value, &lane)| *value = (self.joined.number)(lane));
+    }
+
     fn outer(&self) -> &[(usize, [i64; 3])] {
         &self.outer[..self.outer_rank]
     }
 
     fn scratch(&self) -> usize {
-        Workspace::<T, F::Lane<T>>::bytes(self.width, self.by_rows)
+        Workspace::<T, L>::bytes(self.width, self.by_rows)
     }
 
     /// # Safety
     /// There are [`scratch`](Self::scratch) bytes, and nobody else uses them meanwhile.
-    unsafe fn workspace<'s>(&self, scratch: *mut u8) -> Workspace<'s, T, F::Lane<T>> {
+    unsafe fn workspace<'s>(&self, scratch: *mut u8) -> Workspace<'s, T, L> {
         // SAFETY: handed on.
-        unsafe { Workspace::new(scratch, self.width, self.by_rows, F::lane(F::identity::<T>())) }
+        unsafe { Workspace::new(scratch, self.width, self.by_rows, self.joined.identity) }
     }
 
     fn tile(&self, number: usize) -> OutputTile {
@@ -297,7 +325,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn join(&self, tile: OutputTile, range: Range<usize>, work: &mut Workspace<'_, T, F::Lane<T>>) {
+    unsafe fn join(&self, tile: OutputTile, range: Range<usize>, work: &mut Workspace<'_, T, L>) {
         let Workspace { blocks, offsets, lanes, subtrees, joined, values, room, .. } = work;
         let (blocks, room) = (*blocks, *room);
         let start = self.places.src.wrapping_offset(tile.src);
@@ -343,7 +371,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                 }
                 subtrees.push(lanes.joined(&self.kernels), 1, &self.kernels);
             }
-            numbers::<T, F>(values, subtrees.root(&self.kernels));
+            self.numbers(values, subtrees.root(&self.kernels));
             return;
         }
         let starts = |j: usize| start.wrapping_offset(j as isize * self.src_step());
@@ -388,7 +416,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             subtrees.push(joined, count as u64, &self.kernels);
             from = to;
         }
-        numbers::<T, F>(values, subtrees.root(&self.kernels));
+        self.numbers(values, subtrees.root(&self.kernels));
     }
 
     /// Finds among these positions the lowest index of an element that was selected, given `work.values`, into
@@ -396,10 +424,13 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The elements are readable.
-    unsafe fn find(&self, tile: OutputTile, range: Range<usize>, work: &mut Workspace<'_, T, F::Lane<T>>) {
+    unsafe fn find(&self, tile: OutputTile, range: Range<usize>, work: &mut Workspace<'_, T, L>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let blocks = *blocks;
         let start = self.places.src.wrapping_offset(tile.src);
+        // Of the reductions that select, one goes by magnitudes.
+        let by_magnitude = matches!(self.problem.reduction, Reduction::Amax(_));
+        let selected = |x: T, value: T| is_selected(if by_magnitude { x.magnitude() } else { x }, value);
         firsts.fill(i64::MAX);
         if self.by_rows {
             self.steps.each(range, |offset, index| {
@@ -408,7 +439,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                     let from = start.wrapping_offset(offset);
                     let row = self.loader.row::<T>(from, self.src_step(), tile.width, blocks, 0);
                     for j in 0..tile.width {
-                        if is_selected(F::map(row.add(j).read()), values[j]) {
+                        if selected(row.add(j).read(), values[j]) {
                             firsts[j] = firsts[j].min(index);
                         }
                     }
@@ -428,7 +459,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
                 for position in block {
                     // SAFETY: inside the block.
                     let x = unsafe { elements.add(position - first).read() };
-                    if is_selected(F::map(x), values[j]) {
+                    if selected(x, values[j]) {
                         firsts[j] = firsts[j].min(self.steps.index(position));
                     }
                 }
@@ -440,7 +471,7 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
     ///
     /// # Safety
     /// The tile's outputs are writable, and readable if `beta != 0`; so are its indices, if some are written.
-    unsafe fn finish(&self, tile: OutputTile, work: &mut Workspace<'_, T, F::Lane<T>>) {
+    unsafe fn finish(&self, tile: OutputTile, work: &mut Workspace<'_, T, L>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let blocks = *blocks;
         let Reduce { reduction, scaling, dst, .. } = *self.problem;
@@ -471,9 +502,4 @@ impl<'a, T: Real, F: Fold> Task<'a, T, F> {
             copy_strided(cell, to, step, buffer, cell as isize, tile.width);
         }
     }
-}
-
-/// What lanes hold, as numbers.
-fn numbers<T: Real, F: Fold>(values: &mut [T], lanes: &[F::Lane<T>]) {
-    values.iter_mut().zip(lanes).for_each(|(value, &lane)| *value = F::number(lane));
 }

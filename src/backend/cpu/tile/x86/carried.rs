@@ -33,19 +33,11 @@ pub(in super::super) fn carry_converted<D: RowStarts, S: RowStarts>(
     if !isa.has_avx512() || transform.scaling.beta != 0.0 {
         return None;
     }
-    macro_rules! pick {
-        ($W:ident, $T:ty) => {
-            match transform.scaling.is_move() {
-                true => $W::<Narrowed<$T, false, false>, D, S>,
-                false => $W::<Narrowed<$T, true, false>, D, S>,
-            }
-        };
-    }
     Some(match (transform.src, transform.dst) {
-        (Scalar::F32, Scalar::F16) => pick!(u16, half::f16),
-        (Scalar::F32, Scalar::Bf16) => pick!(u16, half::bf16),
-        (Scalar::F32, Scalar::I8) => pick!(u8, i8),
-        (Scalar::F32, Scalar::U8) => pick!(u8, u8),
+        (Scalar::F32, Scalar::F16) => u16::<Narrowed<half::f16, false>, D, S>,
+        (Scalar::F32, Scalar::Bf16) => u16::<Narrowed<half::bf16, false>, D, S>,
+        (Scalar::F32, Scalar::I8) => u8::<Narrowed<i8, false>, D, S>,
+        (Scalar::F32, Scalar::U8) => u8::<Narrowed<u8, false>, D, S>,
         _ => return None,
     })
 }

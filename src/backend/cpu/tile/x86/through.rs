@@ -4,9 +4,12 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
+use half::{bf16, f16};
+
 use super::super::{Even, Store};
 use super::{Isa, Matrix, RowStarts, Transpose, halves, lines};
 use crate::backend::cpu::arena;
+use crate::backend::cpu::row::Row;
 use crate::backend::cpu::wide::{self, Cells};
 use crate::dtype::Scalar;
 use crate::ops::{Scaling, Transform};
@@ -73,7 +76,7 @@ pub(super) struct Moved<W, const STREAM: bool>(PhantomData<W>);
 struct Widened<S, D, const SCALES: bool, const STREAM: bool>(PhantomData<(S, D)>);
 
 /// Cells of type `f32` that become `D` before they are transposed.
-pub(super) struct Narrowed<D, const SCALES: bool, const STREAM: bool>(PhantomData<D>);
+pub(super) struct Narrowed<D, const STREAM: bool>(PhantomData<D>);
 
 /// Implements [`Through`] for one kind of registers, `$V` of cells and `$N` of numbers. Cells of the widths `$W` that have no
 /// whole line are transposed by `$narrow`, wider cells whose lines are too few to be narrowed first as lines of `$isa`.
@@ -131,23 +134,25 @@ macro_rules! through {
         /// As for [`Transpose`].
         #[target_feature(enable = $feature)]
         unsafe fn few<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
+            let row = wide::$isa::row::<S, D, SCALES, false>;
+            let cells = [size_of::<D>(), size_of::<S>()];
             // SAFETY: handed on; there is room.
-            let few = |room| Ok(unsafe { few_through::<S, D, SCALES, DR, SR>(m, room) });
+            let few = |room| Ok(unsafe { few_through(m, room, row, cells) });
             // The job has a loan, so that this one inside it does not fail.
             arena::with(FEW_CELLS * 4, few).expect("room inside the scratch of a job");
         }
 
         /// # Safety
-        /// As for [`Transpose`]; `room` has that of [`FEW_CELLS`] cells of four bytes.
-        #[target_feature(enable = $feature)]
-        unsafe fn few_through<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: RowStarts, SR: RowStarts>(
+        /// As for [`Transpose`]; `room` has that of [`FEW_CELLS`] cells of four bytes, and `row` converts cells of these sizes.
+        unsafe fn few_through<DR: RowStarts, SR: RowStarts>(
             m: Matrix<DR, SR>,
             room: *mut u8,
+            row: Row,
+            cells: [usize; 2],
         ) {
             const CELLS: usize = FEW_CELLS;
             let side = m.rows.min(m.columns).clamp(1, 64);
             let sides = if m.rows < m.columns { [side, CELLS / side] } else { [CELLS / side, side] };
-            let cells = [size_of::<D>(), size_of::<S>()];
             for top in (0..m.rows).step_by(sides[0]) {
                 for left in (0..m.columns).step_by(sides[1]) {
                     // SAFETY: rows and columns of the matrix, for which there is room.
@@ -155,18 +160,18 @@ macro_rules! through {
                         let (bottom, right) = ((top + sides[0]).min(m.rows), (left + sides[1]).min(m.columns));
                         let m = m.part(top..bottom, left..right, cells);
                         if m.rows < m.columns {
-                            let pitch = m.columns * size_of::<D>();
+                            let pitch = m.columns * cells[0];
                             for i in 0..m.rows {
                                 let from = m.src.offset(m.src_rows.at(i));
-                                wide::$isa::row::<S, D, SCALES, false>(room.add(i * pitch), from, m.columns, m.scaling);
+                                row(room.add(i * pitch), from, m.columns, m.scaling);
                             }
-                            move_few(m.from(room, Even(pitch as isize)), size_of::<D>());
+                            move_few(m.from(room, Even(pitch as isize)), cells[0]);
                         } else {
-                            let pitch = m.rows * size_of::<S>();
-                            move_few(m.to(room, Even(pitch as isize)), size_of::<S>());
+                            let pitch = m.rows * cells[1];
+                            move_few(m.to(room, Even(pitch as isize)), cells[1]);
                             for j in 0..m.columns {
                                 let to = m.dst.offset(m.dst_rows.at(j));
-                                wide::$isa::row::<S, D, SCALES, false>(to, room.add(j * pitch), m.rows, m.scaling);
+                                row(to, room.add(j * pitch), m.rows, m.scaling);
                             }
                         }
                     }
@@ -242,7 +247,7 @@ macro_rules! through {
             }
         }
 
-        impl<D: Cells<$N>, const SCALES: bool, const STREAM: bool> Through<$V> for Narrowed<D, SCALES, STREAM> {
+        impl<D: Cells<$N>, const STREAM: bool> Through<$V> for Narrowed<D, STREAM> {
             const SRC: usize = size_of::<f32>();
             const DST: usize = size_of::<D>();
 
@@ -253,7 +258,7 @@ macro_rules! through {
                 let mut x = [$set(0.0); 4];
                 for (k, x) in x[..4 / size_of::<D>()].iter_mut().enumerate() {
                     // SAFETY: a register of these cells.
-                    *x = unsafe { load::<f32, SCALES>(from.cast::<f32>().add(NUMBERS * k), scaling) };
+                    *x = unsafe { load::<f32, true>(from.cast::<f32>().add(NUMBERS * k), scaling) };
                 }
                 // SAFETY: the caller's promise.
                 unsafe { D::cells(x) }
@@ -267,13 +272,13 @@ macro_rules! through {
             }
         }
 
-        impl<D: Cells<$N>, const SCALES: bool, const STREAM: bool> Direct<$V> for Narrowed<D, SCALES, STREAM> {
+        impl<D: Cells<$N>, const STREAM: bool> Direct<$V> for Narrowed<D, STREAM> {
             const NEW: Self = Narrowed(PhantomData);
 
             unsafe fn narrow<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
                 // SAFETY: handed on; the processor has such registers, or this type would not be used. Lines of the source are
                 // enough for it.
-                unsafe { lines::$isa::u32::<Widened<f32, D, SCALES, STREAM>, DR, SR>(m) }
+                unsafe { lines::$isa::u32::<Widened<f32, D, true, STREAM>, DR, SR>(m) }
             }
         }
     };
@@ -338,7 +343,7 @@ macro_rules! narrow {
 
 narrow!(u8 u16 u32 u64);
 
-impl<D: Cells<__m512>, const SCALES: bool, const STREAM: bool> Narrow for Narrowed<D, SCALES, STREAM> {
+impl<D: Cells<__m512>, const STREAM: bool> Narrow for Narrowed<D, STREAM> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
     unsafe fn get_some(from: *const u8, n: usize, scaling: Scaling) -> __m512i {
@@ -363,28 +368,29 @@ pub(in super::super) fn convert<D: RowStarts, S: RowStarts>(
         return None;
     }
     macro_rules! pick {
-        ($W:ident, $Through:ident<$($T:ty),*>) => {
-            if isa.has_avx512() { pick!(avx512, $W, $Through<$($T),*>) } else { pick!(avx2, $W, $Through<$($T),*>) }
-        };
-        ($isa:ident, $W:ident, $Through:ident<$($T:ty),*>) => {
-            match (transform.scaling.is_move(), store) {
-                (true, Store::Cached) => lines::$isa::$W::<$Through<$($T,)* false, false>, D, S>,
-                (true, Store::Streamed) => lines::$isa::$W::<$Through<$($T,)* false, true>, D, S>,
-                (false, Store::Cached) => lines::$isa::$W::<$Through<$($T,)* true, false>, D, S>,
-                (false, Store::Streamed) => lines::$isa::$W::<$Through<$($T,)* true, true>, D, S>,
+        ($W:ident, $Through:ident<$($T:tt),*>) => {
+            match (isa.has_avx512(), store) {
+                (true, Store::Cached) => lines::avx512::$W::<$Through<$($T,)* false>, D, S>,
+                (true, Store::Streamed) => lines::avx512::$W::<$Through<$($T,)* true>, D, S>,
+                (false, Store::Cached) => lines::avx2::$W::<$Through<$($T,)* false>, D, S>,
+                (false, Store::Streamed) => lines::avx2::$W::<$Through<$($T,)* true>, D, S>,
             }
         };
     }
+    // A factor of 1 changes nothing but NaNs that signal, which every conversion but that from bfloat16 makes quiet.
     Some(match (transform.src, transform.dst) {
-        (Scalar::F32, Scalar::F32) => pick!(u32, Widened<f32, f32>),
-        (Scalar::F32, Scalar::F16) => pick!(u16, Narrowed<half::f16>),
-        (Scalar::F32, Scalar::Bf16) => pick!(u16, Narrowed<half::bf16>),
+        (Scalar::F32, Scalar::F32) => pick!(u32, Widened<f32, f32, true>),
+        (Scalar::F32, Scalar::F16) => pick!(u16, Narrowed<f16>),
+        (Scalar::F32, Scalar::Bf16) => pick!(u16, Narrowed<bf16>),
         (Scalar::F32, Scalar::I8) => pick!(u8, Narrowed<i8>),
         (Scalar::F32, Scalar::U8) => pick!(u8, Narrowed<u8>),
-        (Scalar::F16, Scalar::F32) => pick!(u16, Widened<half::f16, f32>),
-        (Scalar::Bf16, Scalar::F32) => pick!(u16, Widened<half::bf16, f32>),
-        (Scalar::I8, Scalar::F32) => pick!(u8, Widened<i8, f32>),
-        (Scalar::U8, Scalar::F32) => pick!(u8, Widened<u8, f32>),
+        (Scalar::F16, Scalar::F32) => pick!(u16, Widened<f16, f32, true>),
+        (Scalar::Bf16, Scalar::F32) if transform.scaling.is_move() => {
+            pick!(u16, Widened<bf16, f32, false>)
+        }
+        (Scalar::Bf16, Scalar::F32) => pick!(u16, Widened<bf16, f32, true>),
+        (Scalar::I8, Scalar::F32) => pick!(u8, Widened<i8, f32, true>),
+        (Scalar::U8, Scalar::F32) => pick!(u8, Widened<u8, f32, true>),
         _ => return None,
     })
 }
