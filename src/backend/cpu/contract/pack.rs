@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 
+use super::planes::prefetch;
 use super::points::{Even, Point};
 use super::simd::{MAX_NR, Simd};
 use crate::backend::cpu::Isa;
@@ -103,6 +104,9 @@ const PAIRS: usize = 1024;
 /// Lanes that are turned at once.
 const FOUR: usize = 4;
 
+/// Evens that are fetched ahead.
+const AHEAD: usize = 3;
+
 /// Evens shorter than this are not worth staging.
 const SHORT: usize = 8;
 
@@ -132,8 +136,17 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
         let side_by_side = !bounded && starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
         let mut staged = [const { MaybeUninit::<[S::Part; LINE]>::uninit() }; FOUR];
         let mut begin = 0;
-        for even in sum {
+        for (number, even) in sum.iter().enumerate() {
             let (by, len) = (even.by as isize, even.len);
+            // Short runs from many pages: the processor does not see the next ones coming.
+            if len <= 2 * SHORT
+                && !bounded
+                && let Some(next) = sum.get(number + AHEAD)
+            {
+                for start in starts {
+                    prefetch(data.wrapping_offset((start + next.at) as isize));
+                }
+            }
             if side_by_side {
                 let from = data.wrapping_offset((starts[0] + even.at) as isize);
                 for k in 0..len {

@@ -196,7 +196,9 @@ impl Planes {
         let pitch = fast.cells(fast.outputs.extent);
         let whole = (rows * fast.outputs.extent).div_ceil(lanes) * 2;
         let tiles = (rows * pitch).div_ceil(lanes);
-        (tiles <= whole && planes.taps() <= 512 && pitch < 1 << 24).then_some(planes)
+        // A window of few outputs is better packed with its neighbours.
+        let few = slow.bound.is_some() && 3 * rows * fast.outputs.extent < tiles * lanes.min(16);
+        (tiles <= whole && !few && planes.taps() <= 512 && pitch < 1 << 24).then_some(planes)
     }
 
     /// The same for tiles of two by two outputs of a window of three by three taps, with patches of four by four positions

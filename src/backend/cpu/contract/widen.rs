@@ -42,13 +42,20 @@ impl Widen {
         if step.accumulate == Accumulate::Double || bytes && !are_few(step) {
             return None;
         }
+        let types = [step.a, step.b];
+        let narrow = types.map(|scalar| scalar.size() < size_of::<f32>());
+        if narrow == [false; 2] {
+            return None;
+        }
         let products: i64 =
             [Role::Batch, Role::M, Role::N, Role::K].iter().map(|&role| step.extent(role)).product();
         let types = [step.a, step.b];
         let mut room = COPIES / size_of::<f32>();
         let spans = [0, 1].map(|index| {
-            let narrow = types[index] != Scalar::F32 && types[index].size() < size_of::<f32>();
-            let (low, len) = dense(step, index + 1).filter(|_| narrow)?;
+            if !narrow[index] {
+                return None;
+            }
+            let (low, len) = dense(step, index + 1)?;
             // Beside pixels in place the filter is packed, and converted there; not that of single channels.
             let packed = index == 1 && !is_planar(step) && step.extent(Role::N) > 1;
             let pays = if packed { bytes } else { products / USES >= len as i64 || bytes && index == 1 };

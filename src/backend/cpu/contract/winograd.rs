@@ -152,7 +152,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         let real = |scalar| matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::Bf16);
         let single = real(step.a) && real(step.b) && step.accumulate == Accumulate::Single;
         let contiguous = step.loops(Role::M).any(|(_, axis)| axis.strides[0] == 1);
-        if !single || !contiguous || !Kernels::<S>::NR.is_multiple_of(EIGHT) {
+        let many = step.extent(Role::N) >= CHANNELS as i64;
+        if !single || !contiguous || !many || !Kernels::<S>::NR.is_multiple_of(EIGHT) {
             return None;
         }
         let direct = Planes::of(step, Kernels::<S>::NR)?;
@@ -162,7 +163,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         let (channels, rows) = (direct.channels.len(), Walk::of(step, Role::N));
         let count = rows.len();
         let bytes = ELEMENTS * channels * count * size_of::<f32>() * Walk::of(step, Role::Batch).len();
-        let worth = channels >= CHANNELS && count >= CHANNELS && extents[0] * extents[1] >= OUTPUTS;
+        let worth = channels >= CHANNELS && extents[0] * extents[1] >= OUTPUTS;
         if !worth || bytes > FILTER {
             return None;
         }
@@ -272,26 +273,42 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         let channels = self.planes.channels.len();
         let mut packed = [0.0_f32; PASS * TAPS * MR + EIGHT];
         let mut evens = Vec::new();
+        // Taps that run backwards come from one cache line each: turning them costs more than reading one by one.
+        let in_place = self.filter.scalar == Scalar::F32 && self.taps[1] != 1;
         for channel in 0..channels {
-            let place = channel % PASS;
-            if place == 0 {
-                evens.clear();
-                for next in channel..channels.min(channel + PASS) {
-                    let offset = self.planes.channels.offset(next, 2);
+            let mut g = [[[0.0_f32; EIGHT]; 3]; 3];
+            let along = self.planes.channels.offset(channel, 2);
+            if in_place {
+                for (m, row) in rows[..count].iter().enumerate() {
+                    let from = self.filter.data.cast::<f32>().wrapping_offset((row.at[2] + along) as isize);
                     for r in 0..3 {
-                        let at = offset + r * self.taps[0];
-                        Even::plain(at, self.taps[1], 3, None).push(&mut evens, false);
+                        for s in 0..3 {
+                            let offset = r as i64 * self.taps[0] + s as i64 * self.taps[1];
+                            // SAFETY: the caller promises the element.
+                            g[r][s][m] = unsafe { from.offset(offset as isize).read() };
+                        }
                     }
                 }
-                // SAFETY: the caller promises the elements; there is room for the taps of a pass.
-                unsafe { pack::<S>(self.filter, &rows[..count], &evens, count, packed.as_mut_ptr()) };
-            }
-            let mut g = [[[0.0_f32; EIGHT]; 3]; 3];
-            for r in 0..3 {
-                for s in 0..3 {
-                    let from = packed.as_ptr().wrapping_add((place * TAPS + r * 3 + s) * count);
-                    // SAFETY: behind the taps of a pass there is room for a vector.
-                    g[r][s] = unsafe { load(from) };
+            } else {
+                let place = channel % PASS;
+                if place == 0 {
+                    evens.clear();
+                    for next in channel..channels.min(channel + PASS) {
+                        let offset = self.planes.channels.offset(next, 2);
+                        for r in 0..3 {
+                            let at = offset + r * self.taps[0];
+                            Even::plain(at, self.taps[1], 3, None).push(&mut evens, false);
+                        }
+                    }
+                    // SAFETY: the caller promises the elements; there is room for the taps of a pass.
+                    unsafe { pack::<S>(self.filter, &rows[..count], &evens, count, packed.as_mut_ptr()) };
+                }
+                for r in 0..3 {
+                    for s in 0..3 {
+                        let from = packed.as_ptr().wrapping_add((place * TAPS + r * 3 + s) * count);
+                        // SAFETY: behind the taps of a pass there is room for a vector.
+                        g[r][s] = unsafe { load(from) };
+                    }
                 }
             }
             let lines: [[Eight; 4]; 3] = [filter(g[0]), filter(g[1]), filter(g[2])];
