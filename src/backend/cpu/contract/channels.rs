@@ -87,7 +87,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         })
     }
 
-    /// Cells of the factors of one tap: whole vectors.
+    /// Channels as the factors have them: in whole vectors, of each all taps.
     fn pitch(&self) -> usize {
         self.channels.extent.next_multiple_of(S::L)
     }
@@ -103,20 +103,17 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         let cells = self.batch.len() * taps * pitch;
         arena::with(cells * size_of::<S::Cell>(), |memory| {
             let factors = memory.cast::<S::Cell>();
-            let (mut points, mut lanes) = (Vec::new(), Vec::new());
-            self.taps.points(0, taps, &mut points);
+            let (mut evens, mut lanes) = (Vec::new(), Vec::new());
+            self.taps.evens(0, taps, 2, false, &mut evens);
             let channels = Walk { turns: vec![self.channels] };
             for product in 0..self.batch.len() {
                 let base = self.origin[2] + self.batch.point(product).at[2];
-                for (number, tap) in points.iter().enumerate() {
-                    let to = factors.wrapping_add((product * taps + number) * pitch);
-                    let one = [Even::new(tap, &Point::default(), 1, 2)];
-                    for first in (0..pitch).step_by(S::L) {
-                        channels.points(first, self.channels.extent.min(first + S::L), &mut lanes);
-                        lanes.iter_mut().for_each(|lane| lane.at[2] += base);
-                        // SAFETY: handed on; there is room for whole vectors of factors.
-                        unsafe { pack::<S>(self.filter, &lanes, &one, S::L, to.wrapping_add(first).cast()) };
-                    }
+                for first in (0..pitch).step_by(S::L) {
+                    channels.points(first, self.channels.extent.min(first + S::L), &mut lanes);
+                    lanes.iter_mut().for_each(|lane| lane.at[2] += base);
+                    let to = factors.wrapping_add((product * pitch + first) * taps);
+                    // SAFETY: handed on; there is room for whole vectors of factors.
+                    unsafe { pack::<S>(self.filter, &lanes, &evens, S::L, to.cast()) };
                 }
             }
             let factors = Shared(factors);
@@ -162,16 +159,26 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         let extent = self.channels.extent;
         let mut sums = [const { MaybeUninit::<S::Sum>::uninit() }; OUTPUTS * MAX_NR];
         let sums = sums.as_mut_ptr().cast::<S::Sum>();
+        // Sums that are results go where those belong.
+        let direct = self.outputs.takes_sums(S::Sum::SCALAR) && self.outputs.is_plain();
+        let dst = self.outputs.dst.cast::<S::Sum>().wrapping_offset(place.at[0] as isize);
+        let apart = self.along.by.at[0] as isize;
         for channel in (0..extent).step_by(width) {
             let left = (extent - channel).min(width);
             let mut q = 0;
             while q < self.along.extent {
                 let whole = q >= first && q + OUTPUTS <= end && left == width;
                 let outputs = if whole { OUTPUTS } else { 1 };
+                let direct = direct && left == width;
+                let to = if direct {
+                    (dst.wrapping_offset(channel as isize + q as isize * apart), apart)
+                } else {
+                    (sums, width as isize)
+                };
                 // SAFETY: handed on; there is room for the sums of a tile.
                 unsafe {
                     if whole {
-                        self.tile::<OUTPUTS, VECTORS>(&place, taps, factors, channel, q, sums);
+                        self.tile::<OUTPUTS, VECTORS>(&place, taps, factors, channel, q, to);
                     } else {
                         let mut some = [Tap::default(); TAPS];
                         let mut count = 0;
@@ -181,12 +188,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                         }
                         let some = &some[..count];
                         if left == width {
-                            self.tile::<1, VECTORS>(&place, some, factors, channel, q, sums);
+                            self.tile::<1, VECTORS>(&place, some, factors, channel, q, to);
                         } else {
                             self.part(&place, some, factors, channel, left, q, sums);
                         }
                     }
-                    for i in 0..outputs {
+                    for i in 0..if direct { 0 } else { outputs } {
                         let mut at = Point::default();
                         at.add(&self.along.by, (q + i) as i64);
                         at.add(&self.channels.by, channel as i64);
@@ -208,7 +215,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
     /// The sums of `Q` neighbouring outputs, `V` vectors each, one after the other.
     ///
     /// # Safety
-    /// As for [`row`](Channels::row); all taps have elements for all outputs of the tile, and there is room for the sums.
+    /// As for [`row`](Channels::row); all taps have elements for all outputs of the tile, and there is room for the sums,
+    /// those of neighbouring outputs so far apart.
     #[inline(always)]
     unsafe fn tile<const Q: usize, const V: usize>(
         &self,
@@ -217,19 +225,18 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         factors: *const S::Cell,
         channel: usize,
         q: usize,
-        to: *mut S::Sum,
+        (to, apart): (*mut S::Sum, isize),
     ) {
         let from = self.from(place, channel, q);
-        let (step, pitch) = (self.along.by.at[1] as isize, self.pitch());
+        let (step, all) = (self.along.by.at[1] as isize, self.taps.len());
         // SAFETY: the caller's promise.
         unsafe {
             let mut sums = [[S::zero(); V]; Q];
             for tap in taps {
-                let (from, factor) =
-                    (from.offset(tap.at as isize), factors.add(tap.number * pitch + channel));
+                let from = from.offset(tap.at as isize);
                 let mut v = 0;
                 while v < V {
-                    let factor = S::load(factor.add(v * S::L));
+                    let factor = S::load(factors.add((channel + v * S::L) * all + tap.number * S::L));
                     let mut i = 0;
                     while i < Q {
                         let x = S::load(from.offset(i as isize * step).add(v * S::L));
@@ -241,7 +248,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
             }
             let mut i = 0;
             while i < Q * V {
-                S::store(to.add(i * S::L), sums[i / V][i % V]);
+                S::store(to.offset((i / V) as isize * apart).add(i % V * S::L), sums[i / V][i % V]);
                 i += 1;
             }
         }
@@ -272,7 +279,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                 for tap in taps {
                     let mut x = [S::ZERO; MAX_NR];
                     from.offset(tap.at as isize).add(lane).copy_to(x.as_mut_ptr(), lanes);
-                    let factor = S::load(factors.add(tap.number * self.pitch() + channel + lane));
+                    let factors = factors.add((channel + lane) * self.taps.len() + tap.number * S::L);
+                    let factor = S::load(factors);
                     sum = S::fma(S::load(x.as_ptr()), factor, sum);
                 }
                 S::store(to.add(lane), sum);

@@ -12,8 +12,9 @@ use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract, Role};
 
-/// Uses of an element from which on a copy of it pays.
+/// Uses of an element from which on a copy of it pays; where sums are of single channels, there is a kernel for no others.
 const USES: i64 = 8;
+const USES_OF_CHANNELS: i64 = 2;
 
 /// Bytes of copies at most.
 const COPIES: usize = 32 << 20;
@@ -51,6 +52,7 @@ impl Widen {
             [Role::Batch, Role::M, Role::N, Role::K].iter().map(|&role| step.extent(role)).product();
         let types = [step.a, step.b];
         let mut room = COPIES / size_of::<f32>();
+        let uses = if step.extent(Role::N) == 1 { USES_OF_CHANNELS } else { USES };
         let spans = [0, 1].map(|index| {
             if !narrow[index] {
                 return None;
@@ -58,7 +60,7 @@ impl Widen {
             let (low, len) = dense(step, index + 1)?;
             // Beside pixels in place the filter is packed, and converted there; not that of single channels.
             let packed = index == 1 && !is_planar(step) && step.extent(Role::N) > 1;
-            let pays = if packed { bytes } else { products / USES >= len as i64 || bytes && index == 1 };
+            let pays = if packed { bytes } else { products / uses >= len as i64 || bytes && index == 1 };
             (pays && len <= room).then(|| {
                 room -= len;
                 (low, len)
