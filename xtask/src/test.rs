@@ -6,10 +6,13 @@ use std::ops::Add;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, Dist};
 use crate::{demo, examples, shell, tools};
+
+/// The library is one file that is quickly fetched and loaded: below this many bytes, as it is installed.
+const LIBRARY_BYTES: u64 = 12_000_000;
 
 /// The number of random problems that the library has to solve as NumPy does.
 const NUMPY_CASES: &str = "10000";
@@ -106,12 +109,21 @@ fn everything() -> Result<()> {
     let dist = dist::build()?;
     sum_up(&[
         ("cargo test", counted(cargo_test())),
+        ("size", runner("size", || size(&dist))),
         ("demo", demo_runs(&dist)),
         ("NumPy differential", counted(numpy(&dist))),
         ("Python examples", runner("Python examples", || examples::python(&dist))),
         ("MPI ranks", runner("MPI ranks", || examples::mpi(&dist))),
         ("docs site", runner("docs site", examples::site)),
     ])
+}
+
+/// Whether the release library is as small as it is meant to be.
+fn size(dist: &Dist) -> Result<Tally> {
+    let library = dist.library();
+    let bytes = library.metadata().with_context(|| format!("{} is missing", library.display()))?.len();
+    println!("{} has {bytes} bytes, of {LIBRARY_BYTES} that it may have", library.display());
+    Ok(if bytes < LIBRARY_BYTES { Tally::PASS } else { Tally::FAIL })
 }
 
 /// Prints what each runner counted, and the sum as the last line.

@@ -1,6 +1,7 @@
 //! Functions element by element: runs of cells of the operands, brought to the computation type where they are not of it.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 use super::row::{self, Row};
 use super::stage::Stage;
@@ -265,26 +266,27 @@ compiled_for!(avx2, "avx2");
 #[cfg(target_arch = "x86_64")]
 compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 
-/// Bytes computed before they are written: of cells in place the compiler would have to ask whether they overlap,
-/// of these it knows that they do not.
+/// Bytes computed at a time, in place before they are written: of cells in place the compiler would have to ask whether
+/// they overlap, of these it knows that they do not.
 const STAGE_BYTES: usize = 512;
 
 /// Numbers whose chains of operations a processor sees beside each other: of one it has done before it finds the next.
 const IN_STEP: usize = 4;
 
-/// The results of `n` runs of `N` operands, of which each is `part` cells behind the one before.
+/// The results of runs of `N` operands, each of which follows the one before. `out` is a reference for the sake of the
+/// compiler, which knows of it that it is apart from the operands.
 ///
 /// # Safety
-/// The cells are readable at the operands that the function reads, and writable at `out`, which is apart from them.
+/// As many cells as at `out`, a multiple of `N`, are readable at the operands that the function reads.
 #[inline(always)]
 unsafe fn in_step<T: Real, F: Formula, const N: usize>(
-    out: *mut T,
+    out: &mut [MaybeUninit<T>],
     from: [*const T; MOST_OPERANDS],
-    n: usize,
-    part: usize,
     with: Constants<T>,
 ) {
-    for i in 0..n {
+    let part = out.len() / N;
+    let out = out.as_mut_ptr();
+    for i in 0..part {
         // SAFETY: the caller's promise.
         unsafe {
             let mut operands = [Together([T::ZERO; N]); MOST_OPERANDS];
@@ -295,7 +297,7 @@ unsafe fn in_step<T: Real, F: Formula, const N: usize>(
             }
             let results = computed::<Together<T, N>, F>(operands, with);
             for j in 0..N {
-                out.add(j * part + i).write(results.0[j]);
+                out.add(j * part + i).write(MaybeUninit::new(results.0[j]));
             }
         }
     }
@@ -319,6 +321,10 @@ unsafe fn cells<T: Real, F: Formula>(
     let most = STAGE_BYTES / size_of::<T>();
     // The first piece ends on a line, so that every later one starts on one.
     let mut piece = most - out.addr() % LINE / size_of::<T>();
+    let in_place = from[..F::ARITY].iter().any(|from| from.addr() == out.addr());
+    let is_staged = in_place || stream.is_some() || !old.is_null() || F::ARITY == 0;
+    // Where results go, and how far from piece to piece: without a branch, of which the compiler would make two loops.
+    let (first, step) = if is_staged { (stage, 0) } else { (out, 1) };
     let mut done = 0;
     while done < n {
         piece = piece.min(n - done);
@@ -330,13 +336,13 @@ unsafe fn cells<T: Real, F: Formula>(
         }
         // SAFETY: the piece lies inside the n cells and inside the stage; what is not read is not touched.
         unsafe {
-            let first = from.map(|from| from.wrapping_add(done));
+            let to = first.add(step * done);
+            let results = std::slice::from_raw_parts_mut(to.cast(), piece);
+            let from = from.map(|from| from.wrapping_add(done));
             if F::IS_LONG && piece == most {
-                // As many parts of the piece, of which each has one of the numbers in step.
-                let part = most / IN_STEP;
-                in_step::<T, F, IN_STEP>(stage, first, part, part, with);
+                in_step::<T, F, IN_STEP>(results, from, with);
             } else {
-                in_step::<T, F, 1>(stage, first, piece, 0, with);
+                in_step::<T, F, 1>(results, from, with);
             }
             if !old.is_null() {
                 for i in 0..piece {
@@ -348,7 +354,8 @@ unsafe fn cells<T: Real, F: Formula>(
             }
             match stream {
                 Some(stream) => stream(out.add(done).cast(), stage.cast(), piece * size_of::<T>()),
-                None => out.add(done).copy_from_nonoverlapping(stage, piece),
+                None if to != out.add(done) => out.add(done).copy_from_nonoverlapping(stage, piece),
+                None => {}
             }
         }
         done += piece;
