@@ -1,5 +1,5 @@
 //! What a kernel can be expected to reach of a copy's speed on a GPU that nobody has measured: an estimate, from what its
-//! machine code keeps in flight. Little's law, and nothing of arithmetic, caches or sectors.
+//! machine code keeps in flight on its widest path. Little's law, and nothing of arithmetic, caches or sectors.
 #![allow(dead_code, reason = "every program uses its own part of this module")]
 #![allow(missing_docs, reason = "no part of the library")]
 
@@ -22,6 +22,9 @@ const REGISTERS: u64 = 65536;
 const SHARED: u64 = 228 << 10;
 /// Bytes of shared memory that every block takes beside its own.
 const SHARED_OF_BLOCK: u64 = 1 << 10;
+
+/// Bytes of the widest load.
+const VECTOR: u64 = 16;
 
 /// The row of a kernel in its family's table.
 #[derive(Clone, Debug)]
@@ -90,7 +93,7 @@ impl Figures {
     pub fn in_flight(&self, width: u64, blended: bool) -> u64 {
         let of_widths = || self.loads.iter().map(|(width, count)| width * count).max().unwrap_or(0);
         match self.loads.get(&width) {
-            Some(count) if !self.loads.contains_key(&16) => count * width,
+            Some(count) if !self.loads.contains_key(&VECTOR) => count * width,
             _ if blended => self.bytes,
             _ => of_widths(),
         }
@@ -132,9 +135,24 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
     let read: f64 = reads.clone().map(bytes_of).sum();
     let written: f64 = writes.map(bytes_of).sum();
     // The operand that most of the reading goes to.
-    let main = reads.max_by(|a, b| bytes_of(a).total_cmp(&bytes_of(b)));
+    let main = reads.clone().max_by(|a, b| bytes_of(a).total_cmp(&bytes_of(b)));
     let blended = plan.operands().iter().any(|operand| operand.role == Role::Update);
-    let bytes = main.map_or(0, |operand| figures.in_flight(operand.scalar.size() as u64, blended));
+    let operands = reads.clone().filter(|operand| operand.span.0 < operand.span.1).count() as u64;
+    let size = |operand: &Operand| operand.scalar.size() as u64;
+    let bytes = match main {
+        None => 0,
+        // One vector of each operand, or one element.
+        Some(_) if launch.kernel.starts_with("op_run") || launch.kernel == "formula_run" => VECTOR * operands,
+        Some(operand) if launch.kernel.starts_with("formula") => size(operand) * operands,
+        // Vectors of the wider type, and as many elements of the other one.
+        Some(operand)
+            if launch.kernel.starts_with("convert_") && !launch.kernel.contains("strided") && !blended =>
+        {
+            let width = VECTOR * size(operand) / size(operand).max(size(&plan.operands()[0]));
+            figures.loads.get(&width).map_or(0, |count| count * width)
+        }
+        Some(operand) => figures.in_flight(size(operand), blended),
+    };
     let resident = figures.resident(launch);
     let share = (read > 0.0 && bytes > 0).then(|| {
         // What would be in flight, over what must be for the speed of a copy; both a load's latency and the transfer take time.

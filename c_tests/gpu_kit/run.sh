@@ -146,6 +146,8 @@ bench 09 transforms "$here/lib" "$here/bin/gpu_transform" "$here/problems.txt" $
 bench 09 reductions "$here/lib" "$here/bin/gpu_reduce" $against/reductions $reductions
 bench 09 convolutions "$here/lib" "$here/bin/gpu_convolution" "$here/contractions.txt" $against/convolutions $convolutions
 tests 09 steps timed:: --nocapture
+# What was expected of these rows before any device was at hand.
+[ ! -f "$here/estimates.txt" ] || cp "$here/estimates.txt" "$report/09-estimates.txt"
 
 # The rows that are furthest from a copy. The last table of a file is ours.
 if command -v ncu >/dev/null; then

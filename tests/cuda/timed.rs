@@ -1,16 +1,32 @@
 //! How long every step of `benches/steps.txt` takes on the device, as a table. Full extents with `CUDNN_SHIM_TEST_FULL=1`; what
 //! a driver double takes says nothing, and shows that the table can be made.
 
+use cudnn::dtype::Scalar;
+use cudnn::layout::{Axis, LoopNest};
+use cudnn::ops::{Scaling, Transform};
+
 use crate::cores::Cores;
-use crate::steps::{self, Row};
+use crate::steps::{self, Owned, Row};
 use crate::{child, double};
 
 /// Turns of all loops of a row together at most on a double.
 const TURNS: i64 = 500;
 
+/// A copy that reads and writes as many bytes together.
+fn copy_of(bytes: i64) -> Row {
+    let cells = (bytes / 16).max(1);
+    let copy = Transform {
+        nest: LoopNest::new(&[Axis { extent: cells, strides: [1, 1] }], [0; 2]),
+        dst: Scalar::I64,
+        src: Scalar::I64,
+        scaling: Scaling::MOVE,
+    };
+    Row::new("copy", Owned::Transform(copy)).expect("a copy")
+}
+
 fn table() {
     let cores = Cores::new();
-    println!("\n{:<44}{:>12}{:>10}", "# step", "best us", "GB/s");
+    println!("\n{:<44}{:>12}{:>10}{:>10}", "# step", "best us", "GB/s", "of copy");
     let (mut told, mut rows) = (0, 0);
     for row in steps::read() {
         rows += 1;
@@ -19,10 +35,13 @@ fn table() {
         let operands = cudnn::ops::Plan::operands(&row);
         let bytes: i64 = operands.iter().map(|operand| operand.span.1 - operand.span.0).sum();
         // SAFETY: the core makes zeros for every operand.
-        match unsafe { cores.cuda.measure(&row, &vec![None; operands.len()]) } {
+        let time = |row: &Row| unsafe { cores.cuda.measure(row, &vec![None; row.operands.len()]) };
+        match time(&row) {
             Ok(ms) => {
                 told += 1;
-                println!("{:<44}{:>12.1}{:>10.1}", row.name, ms * 1e3, bytes as f32 / ms / 1e6);
+                let copy = time(&copy_of(bytes)).expect("a copy runs");
+                let rate = bytes as f32 / ms / 1e6;
+                println!("{:<44}{:>12.1}{rate:>10.1}{:>10.3}", row.name, ms * 1e3, copy / ms);
             }
             Err(error) => println!("{:<44}  {error}", row.name),
         }

@@ -3,11 +3,18 @@
 //! Each family of kernels has a file that launches every one of them.
 
 mod arithmetic;
+mod budgets;
 mod contract;
+#[path = "../../benches/estimate/mod.rs"]
+mod estimate;
 mod layers;
 mod moves;
 mod normal;
+#[path = "../../benches/problems/mod.rs"]
+mod problems;
 mod sample;
+#[path = "../../benches/steps/mod.rs"]
+mod steps;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};

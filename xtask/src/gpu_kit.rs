@@ -44,6 +44,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
         }
     }
     fs::copy(test_program()?, bin.join("cuda")).context("cannot copy the test program")?;
+    // What the report is read against. In the profile of the test program, which is built.
+    let mut estimates = shell::cargo();
+    let estimates = shell::output(estimates.args(["test", "--quiet", "--bench", "gpu_estimates"]))?;
+    fs::write(target.join("estimates.txt"), estimates + "\n").context("cannot write the estimates")?;
 
     let compile = |source: &str, to: &Path, more: &[&str], libraries: &[&str]| -> Result<()> {
         let mut command = tools::c_compiler()?;

@@ -118,7 +118,7 @@ const _: () = assert!(size_of::<Mapped>() == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80
 pub(super) fn index_for(count: u64, spans: &[(i64, i64)]) -> Index {
     let near = |offset: i64| i32::try_from(offset).is_ok();
     // Threads of the last block count a little beyond.
-    let few = count <= (1 << 31) - PER_BLOCK;
+    let few = count <= (1 << 31) - 2 * PER_BLOCK;
     if few && spans.iter().all(|&(low, high)| near(low) && near(high)) { Index::I32 } else { Index::I64 }
 }
 
@@ -168,7 +168,9 @@ pub(super) fn strided_move(bytes: &ByteNest) -> Result<Launch> {
         (_, Index::I64) => "strided_w32_i64",
     };
     let params = walk(bytes, Operation::MOVE, index);
-    launch(kernel, params.count, Params::new(&params))
+    // Twice as many elements of those that are narrow.
+    let count = if bytes.width <= 4 { params.count.div_ceil(2) } else { params.count };
+    launch(kernel, count, Params::new(&params))
 }
 
 /// One nest of a conversion, element by element.

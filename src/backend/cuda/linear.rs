@@ -11,7 +11,7 @@ const THREADS: u64 = 256;
 /// Vectors that a thread of a copy moves.
 const COPY_VECTORS: u64 = 4;
 /// Groups of elements that a thread of a conversion computes; one group is 16 bytes of the wider type.
-const GROUPS: u64 = 2;
+const GROUPS: u64 = 4;
 /// The alignment of a vector.
 pub(super) const VECTOR: u64 = 16;
 
@@ -25,9 +25,9 @@ pub struct Linear {
     pub count: u64,
     /// What a conversion computes.
     pub operation: Operation,
-    /// Bytes of a copy in front of its first vector, fewer than one vector.
+    /// Bytes of a copy in front of its first vector, fewer than two vectors.
     pub head: u32,
-    /// Bytes of a copy behind its last vector, fewer than one vector.
+    /// Bytes of a copy behind its last vector, fewer than two vectors.
     pub tail: u32,
     /// 1 if both operands of a conversion lie on 16 bytes.
     pub vectored: u32,
@@ -44,30 +44,31 @@ fn start(transform: &Transform, at: Pointers) -> Pointers {
     at.offset(dst * transform.dst.size() as i64, src * transform.src.size() as i64)
 }
 
-/// A copy. Vectors are as wide as the distance between the operands allows; the bytes in front of the first aligned
-/// one and behind the last are moved one by one. Pre: a move of a contiguous nest.
+/// A copy, in vectors of the destination; the bytes in front of the first one and behind the last are moved one by one.
+/// Where the source lies otherwise off a vector, those are so many that both source vectors around each vector of the
+/// destination are part of the source. Pre: a move of a contiguous nest.
 pub(super) fn copy(transform: &Transform, at: Pointers) -> Result<Launch> {
     let at = start(transform, at);
     let bytes = transform.nest.len() as u64 * transform.dst.size() as u64;
-    let width = 1 << ((at.dst ^ at.src) | VECTOR).trailing_zeros();
-    let head = (at.dst.wrapping_neg() % width).min(bytes);
-    let count = (bytes - head) / width;
+    let mut head = at.dst.wrapping_neg() % VECTOR;
+    let off = at.src.wrapping_add(head) % VECTOR;
+    let mut behind = 0;
+    if off != 0 {
+        behind = VECTOR - off;
+        head += if head < off { VECTOR } else { 0 };
+    }
+    let head = head.min(bytes);
+    let count = (bytes - head).saturating_sub(behind) / VECTOR;
     let params = Linear {
         at: at.offset(head as i64, head as i64),
         count,
         operation: Operation::MOVE,
         head: head as u32,
-        tail: ((bytes - head) % width) as u32,
+        tail: (bytes - head - count * VECTOR) as u32,
         vectored: 1,
         unused: 0,
     };
-    let kernel = match width {
-        1 => "copy_w1",
-        2 => "copy_w2",
-        4 => "copy_w4",
-        8 => "copy_w8",
-        _ => "copy_w16",
-    };
+    let kernel = if off == 0 { "copy_w16" } else { "copy_shifted" };
     // Without a single vector there still are bytes.
     launch(kernel, count.div_ceil(THREADS * COPY_VECTORS).max(1), params)
 }

@@ -18,6 +18,10 @@ use crate::ops::{Compute, Reduce, Reduction};
 const THREADS: u32 = 256;
 /// Threads of a block of `reduce_rows_*`, each with an output.
 const ROW_THREADS: u32 = 64;
+/// Sequences up to this long are a warp's; longer ones, up to the second length, where there are enough outputs for all warps
+/// of a device.
+const WARP_LENGTHS: [i64; 2] = [1024, 8192];
+const MANY_OUTPUTS: u64 = 8192;
 
 /// A part of the elements that each output reduces.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +69,7 @@ pub struct Parameters {
     pub finish: u32,
     /// Bytes of an index.
     pub index_bytes: u32,
-    /// log2 of the blocks of the tree that are one chunk.
+    /// log2 of the blocks of the tree that are one chunk; 0 if a warp has a whole output.
     pub level: u32,
     /// Number of loops over outputs.
     pub rank: u32,
@@ -108,9 +112,15 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
     if partition.chunks > 1 && problem.workspace_bytes(partition) > problem.workspace {
         partition = problem.whole(schedule);
     }
-    let params = parameters(problem, schedule, partition, at, partials);
     let family = Family::of(problem);
     let outputs = problem.outputs.len() as u64;
+    let length = problem.sequence.len();
+    let fits = length <= WARP_LENGTHS[0] || length <= WARP_LENGTHS[1] && outputs >= MANY_OUTPUTS;
+    let by_warps = !ordered && schedule == Schedule::Blocks && partition.chunks == 1 && fits;
+    let mut params = parameters(problem, schedule, partition, at, partials);
+    if by_warps {
+        params.level = 0;
+    }
     let launch = |kernel, blocks, threads| -> Result<Launch> {
         Ok(Launch { kernel, grid: blocks, block: [threads, 1, 1], shared: 0, params: Params::new(&params) })
     };
@@ -120,7 +130,9 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
         Schedule::Blocks if ordered => launch(blocks, [1, 1, 1], THREADS)?,
         Schedule::Blocks => {
             // Blocks of threads take more than one chunk where one grid does not hold them all.
-            let units = (outputs * partition.chunks).min((1 << 31) - 1);
+            let units =
+                if by_warps { outputs.div_ceil((THREADS / 32).into()) } else { outputs * partition.chunks };
+            let units = units.min((1 << 31) - 1);
             launch(blocks, grid(units)?, THREADS)?
         }
         Schedule::Outputs => {

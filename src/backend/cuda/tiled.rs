@@ -13,8 +13,8 @@ use crate::ops::Transform;
 const THREADS: u64 = 256;
 /// Bytes of a side of a square of a tile.
 const SQUARE: u64 = 128;
-/// Elements of a side of a tile of a conversion.
-const CONVERT_SIDE: u64 = 32;
+/// Elements of a tile of a conversion along `a` and `b`.
+const CONVERT_TILE: [u64; 2] = [64, 32];
 /// Planes that are few enough for the kernels of few channels.
 const FEW: std::ops::RangeInclusive<i64> = 2..=8;
 /// Bytes that both axes must have for a tile to be worth its barrier.
@@ -194,7 +194,7 @@ pub(super) fn transpose_convert(transform: &Transform, at: Pointers) -> Result<O
     }
     let own = COMMON_PAIRS.iter().find(|pair| (pair.0, pair.1) == (*src, *dst));
     let kernel = own.map_or("transpose_convert_any", |pair| pair.3);
-    Ok(launch(kernel, &parts, [CONVERT_SIDE; 2], |params| {
+    Ok(launch(kernel, &parts, CONVERT_TILE, |params| {
         params.at = bytes.at;
         params.operation = Operation::new(*src, *dst, *scaling);
     }))

@@ -19,10 +19,12 @@ pub fn run(arguments: &[String]) -> Result<()> {
     write_or_check("include/v8/cudnn_shim.h", &extensions, arguments, "header")
 }
 
-/// Writes a generated file, or with `--check` fails if the committed one differs.
+/// Writes a generated file that differs, or with `--check` fails if the committed one differs.
 pub fn write_or_check(file: &str, text: &str, arguments: &[String], task: &str) -> Result<()> {
     let path = shell::root().join(file);
     match arguments {
+        // Left alone otherwise, so that nothing is built again for its sake.
+        [] if fs::read_to_string(&path).is_ok_and(|present| present == text) => Ok(()),
         [] => fs::write(&path, text).with_context(|| format!("cannot write {}", path.display())),
         [flag] if flag == "--check" => {
             let committed = fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;

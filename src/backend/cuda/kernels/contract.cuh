@@ -208,31 +208,13 @@ template <>
 struct Factor<f32> {
     typedef u32 Bits;
     static __device__ __forceinline__ f32 load(u32 scalar, const char *p) { return Real<f32>::load(scalar, p); }
-    static __device__ __forceinline__ f32 widened(u32 scalar, u32 bits) {
-        switch (scalar) {
-        case F32: return bits_of<f32>(bits);
-        case F16: return from_f16(bits);
-        case BF16: return from_bf16(bits);
-        case I8: return f32(i8(bits));
-        case U8: return f32(u8(bits));
-        case BOOL: return f32(u8(bits) != 0);
-        case E4M3: return from_e4m3(bits);
-        default: return from_e5m2(bits);
-        }
-    }
+    static __device__ __forceinline__ f32 widened(u32 scalar, u32 bits) { return value_f32(scalar, bits); }
 };
 template <>
 struct Factor<f64> {
     typedef u64 Bits;
     static __device__ __forceinline__ f64 load(u32 scalar, const char *p) { return load_f64(scalar, p); }
-    static __device__ __forceinline__ f64 widened(u32 scalar, u64 bits) {
-        switch (scalar) {
-        case F64: return bits_of<f64>(bits);
-        case I64: return f64(i64(bits));
-        case I32: return f64(i32(bits));
-        default: return f64(Factor<f32>::widened(scalar, u32(bits)));
-        }
-    }
+    static __device__ __forceinline__ f64 widened(u32 scalar, u64 bits) { return value_f64(scalar, bits); }
 };
 template <>
 struct Factor<i32> {

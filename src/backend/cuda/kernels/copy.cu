@@ -1,11 +1,6 @@
-// Copies of one run, by the width that both operands are aligned to.
+// Copies of one run: of operands that lie equally far off 16 bytes, and of others.
 #include "linear.cuh"
 
-#define COPY(BYTES) \
-    extern "C" __global__ void __launch_bounds__(THREADS) copy_w##BYTES(const Linear p) { copy<BYTES>(p); }
-COPY(1)
-COPY(2)
-COPY(4)
-COPY(8)
-COPY(16)
-#undef COPY
+extern "C" __global__ void __launch_bounds__(THREADS) copy_w16(const Linear p) { copy_aligned(p); }
+
+extern "C" __global__ void __launch_bounds__(THREADS) copy_shifted(const Linear p) { copy_shifted_by(p); }

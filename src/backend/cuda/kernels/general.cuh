@@ -73,25 +73,32 @@ __device__ __forceinline__ Offsets<Signed> offsets_of(Index index, const Strided
     return offsets;
 }
 
+// Elements per thread of a move: more of those that are narrow. `general.rs` counts blocks by the same numbers.
+__device__ constexpr u32 moved_per_thread(u32 bytes) { return bytes <= 4 ? 8 : 4; }
+
 template <typename Signed, typename Index, u32 BYTES>
 __device__ __forceinline__ void strided_move(const Strided &p) {
     typedef typename Unit<BYTES>::Type Type;
-    const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
+    enum : u32 { EACH = moved_per_thread(BYTES) };
+    const Index first = Index(blockIdx.x) * (THREADS * EACH) + threadIdx.x;
     // All loads before all stores, so that their latencies overlap. Operands never share memory unless every
     // element is its own source.
-    Type held[PER_THREAD];
-    Signed dst[PER_THREAD];
+    Type held[EACH];
+    Signed dst[EACH];
+    const char *from[EACH];
 #pragma unroll
-    for (u32 i = 0; i < PER_THREAD; ++i) {
+    for (u32 i = 0; i < EACH; ++i) {
         const Index index = first + i * THREADS;
-        if (index < Index(p.count)) {
-            const Offsets<Signed> offsets = offsets_of<Signed, Index>(index, p);
-            held[i] = at<Type>(p.at.src + offsets.src);
-            dst[i] = offsets.dst;
-        }
+        const Offsets<Signed> offsets = offsets_of<Signed, Index>(index < Index(p.count) ? index : Index(0), p);
+        from[i] = p.at.src + offsets.src;
+        dst[i] = offsets.dst;
     }
 #pragma unroll
-    for (u32 i = 0; i < PER_THREAD; ++i) {
+    for (u32 i = 0; i < EACH; ++i) {
+        if (first + i * THREADS < Index(p.count)) held[i] = at<Type>(from[i]);
+    }
+#pragma unroll
+    for (u32 i = 0; i < EACH; ++i) {
         if (first + i * THREADS < Index(p.count)) put<Type>(p.at.dst + dst[i], held[i]);
     }
 }

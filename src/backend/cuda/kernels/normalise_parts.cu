@@ -57,16 +57,16 @@ __device__ __forceinline__ Sums joined_parts(const Normal &p, u64 unit, Room &ro
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (p.flags & BY_ROWS) {
         // A warp joins 32 parts, then the first warp what all have.
-        Waiting waiting = {room.waiting + threadIdx.x, THREADS, 0, 0};
+        auto waiting = waiting_in(room.waiting + threadIdx.x, THREADS);
 #pragma unroll 1
         for (u32 part = 32 * warp; part < p.parts && part < 32 * warp + 32; ++part) waiting.push(*sums_at(p, unit, part));
-        room.nodes[threadIdx.x] = waiting.root();
+        room.nodes[threadIdx.x] = waiting.root({0.0, 0.0});
         __syncthreads();
         if (warp == 0) {
-            waiting = {room.waiting + lane, 32, 0, 0};
+            auto whole = waiting_in(room.waiting + lane, 32);
 #pragma unroll 1
-            for (u32 i = 0; 32 * i < p.parts; ++i) waiting.push(room.nodes[32 * i + lane]);
-            room.nodes[lane] = waiting.root();
+            for (u32 i = 0; 32 * i < p.parts; ++i) whole.push(room.nodes[32 * i + lane]);
+            room.nodes[lane] = whole.root({0.0, 0.0});
         }
         __syncthreads();
         return room.nodes[lane];

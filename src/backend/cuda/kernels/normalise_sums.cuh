@@ -2,6 +2,7 @@
 // what is computed from them, element by element.
 #pragma once
 
+#include "counter.cuh"
 #include "normalise.cuh"
 
 enum { RUN_BLOCK = 1024, ROW_BLOCK = 64, WARPS = THREADS / 32, DEPTH = 40 };
@@ -14,28 +15,10 @@ __device__ __forceinline__ Sums joined(const Sums &a, const Sums &b) {
     return {sum(a.plain, b.plain), sum(a.tilted, b.tilted)};
 }
 
-// Subtrees of equal size as they come: a binary counter.
-struct Waiting {
-    Sums *digits;
-    u32 step;
-    u32 depth;
-    u64 count;
-
-    __device__ __forceinline__ void push(Sums node) {
-#pragma unroll 1
-        for (u64 ones = count; ones & 1; ones >>= 1) node = joined(digits[--depth * step], node);
-        digits[depth++ * step] = node;
-        ++count;
-    }
-
-    __device__ __forceinline__ Sums root() {
-        if (depth == 0) return {0.0, 0.0};
-        Sums node = digits[--depth * step];
-#pragma unroll 1
-        while (depth > 0) node = joined(digits[--depth * step], node);
-        return node;
-    }
-};
+// The sums of blocks, as they come.
+__device__ __forceinline__ auto waiting_in(Sums *digits, u32 step) {
+    return counter(digits, step, [](const Sums &a, const Sums &b) { return joined(a, b); });
+}
 
 // Room of a block of threads.
 struct Room {
@@ -98,7 +81,7 @@ __device__ __forceinline__ u64 end_of(const Normal &p, u64 part) {
 template <typename T, u32 L, typename Factors>
 __device__ __forceinline__ Sums sum_runs(const Normal &p, u64 part, const Factors &factors, const f64 *shift, Room &room) {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    Waiting waiting = {room.waiting, 1, 0, 0};
+    auto waiting = waiting_in(room.waiting, 1);
     const u64 begin = part * p.part, end = end_of(p, part);
     const u64 blocks = (end - begin + RUN_BLOCK - 1) / RUN_BLOCK;
 #pragma unroll 1
@@ -119,7 +102,7 @@ __device__ __forceinline__ Sums sum_runs(const Normal &p, u64 part, const Factor
         __syncthreads();
     }
     // One thread has the root.
-    if (threadIdx.x == 0) room.nodes[0] = waiting.root();
+    if (threadIdx.x == 0) room.nodes[0] = waiting.root({0.0, 0.0});
     __syncthreads();
     const Sums root = room.nodes[0];
     __syncthreads();
@@ -130,7 +113,7 @@ __device__ __forceinline__ Sums sum_runs(const Normal &p, u64 part, const Factor
 template <typename T, u32 L, typename Factors>
 __device__ __forceinline__ Sums sum_rows(const Normal &p, u64 part, const Factors &factors, const f64 *shift, bool there, Room &room) {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    Waiting waiting = {room.waiting + lane, 32, 0, 0};
+    auto waiting = waiting_in(room.waiting + lane, 32);
     const u64 begin = part * p.part, end = end_of(p, part);
     const u64 blocks = (end - begin + ROW_BLOCK - 1) / ROW_BLOCK;
 #pragma unroll 1
@@ -145,7 +128,7 @@ __device__ __forceinline__ Sums sum_rows(const Normal &p, u64 part, const Factor
         }
         __syncthreads();
     }
-    if (warp == 0) room.nodes[lane] = waiting.root();
+    if (warp == 0) room.nodes[lane] = waiting.root({0.0, 0.0});
     __syncthreads();
     const Sums root = room.nodes[lane];
     __syncthreads();

@@ -2,6 +2,7 @@
 // then blocks in pairs. Whoever joins what, the shape of the tree is the same, and so are the bits.
 //
 // Missing elements and blocks are the identity, which changes nothing, so that every tree is a full one.
+#include "counter.cuh"
 #include "function.cuh"
 #include "linear.cuh"
 #include "pointwise.cuh"
@@ -29,7 +30,7 @@ struct Reduce {
     u32 fold;             // Fold
     u32 finish;           // Finish
     u32 index_bytes;
-    u32 level;  // log2 of the blocks of the tree that are a chunk
+    u32 level;  // log2 of the blocks of the tree that are a chunk; 0: a warp has a whole output
     u32 rank;
     OperandTurn outer[20];  // over outputs, innermost first: destination, source, place among the indices
     Piece pieces[2];
@@ -79,56 +80,83 @@ __device__ __forceinline__ Node<T, INDEXED> join(u32 fold, const Node<T, INDEXED
 // What is no constant to the compiler.
 enum : u32 { ANY = ~0u };
 
-// The element at a position of an output's sequence, as a node. SCALAR: its type, or ANY.
-template <typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index>
-__device__ __forceinline__ Node<T, INDEXED> element(const Reduce &p, const char *sequence, Index position) {
+// Where the element at a position of an output's sequence lies, from the start of that, and its index.
+struct Whereabouts {
+    i64 offset, index;
+};
+
+template <typename Index>
+__device__ __forceinline__ Whereabouts whereabouts(const Reduce &p, Index position) {
     const bool second = position >= Index(p.pieces[0].count);
     const Piece &piece = p.pieces[second ? 1 : 0];
     Index rest = second ? position - Index(p.pieces[0].count) : position;
-    i64 offset = piece.src, index = piece.index;
+    Whereabouts found = {piece.src, piece.index};
 #pragma unroll 1
     for (u32 k = 0; k < piece.rank; ++k) {
         const Turn &turn = piece.turns[k];
         const Index outer = k + 1 < piece.rank ? quotient(rest, turn.extent) : Index(0);
         const i64 here = i64(rest - outer * Index(turn.extent.divisor));
         rest = outer;
-        offset += here * turn.src;
-        if constexpr (INDEXED) index += here * turn.dst;
+        found.offset += here * turn.src;
+        found.index += here * turn.dst;
     }
-    Node<T, INDEXED> node;
-    const T x = Real<T>::load(SCALAR == ANY ? p.scalar : SCALAR, sequence + offset);
-    if (FOLD == SUM) {
-        node.value = p.fold == SQUARE_SUM ? product(x, x) : p.fold == ABS_SUM ? magnitude(x) : x;
-    } else {
-        node.value = mapped(p.fold, x);
-    }
-    if constexpr (INDEXED) node.first = index;
-    return node;
+    return found;
 }
 
-// Subtrees of equal size as they come: a binary counter, whose digits wait in shared memory, `step` nodes apart.
-template <typename T, bool INDEXED>
-struct Subtrees {
-    typedef Node<T, INDEXED> N;
-    N *waiting;
-    u32 step, depth;
-    u64 count;
-
-    __device__ __forceinline__ void push(u32 fold, N node) {
-#pragma unroll 1
-        for (u64 ones = count; ones & 1; ones >>= 1) node = join(fold, waiting[--depth * step], node);
-        waiting[depth++ * step] = node;
-        ++count;
-    }
-
-    __device__ __forceinline__ N root(u32 fold) {
-        if (depth == 0) return identity_node<T, INDEXED>(fold);
-        N node = waiting[--depth * step];
-#pragma unroll 1
-        while (depth > 0) node = join(fold, waiting[--depth * step], node);
-        return node;
-    }
+// Bits of an element: of the usual types they have 32.
+template <u32 SCALAR>
+struct Raw {
+    typedef u32 Bits;
 };
+template <>
+struct Raw<ANY> {
+    typedef u64 Bits;
+};
+
+// Whether all sequences are elements at equal distances: no loop and no division tells where one lies.
+__device__ __forceinline__ bool is_plain(const Reduce &p) { return p.pieces[0].rank <= 1 && p.pieces[1].count == 0; }
+
+// Elements that a thread loads before it looks at the first. Where each lies takes registers, unless it is PLAIN.
+template <bool PLAIN, u32 SCALAR>
+__device__ constexpr u32 batch() {
+    return !PLAIN ? 4 : SCALAR == ANY ? 8 : 16;
+}
+
+// The elements at `first`, `first + stride`, ... as nodes; identities from `end` on. SCALAR: their type, or ANY.
+template <bool PLAIN, typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index, u32 N>
+__device__ __forceinline__ void elements(const Reduce &p, const char *sequence, Index first, u32 stride, Index end,
+                                         Node<T, INDEXED> (&next)[N]) {
+    const u32 scalar = SCALAR == ANY ? p.scalar : SCALAR;
+    const char *from[N];
+    i64 index[N];
+    u32 wanted = 0;
+#pragma unroll
+    for (u32 k = 0; k < N; ++k) {
+        const Index position = first + k * stride;
+        const Turn &turn = p.pieces[0].turns[0];
+        const Piece &piece = p.pieces[0];
+        const Whereabouts plain = {piece.src + i64(position) * turn.src, piece.index + i64(position) * turn.dst};
+        const Whereabouts found = PLAIN ? plain : whereabouts(p, position < end ? position : Index(0));
+        from[k] = sequence + found.offset;
+        index[k] = found.index;
+        wanted |= u32(position < end) << k;
+    }
+    typename Raw<SCALAR>::Bits bits[N];
+    fetch(scalar, from, bits, wanted);
+#pragma unroll
+    for (u32 k = 0; k < N; ++k) {
+        const T x = Real<T>::any(scalar, bits[k]);
+        const bool there = wanted >> k & 1;
+        T value;
+        if (FOLD == SUM) {
+            value = p.fold == SQUARE_SUM ? product(x, x) : p.fold == ABS_SUM ? magnitude(x) : x;
+        } else {
+            value = mapped(p.fold, x);
+        }
+        next[k].value = there ? value : identity_of<T>(FOLD == SUM ? u32(SUM) : p.fold);
+        if constexpr (INDEXED) next[k].first = there ? index[k] : no_index();
+    }
+}
 
 // From the root of an output's tree to its element, and its index.
 template <typename T, bool INDEXED>
@@ -174,39 +202,26 @@ struct BlockMemory {
     Node<T, INDEXED> roots[WARPS];
 };
 
-// Sums of every kind are joined as SUM, if that is FOLD. Whether a longer loop over elements is worth its length:
-__device__ constexpr bool is_usual(u32 scalar, u32 fold) { return scalar != ANY && fold != ANY; }
-
-// The blocks of a range, of which this warp has lane `threadIdx.x % 32` in each thread.
-template <typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index>
+// The blocks of a range, of which this warp has lane `threadIdx.x % 32` in each thread. Sums of every kind are joined as SUM,
+// if that is FOLD.
+template <bool PLAIN, typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index>
 __device__ __forceinline__ Node<T, INDEXED> join_range(const Reduce &p, const char *sequence, u64 first, u64 end,
                                                        Node<T, INDEXED> *waiting) {
     typedef Node<T, INDEXED> N;
     const u32 fold = FOLD == SUM ? u32(SUM) : p.fold;
     const u32 lane = threadIdx.x % 32;
-    Subtrees<T, INDEXED> subtrees = {waiting, 1, 0, 0};
+    auto subtrees = counter(waiting, 1, [=](const N &a, const N &b) { return join(fold, a, b); });
 #pragma unroll 1
     for (u64 start = first; start < end; start += BLOCK) {
         N node = identity_node<T, INDEXED>(fold);
-        u32 i = lane;
-        if constexpr (is_usual(SCALAR, FOLD)) {
-            // Eight elements at a time, so that their latencies overlap.
-            if (start + BLOCK <= end) {
+        const u64 stop = start + BLOCK < end ? start + BLOCK : end;
+        constexpr u32 EACH = batch<PLAIN, SCALAR>();
 #pragma unroll 1
-                for (; i < BLOCK; i += 8 * LANES) {
-                    N next[8];
+        for (u64 i = start; i < stop; i += EACH * LANES) {
+            N next[EACH];
+            elements<PLAIN, T, INDEXED, SCALAR, FOLD>(p, sequence, Index(i + lane), u32(LANES), Index(stop), next);
 #pragma unroll
-                    for (u32 k = 0; k < 8; ++k) {
-                        next[k] = element<T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i + k * LANES));
-                    }
-#pragma unroll
-                    for (u32 k = 0; k < 8; ++k) node = join(fold, node, next[k]);
-                }
-            }
-        }
-#pragma unroll 1
-        for (; i < BLOCK && start + i < end; i += LANES) {
-            node = join(fold, node, element<T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i)));
+            for (u32 k = 0; k < EACH; ++k) node = join(fold, node, next[k]);
         }
 #pragma unroll 1
         for (u32 half = LANES / 2; half > 0; half /= 2) {
@@ -215,9 +230,10 @@ __device__ __forceinline__ Node<T, INDEXED> join_range(const Reduce &p, const ch
             if constexpr (INDEXED) other.first = __shfl_down_sync(~0u, node.first, half);
             node = join(fold, node, other);
         }
-        if (lane == 0) subtrees.push(fold, node);
+        if (lane == 0) subtrees.push(node);
     }
-    return lane == 0 ? subtrees.root(fold) : identity_node<T, INDEXED>(fold);
+    const N none = identity_node<T, INDEXED>(fold);
+    return lane == 0 ? subtrees.root(none) : none;
 }
 
 // A block of threads for a chunk of an output, in which each warp has an equal share of the blocks of the tree. Where
@@ -225,19 +241,27 @@ __device__ __forceinline__ Node<T, INDEXED> join_range(const Reduce &p, const ch
 template <typename T, bool INDEXED, u32 SCALAR, typename Index>
 __device__ __forceinline__ void reduce_blocks(const Reduce &p, BlockMemory<T, INDEXED> &memory) {
     const u32 warp = threadIdx.x / 32;
-    const u64 share = u64(BLOCK) << (p.level - 3);
-    const u64 units = p.outputs * p.chunks.divisor;
+    // A warp has a whole output, of one chunk, without a barrier.
+    const bool alone = p.level == 0;
+    const u64 share = alone ? p.length : u64(BLOCK) << (p.level - 3);
+    const u64 units = p.outputs * p.chunks.divisor, step = alone ? u64(gridDim.x) * WARPS : gridDim.x;
 #pragma unroll 1
-    for (u64 unit = blockIdx.x; unit < units; unit += gridDim.x) {
+    for (u64 unit = alone ? u64(blockIdx.x) * WARPS + warp : blockIdx.x; unit < units; unit += step) {
         const u64 output = quotient(unit, p.chunks), chunk = unit - output * p.chunks.divisor;
         const char *sequence = p.src + operand_offsets(output, p.outer, p.rank).of[1];
-        const u64 first = (chunk * WARPS + warp) * share;
+        const u64 first = alone ? 0 : (chunk * WARPS + warp) * share;
         const u64 end = first + share < p.length ? first + share : p.length;
         Node<T, INDEXED> *waiting = memory.waiting + warp * MAX_DEPTH, node;
-        if (SCALAR != ANY && p.fold <= SQUARE_SUM) {
-            node = join_range<T, INDEXED, SCALAR, SUM, Index>(p, sequence, first, end, waiting);
+        if (!is_plain(p)) {
+            node = join_range<false, T, INDEXED, SCALAR, ANY, Index>(p, sequence, first, end, waiting);
+        } else if (SCALAR != ANY && p.fold <= SQUARE_SUM) {
+            node = join_range<true, T, INDEXED, SCALAR, SUM, Index>(p, sequence, first, end, waiting);
         } else {
-            node = join_range<T, INDEXED, SCALAR, ANY, Index>(p, sequence, first, end, waiting);
+            node = join_range<true, T, INDEXED, SCALAR, ANY, Index>(p, sequence, first, end, waiting);
+        }
+        if (alone) {
+            if (threadIdx.x % 32 == 0) finish(p, output, node);
+            continue;
         }
         if (threadIdx.x % 32 == 0) memory.roots[warp] = node;
         __syncthreads();
@@ -267,36 +291,25 @@ struct RowMemory {
 };
 
 // The elements of a range, one after the other. LANES and waiting nodes are ROW_THREADS apart.
-template <typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index>
+template <bool PLAIN, typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index>
 __device__ __forceinline__ Node<T, INDEXED> join_column(const Reduce &p, const char *sequence, u64 first, u64 end,
                                                         Node<T, INDEXED> *lanes, Node<T, INDEXED> *waiting) {
     typedef Node<T, INDEXED> N;
     const u32 fold = FOLD == SUM ? u32(SUM) : p.fold;
-    Subtrees<T, INDEXED> subtrees = {waiting, ROW_THREADS, 0, 0};
+    auto subtrees = counter(waiting, ROW_THREADS, [=](const N &a, const N &b) { return join(fold, a, b); });
 #pragma unroll 1
     for (u64 start = first; start < end; start += BLOCK) {
         const u32 count = end - start < BLOCK ? u32(end - start) : u32(BLOCK);
-        u32 i = 0;
-        if constexpr (is_usual(SCALAR, FOLD)) {
+        constexpr u32 EACH = batch<PLAIN, SCALAR>();
 #pragma unroll 1
-            for (; i + 8 <= count; i += 8) {
-                N next[8];
+        for (u32 i = 0; i < count; i += EACH) {
+            N next[EACH];
+            elements<PLAIN, T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i), 1, Index(start + count), next);
 #pragma unroll
-                for (u32 k = 0; k < 8; ++k) {
-                    next[k] = element<T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i + k));
-                }
-#pragma unroll
-                for (u32 k = 0; k < 8; ++k) {
-                    N &lane = lanes[(i + k) % LANES * ROW_THREADS];
-                    lane = i < LANES ? next[k] : join(fold, lane, next[k]);
-                }
+            for (u32 k = 0; k < EACH; ++k) {
+                N &lane = lanes[(i + k) % LANES * ROW_THREADS];
+                if (i + k < count) lane = i < LANES ? next[k] : join(fold, lane, next[k]);
             }
-        }
-#pragma unroll 1
-        for (; i < count; ++i) {
-            const N next = element<T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i));
-            N &lane = lanes[i % LANES * ROW_THREADS];
-            lane = i < LANES ? next : join(fold, lane, next);
         }
         // Lanes that were not used would be the identity.
         u32 used = count < LANES ? count : u32(LANES);
@@ -309,9 +322,9 @@ __device__ __forceinline__ Node<T, INDEXED> join_column(const Reduce &p, const c
             }
             used = used < half ? used : half;
         }
-        subtrees.push(fold, lanes[0]);
+        subtrees.push(lanes[0]);
     }
-    return subtrees.root(fold);
+    return subtrees.root(identity_node<T, INDEXED>(fold));
 }
 
 // A thread for a chunk of an output; neighbouring threads have neighbouring outputs.
@@ -325,10 +338,12 @@ __device__ __forceinline__ void reduce_rows(const Reduce &p, RowMemory<T, INDEXE
     const u64 limit = first + (u64(BLOCK) << p.level);
     const u64 end = limit < p.length ? limit : p.length;
     Node<T, INDEXED> *lanes = memory.lanes + threadIdx.x, *waiting = memory.waiting + threadIdx.x, node;
-    if (SCALAR != ANY && p.fold <= SQUARE_SUM) {
-        node = join_column<T, INDEXED, SCALAR, SUM, Index>(p, sequence, first, end, lanes, waiting);
+    if (!is_plain(p)) {
+        node = join_column<false, T, INDEXED, SCALAR, ANY, Index>(p, sequence, first, end, lanes, waiting);
+    } else if (SCALAR != ANY && p.fold <= SQUARE_SUM) {
+        node = join_column<true, T, INDEXED, SCALAR, SUM, Index>(p, sequence, first, end, lanes, waiting);
     } else {
-        node = join_column<T, INDEXED, SCALAR, ANY, Index>(p, sequence, first, end, lanes, waiting);
+        node = join_column<true, T, INDEXED, SCALAR, ANY, Index>(p, sequence, first, end, lanes, waiting);
     }
     deliver(p, output, chunk, node);
 }
@@ -357,18 +372,19 @@ __device__ __forceinline__ void reduce_chunks(const Reduce &p, Node<T, INDEXED> 
     if (threadIdx.x == 0) finish(p, output, nodes[0]);
 }
 
-#define REDUCE(NAME, T, INDEXED)                                                                          \
-    extern "C" __global__ void __launch_bounds__(THREADS) reduce_blocks_##NAME(const Reduce p) {          \
-        __shared__ BlockMemory<T, INDEXED> memory;                                                        \
-        reduce_blocks<T, INDEXED, ANY, u64>(p, memory);                                           \
-    }                                                                                                     \
-    extern "C" __global__ void __launch_bounds__(ROW_THREADS) reduce_rows_##NAME(const Reduce p) {        \
-        __shared__ RowMemory<T, INDEXED> memory;                                                          \
-        reduce_rows<T, INDEXED, ANY, u64>(p, memory);                                             \
-    }                                                                                                     \
-    extern "C" __global__ void __launch_bounds__(THREADS) reduce_chunks_##NAME(const Reduce p) {          \
-        __shared__ Node<T, INDEXED> nodes[MAX_CHUNKS];                                                    \
-        reduce_chunks<T, INDEXED>(p, nodes);                                                              \
+// The second bound keeps the assembler from spilling for the sake of more blocks.
+#define REDUCE(NAME, T, INDEXED)                                                                      \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) reduce_blocks_##NAME(const Reduce p) {   \
+        __shared__ BlockMemory<T, INDEXED> memory;                                                    \
+        reduce_blocks<T, INDEXED, ANY, u64>(p, memory);                                               \
+    }                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(ROW_THREADS, 1) reduce_rows_##NAME(const Reduce p) { \
+        __shared__ RowMemory<T, INDEXED> memory;                                                      \
+        reduce_rows<T, INDEXED, ANY, u64>(p, memory);                                                 \
+    }                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS) reduce_chunks_##NAME(const Reduce p) {      \
+        __shared__ Node<T, INDEXED> nodes[MAX_CHUNKS];                                                \
+        reduce_chunks<T, INDEXED>(p, nodes);                                                          \
     }
 REDUCE(f32, f32, false)
 REDUCE(f64, f64, false)
@@ -377,16 +393,16 @@ REDUCE(indexed_f64, f64, true)
 #undef REDUCE
 
 // The usual types, in the usual reductions constants to the compiler.
-#define REDUCE_OF(NAME, SCALAR)                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS) reduce_blocks_of_##NAME(const Reduce p) {   \
-        __shared__ BlockMemory<f32, false> memory;                                                    \
-        reduce_blocks<f32, false, SCALAR, u32>(p, memory);                                            \
-    }                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(ROW_THREADS) reduce_rows_of_##NAME(const Reduce p) { \
-        __shared__ RowMemory<f32, false> memory;                                                      \
-        reduce_rows<f32, false, SCALAR, u32>(p, memory);                                              \
+#define REDUCE_OF(NAME, SCALAR, BLOCKS)                                                                     \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) reduce_blocks_of_##NAME(const Reduce p) { \
+        __shared__ BlockMemory<f32, false> memory;                                                          \
+        reduce_blocks<f32, false, SCALAR, u32>(p, memory);                                                  \
+    }                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(ROW_THREADS, 1) reduce_rows_of_##NAME(const Reduce p) {    \
+        __shared__ RowMemory<f32, false> memory;                                                            \
+        reduce_rows<f32, false, SCALAR, u32>(p, memory);                                                    \
     }
-REDUCE_OF(f32, F32)
-REDUCE_OF(f16, F16)
-REDUCE_OF(bf16, BF16)
+REDUCE_OF(f32, F32, 3)
+REDUCE_OF(f16, F16, 3)
+REDUCE_OF(bf16, BF16, 3)
 #undef REDUCE_OF

@@ -1,5 +1,6 @@
 // Statistics of groups, and a function of their elements: `ops/rows.rs`, to the same bits. Sums are the tree of
 // `ops/reduce.rs`: blocks of 1024 elements in 32 lanes, joined in halves; then blocks in pairs.
+#include "counter.cuh"
 #include "formula.cuh"
 #include "pointwise.cuh"
 
@@ -22,6 +23,8 @@ struct Rows {
 
 static_assert(sizeof(Rows) == 24 + 16 + 32 + 32 + 2 * 48 * 20, "rows.rs has another Rows");
 
+// Elements that are loaded before the first is looked at: in the search of a peak, and where they are computed with.
+enum : u32 { PEAKS = 8, TERMS = 4 };
 enum { ROW_BLOCK = 1024, ROW_LANES = 32, ROW_WARPS = THREADS / 32, ROW_DEPTH = 48, COLUMN_THREADS = 32 };
 
 // The places of an element of a group.
@@ -40,22 +43,60 @@ struct Group {
         return {{start.at[0] + offsets.of[0], start.at[1] + offsets.of[1], start.at[2] + offsets.of[2]}};
     }
 
-    __device__ __forceinline__ Rounded<T> x(const Place &here) const { return {Real<T>::load(p.scalars[1], here.at[1])}; }
-    __device__ __forceinline__ Rounded<T> dy(const Place &here) const {
-        return {Real<T>::load(p.scalars[2], here.at[2])};
+    // Bits of N elements, `stride` apart from `first` on, of those before `end`: all of them are loaded before the first is
+    // looked at.
+    template <u32 N>
+    struct Batch {
+        u64 x[N], dy[N], old[N];
+        char *to[N];
+        u32 there;
+    };
+    template <u32 N>
+    __device__ __forceinline__ Batch<N> batch(u64 first, u64 stride, u64 end, bool reads_x, bool reads_dy, bool reads_old) const {
+        Batch<N> batch;
+        const char *x[N], *dy[N];
+        batch.there = 0;
+#pragma unroll
+        for (u32 k = 0; k < N; ++k) {
+            const u64 position = first + k * stride;
+            const Place here = place(position < end ? position : 0);
+            batch.to[k] = here.at[0];
+            x[k] = here.at[1];
+            dy[k] = here.at[2];
+            batch.there |= u32(position < end) << k;
+            batch.x[k] = batch.dy[k] = batch.old[k] = 0;
+        }
+        if (reads_x) fetch(p.scalars[1], x, batch.x, batch.there);
+        if (reads_dy) fetch(p.scalars[2], dy, batch.dy, batch.there);
+        if (reads_old) fetch(p.operation.dst, batch.to, batch.old, batch.there);
+        return batch;
     }
 
     __device__ __forceinline__ bool has_peak() const { return p.function <= LOG_SOFTMAX; }
 
-    // What is summed up.
-    __device__ __forceinline__ T term(u64 element) const {
-        const Place here = place(element);
-        switch (p.function) {
-        case SOFTMAX:
-        case LOG_SOFTMAX: return exp(x(here) - peak).value;
-        case SOFTMAX_GRADIENT: return (dy(here) * x(here)).value;
-        default: return dy(here).value;
+    // What the largest of N elements makes of a peak.
+    template <u32 N>
+    __device__ __forceinline__ T higher(T peak, u64 first, u64 stride, u64 end) const {
+        const Batch<N> elements = batch<N>(first, stride, end, true, false, false);
+#pragma unroll
+        for (u32 k = 0; k < N; ++k) {
+            const T x = Real<T>::any(p.scalars[1], elements.x[k]);
+            peak = elements.there >> k & 1 ? maximum(peak, x, true) : peak;
         }
+        return peak;
+    }
+
+    // The elements whose terms are summed up, and a term.
+    template <u32 N>
+    __device__ __forceinline__ Batch<N> summands(u64 first, u64 stride, u64 end) const {
+        return batch<N>(first, stride, end, p.function != LOG_SOFTMAX_GRADIENT, !has_peak(), false);
+    }
+    template <u32 N>
+    __device__ __forceinline__ T term(const Batch<N> &elements, u32 k) const {
+        const Rounded<T> x = {Real<T>::any(p.scalars[1], elements.x[k])};
+        if (has_peak()) return exp(x - peak).value;
+        const Rounded<T> dy = {Real<T>::any(p.scalars[2], elements.dy[k])};
+        return p.function == SOFTMAX_GRADIENT ? (dy * x).value : dy.value;
     }
 
     __device__ __forceinline__ void finish_sum(T total) {
@@ -63,30 +104,37 @@ struct Group {
         statistic = p.function == SOFTMAX ? one(sum) / sum : p.function == LOG_SOFTMAX ? log(sum) : sum;
     }
 
-    __device__ __forceinline__ void write(u64 element) const {
-        const Place here = place(element);
-        Rounded<T> r;
-        switch (p.function) {
-        case SOFTMAX: r = exp(x(here) - peak) * statistic; break;
-        case LOG_SOFTMAX: r = (x(here) - peak) - statistic; break;
-        case SOFTMAX_GRADIENT: r = x(here) * (dy(here) - statistic); break;
-        default: r = dy(here) - exp(x(here)) * statistic;
+    template <u32 N>
+    __device__ __forceinline__ void write(u64 first, u64 stride) const {
+        const Batch<N> elements = batch<N>(first, stride, p.length, true, !has_peak(), p.operation.steps & BLENDED);
+#pragma unroll
+        for (u32 k = 0; k < N; ++k) {
+            if (!(elements.there >> k & 1)) continue;
+            const Rounded<T> x = {Real<T>::any(p.scalars[1], elements.x[k])};
+            const Rounded<T> dy = {has_peak() ? T(0) : Real<T>::any(p.scalars[2], elements.dy[k])};
+            Rounded<T> r;
+            switch (p.function) {
+            case SOFTMAX: r = exp(x - peak) * statistic; break;
+            case LOG_SOFTMAX: r = (x - peak) - statistic; break;
+            case SOFTMAX_GRADIENT: r = x * (dy - statistic); break;
+            default: r = dy - exp(x) * statistic;
+            }
+            store(elements.to[k], r.value, elements.old[k]);
         }
-        store(here.at[0], r.value);
     }
 
     // As a conversion from the computation type, which never goes by integers.
-    __device__ __forceinline__ void store(char *y, T r) const {
+    __device__ __forceinline__ void store(char *y, T r, u64 old) const {
         const Operation &operation = p.operation;
         if (sizeof(T) == 8 || operation.via == VIA_F64) {
             f64 v = f64(r);
             if (operation.steps & SCALED) v = product(operation.alpha, v);
-            if (operation.steps & BLENDED) v = sum(v, product(operation.beta, load_f64(operation.dst, y)));
+            if (operation.steps & BLENDED) v = sum(v, product(operation.beta, value_f64(operation.dst, old)));
             return store_f64(operation.dst, y, v);
         }
         f32 v = f32(r);
         if (operation.steps & SCALED) v = product(f32(operation.alpha), v);
-        if (operation.steps & BLENDED) v = sum(v, product(f32(operation.beta), load_f32(operation.dst, y)));
+        if (operation.steps & BLENDED) v = sum(v, product(f32(operation.beta), value_f32(operation.dst, u32(old))));
         store_f32(operation.dst, y, v);
     }
 };
@@ -97,28 +145,11 @@ __device__ __forceinline__ Group<T> group_of(const Rows &p, u64 number) {
     return {p, {{p.at[0] + offsets.of[0], p.at[1] + offsets.of[1], p.at[2] + offsets.of[2]}}, {T(0)}, {T(0)}};
 }
 
-// Sums of equal size as they come: a binary counter.
+// The sums of blocks, as they come.
 template <typename T>
-struct Digits {
-    T *waiting;
-    u32 step;  // from one that waits to the next
-    u32 depth;
-    u64 count;
-
-    __device__ __forceinline__ void push(T node) {
-#pragma unroll 1
-        for (u64 ones = count; ones & 1; ones >>= 1) node = sum(waiting[--depth * step], node);
-        waiting[depth++ * step] = node;
-        ++count;
-    }
-
-    __device__ __forceinline__ T root() {
-        T node = waiting[--depth * step];
-#pragma unroll 1
-        while (depth > 0) node = sum(waiting[--depth * step], node);
-        return node;
-    }
-};
+__device__ __forceinline__ auto digits_in(T *waiting, u32 step) {
+    return counter(waiting, step, [](T a, T b) { return sum(a, b); });
+}
 
 // A warp for a group, of which each thread has a lane of the tree.
 template <typename T>
@@ -130,34 +161,41 @@ __device__ __forceinline__ void rows_of_warps(const Rows &p, T *waiting) {
     if (group.has_peak()) {
         T peak = -Real<T>::infinity();
 #pragma unroll 1
-        for (u64 i = lane; i < p.length; i += 32) peak = maximum(peak, group.x(group.place(i)).value, true);
+        for (u64 i = lane; i < p.length; i += PEAKS * 32) peak = group.template higher<PEAKS>(peak, i, 32, p.length);
 #pragma unroll 1
         for (u32 flip = 16; flip > 0; flip /= 2) peak = maximum(peak, __shfl_xor_sync(~0u, peak, flip), true);
         group.peak.value = peak;
     }
-    Digits<T> digits = {waiting + warp * ROW_DEPTH, 1, 0, 0};
+    auto digits = digits_in(waiting + warp * ROW_DEPTH, 1);
 #pragma unroll 1
     for (u64 start = 0; start < p.length; start += ROW_BLOCK) {
         T node = -T(0);
 #pragma unroll 1
-        for (u32 i = lane; i < ROW_BLOCK && start + i < p.length; i += ROW_LANES) node = sum(node, group.term(start + i));
+        for (u32 i = lane; i < ROW_BLOCK && start + i < p.length; i += TERMS * ROW_LANES) {
+            const auto elements = group.template summands<TERMS>(start + i, ROW_LANES, p.length);
+#pragma unroll
+            for (u32 k = 0; k < TERMS; ++k) {
+                if (elements.there >> k & 1) node = sum(node, group.term(elements, k));
+            }
+        }
 #pragma unroll 1
         for (u32 half = ROW_LANES / 2; half > 0; half /= 2) node = sum(node, __shfl_down_sync(~0u, node, half));
         if (lane == 0) digits.push(node);
     }
-    T total = lane == 0 ? digits.root() : T(0);
+    T total = lane == 0 ? digits.root(T(0)) : T(0);
     total = __shfl_sync(~0u, total, 0);
     group.finish_sum(total);
 #pragma unroll 1
-    for (u64 i = lane; i < p.length; i += 32) group.write(i);
+    for (u64 i = lane; i < p.length; i += TERMS * 32) group.template write<TERMS>(i, 32);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) rows_by_warp_f32(const Rows p) {
+// The second bound keeps the assembler from spilling for the sake of more blocks.
+extern "C" __global__ void __launch_bounds__(THREADS, 1) rows_by_warp_f32(const Rows p) {
     __shared__ f32 waiting[ROW_WARPS * ROW_DEPTH];
     rows_of_warps<f32>(p, waiting);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) rows_by_warp_f64(const Rows p) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) rows_by_warp_f64(const Rows p) {
     __shared__ f64 waiting[ROW_WARPS * ROW_DEPTH];
     rows_of_warps<f64>(p, waiting);
 }
@@ -169,18 +207,22 @@ __device__ __forceinline__ void rows_of_thread(const Rows &p, u64 number, T *lan
     if (group.has_peak()) {
         T peak = -Real<T>::infinity();
 #pragma unroll 1
-        for (u64 i = 0; i < p.length; ++i) peak = maximum(peak, group.x(group.place(i)).value, true);
+        for (u64 i = 0; i < p.length; i += PEAKS) peak = group.template higher<PEAKS>(peak, i, 1, p.length);
         group.peak.value = peak;
     }
-    Digits<T> digits = {waiting, COLUMN_THREADS, 0, 0};
+    auto digits = digits_in(waiting, COLUMN_THREADS);
 #pragma unroll 1
     for (u64 start = 0; start < p.length; start += ROW_BLOCK) {
 #pragma unroll 1
         for (u32 j = 0; j < ROW_LANES; ++j) lanes[j * COLUMN_THREADS] = -T(0);
 #pragma unroll 1
-        for (u32 i = 0; i < ROW_BLOCK && start + i < p.length; ++i) {
-            T &lane = lanes[i % ROW_LANES * COLUMN_THREADS];
-            lane = sum(lane, group.term(start + i));
+        for (u32 i = 0; i < ROW_BLOCK && start + i < p.length; i += TERMS) {
+            const auto elements = group.template summands<TERMS>(start + i, 1, p.length);
+#pragma unroll
+            for (u32 k = 0; k < TERMS; ++k) {
+                T &lane = lanes[(i + k) % ROW_LANES * COLUMN_THREADS];
+                if (elements.there >> k & 1) lane = sum(lane, group.term(elements, k));
+            }
         }
 #pragma unroll 1
         for (u32 half = ROW_LANES / 2; half > 0; half /= 2) {
@@ -191,9 +233,9 @@ __device__ __forceinline__ void rows_of_thread(const Rows &p, u64 number, T *lan
         }
         digits.push(lanes[0]);
     }
-    group.finish_sum(digits.root());
+    group.finish_sum(digits.root(T(0)));
 #pragma unroll 1
-    for (u64 i = 0; i < p.length; ++i) group.write(i);
+    for (u64 i = 0; i < p.length; i += TERMS) group.template write<TERMS>(i, 1);
 }
 
 template <typename T>
@@ -208,12 +250,12 @@ __device__ __forceinline__ void rows_of_threads(const Rows &p, T *lanes, T *wait
     for (u64 number = 0; number < p.groups; ++number) rows_of_thread<T>(p, number, lanes, waiting);
 }
 
-extern "C" __global__ void __launch_bounds__(COLUMN_THREADS) rows_by_thread_f32(const Rows p) {
+extern "C" __global__ void __launch_bounds__(COLUMN_THREADS, 1) rows_by_thread_f32(const Rows p) {
     __shared__ f32 lanes[ROW_LANES * COLUMN_THREADS], waiting[ROW_DEPTH * COLUMN_THREADS];
     rows_of_threads<f32>(p, lanes, waiting);
 }
 
-extern "C" __global__ void __launch_bounds__(COLUMN_THREADS) rows_by_thread_f64(const Rows p) {
+extern "C" __global__ void __launch_bounds__(COLUMN_THREADS, 1) rows_by_thread_f64(const Rows p) {
     __shared__ f64 lanes[ROW_LANES * COLUMN_THREADS], waiting[ROW_DEPTH * COLUMN_THREADS];
     rows_of_threads<f64>(p, lanes, waiting);
 }

@@ -140,44 +140,74 @@ __device__ __forceinline__ void copy_part(char *to, const char *from, u64 bytes)
     }
 }
 
-// Reads the tile, 16 bytes a thread.
+// Reads the tile, 16 bytes a thread and four times that, all of them before the first is put into the tile.
 template <u32 WIDTH>
 __device__ __forceinline__ void load_vectors(const Tiled &p, const Place &place, char *tile) {
     typedef Square<WIDTH> S;
     const u32 mask_b = (1u << p.squares_b) - 1;
+    const u64 end = p.extent_b * WIDTH;
+    Vector held[4];
+    u32 to[4], left[4];  // bytes that there are from here on, 16 for all
+    const char *from[4];
 #pragma unroll
     for (u32 u = 0; u < 4; ++u) {
         const u32 x = u * THREADS + threadIdx.x;
         const u32 chunk = x & 7, row = (x >> 3) % S::SIDE, square = (x >> 3) / S::SIDE;
         const u64 a = place.a + (square >> p.squares_b) * S::SIDE + row;
         const u64 b = (place.b + (square & mask_b) * S::SIDE) * WIDTH + chunk * 16;
-        const u64 end = p.extent_b * WIDTH;
-        if (a >= p.extent_a || b >= end) continue;
-        const char *from = place.src + i64(a) * p.src_a + b;
-        char *to = tile + square * S::BYTES + S::offset(row, chunk * 16);
-        if (b + 16 <= end) {
-            put<Vector>(to, at<Vector>(from));
-        } else {
-            copy_part<WIDTH>(to, from, end - b);
+        from[u] = place.src + i64(a) * p.src_a + b;
+        to[u] = square * S::BYTES + S::offset(row, chunk * 16);
+        left[u] = a >= p.extent_a || b >= end ? 0 : b + 16 <= end ? 16 : u32(end - b);
+        if (left[u] == 16) held[u] = at<Vector>(from[u]);
+    }
+#pragma unroll
+    for (u32 u = 0; u < 4; ++u) {
+        if (left[u] == 16) put<Vector>(tile + to[u], held[u]);
+    }
+    // What is left at the edge of the tensor.
+#pragma unroll 1
+    for (u32 u = 0; u < 4; ++u) {
+        // No index that only a run knows, which would put arrays into memory.
+        u32 bytes = left[0], offset = to[0];
+        const char *source = from[0];
+#pragma unroll
+        for (u32 k = 1; k < 4; ++k) {
+            bytes = k == u ? left[k] : bytes;
+            offset = k == u ? to[k] : offset;
+            source = k == u ? from[k] : source;
         }
+        if (bytes < 16) copy_part<WIDTH>(tile + offset, source, bytes);
     }
 }
 
-// Reads the tile, one element a thread: rows that do not start on 16 bytes.
+// Reads the tile, one element a thread: rows that do not start on 16 bytes. Several of a thread are loaded before the first
+// is put into the tile, more of those that are narrow.
 template <u32 WIDTH>
 __device__ __forceinline__ void load_elements(const Tiled &p, const Place &place, char *tile) {
     typedef Square<WIDTH> S;
     typedef typename Unit<WIDTH>::Type Type;
+    enum : u32 { EACH = 64 / WIDTH, BATCH = WIDTH < 4 ? 16 : 8 };
     const u32 mask_b = (1u << p.squares_b) - 1;
-#pragma unroll 4
-    for (u32 u = 0; u < 64 / WIDTH; ++u) {
-        const u32 x = u * THREADS + threadIdx.x;
-        const u32 column = x % S::SIDE, row = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
-        const u64 a = place.a + (square >> p.squares_b) * S::SIDE + row;
-        const u64 b = place.b + (square & mask_b) * S::SIDE + column;
-        if (a >= p.extent_a || b >= p.extent_b) continue;
-        put<Type>(tile + square * S::BYTES + S::offset(row, column * WIDTH),
-                  at<Type>(place.src + i64(a) * p.src_a + i64(b) * WIDTH));
+#pragma unroll 1
+    for (u32 start = 0; start < EACH; start += BATCH) {
+        Type held[BATCH];
+        u32 there = 0;
+#pragma unroll
+        for (u32 u = 0; u < BATCH; ++u) {
+            const u32 x = (start + u) * THREADS + threadIdx.x;
+            const u32 column = x % S::SIDE, row = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
+            const u64 a = place.a + (square >> p.squares_b) * S::SIDE + row;
+            const u64 b = place.b + (square & mask_b) * S::SIDE + column;
+            if (a >= p.extent_a || b >= p.extent_b) continue;
+            there |= 1u << u;
+            held[u] = at<Type>(place.src + i64(a) * p.src_a + i64(b) * WIDTH);
+        }
+#pragma unroll
+        for (u32 u = 0; u < BATCH; ++u) {
+            const u32 x = (start + u) * THREADS + threadIdx.x;
+            const u32 column = x % S::SIDE, row = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
+            if (there >> u & 1) put<Type>(tile + square * S::BYTES + S::offset(row, column * WIDTH), held[u]);
+        }
     }
 }
 
