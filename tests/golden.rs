@@ -1,8 +1,10 @@
 //! Tensor arithmetic and transforms against sums, indices and bits that the original has left on a GPU.
 
+use std::f32::consts::PI;
+
 use cudnn::desc::{
     ActivationDescriptor, ActivationMode, Choice, Format, NanPropagation, OpTensorDescriptor, OpTensorOp,
-    ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor,
+    ReduceDescriptor, ReduceIndices, ReduceOp, SoftmaxAlgorithm, SoftmaxMode, TensorDescriptor,
 };
 use cudnn::dtype::DataType;
 use cudnn::error::ErrorKind;
@@ -11,7 +13,10 @@ use cudnn::mode::Mode;
 use cudnn::ops::activation::{Saved, saved};
 use cudnn::ops::add;
 use cudnn::ops::op::Factors;
-use cudnn::ops::{ActivationPlan, FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling, TransformPlan};
+use cudnn::ops::softmax::Choices;
+use cudnn::ops::{
+    ActivationPlan, FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling, SoftmaxPlan, TransformPlan,
+};
 
 /// `amplitude * sin(0.7 * i + 0.3) + 0.1 * (i % 5) - 0.2` in float, `i` counted from `first`.
 fn waves(count: usize, amplitude: f32, first: usize) -> Vec<f32> {
@@ -196,4 +201,46 @@ fn gradients_of_activations_are_those_of_the_original() {
         cases += 1;
     }
     assert_eq!(cases, 12, "recorded cases");
+}
+
+#[test]
+fn gradients_of_softmax_are_those_of_the_original() {
+    let mut cases = 0;
+    for (case, want) in lines("softmax backward ") {
+        let words: Vec<i32> = case.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let choices = || Choices {
+            algorithm: Ok(SoftmaxAlgorithm::from_code(words[0]).expect("known")),
+            mode: Ok(SoftmaxMode::from_code(words[1]).expect("known")),
+        };
+        let dims = packed(&[2, 5, 2, 3]);
+        let (x, mut y) = (waves(60, 2.0, 0), vec![f32::NAN; 60]);
+        let plan = SoftmaxPlan::forward(choices(), [&dims; 2], Scaling::MOVE, Mode::Strict);
+        run(&plan.expect("the original does it"), &[y.as_mut_ptr().into(), x.as_ptr().into()]);
+        let (dy, mut dx) = (waves(60, 1.0, 9), waves(60, 0.3, 1));
+        let scaling = Scaling { alpha: 2.0, beta: 0.5 };
+        let plan = SoftmaxPlan::backward(choices(), [&dims; 3], scaling, Mode::Strict);
+        let at = [dx.as_mut_ptr().into(), y.as_ptr().into(), dy.as_ptr().into()];
+        run(&plan.expect("the original does it"), &at);
+        assert_sums(case, &dx, want);
+        cases += 1;
+    }
+    assert_eq!(cases, 6, "recorded cases");
+}
+
+#[test]
+fn floats_become_the_halves_and_bfloat16_of_the_original() {
+    let ulp = f32::powi(2.0, -11);
+    let numbers =
+        [1.0, 2.5, -3.25, 0.001, 65504.0, 65520.0, 1e-8, PI, 1.0 + ulp, 1.0 + 3.0 * ulp, -0.0, 7e-5];
+    for (case, data_type) in
+        [("float to half bits", DataType::Half), ("float to bfloat16 bits", DataType::Bfloat16)]
+    {
+        let (_, want) = lines(case).next().expect("recorded");
+        let dims = [1, 12, 1, 1];
+        let (x, y) = (packed(&dims), tensor(data_type, Format::Nchw, &dims));
+        let plan = TransformPlan::new(&x, &y, Scaling::MOVE, Mode::Strict);
+        let mut bits = [0_u16; 12];
+        run(&plan.expect("the original transforms it"), &[bits.as_mut_ptr().into(), numbers.as_ptr().into()]);
+        assert_eq!(bits.map(|bits| format!("{bits:04x}")).join(" "), want, "{case}");
+    }
 }
