@@ -1,8 +1,11 @@
 //! Gives the shared library the ELF identity that relinked and existing programs look for, and packs the kernels.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
+
+use lzma_rust2::{LzmaOptions, LzmaWriter};
 
 #[path = "build/nodes.rs"]
 mod nodes;
@@ -68,11 +71,11 @@ fn pack_kernels() {
             let (name, parameter, end) = (kernel.name.to_owned(), kernel.parameter, packed.len());
             kernels.push((name, parameter, number, start, end));
         }
-        let bytes = compressed(packed.as_bytes(), &out.join(format!("{name}.deflate")));
+        let bytes = compressed(packed.as_bytes(), &out.join(format!("{name}.lzma")));
         writeln!(
             families,
             "    Family {{ name: {name:?}, preamble: {preamble}, size: {}, \
-             packed: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.deflate\")) }}, // {bytes} bytes",
+             packed: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.lzma\")) }}, // {bytes} bytes",
             packed.len()
         )
         .expect("a string grows");
@@ -93,7 +96,12 @@ fn pack_kernels() {
 }
 
 fn compressed(bytes: &[u8], to: &Path) -> usize {
-    let packed = miniz_oxide::deflate::compress_to_vec(bytes, 9);
+    // Who unpacks takes as much memory as the dictionary has.
+    let dict_size = bytes.len().next_multiple_of(4096) as u32;
+    let options = LzmaOptions { dict_size, ..LzmaOptions::with_preset(6) };
+    let packed = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))
+        .and_then(|mut writer| writer.write_all(bytes).and_then(|()| writer.finish()))
+        .expect("a buffer takes what is written");
     fs::write(to, &packed).expect("the output folder takes files");
     packed.len()
 }

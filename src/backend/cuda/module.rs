@@ -13,7 +13,10 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::io::Read;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use lzma_rust2::LzmaReader;
 
 use super::driver::{Driver, DriverFunction};
 use super::plan::Launch;
@@ -64,7 +67,9 @@ impl Kernel {
     pub fn text(&self) -> Result<String> {
         let family = &FAMILIES[self.family];
         let damaged = || Error::Internal(format!("the embedded text of {} is damaged", family.name).into());
-        let text = miniz_oxide::inflate::decompress_to_vec_with_limit(family.packed, family.size)
+        let mut text = vec![0; family.size];
+        LzmaReader::new_mem_limit(family.packed, u32::MAX, None)
+            .and_then(|mut reader| reader.read_exact(&mut text))
             .map_err(|_| damaged())?;
         let parts = [text.get(..family.preamble), text.get(self.start..self.end)];
         let [Some(preamble), Some(kernel)] = parts else { return Err(damaged()) };
