@@ -143,7 +143,7 @@ impl<T: Real> Plane<'_, T> {
         let [x, means, dy, sums, terms, results] = self.buffers;
         // Of a plain forward call there are three.
         let (sums, results) = if call.planes() == PLANES { (sums, results) } else { (means, dy) };
-        let Kernels { base, normalise, terms: term, gradient, product, canonical } = call.kernels;
+        let Kernels { base, normalise, terms: term, gradient, product } = call.kernels;
         // SAFETY: the buffers have room for the plane.
         unsafe {
             self.fetch(2, 1, x);
@@ -156,10 +156,10 @@ impl<T: Real> Plane<'_, T> {
             } else {
                 self.windows(&call.squares, x, sums, false);
             }
-            base(sums, n, call.numbers);
             if !call.gradient {
                 normalise(results, x, sums, n, call.numbers);
             } else {
+                base(sums, n, call.numbers);
                 self.fetch(3, 2, dy);
                 // dy becomes what it contributes directly.
                 term(terms, dy, x, sums, n, call.numbers);
@@ -171,7 +171,7 @@ impl<T: Real> Plane<'_, T> {
                 }
                 gradient(results, dy, sums, n, call.numbers);
             }
-            self.write(0, results, n, canonical);
+            self.write(0, results);
             if call.means {
                 if call.centred {
                     self.centred(x, means, sums, |x, mean| x - mean);
@@ -180,22 +180,19 @@ impl<T: Real> Plane<'_, T> {
                 }
                 for i in 0..n {
                     let scaled = call.numbers[3] * terms.add(i).read();
-                    results.add(i).write(scaled * sums.add(i).read());
+                    results.add(i).write((scaled * sums.add(i).read()).canonical());
                 }
-                self.write(1, results, n, canonical);
+                self.write(1, results);
             }
         }
     }
 
     /// # Safety
     /// The results are those of the plane.
-    unsafe fn write(&self, operand: usize, results: *mut T, n: usize, canonical: unsafe fn(*mut T, usize)) {
+    unsafe fn write(&self, operand: usize, results: *mut T) {
         let call = self.call;
         // SAFETY: handed on.
-        unsafe {
-            canonical(results, n);
-            write_plane(call.shape, &call.way, self.base(operand, 0), false, self.lanes, results);
-        }
+        unsafe { write_plane(call.shape, &call.way, self.base(operand, 0), false, self.lanes, results) }
     }
 
     /// # Safety
@@ -352,16 +349,14 @@ impl<T: Real> Plane<'_, T> {
 struct Kernels<T> {
     /// `sum = k + scale * sum`
     base: unsafe fn(*mut T, usize, [T; 4]),
-    /// `y = x * s^-beta`
+    /// `y = x * (k + scale * sum)^-beta`, with every NaN the one of the type
     normalise: unsafe fn(*mut T, *const T, *const T, usize, [T; 4]),
     /// `t = dy * x * s^(-beta - 1)`, and `dy = dy * s^-beta`
     terms: unsafe fn(*mut T, *mut T, *const T, *const T, usize, [T; 4]),
-    /// `dx = direct - factor * sum`
+    /// `dx = direct - factor * sum`, with every NaN the one of the type
     gradient: unsafe fn(*mut T, *const T, *const T, usize, [T; 4]),
     /// `sum = x * sum`
     product: unsafe fn(*mut T, *const T, usize),
-    /// NaNs become the one of the type.
-    canonical: unsafe fn(*mut T, usize),
 }
 
 fn kernels<T: Real, P: InversePower>(isa: Isa) -> Kernels<T> {
@@ -373,7 +368,6 @@ fn kernels<T: Real, P: InversePower>(isa: Isa) -> Kernels<T> {
                 terms: $($level::)? terms::<T, P>,
                 gradient: $($level::)? gradient::<T, P>,
                 product: $($level::)? product::<T, P>,
-                canonical: $($level::)? canonical::<T, P>,
             }
         };
     }
@@ -431,9 +425,11 @@ number_loops! {
 
     /// # Safety
     /// `n` numbers are there at each place, apart from the results.
-    fn normalise(y: *mut T, x: *const T, base: *const T, n: usize, numbers: [T; 4]) {
+    fn normalise(y: *mut T, x: *const T, sums: *const T, n: usize, numbers: [T; 4]) {
+        let [k, scale, beta, _] = numbers;
         for i in 0..n {
-            y.add(i).write(x.add(i).read() * P::of(base.add(i).read(), numbers[2]));
+            let power = P::of(k + scale * sums.add(i).read(), beta);
+            y.add(i).write((x.add(i).read() * power).canonical());
         }
     }
 
@@ -452,7 +448,7 @@ number_loops! {
     /// `n` numbers are there at each place, apart from the results.
     fn gradient(dx: *mut T, direct: *const T, sums: *const T, n: usize, numbers: [T; 4]) {
         for i in 0..n {
-            dx.add(i).write(direct.add(i).read() - numbers[3] * sums.add(i).read());
+            dx.add(i).write((direct.add(i).read() - numbers[3] * sums.add(i).read()).canonical());
         }
     }
 
@@ -462,15 +458,6 @@ number_loops! {
         for i in 0..n {
             let sum = sums.add(i);
             sum.write(x.add(i).read() * sum.read());
-        }
-    }
-
-    /// # Safety
-    /// `n` numbers are there.
-    fn canonical(numbers: *mut T, n: usize) {
-        for i in 0..n {
-            let number = numbers.add(i);
-            number.write(number.read().canonical());
         }
     }
 }
