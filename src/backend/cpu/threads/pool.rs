@@ -1,8 +1,8 @@
 //! The threads of one process: who waits for jobs, and who starts anew in a forked child.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::job::Shared;
 use super::signals::BlockedSignals;
@@ -117,8 +117,20 @@ impl Pool {
         while let Ok(number) = self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) {
             let thread = std::thread::Builder::new().name(format!("cudnn-shim-{number}"));
             let _signals = BlockedSignals::new();
-            if thread.stack_size(STACK_BYTES).spawn(move || self.serve()).is_err() {
+            let begun = Arc::new(AtomicBool::new(false));
+            let beginning = begun.clone();
+            let serve = move || {
+                beginning.store(true, Ordering::Release);
+                drop(beginning);
+                self.serve();
+            };
+            if thread.stack_size(STACK_BYTES).spawn(serve).is_err() {
                 break;
+            }
+            // What the system allocates for a thread that begins ends the process if there is no memory: it is to happen
+            // now, where there was memory for the thread itself, and not at any time that the thread gets a processor.
+            while !begun.load(Ordering::Acquire) {
+                std::thread::yield_now();
             }
         }
     }
