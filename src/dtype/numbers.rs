@@ -76,6 +76,10 @@ macro_rules! one_number {
 one_number!(f32);
 one_number!(f64);
 
+/// How many numbers are computed in step where many are: of one, a processor has done the chain before it finds the next; more
+/// than these do not fit the registers.
+pub const IN_STEP: usize = 4;
+
 /// `N` of something in step.
 #[derive(Clone, Copy)]
 pub struct Together<T, const N: usize>(pub [T; N]);

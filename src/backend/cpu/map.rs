@@ -12,7 +12,7 @@ use crate::backend::function::{
     Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
 };
 use crate::dtype::Scalar;
-use crate::dtype::numbers::Together;
+use crate::dtype::numbers::{IN_STEP, Together};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::function::{Function, MOST_OPERANDS};
@@ -269,9 +269,6 @@ compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 /// Bytes computed at a time, in place before they are written: of cells in place the compiler would have to ask whether
 /// they overlap, of these it knows that they do not.
 const STAGE_BYTES: usize = 512;
-
-/// Numbers whose chains of operations a processor sees beside each other: of one it has done before it finds the next.
-const IN_STEP: usize = 4;
 
 /// The results of runs of `N` operands, each of which follows the one before. `out` is a reference for the sake of the
 /// compiler, which knows of it that it is apart from the operands.

@@ -3,7 +3,7 @@
 use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::backend::row_function::RowFormula;
-use crate::dtype::numbers::Together;
+use crate::dtype::numbers::{IN_STEP, Together};
 
 /// The loops of one function, for the instruction set of the machine. Statistics are one for all elements, or one each.
 pub(super) struct Functions<T> {
@@ -42,9 +42,6 @@ impl<T: Real> Functions<T> {
         Functions { terms: portable::terms::<T, F, EACH>, results: portable::results::<T, F, EACH> }
     }
 }
-
-/// Numbers that are computed in step, so that their chains of operations overlap.
-const IN_STEP: usize = 4;
 
 /// Elements that fill vectors of any level.
 const FULL: usize = 16;
