@@ -40,7 +40,6 @@ pub(super) struct Taps<'a, S: Simd> {
     image: Source<'a>,
     result: Source<'a>,
     origin: [i64; 5],
-    images: Walk,
     block: Block,
     level: std::marker::PhantomData<fn() -> S>,
 }
@@ -96,7 +95,6 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
             image,
             result,
             origin: step.nest.offsets,
-            images: planes.outer.clone(),
             outputs,
             planes,
             block,
@@ -111,7 +109,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
     pub(super) unsafe fn run(&self, threads: usize, task: Task<S>) -> Result<()> {
         let channels = self.batch.len();
         let products =
-            channels * self.images.len() * self.block.rows * self.block.columns * self.planes.taps();
+            channels * self.planes.outer.len() * self.block.rows * self.block.columns * self.planes.taps();
         let threads = if products < ALONE { 1 } else { threads };
         let scratch =
             (self.block.cells(1) + self.block.rows * self.block.pitch + 4 * MAX_NR) * size_of::<f32>();
@@ -144,19 +142,18 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
             base.at = base.offsets(&self.origin);
             let mut totals = [0.0_f32; TAPS];
             let totals = &mut totals[..taps];
-            for image in 0..self.images.len() {
+            for image in 0..self.planes.outer.len() {
                 let mut place = base;
-                place.add(&self.images.point(image), 1);
-                let start = (self.result, place.at[2]);
+                place.add(&self.planes.outer.point(image), 1);
                 // SAFETY: the caller's promises.
                 unsafe {
                     self.block.copy::<S>(&self.planes, self.image, &place, [0, 0], 0, 1, memory);
-                    with_element!(start.0.scalar, E => {
+                    with_element!(self.result.scalar, E => {
                         for row in 0..self.block.rows {
-                            let at = (start.1 + row as i64 * slow.outputs.by.at[2]) as isize;
-                            let from = start.0.data.cast::<E>().wrapping_offset(at);
+                            let at = (place.at[2] + row as i64 * slow.outputs.by.at[2]) as isize;
+                            let from = self.result.data.cast::<E>().wrapping_offset(at);
                             let (step, to) = (fast.outputs.by.at[2] as isize, result.add(row * pitch));
-                            pack::row::<S::Plain, E>(start.0.convert, from, step, self.block.columns, to);
+                            pack::row::<S::Plain, E>(self.result.convert, from, step, self.block.columns, to);
                         }
                     });
                 }
