@@ -362,6 +362,53 @@ fn long_axes_and_bands_of_planes() {
     }
 }
 
+/// Samples `x` at `places` into packed memory.
+fn sampled(
+    desc: &SpatialTransformerDescriptor,
+    x: &TensorDescriptor,
+    pictures: Address,
+    places: &Memory,
+) -> Memory {
+    let y = packed(x.data_type(), &desc.dims);
+    let plan = SamplerPlan::forward(desc, x, &y, Scaling::MOVE, Mode::Extended).unwrap();
+    let (mut after, mut places) = (Memory::poisoned(&y), places.clone());
+    // SAFETY: the memory is that of the descriptors.
+    unsafe { Context::cpu().run(&plan, &[after.at(), pictures, places.at()]) }.expect("runs");
+    after
+}
+
+#[test]
+fn more_pictures_than_16_bits_count_and_pictures_beyond_2_to_the_31_elements() {
+    let mut rng = Rng(16);
+    let count = 70_000;
+    let desc = transformer(DataType::Float, [count, 1, 1, 2]);
+    let x = packed(DataType::Float, &[count, 1, 2, 1]);
+    let grid = packed(DataType::Float, &[count, 1, 2, 2]);
+    // The upper pixel of a picture, and its lower one.
+    let mut places = Memory::new(&mut rng, &grid, 0.0);
+    (0..4 * count).for_each(|i| places.set(i, if i % 4 == 3 { 1.0 } else { -1.0 }));
+    let mut pictures = Memory::new(&mut rng, &x, 0.0);
+    let got = sampled(&desc, &x, pictures.at(), &places);
+    assert!((0..2 * count).all(|i| got.get(i) == pictures.get(i)));
+    // Of the four gigabytes between two pictures none is touched.
+    let far = (1 << 31) + 5;
+    let strides = [far, 12, 4, 1];
+    let x =
+        TensorDescriptor::with_strides(DataType::Half, 4, &[2, 2, 3, 4], &strides, Mode::Extended).unwrap();
+    let near = packed(DataType::Half, &[2, 2, 3, 4]);
+    let mut few = Memory::new(&mut rng, &near, 0.0);
+    let mut many = vec![0_u16; far as usize + 24];
+    for i in 0..24 {
+        let bits = |i| half::f16::from_f64(few.get(i)).to_bits();
+        (many[i as usize], many[(far + i) as usize]) = (bits(i), bits(24 + i));
+    }
+    let desc = transformer(DataType::Float, [2, 2, 5, 3]);
+    let grid = packed(DataType::Float, &[2, 5, 3, 2]);
+    let places = self::places(&mut rng, &grid, [3, 4]);
+    let want = sampled(&desc, &near, few.at(), &places);
+    assert!(sampled(&desc, &x, many.as_mut_ptr().into(), &places) == want);
+}
+
 #[test]
 fn what_does_not_go_together_is_refused_and_writes_nothing() {
     let x = packed(DataType::Float, &[2, 3, 5, 7]);

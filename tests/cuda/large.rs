@@ -8,15 +8,17 @@
 use std::ops::Range;
 
 use cudnn::desc::{
-    IndexType, OpTensorDescriptor, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor,
-    TransformDescriptor,
+    IndexType, OpTensorDescriptor, ReduceDescriptor, ReduceIndices, ReduceOp, SpatialTransformerDescriptor,
+    TensorDescriptor, TransformDescriptor,
 };
 use cudnn::dtype::DataType;
 use cudnn::exec::{Address, Context};
+use cudnn::layout::Dims;
 use cudnn::mode::Mode;
 use cudnn::ops::add;
 use cudnn::ops::op::Factors;
 use cudnn::ops::reduce::workspace_size;
+use cudnn::ops::spatial_transformer::SamplerPlan;
 use cudnn::ops::{FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling, TransformPlan};
 
 use crate::double::{self, Memory};
@@ -279,6 +281,39 @@ fn sums_and_operations() {
             check(&format!("operation {what}"), &dst, fresh, |i| {
                 // 291 at most: it saturates.
                 Some(u8::try_from(u32::from(shown(i)) + 2 * u32::from(value(channel(i)))).unwrap_or(u8::MAX))
+            });
+        }
+    });
+}
+
+#[test]
+fn samples() {
+    case(&["sample_bilinear_f32"], |bench| {
+        // The first blocks have the first element of 17 parts, the last ones have the last.
+        const EDGE: usize = 1 << 11;
+        let (dims, image) = ([2, 544, EDGE as i64, EDGE as i64], 544 * EDGE * EDGE);
+        let count = 2 * image;
+        assert_eq!(count, 17 << 28);
+        let x = far_planes(&dims);
+        // Every pixel at its own place, which rounding misses by less than what would change a byte.
+        let place = |i: usize| 2.0 * i as f32 / (EDGE - 1) as f32 - 1.0;
+        let cells = (0..2 * EDGE * EDGE).flat_map(|at| [place(at % EDGE), place(at / EDGE % EDGE)]);
+        let bytes: Vec<u8> = cells.flat_map(f32::to_ne_bytes).collect();
+        let grid = Memory::untouched(bytes.len());
+        grid.write_at(0, &bytes);
+        let desc =
+            SpatialTransformerDescriptor { data_type: DataType::Float, rank: 4, dims: Dims::new(&dims) };
+        let plane = EDGE * EDGE;
+        for (what, strides) in [("planes", [image, plane, EDGE, 1]), ("pixels", [image, 1, EDGE * 544, 544])]
+        {
+            let y = strided(&dims, strides);
+            let plan = SamplerPlan::forward(&desc, &x, &y, Scaling::MOVE, Mode::Extended).expect("a plan");
+            let dst = Memory::untouched(count);
+            let source = bench.source.pointer().into();
+            bench.run(&plan, &[dst.pointer().into(), source, grid.pointer().into()]);
+            check(&format!("samples of {what}"), &dst, fresh, |i| {
+                let at = if what == "planes" { i % plane } else { i % image / 544 };
+                Some(value(i / image * 7 + at / EDGE * SIDE + at % EDGE))
             });
         }
     });
