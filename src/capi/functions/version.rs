@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arg::Out;
 use super::guard::entry;
-use super::types::{
-    CUDNN_MAJOR, CUDNN_MAX_DEVICE_VERSION, CUDNN_MINOR, CUDNN_PATCHLEVEL, cudnnStatus_t, libraryPropertyType,
-};
+use super::release::Version;
+use super::types::{CUDNN_MAX_DEVICE_VERSION, cudnnStatus_t, libraryPropertyType};
 use super::{cudart, log};
 use crate::error::Error;
 
@@ -22,59 +21,28 @@ const BUILD_PROPERTY: c_int = 100;
 /// The CUDA runtime that the original of this version was built with; told when the process has none.
 const CUDART_VERSION: c_int = if cfg!(feature = "cudnn8") { 12_020 } else { 12_090 };
 
-/// Major, minor and patch level of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version([c_int; 3]);
-
-impl Version {
-    /// The version of this library's header.
-    const HEADER: Version = Version([CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL]);
-
-    /// What this process is told: `CUDNN_SHIM_VERSION`, read once, if it is a version, else the header's.
-    fn reported() -> Version {
-        static REPORTED: OnceLock<Result<Version, OsString>> = OnceLock::new();
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        let reported = REPORTED.get_or_init(|| match std::env::var_os("CUDNN_SHIM_VERSION") {
-            Some(text) if !text.is_empty() => text.to_str().and_then(Version::parse).ok_or(text),
-            _ => Ok(Version::HEADER),
-        });
-        if let Err(text) = reported
-            // Not under the lock of `REPORTED`: log messages carry the version.
-            && !WARNED.swap(true, Ordering::Relaxed)
-        {
-            log::warning(format_args!(
-                "CUDNN_SHIM_VERSION={text:?} is ignored: neither MAJOR.MINOR.PATCH nor a CUDNN_VERSION"
-            ));
-        }
-        reported.as_ref().copied().unwrap_or(Version::HEADER)
+/// What this process is told: `CUDNN_SHIM_VERSION`, read once, if it is a version, else the header's.
+fn reported() -> Version {
+    static REPORTED: OnceLock<Result<Version, OsString>> = OnceLock::new();
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    let reported = REPORTED.get_or_init(|| match std::env::var_os("CUDNN_SHIM_VERSION") {
+        Some(text) if !text.is_empty() => text.to_str().and_then(Version::parse).ok_or(text),
+        _ => Ok(Version::HEADER),
+    });
+    if let Err(text) = reported
+        // Not under the lock of `REPORTED`: log messages carry the version.
+        && !WARNED.swap(true, Ordering::Relaxed)
+    {
+        log::warning(format_args!(
+            "CUDNN_SHIM_VERSION={text:?} is ignored: neither MAJOR.MINOR.PATCH nor a CUDNN_VERSION"
+        ));
     }
-
-    /// Reads `9.1.0`, or the number that a `CUDNN_VERSION` is: 90100, or 8907 before version 9.
-    fn parse(text: &str) -> Option<Version> {
-        let parts: Vec<c_int> = text
-            .split('.')
-            .map(|part| part.parse().ok().filter(|number| (0..1000).contains(number) || !text.contains('.')))
-            .collect::<Option<_>>()?;
-        let version = match parts[..] {
-            [major, minor, patch] => Version([major, minor, patch]),
-            [number @ 1_000..10_000] => Version([number / 1000, number / 100 % 10, number % 100]),
-            [number @ 90_000..1_000_000] => Version([number / 10_000, number / 100 % 100, number % 100]),
-            _ => return None,
-        };
-        (version.0[0] > 0).then_some(version)
-    }
-
-    /// What `CUDNN_VERSION` would be: version 9 gave major and minor more room.
-    const fn number(self) -> usize {
-        let [major, minor, patch] = self.0;
-        let weight = if major >= 9 { 10_000 } else { 1_000 };
-        (major * weight + minor * 100 + patch) as usize
-    }
+    reported.as_ref().copied().unwrap_or(Version::HEADER)
 }
 
 /// The version that log messages carry.
 pub(crate) fn number() -> usize {
-    Version::reported().number()
+    reported().number()
 }
 
 /// The version of the interface: `CUDNN_VERSION`.
@@ -125,7 +93,7 @@ pub unsafe extern "C" fn cudnnGetProperty(
         // SAFETY: as the caller promises.
         let value = unsafe { Out::new(value, "value") }?;
         value.set(match code {
-            0..=2 => Version::reported().0[code as usize],
+            0..=2 => reported().0[code as usize],
             BUILD_PROPERTY => BUILD,
             _ => {
                 return Err(Error::argument(
@@ -230,27 +198,4 @@ pub extern "C" fn cudnnAdvInferVersionCheck() -> cudnnStatus_t {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvTrainVersionCheck() -> cudnnStatus_t {
     entry("cudnnAdvTrainVersionCheck", format_args!(""), || Ok(()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Version;
-
-    #[test]
-    fn versions_are_read_in_both_spellings() {
-        for (text, version, number) in [
-            ("9.27.0", [9, 27, 0], 92_700),
-            ("90100", [9, 1, 0], 90_100),
-            ("8.9.7", [8, 9, 7], 8_907),
-            ("8907", [8, 9, 7], 8_907),
-            ("7605", [7, 6, 5], 7_605),
-            ("10.1.2", [10, 1, 2], 100_102),
-        ] {
-            let read = Version::parse(text).expect("a version");
-            assert_eq!((read, read.number()), (Version(version), number), "{text}");
-        }
-        for text in ["", "9", "9.1", "0.1.2", "9.1.0.42", "9.x.0", "-9.1.0", "9.-1.0", "20000", "9.1000.0"] {
-            assert_eq!(Version::parse(text), None, "{text}");
-        }
-    }
 }

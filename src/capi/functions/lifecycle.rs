@@ -47,7 +47,12 @@ macro_rules! create {
     ($function:ident($desc:ident), $table:ident) => {
         // SAFETY: as the caller of the entry point promises.
         unsafe {
-            $crate::capi::lifecycle::create_in(stringify!($function), &$table, $desc, stringify!($desc))
+            $crate::capi::functions::lifecycle::create_in(
+                stringify!($function),
+                &$table,
+                $desc,
+                stringify!($desc),
+            )
         }
     };
 }
@@ -56,7 +61,12 @@ pub(crate) use create;
 /// The body of a Destroy: `destroy!(cudnnDestroyFilterDescriptor(filterDesc), FILTERS)`.
 macro_rules! destroy {
     ($function:ident($desc:ident), $table:ident) => {
-        $crate::capi::lifecycle::destroy_in(stringify!($function), &$table, $desc, stringify!($desc))
+        $crate::capi::functions::lifecycle::destroy_in(
+            stringify!($function),
+            &$table,
+            $desc,
+            stringify!($desc),
+        )
     };
 }
 pub(crate) use destroy;

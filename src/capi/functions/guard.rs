@@ -36,7 +36,7 @@ macro_rules! arguments {
     ($first:ident $(, $rest:ident)* $(,)?) => {
         format_args!(
             concat!(stringify!($first), "={}" $(, ", ", stringify!($rest), "={}")*),
-            $crate::capi::guard::Shown(&$first) $(, $crate::capi::guard::Shown(&$rest))*
+            $crate::capi::functions::guard::Shown(&$first) $(, $crate::capi::functions::guard::Shown(&$rest))*
         )
     };
 }
@@ -45,9 +45,9 @@ pub(crate) use arguments;
 /// [`entry`] for a function and its arguments, which are named once: `entry_point!(cudnnDestroy(handle), || ...)`.
 macro_rules! entry_point {
     ($function:ident($($argument:ident),+ $(,)?), $body:expr) => {
-        $crate::capi::guard::entry(
+        $crate::capi::functions::guard::entry(
             stringify!($function),
-            $crate::capi::guard::arguments!($($argument),+),
+            $crate::capi::functions::guard::arguments!($($argument),+),
             $body,
         )
     };
@@ -72,9 +72,9 @@ pub(crate) fn not_built(
 /// changes its row in `src/catalogue.tsv`.
 macro_rules! stub {
     ($function:ident($($argument:ident),* $(,)?)) => {
-        $crate::capi::guard::not_built(
+        $crate::capi::functions::guard::not_built(
             stringify!($function),
-            $crate::capi::guard::arguments!($($argument),*),
+            $crate::capi::functions::guard::arguments!($($argument),*),
             None,
         )
     };
@@ -84,9 +84,9 @@ pub(crate) use stub;
 /// The same on a library handle, which is the first argument.
 macro_rules! stub_on {
     ($function:ident($handle:ident $(, $argument:ident)* $(,)?)) => {
-        $crate::capi::guard::not_built(
+        $crate::capi::functions::guard::not_built(
             stringify!($function),
-            $crate::capi::guard::arguments!($handle $(, $argument)*),
+            $crate::capi::functions::guard::arguments!($handle $(, $argument)*),
             Some($handle),
         )
     };
