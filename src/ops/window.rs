@@ -139,7 +139,7 @@ impl WindowAxis {
         }
         let first = behind + 1 - self.window;
         let begin = if first > 0 { ceil_div(first, self.stride) } else { 0 };
-        let end = (behind / self.stride + 1).min(self.outputs);
+        let end = (if self.stride == 1 { behind } else { behind / self.stride } + 1).min(self.outputs);
         (begin.min(end), end)
     }
 
@@ -165,7 +165,8 @@ impl WindowAxis {
 
 /// Pre: neither is negative, the divisor is at least 1.
 fn ceil_div(a: i64, b: i64) -> i64 {
-    a / b + i64::from(a % b != 0)
+    // Most steps are 1, and a division takes longer than all else here.
+    if b == 1 { a } else { a / b + i64::from(a % b != 0) }
 }
 
 /// A list of axes; the last one is the fastest in row-major order.

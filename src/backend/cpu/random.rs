@@ -1,7 +1,14 @@
-//! Random masks: a word of 32 elements from eight counters at once, applied to runs of cells while it is at hand.
+//! Random masks, applied to runs of cells while they are at hand.
+//!
+//! ```text
+//!  draw.rs   words of a mask: the generator        gather.rs   bits of a mask in the order of the cells
+//! ```
 
-use std::hint::black_box;
+mod draw;
+mod gather;
 
+use self::draw::{DrawWords, Numbers};
+use self::gather::{GATHERED, gather, gather_across};
 use super::row::{self, Row};
 use super::stage::Stage;
 use super::stream::{self, Distance, STREAMING_BYTES};
@@ -18,14 +25,11 @@ const CHUNK: usize = 1024;
 const CHUNK_WORDS: usize = CHUNK / 32;
 const STAGE_BYTES: usize = CHUNK * size_of::<f64>();
 
+/// Turns of a loop whose bits are neighbours from which on they are looked at together.
+const LEAST_ACROSS: usize = 8;
+
 /// Words that a thread draws at a time where that is all it does.
 const DRAWN_WORDS: usize = 4096;
-
-/// Draws consecutive words of a mask, the first of this number.
-///
-/// # Safety
-/// `count` words are writable. The processor has the instructions that the function was chosen for.
-type DrawWords = unsafe fn(words: *mut u32, first: u64, count: usize, numbers: Numbers);
 
 /// `out[i] = bit i of the words ? factor * x[i] : 0` for `i < n`.
 ///
@@ -33,14 +37,6 @@ type DrawWords = unsafe fn(words: *mut u32, first: u64, count: usize, numbers: N
 /// `n` numbers are readable at `x` and writable at `out`, which are the same or do not overlap; the words of so many bits
 /// are readable. The processor has the instructions that the function was chosen for.
 type Apply<T> = unsafe fn(out: *mut T, x: *const T, words: *const u32, n: usize, factor: T);
-
-/// What the numbers of one mask depend on.
-#[derive(Clone, Copy)]
-struct Numbers {
-    seed: u64,
-    call: u64,
-    threshold: u64,
-}
 
 /// Where the data lies.
 #[derive(Clone, Copy)]
@@ -106,13 +102,12 @@ impl<'a, T: Real> Task<'a, T> {
     fn new(step: &'a Random, places: Places, machine: Machine) -> Self {
         let bytes = step.nest.len() as usize * step.scalar.size();
         let streams = bytes >= STREAMING_BYTES && places.dst.cast_const() != places.src;
-        let (draw_words, apply) = kernels::<T>(machine.isa);
         Task {
             step,
             places,
             machine,
-            draw_words,
-            apply,
+            draw_words: draw::words_for(machine.isa),
+            apply: apply_for(machine.isa),
             widen: row::between(step.scalar, T::SCALAR, Scaling::MOVE, machine.isa),
             narrow: row::between(T::SCALAR, step.scalar, Scaling::MOVE, machine.isa),
             is_real: step.scalar == T::SCALAR,
@@ -194,17 +189,38 @@ impl<'a, T: Real> Task<'a, T> {
             _ => loops.len() - 1,
         };
         let [dst_step, src_step, bit_step] = loops[inner].1;
-        let grid =
-            Grid::<1, 3>::over(loops.iter().copied(), |_| false, bytes(nest.offsets), [(inner, CHUNK)]);
+        let steps = [dst_step, src_step];
         let at = [self.places.dst, self.places.src.cast_mut(), std::ptr::null_mut()];
-        let places = self.places;
-        grid.for_each(self.machine, nest.len() as usize * cell as usize, at, |[dst, src, bit], _, [n]| {
-            let places = &places;
-            let mut words = [0_u32; CHUNK_WORDS];
-            // SAFETY: the mask has a bit for every cell of the tile, and the cells are the caller's promise.
+        let start = bytes(nest.offsets);
+        let size = nest.len() as usize * cell as usize;
+        let mask = &self.places;
+        // Where neighbours have bits far apart, those of another loop may be neighbours in the mask.
+        let across =
+            (0..loops.len()).find(|&i| bit_step != 1 && loops[i].1[2] == 1 && loops[i].0 >= LEAST_ACROSS);
+        let Some(across) = across else {
+            let grid = Grid::<1, 3>::over(loops.iter().copied(), |_| false, start, [(inner, CHUNK)]);
+            return grid.for_each(self.machine, size, at, |[dst, src, bit], _, [n]| {
+                let mut words = [0_u32; CHUNK_WORDS];
+                // SAFETY: the mask has a bit for every cell of the tile, and the cells are the caller's promise.
+                unsafe {
+                    gather(&mut words, mask.mask, bit.addr(), bit_step, n);
+                    self.run_cells([dst, src], steps, words.as_ptr(), n);
+                }
+            });
+        };
+        let turn = loops[across].1;
+        let kernel = [(inner, 32 * GATHERED), (across, 32)];
+        let grid = Grid::<2, 3>::over(loops.iter().copied(), |_| false, start, kernel);
+        grid.for_each(self.machine, size, at, |[dst, src, bit], _, [n, turns]| {
+            let mut words = [[0_u32; GATHERED]; 32];
+            // SAFETY: as above, for each of the turns.
             unsafe {
-                gather(&mut words, places.mask, bit.addr(), bit_step, n);
-                self.run_cells([dst, src], [dst_step, src_step], words.as_ptr(), n);
+                gather_across(&mut words, mask.mask, bit.addr(), bit_step, n, turns);
+                for (k, words) in words[..turns].iter().enumerate() {
+                    let [dst, src] =
+                        std::array::from_fn(|i| [dst, src][i].wrapping_offset(k as isize * turn[i]));
+                    self.run_cells([dst, src], steps, words.as_ptr(), n);
+                }
             }
         })
     }
@@ -270,58 +286,23 @@ unsafe fn clear_rest(mask: *mut u32, elements: u64) {
     }
 }
 
-/// Collects `n` bits of the mask, `step` apart from bit `first` on.
-///
-/// # Safety
-/// The bits are in the mask; `n` is at most [`CHUNK`].
-unsafe fn gather(words: &mut [u32; CHUNK_WORDS], mask: *const u32, first: usize, step: isize, n: usize) {
-    for (word, from) in words.iter_mut().zip((0..n).step_by(32)) {
-        let count = (n - from).min(32);
-        let bit = first.wrapping_add_signed(from as isize * step);
-        // SAFETY: words that hold these bits.
-        unsafe {
-            if step == 1 {
-                let (at, shift) = (mask.add(bit / 32), bit % 32);
-                *word = at.read() >> shift;
-                if shift + count > 32 {
-                    *word |= at.add(1).read() << (32 - shift);
-                }
-            } else {
-                *word = 0;
-                for j in 0..count {
-                    let bit = bit.wrapping_add_signed(j as isize * step);
-                    *word |= (mask.add(bit / 32).read() >> (bit % 32) & 1) << j;
-                }
-            }
-        }
-    }
-}
-
-fn kernels<T: Real>(isa: Isa) -> (DrawWords, Apply<T>) {
+fn apply_for<T: Real>(isa: Isa) -> Apply<T> {
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx512() {
-        return (avx512::draw_words, avx512::apply::<T>);
+        return avx512::apply::<T>;
     } else if isa.has_avx2() {
-        return (avx2::draw_words, avx2::apply::<T>);
+        return avx2::apply::<T>;
     }
     let _ = isa;
-    (draw_words, apply::<T>)
+    apply::<T>
 }
 
-/// The kernels once more, compiled for other instructions.
+/// The same, compiled for other instructions.
 #[cfg(target_arch = "x86_64")]
 macro_rules! compiled_for {
     ($level:ident, $features:literal) => {
         mod $level {
-            use super::{Numbers, Real};
-
-            /// # Safety
-            /// As for [`DrawWords`](super::DrawWords).
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn draw_words(words: *mut u32, first: u64, count: usize, numbers: Numbers) {
-                // SAFETY: handed on.
-                unsafe { super::draw_words(words, first, count, numbers) }
-            }
+            use super::Real;
 
             /// # Safety
             /// As for [`Apply`](super::Apply).
@@ -343,51 +324,6 @@ macro_rules! compiled_for {
 compiled_for!(avx2, "avx2");
 #[cfg(target_arch = "x86_64")]
 compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
-
-/// Counters at a time: those of one word.
-const COUNTERS: usize = 8;
-
-/// # Safety
-/// As for [`DrawWords`].
-#[inline(always)]
-unsafe fn draw_words(words: *mut u32, first: u64, count: usize, numbers: Numbers) {
-    // Were they known, the compiler would compute some of the counters one by one.
-    let lanes = black_box(std::array::from_fn(|j| j as u64));
-    for i in 0..count {
-        // SAFETY: i < count.
-        unsafe { words.add(i).write(draw_word(first + i as u64, &lanes, numbers)) };
-    }
-}
-
-/// One word of a mask. Its eight counters differ in their lowest bits only.
-#[inline(always)]
-fn draw_word(word: u64, lanes: &[u64; COUNTERS], Numbers { seed, call, threshold }: Numbers) -> u32 {
-    let Ok(threshold) = u32::try_from(threshold) else { return 0 };
-    let block = word.wrapping_mul(COUNTERS as u64);
-    // Words of 32 bits in the low halves of 64, whatever the high ones hold: so a product is one instruction, and its
-    // halves need not be moved to lanes of their own.
-    let mut a: [u64; COUNTERS] = lanes.map(|lane| block | lane);
-    let mut b = [block >> 32; COUNTERS];
-    let mut c = [call; COUNTERS];
-    let mut d = [call >> 32; COUNTERS];
-    let (mut k, mut l) = (seed as u32, (seed >> 32) as u32);
-    let low = |word: u64| word & u64::from(u32::MAX);
-    for _ in 0..10 {
-        for j in 0..COUNTERS {
-            let (p, q) = (0xD251_1F53 * low(a[j]), 0xCD9E_8D57 * low(c[j]));
-            (a[j], b[j], c[j], d[j]) = (q >> 32 ^ b[j] ^ u64::from(k), q, p >> 32 ^ d[j] ^ u64::from(l), p);
-        }
-        k = k.wrapping_add(0x9E37_79B9);
-        l = l.wrapping_add(0xBB67_AE85);
-    }
-    let mut bits = 0;
-    for (which, numbers) in [a, b, c, d].iter().enumerate() {
-        for (j, &number) in numbers.iter().enumerate() {
-            bits |= u32::from(number as u32 >= threshold) << (COUNTERS * which + j);
-        }
-    }
-    bits
-}
 
 /// # Safety
 /// As for [`Apply`].
