@@ -143,6 +143,7 @@ pub struct Contract {
     roles: [Role; MAX_AXES],
     bounds: [Bound; MAX_BOUNDS],
     bound_count: u8,
+    is_canonical: bool,
     /// Scalar type of the destination.
     pub dst: Scalar,
     /// Scalar type of `a`.
@@ -171,6 +172,7 @@ impl Contract {
             roles: [Role::Batch; MAX_AXES],
             bounds: [NO_BOUND; MAX_BOUNDS],
             bound_count: 0,
+            is_canonical: false,
             dst,
             a,
             b,
@@ -186,6 +188,7 @@ impl Contract {
         let index = self.nest.axes().len();
         self.nest.push(axis);
         self.roles[index] = role;
+        self.is_canonical = false;
         index
     }
 
@@ -194,6 +197,12 @@ impl Contract {
         assert!(bound.axes.iter().all(|&axis| usize::from(axis) < self.nest.axes().len()));
         self.bounds[usize::from(self.bound_count)] = bound;
         self.bound_count += 1;
+        self.is_canonical = false;
+    }
+
+    /// Whether this came from [`canonical`](Contract::canonical) as it is.
+    pub fn is_canonical(&self) -> bool {
+        self.is_canonical
     }
 
     /// The role of every loop of the nest.

@@ -81,23 +81,25 @@ fn reach(layout: &Layout, axis: usize, units: i64) -> Result<i64> {
     }
 }
 
-/// An extent as loops `(extent, unit)`, outermost first, so that every multiple of a block is a loop of its own; `None`
-/// where blocks and extent are no multiples of each other.
-fn digits(extent: i64, blocks: &[i64]) -> Option<Vec<(i64, i64)>> {
-    let mut bounds: Vec<i64> = blocks.iter().copied().filter(|&b| b > 1 && b < extent).collect();
-    bounds.sort_unstable();
-    bounds.dedup();
-    bounds.push(extent);
-    let (mut loops, mut unit) = (Vec::new(), 1);
-    for bound in bounds {
+/// Operands that a loop moves at most.
+const PLACES: usize = 5;
+
+/// An extent as loops `(extent, unit)`, innermost first, so that every multiple of a block is a loop of its own, and how many
+/// they are; `None` where blocks and extent are no multiples of each other. Blocks of 1 or all are none.
+fn digits(extent: i64, mut blocks: [i64; PLACES]) -> Option<([(i64, i64); PLACES + 1], usize)> {
+    blocks.sort_unstable();
+    let (mut loops, mut count, mut unit) = ([(1, 1); PLACES + 1], 0, 1);
+    for bound in blocks.into_iter().filter(|&block| block < extent).chain([extent]) {
+        if bound == unit && bound != extent {
+            continue;
+        }
         if bound % unit != 0 {
             return None;
         }
-        loops.push((bound / unit, unit));
-        unit = bound;
+        loops[count] = (bound / unit, unit);
+        (count, unit) = (count + 1, bound);
     }
-    loops.reverse();
-    Some(loops)
+    Some((loops, count))
 }
 
 fn uneven(what: &str, extent: i64) -> Error {
@@ -123,21 +125,25 @@ impl Building {
         places: &[Place<'_>],
     ) -> Result<()> {
         // A single unit goes nowhere: it may end inside a block.
-        let places = if (begin, extent) == (0, 1) { &[] } else { places };
-        let mut blocks = Vec::new();
-        for &(_, layout, axis, unit) in places {
+        if (begin, extent) == (0, 1) {
+            self.step.push(role, Axis { extent: 1, strides: [0; 5] });
+            return Ok(());
+        }
+        let mut blocks = [1; PLACES];
+        for (&(_, layout, axis, unit), entry) in places.iter().zip(&mut blocks) {
             let Some(layout) = layout else { continue };
             let block = layout.block(axis);
             if layout.dims[axis] == 1 || block == 1 || begin > 0 && begin % block == 0 && extent < block {
                 continue;
             }
             match (block % unit, unit % block) {
-                (0, _) => blocks.push(block / unit),
+                (0, _) => *entry = block / unit,
                 (_, 0) => {}
                 _ => return Err(uneven(what, extent)),
             }
         }
-        for (turns, count) in digits(extent, &blocks).ok_or_else(|| uneven(what, extent))? {
+        let (loops, count) = digits(extent, blocks).ok_or_else(|| uneven(what, extent))?;
+        for &(turns, count) in loops[..count].iter().rev() {
             let mut strides = [0; 5];
             for &(slot, layout, axis, unit) in places {
                 if let Some(layout) = layout {
@@ -180,14 +186,15 @@ impl Building {
 }
 
 /// The parts of the channels of a destination that are loops of their own: whole blocks, and what is left.
-fn parts(channels: i64, groups: i64, layouts: &[Option<&Layout>], axis: usize) -> Vec<(i64, i64)> {
+fn parts(
+    channels: i64,
+    groups: i64,
+    layouts: &[Option<&Layout>],
+    axis: usize,
+) -> impl Iterator<Item = (i64, i64)> {
     let blocks = layouts.iter().flatten().map(|l| l.block(axis)).max().unwrap_or(1);
-    let tail = channels % blocks;
-    if groups == 1 && tail > 0 && channels > blocks {
-        vec![(0, channels - tail), (channels - tail, tail)]
-    } else {
-        vec![(0, channels)]
-    }
+    let tail = if groups == 1 && channels > blocks { channels % blocks } else { 0 };
+    std::iter::once((0, channels - tail)).chain((tail > 0).then_some((channels - tail, tail)))
 }
 
 /// What the three directions share: the tensors by their part in the convolution.
@@ -273,14 +280,13 @@ impl Contract {
             let mut building = Building { step };
             let along = |axis: usize, unit: i64| outputs.map(|(slot, layout)| (slot, layout, axis, unit));
             let (ax, bw) = (Some(x.layout), Some(w.layout));
-            let mut groups = along(1, conv.k).to_vec();
-            groups.extend([(1, ax, 1, conv.c), (2, bw, 0, conv.k)]);
+            let [to, z, bias] = along(1, conv.k);
+            let groups = [to, z, bias, (1, ax, 1, conv.c), (2, bw, 0, conv.k)];
             building.blocked(Role::Batch, "groups", 0, geometry.groups, &groups)?;
-            let mut batch = along(0, 1).to_vec();
-            batch.push((1, ax, 0, 1));
-            building.blocked(Role::M, "images", 0, y.layout.dims[0], &batch)?;
-            let mut channels = along(1, 1).to_vec();
-            channels.push((2, bw, 0, 1));
+            let [to, z, bias] = along(0, 1);
+            building.blocked(Role::M, "images", 0, y.layout.dims[0], &[to, z, bias, (1, ax, 0, 1)])?;
+            let [to, z, bias] = along(1, 1);
+            let channels = [to, z, bias, (2, bw, 0, 1)];
             building.blocked(Role::N, "output channels", begin, count, &channels)?;
             building.blocked(Role::K, "input channels", 0, conv.c, &[(1, ax, 1, 1), (2, bw, 1, 1)])?;
             for d in 0..conv.spatial {
@@ -324,14 +330,13 @@ impl Contract {
                 let mut building = Building { step };
                 let along = |axis: usize, unit: i64| outputs.map(|(slot, layout)| (slot, layout, axis, unit));
                 let (ay, bw) = (Some(dy.layout), Some(w.layout));
-                let mut groups = along(1, conv.c).to_vec();
-                groups.extend([(1, ay, 1, conv.k), (2, bw, 0, conv.k)]);
+                let [to, z, bias] = along(1, conv.c);
+                let groups = [to, z, bias, (1, ay, 1, conv.k), (2, bw, 0, conv.k)];
                 building.blocked(Role::Batch, "groups", 0, geometry.groups, &groups)?;
-                let mut batch = along(0, 1).to_vec();
-                batch.push((1, ay, 0, 1));
-                building.blocked(Role::M, "images", 0, dx.layout.dims[0], &batch)?;
-                let mut channels = along(1, 1).to_vec();
-                channels.push((2, bw, 1, 1));
+                let [to, z, bias] = along(0, 1);
+                building.blocked(Role::M, "images", 0, dx.layout.dims[0], &[to, z, bias, (1, ay, 0, 1)])?;
+                let [to, z, bias] = along(1, 1);
+                let channels = [to, z, bias, (2, bw, 1, 1)];
                 building.blocked(Role::N, "input channels", begin, count, &channels)?;
                 let sum = [(1, ay, 1, 1), (2, bw, 0, 1)];
                 building.blocked(Role::K, "output channels", 0, conv.k, &sum)?;
@@ -375,14 +380,14 @@ impl Contract {
             let mut building = Building { step };
             let along = |axis: usize, unit: i64| outputs.map(|(slot, layout)| (slot, layout, axis, unit));
             let (ax, by) = (Some(x.layout), Some(dy.layout));
-            let mut groups = along(0, conv.k).to_vec();
-            groups.extend([(1, ax, 1, conv.c), (2, by, 1, conv.k)]);
+            let [to, z, bias] = along(0, conv.k);
+            let groups = [to, z, bias, (1, ax, 1, conv.c), (2, by, 1, conv.k)];
             building.blocked(Role::Batch, "groups", 0, geometry.groups, &groups)?;
-            let mut rows = along(0, 1).to_vec();
-            rows.push((2, by, 1, 1));
+            let [to, z, bias] = along(0, 1);
+            let rows = [to, z, bias, (2, by, 1, 1)];
             building.blocked(Role::N, "output channels", 0, conv.k, &rows)?;
-            let mut channels = along(1, 1).to_vec();
-            channels.push((1, ax, 1, 1));
+            let [to, z, bias] = along(1, 1);
+            let channels = [to, z, bias, (1, ax, 1, 1)];
             building.blocked(Role::M, "input channels", begin, count, &channels)?;
             building.blocked(Role::K, "images", 0, x.layout.dims[0], &[(1, ax, 0, 1), (2, by, 0, 1)])?;
             for d in 0..conv.spatial {

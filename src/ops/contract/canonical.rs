@@ -1,7 +1,9 @@
 //! The canonical form of a contraction: no loop that turns once, no bound that always holds, neighbours folded.
 
+use std::cmp::Reverse;
+
 use super::{Bound, Contract, NO_BOUND, Role};
-use crate::layout::Axis;
+use crate::layout::{Axis, LoopNest, MAX_AXES};
 
 impl Contract {
     /// The form that cores expect. The destination's elements are the same, and so are the terms of every sum, though
@@ -17,12 +19,25 @@ impl Contract {
     ///
     /// Pre: the spans of all operands are known (see [`LoopNest::span`](crate::layout::LoopNest::span)).
     pub fn canonical(&self) -> Contract {
-        let axes = self.nest.axes();
-        let bounds: Vec<Bound> = self.bounds().iter().copied().filter(|b| !self.always_holds(b)).collect();
-        let is_bound = |i: usize| bounds.iter().any(|b| b.axes.contains(&(i as u8)));
-        let mut kept: Vec<(Role, Axis<5>, Option<usize>)> = Vec::new();
-        for (i, axis) in axes.iter().enumerate() {
-            let bound = is_bound(i);
+        let mut result = Contract {
+            nest: LoopNest::new(&[], self.nest.offsets),
+            bounds: [NO_BOUND; super::MAX_BOUNDS],
+            bound_count: 0,
+            is_canonical: false,
+            ..*self
+        };
+        // Nothing here allocates: it is part of what every call costs.
+        let mut bounds = [NO_BOUND; super::MAX_BOUNDS];
+        let mut count = 0;
+        for bound in self.bounds().iter().filter(|bound| !self.always_holds(bound)) {
+            bounds[count] = *bound;
+            count += 1;
+        }
+        let bounds = &mut bounds[..count];
+        let mut kept = [(Role::Batch, 0_u8, false); MAX_AXES];
+        let mut count = 0;
+        for (i, axis) in self.nest.axes().iter().enumerate() {
+            let bound = bounds.iter().any(|b| b.axes.contains(&(i as u8)));
             if axis.extent == 1 && !bound {
                 continue;
             }
@@ -31,46 +46,45 @@ impl Contract {
                 Role::Batch if axis.strides[1] == 0 && !bound => Role::N,
                 role => role,
             };
-            kept.push((role, *axis, bound.then_some(i)));
+            kept[count] = (role, i as u8, bound);
+            count += 1;
         }
-        let key = |(role, axis, _): &(Role, Axis<5>, Option<usize>)| {
-            let s = axis.strides.map(i64::unsigned_abs);
+        let axis = |i: u8| &self.nest.axes()[usize::from(i)];
+        let key = |&(role, i, _): &(Role, u8, bool)| {
+            let s = axis(i).strides.map(i64::unsigned_abs);
             match role {
-                Role::K => (*role, [s[2], s[1], 0]),
-                _ => (*role, [s[0], s[1], s[2]]),
+                Role::K => (role, Reverse([s[2], s[1], 0])),
+                _ => (role, Reverse([s[0], s[1], s[2]])),
             }
         };
-        kept.sort_by(|x, y| {
-            let (x, y) = (key(x), key(y));
-            x.0.cmp(&y.0).then(y.1.cmp(&x.1))
-        });
-        let mut folded: Vec<(Role, Axis<5>, Option<usize>)> = Vec::new();
-        for entry in kept {
-            let (role, axis, bound) = entry;
-            if let Some((last_role, last, last_bound)) = folded.last_mut()
+        let kept = &mut kept[..count];
+        kept.sort_by_key(key);
+        // Where loops that a bound names have gone.
+        let mut places = [0; MAX_AXES];
+        let mut last: Option<(Role, Axis<5>, bool)> = None;
+        for &(role, i, bound) in kept.iter() {
+            let axis = axis(i);
+            if let Some((last_role, last, last_bound)) = &mut last
                 && *last_role == role
-                && last_bound.is_none()
-                && bound.is_none()
+                && !*last_bound
+                && !bound
                 && last.strides.iter().zip(axis.strides).all(|(&o, i)| i.checked_mul(axis.extent) == Some(o))
             {
                 *last = Axis { extent: last.extent * axis.extent, strides: axis.strides };
                 continue;
             }
-            folded.push(entry);
+            if let Some((role, axis, _)) = last.replace((role, *axis, bound)) {
+                result.push(role, axis);
+            }
+            places[usize::from(i)] = result.nest.axes().len() as u8;
         }
-        let mut result = Contract {
-            nest: crate::layout::LoopNest::new(&[], self.nest.offsets),
-            bounds: [NO_BOUND; super::MAX_BOUNDS],
-            bound_count: 0,
-            ..*self
-        };
-        folded.iter().for_each(|&(role, axis, _)| _ = result.push(role, axis));
-        let place = |old: u8| {
-            folded.iter().position(|f| f.2 == Some(usize::from(old))).expect("bound loops are kept")
-        };
+        if let Some((role, axis, _)) = last {
+            result.push(role, axis);
+        }
         for bound in bounds {
-            result.bind(Bound { axes: bound.axes.map(|old| place(old) as u8), ..bound });
+            result.bind(Bound { axes: bound.axes.map(|old| places[usize::from(old)]), ..*bound });
         }
+        result.is_canonical = true;
         result
     }
 

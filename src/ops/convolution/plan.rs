@@ -177,12 +177,11 @@ impl ConvolutionPlan {
     }
 
     /// Gives a step the workspace, if it has use for it and there is enough.
-    fn with_workspace(&self, mut step: Contract) -> Contract {
+    fn give_workspace(&self, step: &mut Contract) {
         if self.given > 0 {
-            let needed = Parts::of(&step).and_then(|parts| parts.workspace(step.accumulate));
+            let needed = Parts::of(step).and_then(|parts| parts.workspace(step.accumulate));
             step.workspace = needed.filter(|&needed| needed <= self.given).unwrap_or(0);
         }
-        step
     }
 }
 
@@ -321,7 +320,7 @@ impl Plan for ConvolutionPlan {
         let mut give = |step: &Contract| {
             let mut step = if self.scaling.alpha == 0.0 { without_sum(step) } else { step.canonical() };
             step.allow_conversion = self.allow_conversion;
-            let step = self.with_workspace(step);
+            self.give_workspace(&mut step);
             let used = if step.workspace > 0 { slots.len() } else { slots.len() - 1 };
             sink(Step::Contract(&step), &slots[..used])
         };
