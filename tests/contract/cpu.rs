@@ -97,7 +97,13 @@ fn matrix_products_agree_with_the_reference() {
     let mut rng = Rng(13);
     for case in 0..600 {
         let (types, accumulate) = rng.pick(TYPES);
-        let most = if case % 20 == 0 { [2, 300, 300, 900] } else { [3, 40, 40, 60] };
+        // Of all sizes, with few rows or columns, and small.
+        let most = match case % 20 {
+            0 => [2, 300, 300, 900],
+            1..4 => [2, 5, 60, 900],
+            4..7 => [2, 60, 5, 900],
+            _ => [3, 40, 40, 60],
+        };
         let [g, m, n, k] = most.map(|most| 1 + rng.below(most) as i64);
         let mut matrix = |rows: i64, columns: i64, scalar: Scalar, repeats: bool| {
             let dims = [if repeats && rng.below(3) == 0 { 1 } else { g }, rows, columns];
@@ -240,7 +246,15 @@ fn an_image_has_the_same_bits_in_any_batch() {
     for case in 0..120 {
         let types = [[Scalar::F32; 3], [Scalar::F16; 3], [Scalar::F32, Scalar::F16, Scalar::Bf16]][case % 3];
         let mut conv = Convolution::random(150_000, &mut rng);
-        (conv.x[0], conv.y[0]) = (3, 3);
+        if case % 6 == 3 {
+            // A matrix by a vector for one image, a product of matrices for all.
+            conv = Convolution::of_plane([1, 1], [3, 3], 1, 1, &mut rng);
+            conv.geometry.padding = Dims::new(&[0, 0]);
+            let [c, k] = [900, 40].map(|most| most - rng.below(20) as i64);
+            (conv.x, conv.w, conv.y) = (vec![1, c, 1, 1], vec![k, c, 1, 1], vec![1, k, 1, 1]);
+        }
+        let images = 3 + case as i64 % 4;
+        (conv.x[0], conv.y[0]) = (images, images);
         let [dst, a, b] = conv.tensors(Direction::Forward, types, true, &mut rng);
         let mut real = |t: Tensor| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0);
         let (mut a, mut b) = (real(a), real(b));
@@ -274,7 +288,7 @@ fn an_image_has_the_same_bits_in_any_batch() {
             &mut keep,
         )
         .unwrap();
-        for image in 0..3 {
+        for image in 0..images as isize {
             let moved = |p: *mut u8, t: &Tensor| {
                 p.wrapping_offset(image * t.layout.strides[0] as isize * t.scalar.size() as isize)
             };

@@ -9,6 +9,7 @@
 //!  depthwise.rs   sums over the taps of one channel, in planes
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
+//!  vectors.rs     a matrix by a few vectors
 //! ```
 
 mod channels;
@@ -25,6 +26,8 @@ mod simd;
 #[cfg(target_arch = "x86_64")]
 mod taps;
 mod tiles;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
 mod widen;
 #[cfg(target_arch = "x86_64")]
 mod winograd;
@@ -40,6 +43,8 @@ use self::pack::Part;
 use self::simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use self::taps::Taps;
+#[cfg(target_arch = "x86_64")]
+use self::vectors::Vectors;
 use self::widen::Widen;
 #[cfg(target_arch = "x86_64")]
 use self::winograd::Winograd;
@@ -64,15 +69,21 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     if step.is_empty() {
         return Ok(());
     }
-    let step = step.canonical();
+    let own;
+    let step = if step.is_canonical() {
+        step
+    } else {
+        own = step.canonical();
+        &own
+    };
     step.check_sums()?;
     // SAFETY: handed on.
     unsafe {
-        match Widen::of(&step) {
+        match Widen::of(step) {
             Some(wide) => {
-                wide.run(&step, [at[1], at[2]], machine, |operands| run_on(&wide.step, at, operands, machine))
+                wide.run(step, [at[1], at[2]], machine, |operands| run_on(&wide.step, at, operands, machine))
             }
-            None => run_on(&step, at, [at[1], at[2]], machine),
+            None => run_on(step, at, [at[1], at[2]], machine),
         }
     }
 }
@@ -174,6 +185,10 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     if let Some(taps) = Taps::<simd::Avx2Single>::new(job.outputs, job.operands) {
         // SAFETY: handed on; processors of both levels have AVX2.
         return unsafe { taps.run(job.threads, taps_task) };
+    }
+    if let Some(vectors) = Vectors::new(job.outputs, job.operands) {
+        // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
+        return unsafe { vectors.run(job.threads) };
     }
     // SAFETY: handed on.
     unsafe { go(job, compiled) }
@@ -277,10 +292,11 @@ unsafe fn avx512<S: Simd<Part: Part, Sum: Element>>(
 unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
     channels: &Channels<'_, S>,
     factors: *const S::Cell,
+    sums: *mut S::Sum,
     index: usize,
 ) {
     // SAFETY: handed on.
-    unsafe { channels.row(factors, index) }
+    unsafe { channels.row(factors, sums, index) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -288,10 +304,11 @@ unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
 unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
     channels: &Channels<'_, S>,
     factors: *const S::Cell,
+    sums: *mut S::Sum,
     index: usize,
 ) {
     // SAFETY: handed on.
-    unsafe { channels.row(factors, index) }
+    unsafe { channels.row(factors, sums, index) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -299,8 +316,9 @@ unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
 unsafe fn avx512_channels<S: Simd<Part: Part, Sum: Element>>(
     channels: &Channels<'_, S>,
     factors: *const S::Cell,
+    sums: *mut S::Sum,
     index: usize,
 ) {
     // SAFETY: handed on.
-    unsafe { channels.row(factors, index) }
+    unsafe { channels.row(factors, sums, index) }
 }

@@ -2,6 +2,7 @@
 //! the data. Lanes are channels, read in place; a tile is a few neighbouring outputs by a few vectors of channels.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use super::engine::{Operands, Shared};
 use super::finish::{Outputs, Run, finish};
@@ -18,6 +19,9 @@ const ALONE: usize = 1 << 14;
 
 /// Taps at most: those of an output are listed on the stack.
 const TAPS: usize = 128;
+
+/// Sums that are kept at most until they are finished, if an output has no more: half of a first-level cache.
+const KEPT: usize = 4 << 10;
 
 /// Outputs of a tile.
 const OUTPUTS: usize = 4;
@@ -38,11 +42,13 @@ pub(super) struct Channels<'a, S: Simd> {
     along: Turn,
     rows: Walk,
     taps: Walk,
+    /// Whether sums are the result.
+    direct: bool,
     level: std::marker::PhantomData<fn() -> S>,
 }
 
 /// How a task is called, compiled for the level.
-pub(super) type Task<S> = unsafe fn(&Channels<'_, S>, *const <S as Simd>::Cell, usize);
+pub(super) type Task<S> = unsafe fn(&Channels<'_, S>, *const <S as Simd>::Cell, *mut <S as Simd>::Sum, usize);
 
 /// A tap: where its elements are in the image, and its factors in the packed filter.
 #[derive(Clone, Copy, Default)]
@@ -74,6 +80,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         }
         let along = rows.turns.pop().unwrap_or(Turn { extent: 1, by: Point::default() });
         Some(Channels {
+            direct: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
             outputs,
             image,
             filter,
@@ -117,10 +124,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                 }
             }
             let factors = Shared(factors);
-            threads::run(threads, self.batch.len() * rows, &|index| {
+            let sums = if self.direct { 0 } else { self.piece() * self.channels.extent };
+            let scratch = sums * size_of::<S::Sum>();
+            threads::run_with(threads, self.batch.len() * rows, scratch, &|sums, index| {
                 let factors = factors.at((index / rows) * taps * pitch);
-                // SAFETY: the caller's promises; tasks write disjoint elements.
-                unsafe { task(self, factors, index) };
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { task(self, factors, sums.cast(), index) };
             })
         })
     }
@@ -128,9 +137,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
     /// Computes one row of outputs.
     ///
     /// # Safety
-    /// As for [`super::run`]; the factors are those of the row's product.
+    /// As for [`super::run`]; the factors are those of the row's product, and there is room for the sums that are kept.
     #[inline(always)]
-    pub(super) unsafe fn row(&self, factors: *const S::Cell, index: usize) {
+    pub(super) unsafe fn row(&self, factors: *const S::Cell, sums: *mut S::Sum, index: usize) {
         if S::PER > 1 {
             // Never built for cells of pairs.
             return;
@@ -155,54 +164,76 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         // Between these all taps have elements.
         let first = taps.iter().map(|tap| tap.first).max().unwrap_or(0);
         let end = taps.iter().map(|tap| tap.end).min().unwrap_or(0).max(first);
-        let width = VECTORS * S::L;
-        let extent = self.channels.extent;
-        let mut sums = [const { MaybeUninit::<S::Sum>::uninit() }; OUTPUTS * MAX_NR];
-        let sums = sums.as_mut_ptr().cast::<S::Sum>();
+        let (width, extent) = (VECTORS * S::L, self.channels.extent);
         // Sums that are results go where those belong.
-        let direct = self.outputs.takes_sums(S::Sum::SCALAR) && self.outputs.is_plain();
         let dst = self.outputs.dst.cast::<S::Sum>().wrapping_offset(place.at[0] as isize);
-        let apart = self.along.by.at[0] as isize;
-        for channel in (0..extent).step_by(width) {
-            let left = (extent - channel).min(width);
-            let mut q = 0;
-            while q < self.along.extent {
-                let whole = q >= first && q + OUTPUTS <= end && left == width;
-                let outputs = if whole { OUTPUTS } else { 1 };
-                let direct = direct && left == width;
-                let to = if direct {
-                    (dst.wrapping_offset(channel as isize + q as isize * apart), apart)
-                } else {
-                    (sums, width as isize)
-                };
-                // SAFETY: handed on; there is room for the sums of a tile.
-                unsafe {
-                    if whole {
-                        self.tile::<OUTPUTS, VECTORS>(&place, taps, factors, channel, q, to);
-                    } else {
-                        let mut some = [Tap::default(); TAPS];
-                        let mut count = 0;
-                        for tap in taps.iter().filter(|tap| (tap.first..tap.end).contains(&q)) {
-                            some[count] = *tap;
-                            count += 1;
-                        }
-                        let some = &some[..count];
-                        if left == width {
-                            self.tile::<1, VECTORS>(&place, some, factors, channel, q, to);
+        let piece = if self.direct { self.along.extent } else { self.piece() };
+        for q0 in (0..self.along.extent).step_by(piece) {
+            let q1 = self.along.extent.min(q0 + piece);
+            let (to, apart) = if self.direct {
+                let apart = self.along.by.at[0] as isize;
+                (dst.wrapping_offset(q0 as isize * apart), apart)
+            } else {
+                (sums, extent as isize)
+            };
+            let (first, end) = (first.clamp(q0, q1), end.clamp(q0, q1));
+            for channel in (0..extent).step_by(width) {
+                let left = (extent - channel).min(width);
+                let tiles = if left == width && end - first >= OUTPUTS { first..end } else { 0..0 };
+                let mut q = q0;
+                while q < q1 {
+                    // The last tile has outputs of the one before as well.
+                    let tile = tiles.contains(&q).then(|| q.min(end - OUTPUTS));
+                    let at = tile.unwrap_or(q);
+                    let to = to.wrapping_offset((at - q0) as isize * apart + channel as isize);
+                    let inside = |tap: &&Tap| (tap.first..tap.end).contains(&q);
+                    // SAFETY: handed on; the sums of a tile are part of the row's.
+                    unsafe {
+                        if tile.is_some() {
+                            self.tile::<OUTPUTS>(&place, taps.iter(), factors, channel, at, (to, apart));
+                        } else if left == width {
+                            self.tile::<1>(
+                                &place,
+                                taps.iter().filter(inside),
+                                factors,
+                                channel,
+                                q,
+                                (to, apart),
+                            );
                         } else {
-                            self.part(&place, some, factors, channel, left, q, sums);
+                            self.part(&place, taps.iter().filter(inside), factors, channel, left, q, to);
                         }
                     }
-                    for i in 0..if direct { 0 } else { outputs } {
-                        let mut at = Point::default();
-                        at.add(&self.along.by, (q + i) as i64);
-                        at.add(&self.channels.by, channel as i64);
-                        let run = Run { lane: 0, len: left as u32, at: at.at, by: self.channels.by.at };
-                        finish(&self.outputs, &place.at, &run, sums.add(i * width));
-                    }
+                    q = at + if tile.is_some() { OUTPUTS } else { 1 };
                 }
-                q += outputs;
             }
+            if !self.direct {
+                // SAFETY: handed on; these are the sums of the piece.
+                unsafe { self.finish(&place, q0..q1, sums) };
+            }
+        }
+    }
+
+    /// Outputs whose sums are kept until they are finished.
+    fn piece(&self) -> usize {
+        (KEPT / self.channels.extent).clamp(1, self.along.extent.max(1))
+    }
+
+    /// Finishes the sums of some outputs: all at once where they are side by side.
+    ///
+    /// # Safety
+    /// As for [`row`](Channels::row).
+    #[inline(always)]
+    unsafe fn finish(&self, place: &Point, outputs: Range<usize>, sums: *const S::Sum) {
+        let (extent, by) = (self.channels.extent, self.channels.by.at);
+        let joined = (0..5).all(|k| matches!(k, 1 | 2) || self.along.by.at[k] == by[k] * extent as i64);
+        let (turns, len) = if joined { (1, outputs.len() * extent) } else { (outputs.len(), extent) };
+        for turn in 0..turns {
+            let mut at = Point::default();
+            at.add(&self.along.by, (outputs.start + turn) as i64);
+            let run = Run { lane: 0, len: len as u32, at: at.at, by };
+            // SAFETY: the caller's promise.
+            unsafe { finish(&self.outputs, &place.at, &run, sums.add(turn * extent)) };
         }
     }
 
@@ -212,16 +243,16 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         self.image.data.cast::<S::Cell>().wrapping_offset(offset as isize)
     }
 
-    /// The sums of `Q` neighbouring outputs, `V` vectors each, one after the other.
+    /// The sums of `Q` neighbouring outputs, some vectors each.
     ///
     /// # Safety
     /// As for [`row`](Channels::row); all taps have elements for all outputs of the tile, and there is room for the sums,
     /// those of neighbouring outputs so far apart.
     #[inline(always)]
-    unsafe fn tile<const Q: usize, const V: usize>(
+    unsafe fn tile<'t, const Q: usize>(
         &self,
         place: &Point,
-        taps: &[Tap],
+        taps: impl Iterator<Item = &'t Tap>,
         factors: *const S::Cell,
         channel: usize,
         q: usize,
@@ -231,11 +262,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         let (step, all) = (self.along.by.at[1] as isize, self.taps.len());
         // SAFETY: the caller's promise.
         unsafe {
-            let mut sums = [[S::zero(); V]; Q];
+            let mut sums = [[S::zero(); VECTORS]; Q];
             for tap in taps {
                 let from = from.offset(tap.at as isize);
                 let mut v = 0;
-                while v < V {
+                while v < VECTORS {
                     let factor = S::load(factors.add((channel + v * S::L) * all + tap.number * S::L));
                     let mut i = 0;
                     while i < Q {
@@ -247,8 +278,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                 }
             }
             let mut i = 0;
-            while i < Q * V {
-                S::store(to.offset((i / V) as isize * apart).add(i % V * S::L), sums[i / V][i % V]);
+            while i < Q * VECTORS {
+                let (q, v) = (i / VECTORS, i % VECTORS);
+                S::store(to.offset(q as isize * apart).add(v * S::L), sums[q][v]);
                 i += 1;
             }
         }
@@ -260,10 +292,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
     /// As for [`tile`](Channels::tile).
     #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "a part of a tile")]
-    unsafe fn part(
+    unsafe fn part<'t>(
         &self,
         place: &Point,
-        taps: &[Tap],
+        taps: impl Iterator<Item = &'t Tap> + Clone,
         factors: *const S::Cell,
         channel: usize,
         left: usize,
@@ -276,14 +308,16 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
             for lane in (0..left).step_by(S::L) {
                 let lanes = S::L.min(left - lane);
                 let mut sum = S::zero();
-                for tap in taps {
+                for tap in taps.clone() {
                     let mut x = [S::ZERO; MAX_NR];
                     from.offset(tap.at as isize).add(lane).copy_to(x.as_mut_ptr(), lanes);
                     let factors = factors.add((channel + lane) * self.taps.len() + tap.number * S::L);
                     let factor = S::load(factors);
                     sum = S::fma(S::load(x.as_ptr()), factor, sum);
                 }
-                S::store(to.add(lane), sum);
+                let mut some = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
+                S::store(some.as_mut_ptr().cast(), sum);
+                to.add(lane).copy_from_nonoverlapping(some.as_ptr().cast(), lanes);
             }
         }
     }

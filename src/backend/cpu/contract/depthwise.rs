@@ -1,19 +1,20 @@
-//! Sums over the taps of one channel: depthwise convolutions and their gradients of the data, where the destination's
-//! rows are contiguous. One row of sums, as wide as hides the latency; the planes of a channel stay in the first caches.
+//! Sums over the taps of one channel: depthwise convolutions and their gradients of the data, where neighbours in the
+//! destination's rows are next to each other, or a stride apart. One row of sums, as wide as hides the latency; the planes of a channel stay in the first caches.
 
 use std::mem::MaybeUninit;
 
 use super::engine::Operands;
-use super::finish::{Outputs, finish};
+use super::finish::{Outputs, Run, finish};
 use super::kernel::{Kernels, Panel};
 use super::pack::{Part, Source, pack};
 use super::planes::{Block, Planes};
-use super::points::{Point, Walk};
+use super::points::{Even, Point, Walk};
 use super::simd::{MAX_NR, MR, Simd};
 use super::tiles::Tiles;
 use crate::backend::cpu::threads;
 use crate::dtype::convert::Element;
 use crate::error::Result;
+use crate::layout::Axis;
 use crate::ops::contract::{Contract, Role};
 
 /// Cells of planes at most.
@@ -21,6 +22,9 @@ const CELLS: usize = 16 << 10;
 
 /// Taps at most: their factors are kept on the stack.
 const TAPS: usize = 512;
+
+/// Elements between neighbouring outputs at most.
+const APART: i64 = 8;
 
 /// Outputs below which one thread does all.
 const ALONE: usize = 1 << 14;
@@ -36,6 +40,10 @@ pub(super) struct Depthwise<'a, S: Simd> {
     origin: [i64; 5],
     /// Parts of the slower dimension of the planes.
     parts: usize,
+    /// Whether sums are the result.
+    plain: bool,
+    /// Whether factors can be read where they are.
+    in_place: bool,
 }
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
@@ -46,8 +54,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         kernels: &'a Kernels<S>,
     ) -> Option<Depthwise<'a, S>> {
         let step: &Contract = outputs.step;
-        let contiguous = step.loops(Role::M).any(|(_, axis)| axis.strides[0] == 1);
-        if S::PER > 1 || step.extent(Role::N) != 1 || step.extent(Role::K) == 0 || !contiguous {
+        // Gradients of the data with a stride write every so many elements of a row. Canonical loops end with the nearest.
+        let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
+        let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
+        let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
+        if S::PER > 1 || step.extent(Role::N) != 1 || step.extent(Role::K) == 0 || !rows {
             return None;
         }
         let planes = Planes::of(step, S::L * S::NV)?;
@@ -56,11 +67,16 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
             let block = planes.block(rows, fast.outputs.extent, 64 / size_of::<S::Cell>());
             block.cells(1) <= CELLS
         };
-        let alone = planes.channels.len() == 1 && planes.taps() > 1 && planes.taps() <= TAPS && fits(1);
+        let alone = planes.channels.len() == 1 && planes.taps() <= TAPS && fits(1);
         let rows = (1..=slow.outputs.extent).rev().find(|&rows| fits(rows)).unwrap_or(1);
         let parts = slow.outputs.extent.div_ceil(rows);
         let [image, filter] = operands.sources::<S>(step);
+        let mut sum = Vec::new();
+        planes.evens(0, 1, 1, 2, &mut sum);
         alone.then(|| Depthwise {
+            plain: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
+            in_place: S::Part::SCALAR == Some(step.b)
+                && matches!(sum[..], [Even { by, len, .. }] if by == 1 || len == 1),
             batch: Walk::of(step, Role::Batch),
             image,
             filter,
@@ -107,6 +123,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         start.add(&slow.outputs.by, r0 as i64);
         tiles.of_planes(&start, [&slow.outputs.by, &fast.outputs.by], &block, nr);
         block.offsets(&self.planes, 1, &mut offsets);
+        let spans = block.spans(&self.planes, [r0, 0]);
         self.planes.evens(0, 1, 1, 2, &mut sum);
         let mut factors = [const { MaybeUninit::<S::Part>::uninit() }; TAPS];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
@@ -116,10 +133,17 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
             (0..5).for_each(|k| place.at[k] += self.origin[k]);
             // SAFETY: the caller's promise; the scratch is as large as the block.
             unsafe {
-                pack::<S>(self.filter, &[place], &sum, 1, factors.as_mut_ptr().cast());
+                let factors = if self.in_place {
+                    let from = self.filter.data.cast::<S::Cell>();
+                    from.wrapping_offset((place.at[2] + sum[0].at) as isize)
+                } else {
+                    pack::<S>(self.filter, &[place], &sum, 1, factors.as_mut_ptr().cast());
+                    factors.as_ptr().cast::<S::Cell>()
+                };
                 place.add(&self.planes.outer.point(image % outer), 1);
-                block.copy::<S>(&self.planes, self.image, &place, [r0, 0], 0, 1, memory.cast());
-                let table = [[factors.as_ptr().cast::<S::Cell>(); MR]];
+                let kept = image > begin;
+                block.copy::<S>(&self.planes, self.image, &place, &spans, 0..1, memory.cast(), kept);
+                let table = [[factors; MR]];
                 for tile in &tiles.list {
                     let runs = &tiles.runs[tile.first..tile.end];
                     let panel = Panel {
@@ -133,9 +157,32 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
                     let to = here.as_mut_ptr().cast::<S::Sum>();
                     (self.kernels.wide)(&panel, &[to; MR], false);
                     for run in runs {
-                        finish(&self.outputs, &place.at, run, to.wrapping_add(run.lane as usize));
+                        let sums = to.wrapping_add(run.lane as usize);
+                        if self.plain {
+                            self.store(&place.at, run, sums);
+                        } else {
+                            finish(&self.outputs, &place.at, run, sums);
+                        }
                     }
                 }
+            }
+        }
+    }
+
+    /// Puts sums that are results where they belong.
+    ///
+    /// # Safety
+    /// As for [`finish`]; the sums are apart from the destination.
+    #[inline(always)]
+    unsafe fn store(&self, row: &[i64; 5], run: &Run, sums: *const S::Sum) {
+        let to = self.outputs.dst.cast::<S::Sum>().wrapping_offset((row[0] + run.at[0]) as isize);
+        let (len, apart) = (run.len as usize, run.by[0] as isize);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if apart == 1 || len == 1 {
+                sums.copy_to_nonoverlapping(to, len);
+            } else {
+                (0..len).for_each(|i| to.wrapping_offset(i as isize * apart).write(sums.add(i).read()));
             }
         }
     }

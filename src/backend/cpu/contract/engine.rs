@@ -7,7 +7,7 @@
 mod stretch;
 mod task;
 
-use self::stretch::{Stretch, stretches};
+pub(super) use self::stretch::{Stretch, stretches};
 use super::finish::Outputs;
 use super::kernel::Kernels;
 use super::pack::{Part, Source};
@@ -34,6 +34,10 @@ const SHARED: usize = 64 << 20;
 /// Lanes from which on rows are packed: for fewer the copy costs more than it saves.
 const PACKED_FROM: usize = 256;
 
+/// Rows up to which lanes are read in place, if lines of the sum are no more elements apart.
+const SELDOM: usize = 96;
+const NEAR: usize = 1024;
+
 /// Elements of a run from which on rows are read in place.
 const WORTH: usize = 8;
 
@@ -51,6 +55,8 @@ enum Lanes {
     Local,
     /// Panels packed once.
     Shared,
+    /// The operand itself, whose neighbours are lanes.
+    InPlace,
 }
 
 /// Where rows come from.
@@ -135,15 +141,18 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let (row_source, lane_source) = if lanes_are_m { (b, a) } else { (a, b) };
         let sum = Walk::of(step, Role::K);
         let batch = Walk::of(step, Role::Batch);
-        let planes = if lanes_are_m { Planes::of(step, Kernels::<S>::NR) } else { None };
         let (row_count, lane_count) = (rows.len(), lanes.len());
+        let still = lanes_in_place::<S>(&lane_source, &lanes, &sum, row_count);
+        // A single lane needs none; sums over several loops keep the blocks that planes have.
+        let single = lanes.turns.is_empty() && sum.turns.len() <= 1;
+        let planes = if lanes_are_m && !still && !single { Planes::of(step, Kernels::<S>::NR) } else { None };
         // A block of the sum is whole channels of planes, or whole turns of the innermost loop, or a part of one.
         let unit = match &planes {
             Some(planes) => planes.taps(),
             None => 1,
         };
         let turns = planes.as_ref().map_or(sum.len(), |planes| planes.channels.len());
-        let in_place = planes.is_none() && !lanes_are_m;
+        let in_place = planes.is_none() && (!lanes_are_m || still && lane_count < PACKED_FROM);
         let place = rows_in_place::<S>(&row_source, &rows, &sum, in_place);
         // Where others are packed, their sums have the same order.
         let native = <S::Part as Part>::SCALAR == Some(row_source.scalar);
@@ -161,13 +170,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             Some(place) if native => place,
             _ if !lanes_are_m || packed_rows > SHARED => RowSource::Local,
             // Straight from the operand where its sum is contiguous in the order of the kernels.
-            _ if lane_count < PACKED_FROM && planes_in_place::<S>(&row_source, &planes, &sum) => {
-                RowSource::InPlace { inner: 0, step: 1, taps: None }
-            }
-            _ => RowSource::Shared,
+            _ => match planes_in_place::<S>(&row_source, &planes, &sum) {
+                Some(inner) if lane_count < PACKED_FROM => RowSource::InPlace { inner, step: 1, taps: None },
+                _ => RowSource::Shared,
+            },
         };
         let from_lanes = match planes {
             Some(planes) => Lanes::Planes(Box::new(planes)),
+            None if still => Lanes::InPlace,
             // Of lanes that one strip of rows meets, a copy would be read once.
             None if !lanes_are_m && packed_lanes <= SHARED && row_count > MR => Lanes::Shared,
             None => Lanes::Local,
@@ -219,7 +229,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             _ => [1, 1, self.lanes.len().div_ceil(LANES)],
         };
         let panels = self.lanes.len().div_ceil(Kernels::<S>::NR);
-        if matches!(self.from_lanes, Lanes::Local) && self.from_rows != RowSource::Local && self.strips > 1 {
+        let own = matches!(self.from_lanes, Lanes::Local | Lanes::InPlace);
+        if own && self.from_rows != RowSource::Local && self.strips > 1 {
             // Whoever has all lanes of a part of the rows packs what others pack as well.
             let wanted = (3 * threads).div_ceil(self.batch.len().max(1)).min(panels);
             self.blocks[2] = self.blocks[2].max(if threads > 1 { wanted } else { 1 });
@@ -302,7 +313,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             }
             _ => {
                 let lanes = self.lanes.len().div_ceil(self.blocks[2]).div_ceil(nr) * nr;
-                (if matches!(self.from_lanes, Lanes::Local) { lanes * most } else { 0 }, lanes)
+                let packed = match self.from_lanes {
+                    Lanes::Local => lanes,
+                    Lanes::InPlace => nr,
+                    _ => 0,
+                };
+                (packed * most, lanes)
             }
         };
         let copies = matches!(self.from_rows, RowSource::Local | RowSource::InPlace { taps: Some(_), .. });
@@ -327,6 +343,21 @@ pub(super) struct Desk<'a, S: Simd> {
     v: *mut S::Cell,
     r: *mut S::Cell,
     sums: *mut S::Sum,
+}
+
+/// Whether kernels read lanes where they lie: neighbours in memory, of which a copy would be used so seldom that it costs more
+/// than the caches lose by how far lines of the sum are apart. Sums have the order of those that are packed.
+fn lanes_in_place<S: Simd<Part: Part>>(source: &Source<'_>, lanes: &Walk, sum: &Walk, rows: usize) -> bool {
+    let ([lane], [turn]) = (&lanes.turns[..], &sum.turns[..]) else { return false };
+    let native = S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar) && source.bounds.is_empty();
+    let apart = turn.by.at[source.slot].unsigned_abs() as usize;
+    let few = rows <= MR || rows <= SELDOM && apart <= NEAR;
+    let reach = apart.saturating_mul(turn.extent);
+    native
+        && few
+        && lane.by.at[source.slot] == 1
+        && lane.extent >= Kernels::<S>::NR
+        && reach < i32::MAX as usize
 }
 
 /// How rows are read where they lie, if their sums run through memory evenly and they are of the type that kernels read.
@@ -358,22 +389,27 @@ fn rows_in_place<S: Simd<Part: Part>>(
     })
 }
 
-/// Whether the rows' sums run through memory in the order of the planes' channels and taps.
-fn planes_in_place<S: Simd<Part: Part>>(source: &Source<'_>, planes: &Option<Planes>, sum: &Walk) -> bool {
-    let Some(planes) = planes else { return false };
-    if S::PER > 1 || <S::Part as Part>::SCALAR != Some(source.scalar) || planes.channels.turns.len() > 1 {
-        return false;
+/// How many terms of the rows' sums run through memory in the order of the planes' channels and taps: 0 if all do, else the taps
+/// of a channel, if they are many enough.
+fn planes_in_place<S: Simd<Part: Part>>(
+    source: &Source<'_>,
+    planes: &Option<Planes>,
+    sum: &Walk,
+) -> Option<usize> {
+    let planes = planes.as_ref()?;
+    let native = S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar);
+    if !native || planes.channels.turns.len() > 1 || sum.turns.is_empty() {
+        return None;
     }
     let [slow, fast] = planes.dims.each_ref().map(|dim| dim.taps());
     let channel = planes.channels.turns.first();
     let mut reach = 1;
-    for turn in [Some(fast), Some(slow), channel].into_iter().flatten() {
-        if turn.extent > 1 {
-            if turn.by.at[source.slot] != reach {
-                return false;
-            }
-            reach *= turn.extent as i64;
+    for turn in [Some(fast), Some(slow), channel].into_iter().flatten().filter(|turn| turn.extent > 1) {
+        if turn.by.at[source.slot] != reach {
+            let all = reach == planes.taps() as i64 && planes.taps() >= WORTH;
+            return all.then_some(planes.taps());
         }
+        reach *= turn.extent as i64;
     }
-    !sum.turns.is_empty()
+    Some(0)
 }

@@ -6,6 +6,8 @@
 //! then takes its vectors from `plane of channel and phase + shift of the tap + place of the outputs`: nothing is
 //! packed per tap.
 
+use std::ops::Range;
+
 use super::pack::{Part, Source, pairs, row};
 use super::points::{Even, Point, Turn, Walk};
 use super::simd::Simd;
@@ -241,26 +243,8 @@ impl Planes {
         self.dims[0].taps.extent * self.dims[1].taps.extent
     }
 
-    /// The points of the sum for the channels `begin..end` in the order of kernels, `per` channels to a cell. Where a cell
-    /// has no channel left the last one stands: its plane is 0.
-    pub(super) fn sum(&self, begin: usize, end: usize, per: usize, points: &mut Vec<Point>) {
-        points.clear();
-        let [slow, fast] = &self.dims;
-        for cell in (begin..end).step_by(per) {
-            for t0 in 0..slow.taps.extent {
-                for t1 in 0..fast.taps.extent {
-                    for channel in cell..cell + per {
-                        let mut point = self.channels.point(channel.min(end - 1));
-                        point.add(&slow.taps.by, t0 as i64);
-                        point.add(&fast.taps.by, t1 as i64);
-                        points.push(point);
-                    }
-                }
-            }
-        }
-    }
-
-    /// The same as evenly spaced points of an operand without bounds.
+    /// The points of the sum for the channels `begin..end` in the order of kernels, `per` channels to a cell, as an operand
+    /// without bounds sees them. Where a cell has no channel left the last one stands: its plane is 0.
     pub(super) fn evens(&self, begin: usize, end: usize, per: usize, slot: usize, list: &mut Vec<Even>) {
         list.clear();
         let [slow, fast] = &self.dims;
@@ -318,7 +302,34 @@ impl Block {
         }
     }
 
-    /// Copies the channels `begin..end` for the outputs from row `row` and column `column` on.
+    /// The rows of elements that the planes of a channel consist of, for the outputs from a row and a column on; all other
+    /// cells are 0.
+    pub(super) fn spans(&self, planes: &Planes, [first_row, first_column]: [usize; 2]) -> Vec<Span> {
+        let [slow, fast] = &planes.dims;
+        let mut spans = Vec::with_capacity(self.phases * slow.cells(self.rows));
+        let anchor = slow.anchor * slow.unit + fast.anchor * fast.unit;
+        for (p0, p1) in (0..slow.phases.len()).flat_map(|p0| (0..fast.phases.len()).map(move |p1| (p0, p1))) {
+            let plane = (p0 * fast.phases.len() + p1) * self.plane;
+            let (x1, cells) = (fast.position(first_column, 0, p1), self.pitch as i64);
+            let (low, high) = if fast.bound.is_none() {
+                (0, cells)
+            } else {
+                let until = |x: i64| (x - x1 + fast.stride - 1).div_euclid(fast.stride).clamp(0, cells);
+                (until(0), until(fast.extent))
+            };
+            for u in 0..slow.cells(self.rows) {
+                let x0 = slow.position(first_row, u, p0);
+                if low < high && (slow.bound.is_none() || (x0 as u64) < slow.extent as u64) {
+                    let from = x0 * slow.unit + (x1 + low * fast.stride) * fast.unit - anchor;
+                    let to = plane + u * self.pitch + low as usize;
+                    spans.push(Span { from, to, len: (high - low) as usize });
+                }
+            }
+        }
+        spans
+    }
+
+    /// Copies the channels `begin..end`, of which each has `spans`. If `kept`, cells between them are 0 already.
     ///
     /// # Safety
     /// Every element inside the bounds is readable and aligned; `to` has room for the [`cells`](Block::cells).
@@ -328,14 +339,14 @@ impl Block {
         planes: &Planes,
         source: Source<'_>,
         outer: &Point,
-        [row, column]: [usize; 2],
-        begin: usize,
-        end: usize,
+        spans: &[Span],
+        Range { start, end }: Range<usize>,
         to: *mut S::Part,
+        kept: bool,
     ) {
         // SAFETY: handed on.
         with_element!(source.scalar, E => unsafe {
-            self.copy_of::<S::Plain, E>(planes, source, outer, [row, column], begin, end, to)
+            self.copy_of::<S::Plain, E>(planes, source, outer, spans, start..end, to, kept)
         })
     }
 
@@ -347,19 +358,19 @@ impl Block {
         planes: &Planes,
         source: Source<'_>,
         outer: &Point,
-        [first_row, first_column]: [usize; 2],
-        begin: usize,
-        end: usize,
+        spans: &[Span],
+        channels: Range<usize>,
         to: *mut S::Part,
+        kept: bool,
     ) {
         let [slow, fast] = &planes.dims;
-        let per = S::PER;
+        let (per, step) = (S::PER, (fast.stride * fast.unit) as isize);
         let data = source.data.cast::<E>();
         // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
         unsafe {
-            if !(end - begin).is_multiple_of(per) {
+            if !channels.len().is_multiple_of(per) {
                 // The last cell of the sum has no second channel.
-                let last = self.cells((end - begin) / per) * per;
+                let last = self.cells(channels.len() / per) * per;
                 to.add(last).write_bytes(0, self.cells(1) * per);
             }
             // Short runs from many pages: the processor does not see the next channels coming.
@@ -375,11 +386,11 @@ impl Block {
                         || ((bound.start + point.pos[d]) as u64) < bound.extent as u64
                 })
             };
-            let mut next = begin;
-            while next < end {
-                let (channel, number) = (next, next - begin);
+            let mut next = channels.start;
+            while next < channels.end {
+                let (channel, number) = (next, next - channels.start);
                 let to = to.add(self.cells(number / per) * per + number % per);
-                let mate = (per == 2 && channel + 1 < end).then(|| point(channel + 1));
+                let mate = (per == 2 && channel + 1 < channels.end).then(|| point(channel + 1));
                 let point = point(channel);
                 let inside = is_inside(&point);
                 // Both channels of a cell at once, where they are alike.
@@ -387,52 +398,46 @@ impl Block {
                 let mate = mate.map(|mate| (mate.at[1] - point.at[1]) as isize);
                 let parts = if mate.is_some() { 2 } else { 1 };
                 next += parts;
-                let clear = |to: *mut S::Part, cells: std::ops::Range<usize>| {
+                let clear = |cells: Range<usize>| {
+                    if per == 1 {
+                        to.add(cells.start).write_bytes(0, cells.len());
+                        return;
+                    }
                     for i in cells {
                         (0..parts).for_each(|k| to.add(i * per + k).write(S::Part::default()));
                     }
                 };
-                let base = point.at[1] - slow.anchor * slow.unit - fast.anchor * fast.unit;
-                for (p0, p1) in
-                    (0..slow.phases.len()).flat_map(|p0| (0..fast.phases.len()).map(move |p1| (p0, p1)))
-                {
-                    let to = to.add((p0 * fast.phases.len() + p1) * self.plane * per);
-                    let x1 = fast.position(first_column, 0, p1);
-                    let cells = self.pitch as i64;
-                    let low = (-x1 + fast.stride - 1).div_euclid(fast.stride).clamp(0, cells);
-                    let high = if fast.bound.is_none() {
-                        cells
-                    } else {
-                        (fast.extent - x1 + fast.stride - 1).div_euclid(fast.stride).clamp(low, cells)
-                    };
-                    let low = if fast.bound.is_none() { 0 } else { low };
-                    for u in 0..slow.cells(self.rows) {
-                        let to = to.add(u * self.pitch * per);
-                        let x0 = slow.position(first_row, u, p0);
-                        let in_row = slow.bound.is_none() || (x0 as u64) < slow.extent as u64;
-                        if !inside || !in_row || low == high {
-                            clear(to, 0..self.pitch);
-                            continue;
-                        }
-                        let from = base + x0 * slow.unit + (x1 + low * fast.stride) * fast.unit;
-                        if self.rows == 1 {
-                            let line = (64 / size_of::<E>() as i64).max(1);
-                            (0..(high - low) * fast.stride * fast.unit.abs())
-                                .step_by(line as usize)
-                                .for_each(|i| prefetch(data.wrapping_offset((from + ahead + i) as isize)));
-                        }
-                        clear(to, 0..low as usize);
-                        let step = (fast.stride * fast.unit) as isize;
-                        let (from, len) = (data.offset(from as isize), (high - low) as usize);
-                        let cells = to.add(low as usize * per);
-                        match mate {
-                            Some(far) => pairs::<S, E>([from, from.offset(far)], step, len, cells),
-                            None => row::<S, E>(source.convert, from, step, len, cells),
-                        }
-                        clear(to, high as usize..self.pitch);
+                let mut done = 0;
+                for span in if inside { spans } else { &[] } {
+                    let from = point.at[1] + span.from;
+                    if self.rows == 1 {
+                        let line = (64 / size_of::<E>() as i64).max(1);
+                        (0..span.len as i64 * step.abs() as i64)
+                            .step_by(line as usize)
+                            .for_each(|i| prefetch(data.wrapping_offset((from + ahead + i) as isize)));
                     }
+                    if !kept && done < span.to {
+                        clear(done..span.to);
+                    }
+                    let (from, cells) = (data.offset(from as isize), to.add(span.to * per));
+                    match mate {
+                        Some(far) => pairs::<S, E>([from, from.offset(far)], step, span.len, cells),
+                        None => row::<S, E>(source.convert, from, step, span.len, cells),
+                    }
+                    done = span.to + span.len;
+                }
+                if !kept || !inside {
+                    clear(done..self.cells(1));
                 }
             }
         }
     }
+}
+
+/// Neighbours that a channel's planes have: where the first is, less the place of the channel, its cell, and how many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    from: i64,
+    to: usize,
+    len: usize,
 }

@@ -135,6 +135,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
         let result = memory.wrapping_add(cells);
         let mut offsets = Vec::new();
         self.block.offsets(&self.planes, 1, &mut offsets);
+        let spans = self.block.spans(&self.planes, [0, 0]);
         // SAFETY: there is room; what lies between rows and behind the last one stays 0.
         unsafe { memory.write_bytes(0, cells + length + MAX_NR) };
         for channel in channels {
@@ -147,7 +148,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
                 place.add(&self.planes.outer.point(image), 1);
                 // SAFETY: the caller's promises.
                 unsafe {
-                    self.block.copy::<S>(&self.planes, self.image, &place, [0, 0], 0, 1, memory);
+                    self.block.copy::<S>(&self.planes, self.image, &place, &spans, 0..1, memory, true);
                     with_element!(self.result.scalar, E => {
                         for row in 0..self.block.rows {
                             let at = (place.at[2] + row as i64 * slow.outputs.by.at[2]) as isize;

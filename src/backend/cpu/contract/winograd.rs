@@ -347,8 +347,18 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         let at = |e: usize, p: usize, c: usize| patches.wrapping_add(((e * panels + p) * channels + c) * nr);
         // SAFETY: the caller's promises; the scratch is as large as `run` says.
         unsafe {
+            let spans = block.spans(&self.planes, [r0, 0]);
             for channel in 0..channels {
-                block.copy::<S>(&self.planes, self.image, &place, [r0, 0], channel, channel + 1, scratch);
+                let kept = channel > 0;
+                block.copy::<S>(
+                    &self.planes,
+                    self.image,
+                    &place,
+                    &spans,
+                    channel..channel + 1,
+                    scratch,
+                    kept,
+                );
                 for (p, tile) in tiles.list.iter().enumerate() {
                     for lane in (0..tile.lanes).step_by(EIGHT) {
                         let from = scratch.add(tile.at + lane);

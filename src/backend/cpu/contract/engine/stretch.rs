@@ -18,7 +18,7 @@ pub(in super::super) struct Stretch {
 
 /// The sum in stretches of about [`SUM`] cells: of `turns` points or channels with `unit` cells each. Where the innermost
 /// loop turns `inner` times, whole loops or parts of one.
-pub(super) fn stretches<S: Simd>(turns: usize, inner: usize, unit: usize) -> Vec<Stretch> {
+pub(in super::super) fn stretches<S: Simd>(turns: usize, inner: usize, unit: usize) -> Vec<Stretch> {
     let most = (SUM / unit).max(1) * S::PER;
     let mut list: Vec<Stretch> = Vec::new();
     let mut push = |begin: usize, end: usize| {

@@ -8,6 +8,7 @@ use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
 use crate::backend::cpu::contract::finish::{Run, finish, finish_rows};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
 use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
+use crate::backend::cpu::contract::planes::prefetch;
 use crate::backend::cpu::contract::points::{Even, Point};
 use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::tiles::Tiles;
@@ -27,10 +28,11 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Where the segments of a stretch begin that rows in place are read in, of `inner` cells each, and the `taps` of each.
     fn starts(&self, stretch: &Stretch, inner: usize, taps: usize, starts: &mut Vec<Point>) {
         match &self.from_lanes {
-            // One point says where the channels begin.
+            // The first channel says where the others are, if all are one run.
             Lanes::Planes(planes) => {
-                planes.sum(stretch.begin, stretch.begin + 1, S::PER, starts);
-                starts.truncate(1);
+                let end = if inner == 0 { stretch.begin + 1 } else { stretch.end };
+                starts.clear();
+                starts.extend((stretch.begin..end).map(|channel| planes.channels.point(channel)));
             }
             _ => {
                 let cells = inner.min(stretch.cells) / taps;
@@ -152,7 +154,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 start.add(&fast.outputs.by, c0 as i64);
                 tiles.of_planes(&start, [&slow.outputs.by, &fast.outputs.by], &block, nr);
                 (0..5).for_each(|k| point.at[k] += self.origin[k]);
-                place = Some((point, block, [r0, c0]));
+                place = Some((point, block, block.spans(planes, [r0, c0])));
             }
             _ => {
                 // Whole panels, so that those packed once are found.
@@ -168,13 +170,18 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let width = tiles.list.len() * nr;
         let (mut sum, mut offsets, mut table) = (Vec::new(), Vec::new(), Vec::new());
         let (mut lane_sum, mut row_sum) = (Vec::new(), Vec::new());
+        let (still, mut far) = (matches!(self.from_lanes, Lanes::InPlace), Vec::new());
         let mut row_points = Vec::new();
         let last = self.strip(end - 1);
         self.rows.points(part_row, last.0 + last.1, &mut row_points);
         let strips: Vec<(usize, usize)> = (first..end).map(|s| self.strip(s)).collect();
         let places: Vec<[i64; 5]> = row_points.iter().map(|point| point.offsets(&base)).collect();
         let total = self.stretches.last().map_or(0, |s| s.before + s.cells);
-        let zeros = [S::ZERO; SUM];
+        let plain = self.direct && self.outputs.is_plain();
+        let mut zeros = [const { MaybeUninit::<S::Cell>::uninit() }; SUM];
+        if !self.row_source.bounds.is_empty() {
+            zeros.fill(MaybeUninit::new(S::ZERO));
+        }
         let mut reach = [(0, 0); MAX_BOUNDS];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
         // SAFETY: the caller's promises; all scratch is as large as `sizes` says.
@@ -194,23 +201,23 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     self.starts(stretch, inner, taps.unwrap_or(1), &mut sum);
                     reach = self.reach(&sum);
                 }
-                if matches!(self.from_lanes, Lanes::Local) {
+                if matches!(self.from_lanes, Lanes::Local | Lanes::InPlace) {
                     self.evens(stretch, self.lane_source, &mut lane_sum);
                 }
                 if matches!(self.from_rows, RowSource::Local) {
                     self.evens(stretch, self.row_source, &mut row_sum);
                 }
                 let v: *const S::Cell = match (&self.from_lanes, &place) {
-                    (Lanes::Planes(planes), Some((point, block, start))) => {
+                    (Lanes::Planes(planes), Some((point, block, spans))) => {
                         let source = self.lane_source;
                         block.copy::<S>(
                             planes,
                             source,
                             point,
-                            *start,
-                            stretch.begin,
-                            stretch.end,
+                            spans,
+                            stretch.begin..stretch.end,
                             desk.v.cast(),
+                            false,
                         );
                         block.offsets(planes, (stretch.end - stretch.begin).div_ceil(S::PER), &mut offsets);
                         desk.v
@@ -222,6 +229,17 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         }
                         desk.v
                     }
+                    (Lanes::InPlace, _) => {
+                        // Vectors of lanes that fill no tile would leave the operand.
+                        let left = lane_points.len() % nr;
+                        if left > 0 {
+                            let lanes = &lane_points[lane_points.len() - left..];
+                            pack::<S>(self.lane_source, lanes, &lane_sum, nr, desk.v.cast());
+                        }
+                        let slot = self.lane_source.slot;
+                        let at = lane_points[0].at[slot] + self.sum.offset(stretch.begin, slot);
+                        self.lane_source.data.cast::<S::Cell>().wrapping_offset(at as isize)
+                    }
                     _ => {
                         let all = total_panels * nr;
                         let at = product * all * total + stretch.before * all;
@@ -231,6 +249,11 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 if place.is_none() {
                     offsets.clear();
                     offsets.extend((0..stretch.cells).map(|k| (k * nr) as i32));
+                }
+                if still {
+                    let apart = self.sum.turns.last().map_or(0, |turn| turn.by.at[self.lane_source.slot]);
+                    far.clear();
+                    far.extend((0..stretch.cells).map(|k| (k as i64 * apart) as i32));
                 }
                 for strips in strips.chunks(GROUP) {
                     let (mut segments, mut len, mut step) = (1, stretch.cells, 0);
@@ -261,16 +284,21 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 let inner = if inner == 0 { stretch.cells } else { inner.min(stretch.cells) };
                                 (segments, len, step) = (stretch.cells / inner, inner, by);
                                 let copies = desk.r.wrapping_add((row - strips[0].0) * stretch.cells);
-                                let runs = Runs { inner, taps, reach: &reach, zeros: zeros.as_ptr(), copies };
+                                let runs =
+                                    Runs { inner, taps, reach: &reach, zeros: zeros.as_ptr().cast(), copies };
                                 self.in_place(points, &sum, &base, &runs, &mut table);
                             }
                         }
                     }
                     for (t, tile) in tiles.list.iter().enumerate() {
                         let runs = &tiles.runs[tile.first..tile.end];
-                        let from = match place {
-                            Some(_) => v.wrapping_add(tile.at),
-                            None => v.wrapping_add(t * nr * stretch.cells),
+                        let (from, offsets) = match place {
+                            Some(_) => (v.wrapping_add(tile.at), &offsets),
+                            None if still && (t + 1) * nr <= lane_points.len() => {
+                                (v.wrapping_add(t * nr), &far)
+                            }
+                            None if still => (desk.v.cast_const(), &offsets),
+                            None => (v.wrapping_add(t * nr * stretch.cells), &offsets),
                         };
                         let direct = self.direct && tile.whole;
                         let here = here.as_mut_ptr().cast::<S::Sum>();
@@ -299,7 +327,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 v: from,
                             };
                             self.kernels.of(count, tile.lanes)(&panel, &c, !is_first);
-                            if is_last && !(direct && self.outputs.is_plain()) {
+                            if is_last && !(direct && plain) {
                                 for run in runs {
                                     finish_rows(&self.outputs, places, run, &c);
                                 }
@@ -331,6 +359,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let first = table.len();
         table.resize(first + starts.len() / per, [runs.zeros; MR]);
         let table = &mut table[first..];
+        // Short segments far apart: kernels would wait for each.
+        let far = starts.len() > 1 && matches!(self.from_lanes, Lanes::Planes(_));
         for (m, point) in points.iter().enumerate() {
             let from = data.wrapping_offset(point.at[slot] as isize);
             let mut whole = true;
@@ -341,6 +371,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             if whole {
                 for (rows, start) in table.iter_mut().zip(starts.iter().step_by(per)) {
                     rows[m] = from.wrapping_offset(start.at[slot] as isize);
+                    if far {
+                        prefetch(rows[m]);
+                    }
                 }
                 continue;
             }
