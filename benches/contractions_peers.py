@@ -4,8 +4,8 @@ usage: contractions_peers.py LIBCUDNN [--threads N] [--batch N] [--rounds N] [--
                              [--directions forward,data,filter] [--types f32,f16,bf16,s8] [NAME...]
 
 Every row prints milliseconds per call (best of the rounds, taken in turns; processor time on one thread, the clock on
-several), billions of operations per second, and the speed of the library as a multiple of PyTorch's: above 1 it is
-faster. PyTorch computes in f32 whatever the type of the row; layers named `mm-` are a product of matrices to it. Results
+several), billions of operations per second, and the speed of the library as a multiple of PyTorch's, of the best calls and
+of the median ones: above 1 it is faster. PyTorch computes in f32 whatever the type of the row; layers named `mm-` are a product of matrices to it. Results
 are compared before anything is measured; those of bytes exactly.
 """
 
@@ -14,6 +14,7 @@ import ctypes as c
 import math
 import os
 import pathlib
+import statistics
 import time
 
 import torch
@@ -108,21 +109,25 @@ def main():
             for layout in given.layouts.split(","):
                 for dtype in given.types.split(","):
                     case = (given, library, clock, name, direction, layout, dtype)
-                    ours, theirs, operations = row(*case, image, k, taps, stride, pad, groups)
+                    times, operations = row(*case, image, k, taps, stride, pad, groups)
+                    ours, theirs = map(min, times)
+                    median = statistics.median(times[1]) / statistics.median(times[0])
                     rate = [operations / t / 1e9 for t in (ours, theirs)]
                     print(
                         f"{name:20} {direction:8} {layout} {dtype:5} ours {ours * 1e3:8.3f} ms {rate[0]:6.1f}"
-                        f"   PyTorch {theirs * 1e3:8.3f} ms {rate[1]:6.1f}   speed {theirs / ours:5.2f}",
+                        f"   PyTorch {theirs * 1e3:8.3f} ms {rate[1]:6.1f}   speed {theirs / ours:5.2f}"
+                        f"   median {median:5.2f}",
                         flush=True,
                     )
-                    speeds.setdefault((direction, layout, dtype), []).append(theirs / ours)
+                    speeds.setdefault((direction, layout, dtype), []).append((theirs / ours, median))
     for key, values in speeds.items():
-        mean = math.exp(sum(map(math.log, values)) / len(values))
-        print(f"{' '.join(key)}: geometric mean {mean:.2f}, least {min(values):.2f}, of {len(values)}")
+        for what, values in zip(("best", "median"), zip(*values)):
+            mean = math.exp(sum(map(math.log, values)) / len(values))
+            print(f"{' '.join(key)}, {what}: geometric mean {mean:.2f}, least {min(values):.2f}, of {len(values)}")
 
 
 def row(given, library, clock, name, direction, layout, dtype, image, k, taps, stride, pad, groups):
-    """Seconds of either, and operations."""
+    """Seconds of all calls of either, and operations."""
     form = torch.channels_last if layout == "nhwc" else torch.contiguous_format
     channels, h, w = image
     p, q = ((extent + 2 * pad - tap) // stride + 1 for extent, tap in zip((h, w), taps))
@@ -148,15 +153,15 @@ def row(given, library, clock, name, direction, layout, dtype, image, k, taps, s
     expected = theirs().clamp(-128, 127) if dtype == "s8" else theirs()
     error = ((typed[out].float() - expected).abs().max() / expected.abs().max()).item()
     assert error <= TOLERANCE[dtype], f"results differ by {error}"
-    best = [math.inf, math.inf]
+    times = [], []
     for _ in range(given.rounds):
         for i, body in enumerate((ours, theirs)):
             if given.threads > 1:
                 time.sleep(PAUSE)
             start = clock()
             body()
-            best[i] = min(best[i], clock() - start)
-    return *best, 2 * given.batch * k * p * q * (channels // groups) * taps[0] * taps[1]
+            times[i].append(clock() - start)
+    return times, 2 * given.batch * k * p * q * (channels // groups) * taps[0] * taps[1]
 
 
 if __name__ == "__main__":
