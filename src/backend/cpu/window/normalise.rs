@@ -146,9 +146,9 @@ impl<T: Real> Plane<'_, T> {
         let Kernels { base, normalise, terms: term, gradient, product } = call.kernels;
         // SAFETY: the buffers have room for the plane.
         unsafe {
-            self.fetch(2, 1, x);
+            let x = self.cells(2, 1, x);
+            let means = if call.centred { self.cells(4, 1, means) } else { x };
             if call.centred {
-                self.fetch(4, 1, means);
                 self.centred(x, means, sums, |x, mean| {
                     let difference = x - mean;
                     difference * difference
@@ -195,19 +195,30 @@ impl<T: Real> Plane<'_, T> {
         unsafe { write_plane(call.shape, &call.way, self.base(operand, 0), false, self.lanes, results) }
     }
 
+    /// Brings the cells of an operand to a buffer.
+    ///
     /// # Safety
     /// As for [`run`](Self::run).
     unsafe fn fetch(&self, operand: usize, layout: usize, to: *mut T) {
-        let shape = self.call.shape;
-        let row = shape.row_cells(false) * self.lanes;
-        for i in 0..shape.axes[0].inputs {
-            let to = to.wrapping_add(i as usize * row);
-            let from = self.base(operand, layout);
-            // SAFETY: handed on.
-            unsafe {
-                self.call.gather[layout - 1].row(shape, from, i, self.lanes, to.cast(), self.gather);
-            }
+        let Call { shape, gather, .. } = self.call;
+        let from = self.base(operand, layout);
+        // SAFETY: handed on.
+        unsafe { gather[layout - 1].plane(shape, from, self.lanes, to.cast(), self.gather) };
+    }
+
+    /// The cells of an operand: where they are, if they may be used there, else in a buffer.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run).
+    unsafe fn cells(&self, operand: usize, layout: usize, buffer: *mut T) -> *const T {
+        let Call { shape, gather, means, .. } = self.call;
+        // A second destination is written after the first one, which may lie where the cells do.
+        if !means && gather[layout - 1].is_packed(shape, self.lanes) {
+            return self.base(operand, layout).cast_const().cast();
         }
+        // SAFETY: handed on.
+        unsafe { self.fetch(operand, layout, buffer) };
+        buffer
     }
 
     fn bounds(&self, axis: &WindowAxis, i: i64, mirrored: bool) -> (i64, i64) {

@@ -17,6 +17,8 @@ pub(super) struct Gather {
     outputs: bool,
     size: usize,
     to: usize,
+    /// Whether cells are numbers of the type already.
+    is_same: bool,
     row: Row,
     /// Bytes from cell to cell of the last axis, if they are even.
     step: Option<isize>,
@@ -30,6 +32,7 @@ impl Gather {
             outputs,
             size: from.size(),
             to: to.size(),
+            is_same: from == to,
             row: row::between(from, to, Scaling::MOVE, isa),
             step: shape.last_step(layout),
         }
@@ -42,6 +45,37 @@ impl Gather {
     /// Bytes of scratch besides the result.
     pub fn bytes(&self, shape: &Shape<'_>) -> usize {
         self.extent(shape.last()) as usize * self.size.max(self.to)
+    }
+
+    /// Brings the cells of a plane to `to`, `lanes` of those that lie side by side.
+    ///
+    /// # Safety
+    /// As for [`row`](Self::row), for every coordinate.
+    pub unsafe fn plane(
+        &self,
+        shape: &Shape<'_>,
+        plane: *const u8,
+        lanes: usize,
+        to: *mut u8,
+        scratch: *mut u8,
+    ) {
+        let row = shape.row_cells(self.outputs) * lanes * self.to;
+        for i in 0..self.extent(&shape.axes[0]) {
+            // SAFETY: handed on.
+            unsafe { self.row(shape, plane, i, lanes, to.wrapping_add(i as usize * row), scratch) };
+        }
+    }
+
+    /// Whether the cells of a plane are as [`plane`](Self::plane) would bring them.
+    pub fn is_packed(&self, shape: &Shape<'_>, lanes: usize) -> bool {
+        let mut step = (self.size * lanes) as isize;
+        self.is_same
+            && (0..shape.axes.len()).rev().all(|k| {
+                let extent = self.extent(&shape.axes[k]);
+                let is_next = extent == 1 || shape.step(k, self.layout) == Some(step);
+                step *= extent as isize;
+                is_next
+            })
     }
 
     /// Brings the cells of one coordinate of the first axis to `to`; `lanes` of those that lie side by side.

@@ -1,6 +1,6 @@
 //! A window as loops in bytes: which one becomes the lanes of vector code, and where everything lies.
 
-use crate::layout::{Cut, MAX_AXES};
+use crate::layout::{Axis, Cut, MAX_AXES};
 use crate::ops::window::{Axes, MAX_AXES as MAX_WINDOW_AXES, Window, WindowAxis};
 
 /// Coordinates along the axes of a [`Shape`], of which there is one more than a window may have.
@@ -18,6 +18,9 @@ pub(super) struct Shape<'a> {
     rank: usize,
     start: [isize; 3],
 }
+
+/// Cells of the lines that are taken together, if what is repeated around a line is taken as an axis.
+const LINES_CELLS: usize = 4096;
 
 /// An axis along which nothing happens.
 const STILL: Cut = Cut { start: 0, step: 1, stride: 0, block: 1 };
@@ -54,7 +57,28 @@ impl<'a> Shape<'a> {
                 shape.outer *= axis.extent as usize;
             }
         }
+        if window.axes.len() == 1 && shape.lanes == 1 {
+            shape.take_lines(nest);
+        }
         shape
+    }
+
+    /// Takes turns of the innermost loop as an axis whose windows have one cell: a line alone, the channels of a pixel, is
+    /// little for what begins and ends with it.
+    fn take_lines(&mut self, nest: &[Axis<3>]) {
+        let Some((axis, (extent, steps))) = nest.last().zip(self.loops[..self.rank].last_mut()) else {
+            return;
+        };
+        let most = (LINES_CELLS / self.axes[1].inputs.max(self.axes[1].outputs).max(1) as usize).min(*extent);
+        let lines = (1..=most).rev().find(|lines| *extent % lines == 0).unwrap_or(1);
+        *extent /= lines;
+        self.outer /= lines;
+        steps.iter_mut().for_each(|step| *step *= lines as isize);
+        let cuts = axis.strides.map(|stride| Cut { stride, ..STILL });
+        self.axes = Axes::new([
+            WindowAxis { inputs: lines as i64, outputs: lines as i64, cuts, ..UNIT },
+            self.axes[1],
+        ]);
     }
 
     /// The last axis.
@@ -91,10 +115,15 @@ impl<'a> Shape<'a> {
         self.axes[axis].cuts[layout].offset(coordinate) as isize * self.size(layout) as isize
     }
 
-    /// Bytes from coordinate to coordinate of the last axis, if they are even.
-    pub fn last_step(&self, layout: usize) -> Option<isize> {
-        let cut = self.last().cuts[layout];
+    /// Bytes from coordinate to coordinate of an axis, if they are even.
+    pub fn step(&self, axis: usize, layout: usize) -> Option<isize> {
+        let cut = self.axes[axis].cuts[layout];
         (cut.block == 1).then_some(cut.stride as isize * self.size(layout) as isize)
+    }
+
+    /// The same of the last axis.
+    pub fn last_step(&self, layout: usize) -> Option<isize> {
+        self.step(self.axes.len() - 1, layout)
     }
 
     /// Cells of all axes but the first: the row of a plane.
