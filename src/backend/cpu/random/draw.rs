@@ -122,7 +122,7 @@ mod avx2 {
             let mut b = [all(block >> 32); 2];
             let mut c = [all(call); 2];
             let mut d = [all(call >> 32); 2];
-            for [k, l] in keys {
+            for &[k, l] in &keys {
                 for j in 0..2 {
                     let p = _mm256_mul_epu32(factors[0], a[j]);
                     let q = _mm256_mul_epu32(factors[1], c[j]);
