@@ -23,6 +23,9 @@ const TAPS: usize = 128;
 /// Sums that are kept at most until they are finished, if an output has no more: half of a first-level cache.
 const KEPT: usize = 4 << 10;
 
+/// Channels whose factors are used at once.
+const BLOCK: usize = 256;
+
 /// Outputs of a tile.
 const OUTPUTS: usize = 4;
 
@@ -177,34 +180,35 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                 (sums, extent as isize)
             };
             let (first, end) = (first.clamp(q0, q1), end.clamp(q0, q1));
-            for channel in (0..extent).step_by(width) {
-                let left = (extent - channel).min(width);
-                let tiles = if left == width && end - first >= OUTPUTS { first..end } else { 0..0 };
+            let tiles = if end - first >= OUTPUTS { first..end } else { 0..0 };
+            // Along memory, as long as the factors stay in the first cache.
+            for block in (0..extent).step_by(BLOCK) {
                 let mut q = q0;
                 while q < q1 {
                     // The last tile has outputs of the one before as well.
                     let tile = tiles.contains(&q).then(|| q.min(end - OUTPUTS));
                     let at = tile.unwrap_or(q);
-                    let to = to.wrapping_offset((at - q0) as isize * apart + channel as isize);
-                    let inside = |tap: &&Tap| (tap.first..tap.end).contains(&q);
-                    // SAFETY: handed on; the sums of a tile are part of the row's.
-                    unsafe {
-                        if tile.is_some() {
-                            self.tile::<OUTPUTS>(&place, taps.iter(), factors, channel, at, (to, apart));
-                        } else if left == width {
-                            self.tile::<1>(
-                                &place,
-                                taps.iter().filter(inside),
-                                factors,
-                                channel,
-                                q,
-                                (to, apart),
-                            );
-                        } else {
-                            self.part(&place, taps.iter().filter(inside), factors, channel, left, q, to);
+                    let outputs = if tile.is_some() { OUTPUTS } else { 1 };
+                    let inside =
+                        |q: usize| taps.iter().filter(move |tap: &&Tap| (tap.first..tap.end).contains(&q));
+                    let to = to.wrapping_offset((at - q0) as isize * apart);
+                    for channel in (block..extent.min(block + BLOCK)).step_by(width) {
+                        let (left, to) = (extent - channel, to.wrapping_add(channel));
+                        // SAFETY: handed on; the sums of a tile are part of the row's.
+                        unsafe {
+                            if left < width {
+                                for i in 0..outputs {
+                                    let to = to.wrapping_offset(i as isize * apart);
+                                    self.part(&place, inside(at + i), factors, channel, left, at + i, to);
+                                }
+                            } else if tile.is_some() {
+                                self.tile::<OUTPUTS>(&place, taps.iter(), factors, channel, at, (to, apart));
+                            } else {
+                                self.tile::<1>(&place, inside(q), factors, channel, q, (to, apart));
+                            }
                         }
                     }
-                    q = at + if tile.is_some() { OUTPUTS } else { 1 };
+                    q = at + outputs;
                 }
             }
             if !self.direct {

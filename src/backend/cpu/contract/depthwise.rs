@@ -127,9 +127,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         self.planes.evens(0, 1, 1, 2, &mut sum);
         let mut factors = [const { MaybeUninit::<S::Part>::uninit() }; TAPS];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
-        let outer = self.planes.outer.len();
+        let channels = self.batch.len();
         for image in begin..end {
-            let mut place = self.batch.point(image / outer);
+            // Channel after channel, as they most often lie in memory.
+            let mut place = self.batch.point(image % channels);
             (0..5).for_each(|k| place.at[k] += self.origin[k]);
             // SAFETY: the caller's promise; the scratch is as large as the block.
             unsafe {
@@ -140,7 +141,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
                     pack::<S>(self.filter, &[place], &sum, 1, factors.as_mut_ptr().cast());
                     factors.as_ptr().cast::<S::Cell>()
                 };
-                place.add(&self.planes.outer.point(image % outer), 1);
+                place.add(&self.planes.outer.point(image / channels), 1);
                 let kept = image > begin;
                 block.copy::<S>(&self.planes, self.image, &place, &spans, 0..1, memory.cast(), kept);
                 let table = [[factors; MR]];

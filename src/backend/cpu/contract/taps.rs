@@ -111,9 +111,10 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
         let products =
             channels * self.planes.outer.len() * self.block.rows * self.block.columns * self.planes.taps();
         let threads = if products < ALONE { 1 } else { threads };
-        let scratch =
-            (self.block.cells(1) + self.block.rows * self.block.pitch + 4 * MAX_NR) * size_of::<f32>();
         let tasks = channels.min(8 * threads);
+        let totals = channels.div_ceil(tasks) * self.planes.taps();
+        let cells = self.block.cells(1) + self.block.rows * self.block.pitch + 4 * MAX_NR + totals;
+        let scratch = cells * size_of::<f32>();
         threads::run_with(threads, tasks, scratch, &|scratch, index| {
             let part = channels * index / tasks..channels * (index + 1) / tasks;
             // SAFETY: handed on; channels are apart, and the scratch is this task's.
@@ -126,7 +127,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
     /// Computes the taps of some channels.
     ///
     /// # Safety
-    /// As for [`super::run`]; `memory` has room for the planes and the result, each with vectors behind it.
+    /// As for [`super::run`]; `memory` has room for the planes and the result, each with vectors behind it, and for the totals.
     #[inline(always)]
     pub(super) unsafe fn channels(&self, memory: *mut f32, channels: Range<usize>) {
         let [slow, fast] = &self.planes.dims;
@@ -137,15 +138,21 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
         self.block.offsets(&self.planes, 1, &mut offsets);
         let spans = self.block.spans(&self.planes, [0, 0]);
         // SAFETY: there is room; what lies between rows and behind the last one stays 0.
-        unsafe { memory.write_bytes(0, cells + length + MAX_NR) };
-        for channel in channels {
+        let totals = unsafe {
+            memory.write_bytes(0, cells + length + MAX_NR + channels.len() * taps);
+            std::slice::from_raw_parts_mut(result.add(length + MAX_NR), channels.len() * taps)
+        };
+        let base = |channel: usize| {
             let mut base = self.batch.point(channel);
             base.at = base.offsets(&self.origin);
-            let mut totals = [0.0_f32; TAPS];
-            let totals = &mut totals[..taps];
-            for image in 0..self.planes.outer.len() {
-                let mut place = base;
+            base
+        };
+        // Channel after channel, as they most often lie in memory.
+        for image in 0..self.planes.outer.len() {
+            for (number, channel) in channels.clone().enumerate() {
+                let mut place = base(channel);
                 place.add(&self.planes.outer.point(image), 1);
+                let totals = &mut totals[number * taps..][..taps];
                 // SAFETY: the caller's promises.
                 unsafe {
                     self.block.copy::<S>(&self.planes, self.image, &place, &spans, 0..1, memory, true);
@@ -173,7 +180,9 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
                     };
                 }
             }
-            let row = fast.taps().extent;
+        }
+        for (channel, totals) in channels.zip(totals.chunks(taps)) {
+            let (base, row) = (base(channel), fast.taps().extent);
             for (down, totals) in totals.chunks(row).enumerate() {
                 let mut at = Point::default();
                 at.add(&slow.taps().by, down as i64);
