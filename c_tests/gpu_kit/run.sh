@@ -23,6 +23,7 @@ sanitized=$smoke
 transforms=
 convolutions=
 reductions=
+layers=
 worst=5
 if [ -n "${KIT_QUICK:-}" ]; then
     smoke=cores::in_place
@@ -31,6 +32,7 @@ if [ -n "${KIT_QUICK:-}" ]; then
     transforms="--shrink 64 --repeats 1 --flush 1 --spin 1 --only small"
     convolutions="--repeats 1 --flush 1 --spin 1 --batch 1 --only mobilenet-dw-960/forward/f32"
     reductions="--repeats 1 --flush 1 --spin 1 --elements 20000"
+    layers="--repeats 1 --flush 1 --spin 1 --batch 1 --only f16/nchw"
     worst=2
 else
     export CUDNN_SHIM_TEST_FULL=1
@@ -137,6 +139,7 @@ if [ -n "$original" ]; then
     against="--against $work/theirs"
     bench 09 transforms "$original" "$here/bin/gpu_transform" "$here/problems.txt" --save "$work/theirs" $transforms
     bench 09 reductions "$original" "$here/bin/gpu_reduce" --save "$work/theirs/reductions" $reductions
+    bench 09 layers "$original" "$here/bin/gpu_layers" --save "$work/theirs/layers" $layers
     bench 09 convolutions "$original" "$here/bin/gpu_convolution" "$here/contractions.txt" \
         --save "$work/theirs/convolutions" $convolutions
 else
@@ -144,6 +147,7 @@ else
 fi
 bench 09 transforms "$here/lib" "$here/bin/gpu_transform" "$here/problems.txt" $against $transforms
 bench 09 reductions "$here/lib" "$here/bin/gpu_reduce" $against/reductions $reductions
+bench 09 layers "$here/lib" "$here/bin/gpu_layers" $against/layers $layers
 bench 09 convolutions "$here/lib" "$here/bin/gpu_convolution" "$here/contractions.txt" $against/convolutions $convolutions
 tests 09 steps timed:: --nocapture
 # What was expected of these rows before any device was at hand.

@@ -1,6 +1,6 @@
 //! The kit for a machine with a GPU, on the driver double: every step of its script runs, and leaves what it promises.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
@@ -11,53 +11,16 @@ use crate::{child, common, double};
 const AROUND: &str = "#!/bin/sh\necho \"around: $*\"\nwhile :; do\n    case $1 in\n    --*) shift 2 ;;\n    \
                       *) exec \"$@\" ;;\n    esac\ndone\n";
 
-fn copy(from: &Path, to: &Path) {
-    let name = from.file_name().expect("a file");
-    fs::copy(from, to.join(name)).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
-}
-
-fn compile(source: &str, to: &Path, more: &[String]) {
-    let root = common::project_root();
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-Wall", "-Wextra", "-Werror"]);
-    gcc.arg("-I").arg(root.join("include")).args(&more[..1]).arg(root.join(source)).arg("-o").arg(to);
-    let output = gcc.args(&more[1..]).arg("-Wl,--allow-shlib-undefined").output();
-    let output = output.unwrap_or_else(|error| panic!("gcc: {error}; install it: apt-get install gcc"));
-    assert!(output.status.success(), "{}", child::text(&output));
-}
-
-/// The kit as `cargo xtask gpu-kit` lays it out, with two of the programs in C.
+/// The kit as `cargo xtask gpu-kit` lays it out, of this program, the library under test and the driver double.
 fn laid_out(name: &str) -> PathBuf {
-    let (root, kit) = (common::project_root(), common::scratch_dir(name));
-    let (bin, double) = (kit.join("bin"), double::libraries());
-    let lib = common::install_layout(&kit);
-    for folder in ["bin/c", "ptx", "tools"] {
-        fs::create_dir_all(kit.join(folder)).expect("a folder");
-    }
-    copy(&root.join("c_tests/gpu_kit/run.sh"), &kit);
-    copy(&root.join("benches/gpu_transform/problems.txt"), &kit);
-    copy(&root.join("benches/contractions.txt"), &kit);
-    for entry in fs::read_dir(root.join("src/backend/cuda/ptx")).expect("the texts") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|extension| extension == "ptx") {
-            copy(&path, &kit.join("ptx"));
-        }
-    }
-    symlink(env::current_exe().expect("this program"), bin.join("cuda")).expect("a link");
-    let ours = lib.join("libcudnn.so.9").display().to_string();
-    compile("c_tests/gpu_kit/probe.c", &bin.join("probe"), &["-DPROBE".to_owned(), "-ldl".to_owned()]);
-    let headers = format!("-I{}", root.join("tests/header/cuda").display());
-    for name in ["gpu_transform", "gpu_convolution", "gpu_reduce"] {
-        let source = format!("benches/{name}/{name}.c");
-        compile(&source, &bin.join(name), &[headers.clone(), ours.clone(), "-ldl".to_owned()]);
-    }
-    for name in ["context", "transform"] {
-        let runtime = format!("-I{}", root.join("c_tests/driver_double").display());
-        let on_device = root.join("c_tests/on_device.h").display().to_string();
-        let (source, path) = (format!("c_tests/{name}.c"), format!("-L{}", double.display()));
-        let more = ["-include", &on_device, &path, &ours, "-lcudart", "-lm", "-lpthread"].map(str::to_owned);
-        compile(&source, &bin.join("c").join(name), &[&[runtime][..], &more].concat());
-    }
+    let scratch = common::scratch_dir(name);
+    let (kit, library) = (scratch.join("kit"), common::install_layout(&scratch).join("libcudnn.so.9"));
+    let mut xtask = Command::new(env!("CARGO"));
+    xtask.args(["run", "--quiet", "--package", "xtask", "--", "gpu-kit"]).arg(&kit).arg("--of").arg(library);
+    xtask.arg(env::current_exe().expect("this program")).arg(double::libraries());
+    let output = xtask.current_dir(common::project_root()).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", child::text(&output));
+    fs::create_dir_all(kit.join("tools")).expect("a folder");
     for tool in ["compute-sanitizer", "ncu"] {
         let path = kit.join("tools").join(tool);
         fs::write(&path, AROUND).expect("a tool");
@@ -112,7 +75,7 @@ fn every_step_runs() {
         );
     }
     // Ours beside another library, which is ours here: the same bits, and a speed-up.
-    for table in ["09-transforms.txt", "09-reductions.txt", "09-convolutions.txt"] {
+    for table in ["09-transforms.txt", "09-reductions.txt", "09-convolutions.txt", "09-layers.txt"] {
         let text = file(table);
         let rows: Vec<&str> = text.lines().filter(|line| line.contains(" same ")).collect();
         assert!(!rows.is_empty(), "{text}");

@@ -2,6 +2,7 @@
 //! benchmark programs, and a script that leaves a report.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,17 +16,57 @@ const LIMIT: u64 = 60_000_000;
 const PROGRAMS: [&str; 8] =
     ["blocked", "context", "convolution", "descriptors", "misuse", "set_up", "threads", "transform"];
 
+/// What the kit is made of besides sources.
+struct Built {
+    library: PathBuf,
+    include: PathBuf,
+    /// The program of `tests/cuda`.
+    tests: PathBuf,
+    /// The driver double.
+    double: PathBuf,
+    /// Whether a test made these for itself: linked rather than copied, with nothing to read a report against.
+    is_test: bool,
+}
+
 pub fn run(arguments: &[String]) -> Result<()> {
-    let target = match arguments {
-        [] => shell::target().join("gpu-kit"),
-        [folder] if !folder.starts_with('-') => PathBuf::from(folder),
-        _ => anyhow::bail!("the only argument is the folder to write, target/gpu-kit if not given"),
-    };
     let root = shell::root();
-    let dist = dist::build()?;
+    let is_folder = |text: &str| !text.starts_with('-');
+    let (target, given) = match arguments {
+        [] => (shell::target().join("gpu-kit"), None),
+        [folder] if is_folder(folder) => (PathBuf::from(folder), None),
+        [folder, flag, library, tests, double] if is_folder(folder) && flag == "--of" => {
+            (PathBuf::from(folder), Some([library, tests, double].map(PathBuf::from)))
+        }
+        _ => {
+            anyhow::bail!("the arguments are the folder to write, and, for tests, --of LIBRARY TESTS DOUBLE")
+        }
+    };
+    let built = match given {
+        Some([library, tests, double]) => {
+            Built { library, include: root.join("include"), tests, double, is_test: true }
+        }
+        None => {
+            let dist = dist::build()?;
+            let double = shell::target().join("gpu-kit-double");
+            let script = root.join("c_tests/driver_double/build.sh");
+            shell::run(Command::new("sh").arg(script).arg(&double))?;
+            let tests = test_program()?;
+            Built { library: dist.library(), include: dist.include, tests, double, is_test: false }
+        }
+    };
+    lay_out(&target, &built)?;
+    let size = size_of(&target)?;
+    ensure!(size < LIMIT, "the kit takes {size} bytes, more than {LIMIT}");
+    println!("{}: {:.1} MB; on the machine with the GPU: ./run.sh", target.display(), size as f64 / 1e6);
+    Ok(())
+}
+
+/// Writes the kit.
+fn lay_out(target: &Path, built: &Built) -> Result<()> {
+    let root = shell::root();
     if target.exists() {
         ensure!(target.join("run.sh").exists(), "{} is something else than a kit", target.display());
-        fs::remove_dir_all(&target)?;
+        fs::remove_dir_all(target)?;
     }
     let folder = |name: &str| -> Result<PathBuf> {
         let path = target.join(name);
@@ -33,51 +74,49 @@ pub fn run(arguments: &[String]) -> Result<()> {
         Ok(path)
     };
     let (lib, bin, c, ptx) = (folder("lib")?, folder("bin")?, folder("bin/c")?, folder("ptx")?);
-    copy(&dist.library(), &lib)?;
-    copy(&root.join("c_tests/gpu_kit/run.sh"), &target)?;
-    copy(&root.join("benches/gpu_transform/problems.txt"), &target)?;
-    copy(&root.join("benches/contractions.txt"), &target)?;
+    copy(&built.library, &lib)?;
+    copy(&root.join("c_tests/gpu_kit/run.sh"), target)?;
+    copy(&root.join("benches/gpu_transform/problems.txt"), target)?;
+    copy(&root.join("benches/contractions.txt"), target)?;
     for entry in fs::read_dir(root.join("src/backend/cuda/ptx"))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "ptx") {
             copy(&path, &ptx)?;
         }
     }
-    fs::copy(test_program()?, bin.join("cuda")).context("cannot copy the test program")?;
-    // What the report is read against. In the profile of the test program, which is built.
-    let mut estimates = shell::cargo();
-    let estimates = shell::output(estimates.args(["test", "--quiet", "--bench", "gpu_estimates"]))?;
-    fs::write(target.join("estimates.txt"), estimates + "\n").context("cannot write the estimates")?;
+    if built.is_test {
+        symlink(&built.tests, bin.join("cuda")).context("cannot link the test program")?;
+    } else {
+        fs::copy(&built.tests, bin.join("cuda")).context("cannot copy the test program")?;
+        // What the report is read against. In the profile of the test program, which is built.
+        let mut estimates = shell::cargo();
+        let estimates = shell::output(estimates.args(["test", "--quiet", "--bench", "gpu_estimates"]))?;
+        fs::write(target.join("estimates.txt"), estimates + "\n").context("cannot write the estimates")?;
+    }
 
     let compile = |source: &str, to: &Path, more: &[&str], libraries: &[&str]| -> Result<()> {
         let mut command = tools::c_compiler()?;
-        command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-I"]).arg(&dist.include);
+        command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-I"]).arg(&built.include);
         command.args(more).arg(root.join(source)).arg("-o").arg(to);
         shell::run(command.args(libraries).arg("-Wl,--allow-shlib-undefined"))
     };
     let lib_path = format!("-L{}", lib.display());
-    let ours = format!("{}", dist.library().display());
+    let ours = built.library.display().to_string();
     compile("c_tests/gpu_kit/probe.c", &bin.join("probe"), &[], &["-ldl"])?;
     let headers = format!("-I{}", root.join("tests/header/cuda").display());
-    for name in ["gpu_transform", "gpu_convolution", "gpu_reduce"] {
+    for name in ["gpu_transform", "gpu_convolution", "gpu_reduce", "gpu_layers"] {
         let source = format!("benches/{name}/{name}.c");
         compile(&source, &bin.join(name), &[&headers], &[&ours, "-ldl"])?;
     }
     // The double has the run-time library's name, so that the programs ask for the real one where they run.
-    let double = shell::target().join("gpu-kit-double");
-    shell::run(Command::new("sh").arg(root.join("c_tests/driver_double/build.sh")).arg(&double))?;
     let runtime = format!("-I{}", root.join("c_tests/driver_double").display());
     let on_device = root.join("c_tests/on_device.h").display().to_string();
-    let double_path = format!("-L{}", double.display());
+    let double_path = format!("-L{}", built.double.display());
     for program in PROGRAMS {
         let source = format!("c_tests/{program}.c");
         let libraries = [&*lib_path, &double_path, &ours, "-lcudart", "-lm", "-lpthread"];
         compile(&source, &c.join(program), &[&runtime, "-include", &on_device], &libraries)?;
     }
-
-    let size = size_of(&target)?;
-    ensure!(size < LIMIT, "the kit takes {size} bytes, more than {LIMIT}");
-    println!("{}: {:.1} MB; on the machine with the GPU: ./run.sh", target.display(), size as f64 / 1e6);
     Ok(())
 }
 

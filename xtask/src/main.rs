@@ -70,7 +70,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "gpu-kit",
         about: "lays out what a machine with a GPU but no compiler needs to test and time the CUDA core",
-        arguments: "[DIR]   the folder to write, target/gpu-kit if not given",
+        arguments: "[DIR [--of LIBRARY TESTS DOUBLE]]   the folder to write, target/gpu-kit if not given; --of: of what tests have built",
         run: gpu_kit::run,
     },
     Task {
