@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use cudnn::backend::cuda::module::kernels;
 use cudnn::backend::cuda::plan::{self, Device, Launch};
 use cudnn::exec::Address;
-use cudnn::ops::{Operand, Plan, Role};
+use cudnn::ops::window::{WindowAxis, WindowFunction};
+use cudnn::ops::{Operand, Plan, Role, Step};
 
 /// The device that is thought of, of capability 9.0.
 const MULTIPROCESSORS: u64 = 132;
@@ -143,7 +144,12 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
         None => 0,
         // One vector of each operand, or one element.
         Some(_) if launch.kernel.starts_with("op_run") || launch.kernel == "formula_run" => VECTOR * operands,
-        Some(operand) if launch.kernel.starts_with("formula") => size(operand) * operands,
+        // A few elements of the first two operands, and of the old destination.
+        Some(operand) if launch.kernel.starts_with("formula") => {
+            let each = figures.loads.get(&size(operand)).map_or(1, |count| (count / 3).clamp(1, 4));
+            let touched = reads.clone().filter(|operand| operand.span.0 < operand.span.1);
+            each * touched.take(2 + usize::from(blended)).map(size).sum::<u64>()
+        }
         // Vectors of the wider type, and as many elements of the other one.
         Some(operand)
             if launch.kernel.starts_with("convert_") && !launch.kernel.contains("strided") && !blended =>
@@ -153,6 +159,8 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
         }
         Some(operand) => figures.in_flight(size(operand), blended),
     };
+    // No more than a window has.
+    let bytes = main.map_or(bytes, |operand| bytes.min(cells(plan).saturating_mul(size(operand))));
     let resident = figures.resident(launch);
     let share = (read > 0.0 && bytes > 0).then(|| {
         // What would be in flight, over what must be for the speed of a copy; both a load's latency and the transfer take time.
@@ -160,6 +168,29 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
         busy / (1.0 + busy)
     });
     Some(Estimate { kernel: launch.kernel, bytes, resident, is_small: resident == threads(launch), share })
+}
+
+/// Cells that a thread can load of a window at once, which may be few; of other steps, any number.
+fn cells(plan: &dyn Plan) -> u64 {
+    let mut most = u64::MAX;
+    let found = plan.steps(&mut |step, _| {
+        if let Step::Window(window) = step {
+            let cells = |axis: &WindowAxis| match window.function {
+                WindowFunction::AverageGradient(_) => (axis.window + axis.stride - 1) / axis.stride,
+                WindowFunction::Columns => 1,
+                _ => axis.window,
+            };
+            // And what else the formula asks for.
+            let others = match window.function {
+                WindowFunction::Normalise { .. } | WindowFunction::MaxGradient(_) => 1,
+                WindowFunction::NormaliseGradient { .. } => 2,
+                _ => 0,
+            };
+            most = window.axes.iter().map(cells).product::<i64>().unsigned_abs() + others;
+        }
+        Ok(())
+    });
+    found.map_or(u64::MAX, |()| most)
 }
 
 /// Places far from each other, at multiples of 256 bytes; none for what is not touched.

@@ -9,9 +9,9 @@ use crate::{problems, steps};
 
 /// Kernels that wait for every load, and why that stays.
 const ONE_LOAD: [(&str, &str); 5] = [
-    ("window_", "neighbouring windows share most cells, which are in the cache"),
-    ("sample_", "where to read is data"),
-    ("random_", "what is read is one number for each element that is drawn"),
+    ("window_columns", "every cell is a tap of its own"),
+    ("sample_affine_gradient", "a thread sums its own lane, one position after the other"),
+    ("random_advance", "one number is read in all"),
     ("reduce_chunks_", "a thread reads four numbers in all"),
     ("set_", "nothing is read"),
 ];
@@ -57,37 +57,25 @@ const SHARE: f64 = 0.6;
 /// Problems that fill a device and still are expected to fall short of it, and why.
 const SHORT: [(&str, &[&str]); 5] = [
     (
-        "one element a thread is in flight: neighbouring windows share cells in the cache, where to read is data",
+        "a thread has no more cells than its window, or taps than four, and they are narrow; a window of windows takes registers",
         &[
-            "average-3x3",
             "average-gradient",
             "average-padded-s8",
-            "bilinear",
             "bilinear-blocks",
             "bilinear-nhwc-f16",
-            "lrn",
             "lrn-gradient",
             "max-2x2",
             "max-3x3-f16",
-            "max-3x3-nhwc",
-            "max-gradient",
-            "sampler-gradient",
         ],
     ),
     (
-        "an element at a time: of narrow types, of several types, or not aligned",
+        "narrow elements, one by one",
         &[
-            "add-across",
-            "drop-nhwc",
-            "max-s8",
-            "relu-s8",
-            "sigmoid-f64",
             "transform act64-s8'",
             "transform image-u8-f32",
             "transform image-u8-f32'",
             "transform permute8-c",
             "transform permute8-c'",
-            "undrop",
         ],
     ),
     ("registers leave room for few threads", &["inference", "inference-nhwc"]),

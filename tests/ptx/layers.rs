@@ -23,7 +23,7 @@ pub fn launches() -> Vec<(String, Launch)> {
         collected(&plan.unwrap(), &[place(0x1000), place(0x2000)])
     };
     let (float, double) = (DataType::Float, DataType::Double);
-    for data_type in [float, DataType::Half, DataType::Bfloat16] {
+    for data_type in [float, DataType::Half, DataType::Bfloat16, DataType::Int8] {
         push(&["formula_run"], sigmoid(&packed(data_type, Format::Nchw, &[2, 8, 4, 4])));
         // What vectors leave of a run.
         push(&["formula_run", "formula_f32_i32"], sigmoid(&packed(data_type, Format::Nchw, &[1, 1001])));

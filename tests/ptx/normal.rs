@@ -24,14 +24,18 @@ pub fn launches() -> Vec<(String, Launch)> {
     let at = [0x1000, 0x2000, 0x3000, 0x4000].map(place);
     for (src, kernels) in [
         (&x, &["random_run", "random_advance"][..]),
-        (&last, &["random_draw", "random_apply", "random_advance"]),
+        (&last, &["random_draw", "random_apply_i32", "random_advance"]),
     ] {
         let pass = Pass { src: ("xdesc", src), dst: ("ydesc", &x), reserve_size: 48, in_place: false };
         let plan = DropoutPlan::forward(&dropout, pass, Mode::Extended).unwrap();
         push(kernels, collected(&plan, &at));
         let plan = DropoutPlan::backward(&dropout, pass, Mode::Extended).unwrap();
-        push(&["random_apply"], collected(&plan, &at[..3]));
+        push(&["random_apply_i32"], collected(&plan, &at[..3]));
     }
+    let [x, last] = [Format::Nchw, Format::Nhwc].map(|format| packed(DataType::Double, format, &dims));
+    let pass = Pass { src: ("dydesc", &last), dst: ("dxdesc", &x), reserve_size: 48, in_place: false };
+    let plan = DropoutPlan::backward(&dropout, pass, Mode::Extended).unwrap();
+    push(&["random_apply_i64"], collected(&plan, &at[..3]));
     let at: [_; 12] = std::array::from_fn(|k| place(0x1000 * (k + 1)));
     for data_type in [DataType::Float, DataType::Double] {
         let suffix = if data_type == DataType::Float { "f32" } else { "f64" };

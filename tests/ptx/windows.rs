@@ -42,6 +42,21 @@ pub fn launches() -> Vec<(String, Launch)> {
         let plan = response::cross_channel_gradient(&desc, &x, &x, &x, Scaling::MOVE, Mode::Extended);
         push(format!("window_response_gradient_{suffix}"), &plan.unwrap());
     }
+    // Of four axes.
+    for (data_type, suffix) in [(DataType::Half, "f32"), (DataType::Double, "f64")] {
+        let x = packed(data_type, Format::Nchw, &[2, 3, 4, 4, 4, 4]);
+        let y = packed(data_type, Format::Nchw, &[2, 3, 2, 2, 2, 2]);
+        for (mode, name) in [(PoolingMode::Max, "max"), (PoolingMode::AverageWithPadding, "average")] {
+            let pairs = Dims::filled(4, 2);
+            let desc =
+                PoolingDescriptor::new(mode, NanPropagation::Keep, pairs, Dims::filled(4, 0), pairs).unwrap();
+            let plan = pooling::forward(&desc, &x, &y, Scaling::MOVE, Mode::Extended).unwrap();
+            push(format!("wide_window_{name}_{suffix}"), &plan);
+            let forward = Some(Forward { x: &x, y: &y });
+            let plan = pooling::backward(&desc, forward, &y, &x, Scaling::MOVE, Mode::Extended).unwrap();
+            push(format!("wide_window_{name}_gradient_{suffix}"), &plan);
+        }
+    }
     let (zeros, ones) = (Dims::filled(2, 0), Dims::filled(2, 1));
     let geometry =
         ConvolutionGeometry::new(ConvolutionMode::CrossCorrelation, DataType::Float, zeros, ones, ones);

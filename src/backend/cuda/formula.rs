@@ -137,10 +137,9 @@ fn parameters<const N: usize>(map: &Map<N>, nest: &LoopNest<N>, at: [u64; N], in
 fn strided<const N: usize>(map: &Map<N>, at: [u64; N]) -> Result<Launch> {
     let (nest, at) = bytes(map, at);
     let reach: [_; N] = std::array::from_fn(|k| nest.span(k).unwrap_or((i64::MIN, i64::MAX)));
-    let index = match map.compute {
-        Compute::Single => index_for(nest.len() as u64, &reach),
-        Compute::Double => Index::I64,
-    };
+    // The kernel of narrow indices is that of narrow elements, too.
+    let is_narrow = map.compute == Compute::Single && map.scalars.iter().all(|scalar| scalar.size() <= 4);
+    let index = if is_narrow { index_for(nest.len() as u64, &reach) } else { Index::I64 };
     let kernel = match (map.compute, index) {
         (Compute::Single, Index::I32) => "formula_f32_i32",
         (Compute::Single, Index::I64) => "formula_f32_i64",
@@ -152,10 +151,11 @@ fn strided<const N: usize>(map: &Map<N>, at: [u64; N]) -> Result<Launch> {
 
 /// Sixteen bytes at a time along the innermost loop, and what is left of a single loop element by element; whether
 /// the step is of this kind, and everything was emitted.
-fn vectored<const N: usize>(map: &Map<N>, at: [u64; N], emit: Emit<'_>) -> Result<bool> {
+pub(super) fn vectored<const N: usize>(map: &Map<N>, at: [u64; N], emit: Emit<'_>) -> Result<bool> {
     let arity = map.function.arity();
     let scalar = map.scalars[0];
-    let served = matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::Bf16)
+    let served = scalar.size() <= 4
+        && scalar != Scalar::I32
         && map.compute == Compute::Single
         && arity <= 2
         && map.scalars[..=arity].iter().all(|&other| other == scalar);

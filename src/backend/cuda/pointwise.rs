@@ -65,7 +65,9 @@ pub(super) fn launches(problem: &Map, at: [u64; 3], ordered: bool, emit: Emit<'_
     if ordered {
         return emit(&self::ordered(problem, at));
     }
-    if vectored(problem, at, emit)? {
+    // The other kernel's vectors serve bytes, too.
+    let is_narrow = problem.scalars[0].size() == 1;
+    if vectored(problem, at, emit)? || (is_narrow && super::formula::vectored(problem, at, emit)?) {
         return Ok(());
     }
     emit(&strided(problem, at)?)

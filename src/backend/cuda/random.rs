@@ -1,6 +1,6 @@
 //! Launches of random masks (`kernels/random.cu`).
 
-use super::general::launch;
+use super::general::index_for;
 use super::params::{Index, OperandTurn, Params};
 use super::plan::{Emit, Launch, grid};
 use super::pointwise::operand_turns;
@@ -11,6 +11,9 @@ use crate::ops::Random;
 
 /// Threads of a block, each with a word of a mask that is drawn.
 const THREADS: u32 = 256;
+/// Threads of a block that applies a mask to any loops, and its elements.
+const APPLYING: u32 = 128;
+const PER_BLOCK: u64 = 8 * APPLYING as u64;
 
 /// A mask that is drawn or there: `random_*`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,7 +91,15 @@ pub(super) fn launches(step: &Random, at: &[u64], emit: Emit<'_>) -> Result<()> 
         if step.draw.is_some() {
             emit(&by_words("random_draw", &params)?)?;
         }
-        emit(&launch("random_apply", params.count, Params::new(&params))?)?;
+        let reach = [0, 1, 2].map(|k| nest.span(k).unwrap_or((i64::MIN, i64::MAX)));
+        let (kernel, index) = match index_for(params.first + params.count + PER_BLOCK, &reach) {
+            // The kernel of narrow indices is that of narrow elements, too.
+            Index::I32 if size <= 4 => ("random_apply_i32", Index::I32),
+            _ => ("random_apply_i64", Index::I64),
+        };
+        let params = Params::new(&Parameters { turns: operand_turns(&nest, index), ..params });
+        let grid = grid(step.nest.len().unsigned_abs().div_ceil(PER_BLOCK))?;
+        emit(&Launch { kernel, grid, block: [APPLYING, 1, 1], shared: 0, params })?;
     }
     if step.draw.is_some() {
         let params = Params::new(&params);

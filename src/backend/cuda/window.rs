@@ -1,4 +1,4 @@
-//! Launches of windows (`kernels/window.cu`): a thread for every cell of the destination.
+//! Launches of windows (`kernels/window.cuh`): a thread for every cell of the destination.
 
 use super::params::{Divisor, Index, OperandTurn, Operation, Params};
 use super::plan::{Emit, Launch, grid};
@@ -12,9 +12,12 @@ use crate::ops::window::{
 use crate::ops::{Compute, NanRule, Scaling};
 
 /// Threads of a block, each with one cell at a time.
-const THREADS: u32 = 256;
+const THREADS: u32 = 128;
 /// Blocks of a launch at most; beyond, threads have several cells.
 const MOST_BLOCKS: u64 = 1 << 20;
+
+/// Axes that most kernels know; others know all, at the price of registers.
+const FEW_AXES: usize = 3;
 
 /// An axis of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,23 +95,41 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], ordered: bool, emit
     if window.is_empty() {
         return Ok(());
     }
-    let [single, double] = match window.function {
-        WindowFunction::Max(_) => ["window_max_f32", "window_max_f64"],
-        WindowFunction::Average(_) => ["window_average_f32", "window_average_f64"],
-        WindowFunction::MaxGradient(_) => ["window_max_gradient_f32", "window_max_gradient_f64"],
-        WindowFunction::AverageGradient(_) => ["window_average_gradient_f32", "window_average_gradient_f64"],
-        WindowFunction::Normalise { .. } => ["window_response_f32", "window_response_f64"],
-        WindowFunction::NormaliseGradient { .. } => {
-            ["window_response_gradient_f32", "window_response_gradient_f64"]
-        }
-        WindowFunction::Columns => ["window_columns"; 2],
-    };
-    let kernel = if window.compute == Compute::Double { double } else { single };
+    let is_double = window.compute == Compute::Double;
+    let kernel = kernel(window.function, is_double, window.axes.len() > FEW_AXES);
     let parameters = parameters(window, at, ordered);
     let blocks = parameters.count.div_ceil(THREADS.into()).min(MOST_BLOCKS);
     // In order, one thread does one cell after the other.
     let (grid, threads) = if ordered { ([1, 1, 1], 1) } else { (grid(blocks)?, THREADS) };
     emit(&Launch { kernel, grid, block: [threads, 1, 1], shared: 0, params: Params::new(&parameters) })
+}
+
+/// The kernel for a function: whether it computes in binary64, and has many axes.
+fn kernel(function: WindowFunction, is_double: bool, is_wide: bool) -> &'static str {
+    let names = match function {
+        WindowFunction::Max(_) => {
+            [["window_max_f32", "window_max_f64"], ["wide_window_max_f32", "wide_window_max_f64"]]
+        }
+        WindowFunction::Average(_) => [
+            ["window_average_f32", "window_average_f64"],
+            ["wide_window_average_f32", "wide_window_average_f64"],
+        ],
+        WindowFunction::MaxGradient(_) => [
+            ["window_max_gradient_f32", "window_max_gradient_f64"],
+            ["wide_window_max_gradient_f32", "wide_window_max_gradient_f64"],
+        ],
+        WindowFunction::AverageGradient(_) => [
+            ["window_average_gradient_f32", "window_average_gradient_f64"],
+            ["wide_window_average_gradient_f32", "wide_window_average_gradient_f64"],
+        ],
+        // Three axes at most.
+        WindowFunction::Normalise { .. } => [["window_response_f32", "window_response_f64"]; 2],
+        WindowFunction::NormaliseGradient { .. } => {
+            [["window_response_gradient_f32", "window_response_gradient_f64"]; 2]
+        }
+        WindowFunction::Columns => [["window_columns"; 2]; 2],
+    };
+    names[usize::from(is_wide)][usize::from(is_double)]
 }
 
 fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters {
@@ -204,7 +225,7 @@ fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters
     parameters
 }
 
-/// How a power is found, in the order of `PowerOf` in `kernels/window.cu`.
+/// How a power is found, in the order of `PowerOf` in `kernels/window_walk.cuh`.
 fn exponent(beta: f64) -> u32 {
     match beta {
         0.5 => 0,

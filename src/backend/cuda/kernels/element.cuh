@@ -167,6 +167,37 @@ __device__ __forceinline__ void fetch(u32 scalar, const From (&from)[N], Bits (&
     }
 }
 
+// The bits of N elements of any type, for what is computed in T.
+template <typename T, u32 N>
+struct Held {
+    u64 bits[N] = {};
+
+    template <typename From>
+    __device__ __forceinline__ void load(u32 scalar, const From (&from)[N], u32 wanted) {
+        fetch(scalar, from, bits, wanted);
+    }
+    __device__ __forceinline__ u64 operator[](u32 i) const { return bits[i]; }
+};
+
+// In halves, which are put together when all that is loaded beside them is there: to widen a number is to wait for it, and
+// most elements are narrow.
+template <u32 N>
+struct Held<f32, N> {
+    u32 low[N] = {}, high[N] = {};
+
+    template <typename From>
+    __device__ __forceinline__ void load(u32 scalar, const From (&from)[N], u32 wanted) {
+        if (size_of(scalar) < 8) return fetch(scalar, from, low, wanted);
+#pragma unroll
+        for (u32 i = 0; i < N; ++i) {
+            const u64 bits = wanted >> i & 1 ? at<u64>(from[i]) : 0;
+            low[i] = u32(bits);
+            high[i] = u32(bits >> 32);
+        }
+    }
+    __device__ __forceinline__ u64 operator[](u32 i) const { return u64(high[i]) << 32 | low[i]; }
+};
+
 // Bits as a binary32. For the types that binary32 holds.
 __device__ __forceinline__ f32 value_f32(u32 scalar, u32 bits) {
     switch (scalar) {

@@ -79,20 +79,70 @@ __device__ __forceinline__ void formula_element(const Formula &p, Index index) {
     Real<T>::store(p.scalars[0], to, finished(p, operands, old));
 }
 
-template <typename T, typename Index>
+// One of four, without an index that only a run knows, which would put them into memory.
+template <typename X>
+__device__ __forceinline__ X picked(const X (&of)[PER_THREAD], u32 i) {
+    X x = of[0];
+#pragma unroll
+    for (u32 k = 1; k < PER_THREAD; ++k) x = i == k ? of[k] : x;
+    return x;
+}
+
+// Four elements a thread: their first two operands, and what they are added to, are loaded before the first is computed.
+// Functions of more operands read one number for many elements, which waits in the cache. BITS: of the widest element.
+template <typename T, typename Signed, typename Index, typename Bits>
 __device__ __forceinline__ void formula_strided(const Formula &p) {
     const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
-#pragma unroll 1
+    Signed offset[3][PER_THREAD];
+    u32 wanted = 0;
+#pragma unroll
     for (u32 i = 0; i < PER_THREAD; ++i) {
         const Index index = first + i * THREADS;
-        if (index >= Index(p.count)) return;
-        formula_element<T, Index>(p, index);
+        const bool is_one = index < Index(p.count);
+        const FormulaOffsets offsets = formula_offsets(is_one ? index : Index(0), p);
+#pragma unroll
+        for (u32 k = 0; k < 3; ++k) offset[k][i] = Signed(offsets.of[k]);
+        wanted |= u32(is_one) << i;
+    }
+    Bits bits[3][PER_THREAD] = {};
+#pragma unroll
+    for (u32 k = 3; k-- > 0;) {
+        if (k > 0 ? k > p.arity : !p.blends) continue;
+        const char *from[PER_THREAD];
+#pragma unroll
+        for (u32 i = 0; i < PER_THREAD; ++i) from[i] = p.at[k] + offset[k][i];
+        fetch(p.scalars[k], from, bits[k], wanted);
+    }
+    const auto number = [&](u32 k, u32 i) {
+        const Bits own = picked(bits[k], i);
+        return sizeof(Bits) == 8 ? Real<T>::any(p.scalars[k], own) : Real<T>::value(p.scalars[k], u32(own));
+    };
+#pragma unroll 1
+    for (u32 i = 0; i < PER_THREAD; ++i) {
+        if (!(wanted >> i & 1)) return;
+        Rounded<T> operands[MOST_OPERANDS] = {{p.arity > 0 ? number(1, i) : T(0)}, {p.arity > 1 ? number(2, i) : T(0)}, {0}, {0}, {0}};
+        if (p.arity > 2) {
+            const FormulaOffsets offsets = formula_offsets(first + i * THREADS, p);
+#pragma unroll
+            for (u32 k = 2; k < MOST_OPERANDS; ++k) {
+                if (k < p.arity) operands[k].value = Real<T>::load(p.scalars[k + 1], p.at[k + 1] + offsets.of[k + 1]);
+            }
+        }
+        const T old = p.blends ? number(0, i) : T(0);
+        Real<T>::store(p.scalars[0], p.at[0] + picked(offset[0], i), finished(p, operands, old));
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) formula_f32_i32(const Formula p) { formula_strided<f32, u32>(p); }
-extern "C" __global__ void __launch_bounds__(THREADS) formula_f32_i64(const Formula p) { formula_strided<f32, u64>(p); }
-extern "C" __global__ void __launch_bounds__(THREADS) formula_f64_i64(const Formula p) { formula_strided<f64, u64>(p); }
+// Of elements of at most four bytes.
+extern "C" __global__ void __launch_bounds__(THREADS) formula_f32_i32(const Formula p) {
+    formula_strided<f32, i32, u32, u32>(p);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) formula_f32_i64(const Formula p) {
+    formula_strided<f32, i64, u64, u64>(p);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) formula_f64_i64(const Formula p) {
+    formula_strided<f64, i64, u64, u64>(p);
+}
 
 // One thread walks in the order of the loops: where addresses of the destination repeat, the last write wins.
 extern "C" __global__ void __launch_bounds__(32) formula_ordered(const Formula p) {
@@ -108,45 +158,55 @@ extern "C" __global__ void __launch_bounds__(32) formula_ordered(const Formula p
 }
 
 // The number in a lane of a vector. Written without indices that only a run knows, which would put vectors into memory.
-__device__ __forceinline__ f32 lane_of(const Vector &v, u32 scalar, u32 lane) {
-    const u32 i = scalar == F32 ? lane : lane / 2;
+__device__ __forceinline__ f32 lane_of(const Vector &v, u32 scalar, u32 size, u32 lane) {
+    const u32 place = lane * size, i = place / 4;
     const u32 word = i == 0 ? v.word[0] : i == 1 ? v.word[1] : i == 2 ? v.word[2] : v.word[3];
-    if (scalar == F32) return bits_of<f32>(word);
-    const u32 half = lane % 2 ? word >> 16 : word & 0xffff;
-    return scalar == F16 ? from_f16(half) : from_bf16(half);
+    const u32 bits = word >> (place % 4 * 8);
+    return value_f32(scalar, size == 4 ? bits : size == 2 ? bits & 0xffff : bits & 0xff);
 }
 
-__device__ __forceinline__ void set_lane(Vector &v, u32 scalar, u32 lane, f32 x) {
-    const u32 i = scalar == F32 ? lane : lane / 2;
-    const u32 bits = scalar == F32 ? canonical(x) : scalar == F16 ? u32(to_f16(x)) : u32(to_bf16(x));
-    const u32 word = scalar != F32 && lane % 2 ? bits << 16 : bits;
+// The bits of a number in a type of at most four bytes that is no integer of four.
+__device__ __forceinline__ u32 stored(u32 scalar, f32 x) {
+    switch (scalar) {
+    case F32: return canonical(x);
+    case F16: return to_f16(x);
+    case BF16: return to_bf16(x);
+    case I8: return to_i8(x);
+    case U8: return to_u8(x);
+    case BOOL: return x != 0;
+    case E4M3: return to_e4m3(x);
+    default: return to_e5m2(x);
+    }
+}
+
+__device__ __forceinline__ void set_lane(Vector &v, u32 scalar, u32 size, u32 lane, f32 x) {
+    const u32 place = lane * size, word = stored(scalar, x) << (place % 4 * 8);
 #pragma unroll
-    for (u32 k = 0; k < 4; ++k) v.word[k] |= k == i ? word : 0;
+    for (u32 k = 0; k < 4; ++k) v.word[k] |= k == place / 4 ? word : 0;
 }
 
-// Vectors of 16 bytes of one scalar type of 4 or 2 bytes, along the innermost loop; up to two operands.
+// Vectors of 16 bytes of one scalar type of at most 4 bytes, along the innermost loop; up to two operands.
 extern "C" __global__ void __launch_bounds__(THREADS) formula_run(const Formula p) {
     const u32 index = blockIdx.x * THREADS + threadIdx.x;
     if (index >= u32(p.count)) return;
     const FormulaOffsets offsets = formula_offsets(index, p);
-    const u32 scalar = p.scalars[0];
+    const u32 scalar = p.scalars[0], size = size_of(scalar);
     char *to = p.at[0] + offsets.of[0];
     const auto vector = [&](u32 k, bool reads) {
         const char *from = p.at[k] + offsets.of[k];
         if (!reads) return Vector{{0, 0, 0, 0}};
         if (!(p.splats >> k & 1)) return at<Vector>(from);
-        const u32 half = scalar == F32 ? 0 : at<u16>(from);
-        const u32 word = scalar == F32 ? at<u32>(from) : half | half << 16;
+        const u32 cell = u32(bits_at(scalar, from));
+        const u32 word = cell * (size == 4 ? 1 : size == 2 ? 0x10001 : 0x1010101);
         return Vector{{word, word, word, word}};
     };
     const Vector old = vector(0, p.blends), a = vector(1, p.arity > 0), b = vector(2, p.arity > 1);
     Vector result = {{0, 0, 0, 0}};
-    const u32 lanes = scalar == F32 ? 4 : 8;
 #pragma unroll 1
-    for (u32 j = 0; j < lanes; ++j) {
-        const f32 before = p.blends ? lane_of(old, scalar, j) : 0;
-        Rounded<f32> operands[MOST_OPERANDS] = {{lane_of(a, scalar, j)}, {lane_of(b, scalar, j)}, {0}, {0}, {0}};
-        set_lane(result, scalar, j, finished(p, operands, before));
+    for (u32 j = 0; j < 16 / size; ++j) {
+        const f32 before = p.blends ? lane_of(old, scalar, size, j) : 0;
+        Rounded<f32> operands[MOST_OPERANDS] = {{lane_of(a, scalar, size, j)}, {lane_of(b, scalar, size, j)}, {0}, {0}, {0}};
+        set_lane(result, scalar, size, j, finished(p, operands, before));
     }
     put<Vector>(to, result);
 }

@@ -79,10 +79,10 @@ __device__ __forceinline__ void op(const Pointwise &p) {
         from[1][i] = p.at[2] + offsets.of[2];
         wanted |= u32(is_one) << i;
     }
-    u64 a[PER_THREAD] = {}, b[PER_THREAD] = {}, old[PER_THREAD] = {};
-    if (p.arity > 0) fetch(p.src, from[0], a, wanted);
-    if (p.arity > 1) fetch(p.src, from[1], b, wanted);
-    if (p.blends) fetch(p.dst, to, old, wanted);
+    Held<T, PER_THREAD> a, b, old;
+    if (p.arity > 0) a.load(p.src, from[0], wanted);
+    if (p.arity > 1) b.load(p.src, from[1], wanted);
+    if (p.blends) old.load(p.dst, to, wanted);
 #pragma unroll
     for (u32 i = 0; i < PER_THREAD; ++i) {
         if (!(wanted >> i & 1)) continue;

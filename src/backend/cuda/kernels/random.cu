@@ -53,15 +53,17 @@ __device__ __forceinline__ u32 drawn(const Random &p, u64 word) {
     return left < 32 ? bits & ((1u << left) - 1) : bits;
 }
 
-__device__ __forceinline__ void apply(const Random &p, bool kept, char *to, const char *from) {
+__device__ __forceinline__ void apply(const Random &p, bool kept, char *to, u64 bits) {
     if (p.wide) {
-        const f64 x = Real<f64>::load(p.scalar, from);
-        Real<f64>::store(p.scalar, to, kept ? product(x, p.scale) : 0.0);
+        Real<f64>::store(p.scalar, to, kept ? product(Real<f64>::any(p.scalar, bits), p.scale) : 0.0);
     } else {
-        const f32 x = Real<f32>::load(p.scalar, from);
-        Real<f32>::store(p.scalar, to, kept ? product(x, f32(p.scale)) : 0.0f);
+        Real<f32>::store(p.scalar, to, kept ? product(Real<f32>::any(p.scalar, bits), f32(p.scale)) : 0.0f);
     }
 }
+
+// Elements of a thread that are loaded before the first is looked at, and threads of a block for any loops: narrow blocks
+// leave fewer registers idle. `random.rs` counts blocks by the same numbers.
+enum { APPLIED = 8, APPLYING = 128 };
 
 // A thread for a word.
 extern "C" __global__ void __launch_bounds__(THREADS) random_draw(const Random p) {
@@ -69,22 +71,42 @@ extern "C" __global__ void __launch_bounds__(THREADS) random_draw(const Random p
     if (32 * word < p.elements) p.mask[word] = drawn(p, word);
 }
 
-// Any loops, with a mask that is there.
-extern "C" __global__ void __launch_bounds__(THREADS) random_apply(const Random p) {
-    const u64 first = u64(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
-#pragma unroll 1
-    for (u32 i = 0; i < PER_THREAD; ++i) {
-        const u64 index = first + i * THREADS;
-        if (index >= p.count) return;
-        const OperandOffsets offsets = operand_offsets(index, p.turns, p.rank);
-        const u64 number = p.first + u64(offsets.of[2]);
-        apply(p, p.mask[number / 32] >> (number % 32) & 1, p.dst + offsets.of[0], p.src + offsets.of[1]);
+// Any loops, with a mask that is there. BITS: of the widest element.
+template <typename Signed, typename Index, typename Bits>
+__device__ __forceinline__ void apply_mask(const Random &p) {
+    const Index first = Index(blockIdx.x) * (APPLYING * APPLIED) + threadIdx.x;
+    Signed to[APPLIED], from[APPLIED];
+    u64 places = 0;  // five bits each
+    u32 words[APPLIED], wanted = 0;
+#pragma unroll
+    for (u32 i = 0; i < APPLIED; ++i) {
+        const Index index = first + i * APPLYING;
+        const bool is_one = index < Index(p.count);
+        const OperandOffsets offsets = operand_offsets(is_one ? index : Index(0), p.turns, p.rank);
+        const Index number = Index(p.first) + Index(offsets.of[2]);
+        to[i] = Signed(offsets.of[0]);
+        from[i] = Signed(offsets.of[1]);
+        words[i] = is_one ? p.mask[number / 32] : 0;
+        places |= u64(number % 32) << (5 * i);
+        wanted |= u32(is_one) << i;
+    }
+    const char *source[APPLIED];
+#pragma unroll
+    for (u32 i = 0; i < APPLIED; ++i) source[i] = p.src + from[i];
+    Bits bits[APPLIED];
+    fetch(p.scalar, source, bits, wanted);
+#pragma unroll
+    for (u32 i = 0; i < APPLIED; ++i) {
+        if (wanted >> i & 1) apply(p, words[i] >> (places >> (5 * i) & 31) & 1, p.dst + to[i], bits[i]);
     }
 }
 
+extern "C" __global__ void __launch_bounds__(APPLYING, 1) random_apply_i32(const Random p) { apply_mask<i32, u32, u32>(p); }
+extern "C" __global__ void __launch_bounds__(APPLYING, 1) random_apply_i64(const Random p) { apply_mask<i64, u64, u64>(p); }
+
 // Elements that follow one another in both tensors, as they are numbered: each thread draws a word, and neighbouring
 // threads apply neighbouring bits.
-extern "C" __global__ void __launch_bounds__(THREADS) random_run(const Random p) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) random_run(const Random p) {
     __shared__ u32 words[THREADS];
     const u64 first = u64(blockIdx.x) * THREADS;
     const u64 word = first + threadIdx.x;
@@ -93,12 +115,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) random_run(const Random p)
     if (there) p.mask[word] = words[threadIdx.x];
     __syncthreads();
     const u32 cell = size_of(p.scalar);
-#pragma unroll 4
-    for (u32 i = 0; i < 32; ++i) {
-        const u32 at = i * THREADS + threadIdx.x;
-        const u64 index = 32 * first + at;
-        if (index >= p.elements) return;
-        apply(p, words[at / 32] >> (at % 32) & 1, p.dst + index * cell, p.src + index * cell);
+#pragma unroll 1
+    for (u32 round = 0; round < 32; round += APPLIED) {
+        const char *from[APPLIED];
+        u32 wanted = 0;
+#pragma unroll
+        for (u32 i = 0; i < APPLIED; ++i) {
+            const u64 index = 32 * first + (round + i) * THREADS + threadIdx.x;
+            from[i] = p.src + index * cell;
+            wanted |= u32(index < p.elements) << i;
+        }
+        Held<f32, APPLIED> held;
+        held.load(p.scalar, from, wanted);
+#pragma unroll
+        for (u32 i = 0; i < APPLIED; ++i) {
+            const u32 at = (round + i) * THREADS + threadIdx.x;
+            if (wanted >> i & 1) apply(p, words[at / 32] >> (at % 32) & 1, p.dst + (32 * first + at) * cell, held[i]);
+        }
     }
 }
 

@@ -372,37 +372,33 @@ __device__ __forceinline__ void reduce_chunks(const Reduce &p, Node<T, INDEXED> 
     if (threadIdx.x == 0) finish(p, output, nodes[0]);
 }
 
-// The second bound keeps the assembler from spilling for the sake of more blocks.
-#define REDUCE(NAME, T, INDEXED)                                                                      \
-    extern "C" __global__ void __launch_bounds__(THREADS, 1) reduce_blocks_##NAME(const Reduce p) {   \
-        __shared__ BlockMemory<T, INDEXED> memory;                                                    \
-        reduce_blocks<T, INDEXED, ANY, u64>(p, memory);                                               \
-    }                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(ROW_THREADS, 1) reduce_rows_##NAME(const Reduce p) { \
-        __shared__ RowMemory<T, INDEXED> memory;                                                      \
-        reduce_rows<T, INDEXED, ANY, u64>(p, memory);                                                 \
-    }                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS) reduce_chunks_##NAME(const Reduce p) {      \
-        __shared__ Node<T, INDEXED> nodes[MAX_CHUNKS];                                                \
-        reduce_chunks<T, INDEXED>(p, nodes);                                                          \
+// Of elements of SCALAR, or of any type. The second bounds keep the assembler from spilling for the sake of more blocks.
+#define REDUCE(NAME, T, INDEXED, SCALAR, INDEX, BLOCKS)                                                  \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) reduce_blocks_##NAME(const Reduce p) { \
+        __shared__ BlockMemory<T, INDEXED> memory;                                                       \
+        reduce_blocks<T, INDEXED, SCALAR, INDEX>(p, memory);                                             \
+    }                                                                                                    \
+    extern "C" __global__ void __launch_bounds__(ROW_THREADS, 1) reduce_rows_##NAME(const Reduce p) {    \
+        __shared__ RowMemory<T, INDEXED> memory;                                                         \
+        reduce_rows<T, INDEXED, SCALAR, INDEX>(p, memory);                                               \
     }
-REDUCE(f32, f32, false)
-REDUCE(f64, f64, false)
-REDUCE(indexed_f32, f32, true)
-REDUCE(indexed_f64, f64, true)
+REDUCE(f32, f32, false, ANY, u64, 1)
+REDUCE(f64, f64, false, ANY, u64, 1)
+REDUCE(indexed_f32, f32, true, ANY, u64, 1)
+REDUCE(indexed_f64, f64, true, ANY, u64, 1)
+// The usual types, in the usual reductions constants to the compiler.
+REDUCE(of_f32, f32, false, F32, u32, 3)
+REDUCE(of_f16, f32, false, F16, u32, 3)
+REDUCE(of_bf16, f32, false, BF16, u32, 3)
 #undef REDUCE
 
-// The usual types, in the usual reductions constants to the compiler.
-#define REDUCE_OF(NAME, SCALAR, BLOCKS)                                                                     \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) reduce_blocks_of_##NAME(const Reduce p) { \
-        __shared__ BlockMemory<f32, false> memory;                                                          \
-        reduce_blocks<f32, false, SCALAR, u32>(p, memory);                                                  \
-    }                                                                                                       \
-    extern "C" __global__ void __launch_bounds__(ROW_THREADS, 1) reduce_rows_of_##NAME(const Reduce p) {    \
-        __shared__ RowMemory<f32, false> memory;                                                            \
-        reduce_rows<f32, false, SCALAR, u32>(p, memory);                                                    \
+#define REDUCE_CHUNKS(NAME, T, INDEXED)                                                          \
+    extern "C" __global__ void __launch_bounds__(THREADS) reduce_chunks_##NAME(const Reduce p) { \
+        __shared__ Node<T, INDEXED> nodes[MAX_CHUNKS];                                           \
+        reduce_chunks<T, INDEXED>(p, nodes);                                                     \
     }
-REDUCE_OF(f32, F32, 3)
-REDUCE_OF(f16, F16, 3)
-REDUCE_OF(bf16, BF16, 3)
-#undef REDUCE_OF
+REDUCE_CHUNKS(f32, f32, false)
+REDUCE_CHUNKS(f64, f64, false)
+REDUCE_CHUNKS(indexed_f32, f32, true)
+REDUCE_CHUNKS(indexed_f64, f64, true)
+#undef REDUCE_CHUNKS

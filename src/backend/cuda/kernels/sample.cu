@@ -106,9 +106,12 @@ struct Place {
     Taps<T> down, across;
 
     __device__ __forceinline__ Place(const Sample &p, const char *grid, u64 position) {
-        const char *at = grid + 2 * position * size_of(p.grid);
-        across = taps_of(Real<T>::load(p.grid, at), p.source[1], p.half[1]);
-        down = taps_of(Real<T>::load(p.grid, at + size_of(p.grid)), p.source[0], p.half[0]);
+        const u32 cell = size_of(p.grid);
+        const char *from[2] = {grid + 2 * position * cell, grid + (2 * position + 1) * cell};
+        Held<T, 2> at;
+        at.load(p.grid, from, 3);
+        across = taps_of(Real<T>::any(p.grid, at[0]), p.source[1], p.half[1]);
+        down = taps_of(Real<T>::any(p.grid, at[1]), p.source[0], p.half[0]);
     }
 
     __device__ __forceinline__ bool any() const { return down.any && across.any; }
@@ -178,7 +181,7 @@ __device__ __forceinline__ void affine_gradient(const Sample &p) {
     }
 }
 
-// Operands y, x, grid.
+// Operands y, x, grid. All four taps are loaded before the first is looked at.
 template <typename T>
 __device__ __forceinline__ void bilinear(const Sample &p) {
 #pragma unroll 1
@@ -196,18 +199,22 @@ __device__ __forceinline__ void bilinear(const Sample &p) {
             c = plane - n * p.by_channels.divisor;
         }
         const Place<T> taps(p, p.at[2], n * p.positions.divisor + place);
+        const char *x = p.at[1] + channel_of(p.x, i64(n), i64(c));
+        const char *from[4];
+        u32 wanted = 0;
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) {
+            from[k] = x + pixel_of(p.x, taps.down.first + k / 2, taps.across.first + k % 2);
+            wanted |= u32(taps.any() && taps.inside(p, k / 2, k % 2)) << k;
+        }
+        Held<T, 4> pixels;
+        pixels.load(p.x.scalar, from, wanted);
         T total = T(0);
-        if (taps.any()) {
-            const char *x = p.at[1] + channel_of(p.x, i64(n), i64(c));
-#pragma unroll 1
-            for (u32 k = 0; k < 4; ++k) {
-                const u32 i = k / 2, j = k % 2;
-                if (!taps.inside(p, i, j)) continue;
-                const T weight = product(i ? taps.down.weight[1] : taps.down.weight[0],
-                                         j ? taps.across.weight[1] : taps.across.weight[0]);
-                const char *pixel = x + pixel_of(p.x, taps.down.first + i, taps.across.first + j);
-                total = sum(total, product(weight, Real<T>::load(p.x.scalar, pixel)));
-            }
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) {
+            const T weight = product(taps.down.weight[k / 2], taps.across.weight[k % 2]);
+            const T more = sum(total, product(weight, Real<T>::any(p.x.scalar, pixels[k])));
+            total = wanted >> k & 1 ? more : total;
         }
         const Position at = position_of(p, place);
         deliver(p.operation, p.at[0] + channel_of(p.y, i64(n), i64(c)) + pixel_of(p.y, at.h, at.w), total);
@@ -274,11 +281,15 @@ __device__ __forceinline__ void data_gradient(const Sample &p, Seen<T> &seen) {
                 const T weight = product(down, across);
                 const Position at = position_of(p, base + i);
                 const char *dy = p.at[1] + pixel_of(p.y, at.h, at.w);
+                const char *from[CHANNELS];
+#pragma unroll
+                for (u32 k = 0; k < CHANNELS; ++k) from[k] = dy + channel_of(p.y, i64(n), first + k);
+                Held<T, CHANNELS> given;
+                given.load(p.y.scalar, from, (1u << width) - 1);
 #pragma unroll
                 for (u32 k = 0; k < CHANNELS; ++k) {
-                    if (k >= width) continue;
-                    const T given = Real<T>::load(p.y.scalar, dy + channel_of(p.y, i64(n), first + k));
-                    sums[k] = sum(sums[k], product(given, weight));
+                    const T more = sum(sums[k], product(Real<T>::any(p.y.scalar, given[k]), weight));
+                    sums[k] = k < width ? more : sums[k];
                 }
             }
             __syncthreads();
@@ -333,9 +344,12 @@ __device__ __forceinline__ void grid_gradient(const Sample &p) {
     extern "C" __global__ void __launch_bounds__(THREADS, 1) sample_##NAME##_f64(const Sample p) { NAME<f64>(p); }
 SAMPLE(affine_grid)
 SAMPLE(affine_gradient)
-SAMPLE(bilinear)
 SAMPLE(grid_gradient)
 #undef SAMPLE
+
+// Five blocks of a multiprocessor: its loads are few, its threads have to be many.
+extern "C" __global__ void __launch_bounds__(THREADS, 5) sample_bilinear_f32(const Sample p) { bilinear<f32>(p); }
+extern "C" __global__ void __launch_bounds__(THREADS, 1) sample_bilinear_f64(const Sample p) { bilinear<f64>(p); }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) sample_data_gradient_f32(const Sample p) {
     __shared__ Seen<f32> seen;
