@@ -96,9 +96,9 @@ mod tests {
         });
         let mut turned = square;
         turn(&mut turned);
-        for i in 0..32 {
-            for j in 0..32 {
-                assert_eq!(turned[i] >> j & 1, square[j] >> i & 1, "{i}, {j}");
+        for (i, word) in turned.iter().enumerate() {
+            for (j, line) in square.iter().enumerate() {
+                assert_eq!(word >> j & 1, line >> i & 1, "{i}, {j}");
             }
         }
     }
