@@ -1,6 +1,7 @@
 //! `cargo xtask ptx [FAMILY]...`: the CUDA kernels as PTX, one text for each `kernels/<family>.cu`, and what each kernel
 //! takes of every architecture; with `--check`, only compares. The programs are pinned packages of the Python index,
-//! so the result is the same on every machine, and no GPU, driver or toolkit is needed.
+//! so the result is the same on every machine, and no GPU, driver or toolkit is needed. What is known of a kernel whose
+//! text has not changed is not looked at again, but with `--assemble`.
 
 mod budgets;
 mod flight;
@@ -11,7 +12,7 @@ mod resources;
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -50,7 +51,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let tools = Tools {
         assembler: NVCC.folder()?.join("nvidia/cuda_nvcc/bin/ptxas"),
         disassembler: NVDISASM.folder()?.join("nvidia/cu13/bin/nvdisasm"),
+        versions: format!("{} {}", NVCC.version, NVDISASM.version),
+        folder: kept.0.clone(),
     };
+    let assembles_all = flags.iter().any(|flag| flag == "--assemble");
     let mut units: Vec<(String, String, String)> = Vec::new();
     for family in
         known.iter().filter(|known| families.is_empty() || families.iter().any(|name| name == *known))
@@ -69,7 +73,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let made = parallel::pipe(
         &units,
         |(_, unit, source)| compile(unit, source, &sources, &kept),
-        |ptx| resources::table(ptx, &tools, &kept),
+        |(file, ..), ptx| {
+            let committed = fs::read_to_string(shell::root().join(format!("{file}.tsv")));
+            let committed = committed.ok().filter(|_| !assembles_all).unwrap_or_default();
+            resources::table(ptx, &tools, &committed)
+        },
     )?;
     for ((file, ..), (ptx, table)) in units.iter().zip(&made) {
         header::write_or_check(&format!("{file}.ptx"), ptx, &flags, "ptx")?;
@@ -174,8 +182,8 @@ fn target(source: &str) -> &str {
     }
 }
 
-/// What earlier runs made, by all that it was made from: a change of one kernel compiles and assembles that one only.
-pub struct Kept(PathBuf);
+/// What earlier runs made, by all that it was made from: a change of one family compiles that one only.
+struct Kept(PathBuf);
 
 impl Kept {
     fn or_make(&self, kind: &str, inputs: &str, make: impl FnOnce() -> Result<String>) -> Result<String> {
@@ -191,9 +199,5 @@ impl Kept {
         fs::write(&partial, &text)?;
         fs::rename(&partial, &file)?;
         Ok(text)
-    }
-
-    fn folder(&self) -> &Path {
-        &self.0
     }
 }

@@ -6,10 +6,10 @@ use std::thread;
 use anyhow::Result;
 
 /// What `second` makes of what `first` makes of every item, in their order, and what `first` made.
-pub fn pipe<T, U: Clone + Send, R: Send>(
+pub fn pipe<T: Sync, U: Clone + Send, R: Send>(
     items: &[T],
     first: impl Fn(&T) -> Result<U>,
-    second: impl Fn(&U) -> Result<R> + Sync,
+    second: impl Fn(&T, &U) -> Result<R> + Sync,
 ) -> Result<Vec<(U, R)>> {
     let (send, receive) = mpsc::channel::<(usize, U)>();
     let receive = Mutex::new(receive);
@@ -21,7 +21,7 @@ pub fn pipe<T, U: Clone + Send, R: Send>(
                 loop {
                     let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((at, between)) = next else { break };
-                    let result = second(&between);
+                    let result = second(&items[at], &between);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((at, between, result));
                 }
             });
