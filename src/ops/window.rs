@@ -139,7 +139,7 @@ impl WindowAxis {
         }
         let first = behind + 1 - self.window;
         let begin = if first > 0 { ceil_div(first, self.stride) } else { 0 };
-        let end = (if self.stride == 1 { behind } else { behind / self.stride } + 1).min(self.outputs);
+        let end = ceil_div(behind + 1, self.stride).min(self.outputs);
         (begin.min(end), end)
     }
 
