@@ -167,7 +167,7 @@ fn compile(unit: &str, source: &str, sources: &Sources, kept: &Kept) -> Result<S
     let headers = sources.headers(source)?;
     let target = format!("--gpu-architecture={}", target(source));
     let options = [OPTIONS[0], OPTIONS[1], &target];
-    kept.or_make("ptx", &format!("{} {options:?} {source} {headers:?}", NVRTC.version), || {
+    kept.or_make(&format!("{} {options:?} {source} {headers:?}", NVRTC.version), || {
         let nvrtc = Nvrtc::load(&NVRTC.folder()?.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12"))?;
         nvrtc.compile(unit, source, &headers, &options)
     })
@@ -186,10 +186,10 @@ fn target(source: &str) -> &str {
 struct Kept(PathBuf);
 
 impl Kept {
-    fn or_make(&self, kind: &str, inputs: &str, make: impl FnOnce() -> Result<String>) -> Result<String> {
+    fn or_make(&self, inputs: &str, make: impl FnOnce() -> Result<String>) -> Result<String> {
         let mut hasher = DefaultHasher::new();
         inputs.hash(&mut hasher);
-        let file = self.0.join(format!("{:016x}.{kind}", hasher.finish()));
+        let file = self.0.join(format!("{:016x}.ptx", hasher.finish()));
         if let Ok(text) = fs::read_to_string(&file) {
             return Ok(text);
         }
