@@ -12,6 +12,8 @@ pub(super) trait Real: Math {
     type Key: Copy + Ord + From<i32> + Add<Output = Self::Key>;
     /// The least integer.
     const LEAST: Self::Key;
+    /// The square root, canonical. Decided on the bits: which NaN a root is, is left open, and compilers have taken that
+    /// as leave to drop a comparison of numbers.
     fn root(self) -> Self;
     fn negative(self) -> Self;
     /// The number whose bits are set in either.
@@ -19,8 +21,7 @@ pub(super) trait Real: Math {
     /// The number whose bits are set in both.
     fn intersection(self, other: Self) -> Self;
 
-    /// The one NaN of the type for every NaN, everything else as it is. Decided on the bits: which NaN a root is, is
-    /// left open, and compilers have taken that as leave to drop a comparison of numbers.
+    /// The one NaN of the type for every NaN, everything else as it is.
     fn canonical(self) -> Self;
 
     /// An integer in the order of numbers, -0 below +0, with every NaN above all of them or below. Integers are compared
@@ -45,12 +46,13 @@ macro_rules! real {
             const ALL_BITS: Self = <$T>::from_bits(!0);
             #[inline(always)]
             fn canonical(self) -> Self {
-                let magnitude = <$T>::to_bits(self) & (!0 >> 1);
-                if magnitude > <$T>::to_bits(<$T>::INFINITY) { <Self as Math>::NAN } else { self }
+                if Real::is_nan(self) { <Self as Math>::NAN } else { self }
             }
             #[inline(always)]
             fn root(self) -> Self {
-                self.sqrt()
+                let root = self.sqrt();
+                let magnitude = <$T>::to_bits(root) & (!0 >> 1);
+                if magnitude > <$T>::to_bits(<$T>::INFINITY) { <Self as Math>::NAN } else { root }
             }
             #[inline(always)]
             fn negative(self) -> Self {

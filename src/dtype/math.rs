@@ -9,8 +9,8 @@
 //! ```text
 //!  exp     x = n ln2 + r with |r| <= ln2 / 2;  e^x = 2^n (1 + p),  p = r + r^2 q(r)      (Cody and Waite)
 //!  expm1   (2^n - 1) + 2^n p
-//!  sigmoid E = exp(-|x|);  1 / (1 + E) or E / (1 + E), corrected by what 1 + E lost in rounding
-//!  tanh    E = exp(-2|x|);  (1 - E) / (1 + E), corrected likewise
+//!  sigmoid E = exp(-|x|);  s = E / (1 + E), corrected by what 1 + E lost in rounding;  s, or 1 - s above 0
+//!  tanh    E = exp(-2|x|);  (1 - E) / (1 + E), with half of what 1 - E lost added
 //!  log     x = 2^k (1 + f);  s = f / (2 + f);  log(1 + f) = f - s (f - R),  R = s^2 w(s^2)
 //!  log1p   the logarithm of the rounded 1 + x, corrected by what the sum lost
 //!  erf     below 1: x + x c(x^2);  above: 1 - exp(-g(|x| - 1)),  g = -log(erfc)
@@ -39,6 +39,14 @@ pub trait Math: Element + PartialOrd + Numbers<Each = Self, Truth = bool> {
     const TINY: Self;
     /// 1.5 times 2 to the number of mantissa bits: added to a small number it leaves the nearest integer in the low bits.
     const SHIFTER: Self;
+    /// The same and the bias of exponents: the low bits are the exponent field of a power of two.
+    const POWER_SHIFTER: Self;
+    /// The same for half the power.
+    const HALF_POWER_SHIFTER: Self;
+    /// The same for the power over [`LOWERED`](Math::LOWERED): a normal number also where the power is none.
+    const RAISED_SHIFTER: Self;
+    /// The power of two that takes the least results of the exponential to where they belong.
+    const LOWERED: Self;
     /// 1 / ln2
     const LOG2_E: Self;
     /// ln2 in two parts; the first is so short that its product with any exponent is exact.
@@ -58,16 +66,17 @@ pub trait Math: Element + PartialOrd + Numbers<Each = Self, Truth = bool> {
     /// From here on the error function is 1.
     const ERF_HIGH: Self;
 
-    /// 2 to the integer that `shifted` holds above [`SHIFTER`](Math::SHIFTER); it must be a normal number.
+    /// The power of two whose exponent field the low bits of `shifted` are.
     fn power_of_two(shifted: Self) -> Self;
-    /// `self` times 2 to the integer that `shifted` holds, rounded once, for any integer that the exponential meets.
+    /// `self` times 2 to the integer that `shifted` holds above [`SHIFTER`](Math::SHIFTER), rounded once, for any integer
+    /// that the exponential meets.
     fn scaled(self, shifted: Self) -> Self;
-    /// The same for an integer that is not above 0, with fewer operations.
-    fn scaled_down(self, shifted: Self) -> Self;
     /// The number m in sqrt(1/2)..sqrt(2), and k, of a normal number 2^k m.
     fn parts(self) -> (Self, Self);
     /// The number times 2 to the number of mantissa bits plus 2, and its correction of k, if it is subnormal.
     fn normal(self) -> (Self, Self);
+    /// Whether its sign is set.
+    fn is_signed(self) -> bool;
     /// Without its sign.
     fn magnitude(self) -> Self;
     /// With the sign of another number.
@@ -84,13 +93,18 @@ macro_rules! math {
             const NAN: Self = $T::from_bits(!0 >> 1);
             const LEAST_NORMAL: Self = $T::MIN_POSITIVE;
             const SHIFTER: Self = 1.5 * (1_u64 << $mantissa) as $T;
+            const POWER_SHIFTER: Self = Self::SHIFTER + ($T::MAX_EXP - 1) as $T;
+            const HALF_POWER_SHIFTER: Self = Self::POWER_SHIFTER - 1.0;
+            // The least power is 2^-1075, and 2^-150 in binary32.
+            const RAISED_SHIFTER: Self = Self::POWER_SHIFTER + ($T::MANTISSA_DIGITS + 8) as $T;
+            const LOWERED: Self =
+                $T::from_bits(($T::MAX_EXP as $Bits - 1 - ($T::MANTISSA_DIGITS + 8) as $Bits) << $mantissa);
             $($constants)*
 
             #[inline(always)]
             fn power_of_two(shifted: Self) -> Self {
-                const BIAS: $Bits = $T::MAX_EXP as $Bits - 1;
-                // The low bits of the shifter are 0, and its others leave.
-                $T::from_bits($T::to_bits(shifted).wrapping_add(BIAS) << $mantissa)
+                // All above the exponent field leaves.
+                $T::from_bits($T::to_bits(shifted) << $mantissa)
             }
             #[inline(always)]
             fn scaled(self, shifted: Self) -> Self {
@@ -100,15 +114,6 @@ macro_rules! math {
                 let half = n >> 1;
                 let power = |n: $Bits| $T::from_bits(n.wrapping_add(BIAS) << $mantissa);
                 self * power(half) * power(n.wrapping_sub(half))
-            }
-            #[inline(always)]
-            fn scaled_down(self, shifted: Self) -> Self {
-                // The least is -1075, and -150 in binary32. Raised, the power is a normal number, and the first product exact.
-                const RAISED: $Bits = $T::MANTISSA_DIGITS as $Bits + 8;
-                const DOWN: $T = $T::from_bits(($T::MAX_EXP as $Bits - 1 - RAISED) << $mantissa);
-                const BIAS: $Bits = $T::MAX_EXP as $Bits - 1;
-                let power = $T::from_bits($T::to_bits(shifted).wrapping_add(BIAS + RAISED) << $mantissa);
-                self * power * DOWN
             }
             #[inline(always)]
             fn parts(self) -> (Self, Self) {
@@ -126,6 +131,10 @@ macro_rules! math {
                 const FACTOR: $T = (1_u64 << ($mantissa + 2)) as $T;
                 let is_small = self < Self::LEAST_NORMAL;
                 (if is_small { self * FACTOR } else { self }, if is_small { ($mantissa + 2) as $T } else { 0.0 })
+            }
+            #[inline(always)]
+            fn is_signed(self) -> bool {
+                self.is_sign_negative()
             }
             #[inline(always)]
             fn magnitude(self) -> Self {
@@ -232,6 +241,19 @@ fn polynomial<N: Numbers>(x: N, coefficients: &[N::Each]) -> N {
     others.iter().rev().fold(N::all(last), |sum, &c| sum * x + N::all(c))
 }
 
+/// The same polynomial, even and odd powers apart: two chains of half the length, which overlap. Pre: two coefficients
+/// or more.
+#[inline(always)]
+fn wide_polynomial<N: Numbers>(x: N, square: N, coefficients: &[N::Each]) -> N {
+    let last = coefficients.len() - 1;
+    let mut sums = [N::all(coefficients[last]), N::all(coefficients[last - 1])];
+    for k in (0..last - 1).rev() {
+        let sum = &mut sums[(last - k) % 2];
+        *sum = *sum * square + N::all(coefficients[k]);
+    }
+    sums[last % 2] + x * sums[(last + 1) % 2]
+}
+
 /// `x`, or `low` below it; a NaN stays.
 #[inline(always)]
 fn at_least<N: Numbers>(x: N, low: N::Each) -> N {
@@ -246,40 +268,40 @@ fn at_most<N: Numbers>(x: N, high: N::Each) -> N {
     N::choose(high.less(x), high, x)
 }
 
-/// `n` above the shifter and `p`, of which e^x is 2^n (1 + p). Pre: x lies in the range of the exponential, or is a NaN.
+/// `n` above this shifter and `p`, of which e^x is 2^n (1 + p). Pre: x lies in the range of the exponential, or is a NaN.
 #[inline(always)]
-fn exponent<N: Numbers>(x: N) -> (N, N) {
-    let shifter = N::all(N::Each::SHIFTER);
+fn exponent<N: Numbers>(x: N, shifter: N::Each) -> (N, N) {
+    let shifter = N::all(shifter);
     let shifted = x * N::all(N::Each::LOG2_E) + shifter;
     let n = shifted - shifter;
-    let (high, low) = (x - n * N::all(N::Each::LN2[0]), n * N::all(N::Each::LN2[1]));
-    let r = high - low;
-    // What the difference lost.
-    let lost = (high - r) - low;
-    (shifted, r + (lost + r * r * polynomial(r, N::Each::EXP)))
+    let r = (x - n * N::all(N::Each::LN2[0])) - n * N::all(N::Each::LN2[1]);
+    let square = r * r;
+    (shifted, r + square * wide_polynomial(r, square, N::Each::EXP))
 }
 
 /// e^x
 #[inline(always)]
 pub fn exp<N: Numbers>(x: N) -> N {
     let [low, high] = N::Each::EXP_RANGE;
-    let (shifted, p) = exponent(at_most(at_least(x, low), high));
+    let (shifted, p) = exponent(at_most(at_least(x, low), high), N::Each::SHIFTER);
     (one::<N>() + p).zip(shifted, Math::scaled)
 }
 
 /// e^x of an x that is not above 0: the bits of [`exp`], with fewer operations.
 #[inline(always)]
-fn exp_below_zero<N: Numbers>(x: N) -> N {
-    let (shifted, p) = exponent(at_least(x, N::Each::EXP_RANGE[0]));
-    (one::<N>() + p).zip(shifted, Math::scaled_down)
+pub fn exp_below_zero<N: Numbers>(x: N) -> N {
+    let (shifted, p) = exponent(at_least(x, N::Each::EXP_RANGE[0]), N::Each::RAISED_SHIFTER);
+    // The first product is exact.
+    (one::<N>() + p) * shifted.map(Math::power_of_two) * N::all(N::Each::LOWERED)
 }
 
 /// e^x - 1
 #[inline(always)]
 pub fn expm1<N: Numbers>(x: N) -> N {
-    let (shifted, p) = exponent(at_most(at_least(x, N::Each::EXPM1_LOW), N::Each::EXP_RANGE[1]));
+    let x_in_range = at_most(at_least(x, N::Each::EXPM1_LOW), N::Each::EXP_RANGE[1]);
     // Half of all, as 2^n may be infinite where the result is not.
-    let half = (shifted - one()).map(Math::power_of_two);
+    let (shifted, p) = exponent(x_in_range, N::Each::HALF_POWER_SHIFTER);
+    let half = shifted.map(Math::power_of_two);
     let result = ((half - N::all(N::Each::HALF)) + half * p) * N::all(N::Each::TWO);
     small_as_it_is(x, result)
 }
@@ -291,10 +313,11 @@ pub fn sigmoid<N: Numbers>(x: N) -> N {
     let e = exp_below_zero(-magnitude(x));
     let sum = one + e;
     let lost = e - (sum - one);
-    let negative = x.less(zero());
-    let q = N::choose(negative, e, one) / sum;
-    let reciprocal = N::choose(negative, one - q, q);
-    q - q * (lost * reciprocal)
+    let s = e / sum;
+    // What was lost counts by s / (1 + E); where 1 + E is not near 1, so little was lost that s will do.
+    let s = s - s * lost;
+    let negative = x.compare(x, |x, _| x.is_signed());
+    N::choose(negative, s, one - s)
 }
 
 /// The hyperbolic tangent.
@@ -302,14 +325,13 @@ pub fn sigmoid<N: Numbers>(x: N) -> N {
 pub fn tanh<N: Numbers>(x: N) -> N {
     let (one, half) = (one::<N>(), N::all(N::Each::HALF));
     let size = magnitude(x);
-    let (shifted, p) = exponent(at_least(-(size + size), N::Each::EXPM1_LOW));
+    let (shifted, p) = exponent(at_least(-(size + size), N::Each::EXPM1_LOW), N::Each::POWER_SHIFTER);
     let s = shifted.map(Math::power_of_two);
     let e = s * p;
-    let (above, below) = ((one + s) + e, (one - s) - e);
-    let lost = e - (above - (one + s));
-    let q = below / above;
-    // 1 / (1 + E) is (1 + q) / 2.
-    let q = q - q * (lost * (half + half * q));
+    let below = (one - s) - e;
+    let lost = ((one - s) - below) - e;
+    // What the numerator lost counts by 1 / (1 + E), half of it or more.
+    let q = below / ((one + s) + e) + half * lost;
     small_as_it_is(x, q).zip(x, Math::signed_as)
 }
 

@@ -60,6 +60,24 @@ __device__ __forceinline__ Rounded<T> polynomial(Rounded<T> x, Rounded<T> c, Res
     return polynomial(x, rest...) * x + c;
 }
 
+// The same polynomial, even and odd powers apart.
+template <typename T>
+__device__ __forceinline__ Rounded<T> other_powers(Rounded<T>, Rounded<T> c) {
+    return c;
+}
+template <typename T>
+__device__ __forceinline__ Rounded<T> other_powers(Rounded<T>, Rounded<T> c, Rounded<T>) {
+    return c;
+}
+template <typename T, typename... Rest>
+__device__ __forceinline__ Rounded<T> other_powers(Rounded<T> square, Rounded<T> c, Rounded<T>, Rest... rest) {
+    return other_powers(square, rest...) * square + c;
+}
+template <typename T, typename... Rest>
+__device__ __forceinline__ Rounded<T> wide_polynomial(Rounded<T> x, Rounded<T> square, Rounded<T> c, Rest... rest) {
+    return other_powers(square, c, rest...) + x * other_powers(square, rest...);
+}
+
 template <typename T>
 struct Math;
 
@@ -81,9 +99,9 @@ struct Math<f32> {
     static __device__ __forceinline__ f32 expm1_low() { return -30.0f; }
     static __device__ __forceinline__ f32 erf_high() { return 3.95f; }
     static __device__ __forceinline__ u32 root_half() { return 0x3f3504f3u; }
-    static __device__ __forceinline__ R exp(R r) {
-        return polynomial(r, R{0.5f}, R{0.16666667f}, R{0.041666508f}, R{0.00833318f}, R{0.001393088f},
-                          R{0.00019969625f});
+    static __device__ __forceinline__ R exp(R r, R square) {
+        return wide_polynomial(r, square, R{0.5f}, R{0.16666667f}, R{0.041666508f}, R{0.00833318f}, R{0.001393088f},
+                               R{0.00019969625f});
     }
     static __device__ __forceinline__ R log(R z) {
         return polynomial(z, R{0.6666666f}, R{0.40000972f}, R{0.28498793f}, R{0.24278815f});
@@ -116,11 +134,11 @@ struct Math<f64> {
     static __device__ __forceinline__ f64 expm1_low() { return -60.0; }
     static __device__ __forceinline__ f64 erf_high() { return 5.95; }
     static __device__ __forceinline__ u64 root_half() { return 0x3fe6a09e667f3bcdull; }
-    static __device__ __forceinline__ R exp(R r) {
-        return polynomial(r, R{0.5}, R{0.1666666666666667}, R{0.04166666666666667}, R{0.008333333333325874},
-                          R{0.0013888888888882141}, R{0.00019841269875523209}, R{2.480158733009619e-05},
-                          R{2.7557254657337665e-06}, R{2.755726881054038e-07}, R{2.5105486917609143e-08},
-                          R{2.0916416615973896e-09});
+    static __device__ __forceinline__ R exp(R r, R square) {
+        return wide_polynomial(r, square, R{0.5}, R{0.1666666666666667}, R{0.04166666666666667},
+                               R{0.008333333333325874}, R{0.0013888888888882141}, R{0.00019841269875523209},
+                               R{2.480158733009619e-05}, R{2.7557254657337665e-06}, R{2.755726881054038e-07},
+                               R{2.5105486917609143e-08}, R{2.0916416615973896e-09});
     }
     static __device__ __forceinline__ R log(R z) {
         return polynomial(z, R{0.6666666666666735}, R{0.3999999999940937}, R{0.2857142874367084},
@@ -155,6 +173,12 @@ __device__ __forceinline__ Rounded<T> nothing() {
 template <typename T>
 __device__ __forceinline__ Rounded<T> number(f64 x) {
     return {T(x)};
+}
+
+template <typename T>
+__device__ __forceinline__ bool is_signed(Rounded<T> x) {
+    typedef typename Math<T>::Bits Bits;
+    return bits_of<Bits>(x.value) >> (8 * sizeof(T) - 1) != 0;
 }
 
 template <typename T>
@@ -221,10 +245,8 @@ __device__ __forceinline__ Exponent<T> exponent(Rounded<T> x) {
     typedef Rounded<T> R;
     const R shifted = x * R{M::log2_e()} + R{M::shifter()};
     const R n = shifted - R{M::shifter()};
-    const R high = x - n * R{M::ln2_high()}, low = n * R{M::ln2_low()};
-    const R r = high - low;
-    const R lost = (high - r) - low;
-    return {shifted, r + (lost + r * r * M::exp(r))};
+    const R r = (x - n * R{M::ln2_high()}) - n * R{M::ln2_low()}, square = r * r;
+    return {shifted, r + square * M::exp(r, square)};
 }
 
 template <typename T>
@@ -248,9 +270,9 @@ __device__ __forceinline__ Rounded<T> sigmoid(Rounded<T> x) {
     typedef Rounded<T> R;
     const R one = number<T>(1), e = exp(-without_sign(x)), total = one + e;
     const R lost = e - (total - one);
-    const R q = (x < number<T>(0) ? e : one) / total;
-    const R reciprocal = x < number<T>(0) ? one - q : q;
-    return q - q * (lost * reciprocal);
+    const R rough = e / total;
+    const R s = rough - rough * lost;
+    return is_signed(x) ? s : one - s;
 }
 
 template <typename T>
@@ -260,10 +282,9 @@ __device__ __forceinline__ Rounded<T> tanh(Rounded<T> x) {
     const Exponent<T> parts = exponent(clamped_to(-(size + size), R{Math<T>::expm1_low()}, number<T>(0)));
     const R s = power_of_two(parts.shifted);
     const R e = s * parts.p;
-    const R above = (one + s) + e, below = (one - s) - e;
-    const R lost = e - (above - (one + s));
-    const R rough = below / above;
-    const R q = rough - rough * (lost * (half + half * rough));
+    const R below = (one - s) - e;
+    const R lost = ((one - s) - below) - e;
+    const R q = below / ((one + s) + e) + half * lost;
     return signed_as(size < R{Math<T>::tiny()} ? x : q, x);
 }
 
