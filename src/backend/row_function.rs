@@ -4,7 +4,7 @@
 
 use super::formula::Words;
 use super::function::Real;
-use crate::dtype::math::{exp, log};
+use crate::dtype::math::{exp, exp_below_zero, log};
 
 /// A function of elements and statistics as a type, so that each becomes a loop of its own.
 pub(super) trait RowFormula {
@@ -52,9 +52,9 @@ macro_rules! row_formulas {
 
 row_formulas! {
     Softmax 1 peak true from_term true
-        |x, dy, m| exp(x - m), |sum| T::ONE / sum, |term, s| term * s;
+        |x, dy, m| exp_below_zero(x - m), |sum| T::ONE / sum, |term, s| term * s;
     LogSoftmax 1 peak true from_term false
-        |x, dy, m| exp(x - m), |sum| log(sum), |term, s| (x - m) - s;
+        |x, dy, m| exp_below_zero(x - m), |sum| log(sum), |term, s| (x - m) - s;
     SoftmaxGradient 2 peak false from_term false
         |x, dy, m| dy * x, |sum| sum, |term, s| x * (dy - s);
     LogSoftmaxGradient 2 peak false from_term false

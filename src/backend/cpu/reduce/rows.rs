@@ -23,8 +23,12 @@ use crate::ops::{Reduce, Rows, Scaling};
 /// Bytes written below which waking threads costs more than it saves.
 const THREADING_BYTES: usize = 128 << 10;
 
-/// Bytes of terms that are kept until the results are computed from them: part of the second-level cache.
-const KEPT_BYTES: usize = 128 << 10;
+/// Bytes of terms that are kept until the results are computed from them: even from the third-level cache they come sooner
+/// than they are computed again.
+const KEPT_BYTES: usize = 512 << 10;
+
+/// Groups of a tile that are not given up for the sake of keeping its terms: a few lines of each row.
+const LEAST_WIDTH: usize = 64;
 
 /// Elements below which a group is short.
 const SHORT: usize = 32;
@@ -51,6 +55,13 @@ struct Places([*mut u8; 3]);
 
 // SAFETY: addresses without meaning of their own, as [`crate::backend::Operands`].
 unsafe impl Sync for Places {}
+
+/// Groups of a tile of rows at most: fewer where their terms can be kept then.
+fn row_width<T: Real, F: RowFormula>(len: usize) -> usize {
+    let most = ROW_BYTES / size_of::<T>();
+    let kept = KEPT_BYTES / size_of::<T>() / len.max(1);
+    if F::FROM_TERM { kept.clamp(LEAST_WIDTH, most) } else { most }
+}
 
 struct Task<T: Real, F: RowFormula> {
     places: Places,
@@ -125,7 +136,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             store: row::between(T::SCALAR, rows.scalars[0], rows.scaling, machine.isa),
             scaling: rows.scaling,
             stream: stream::streams(machine.isa).map(|streams| streams.copy).filter(|_| streams),
-            width: if by_rows { along.0.min(ROW_BYTES / size_of::<T>()) } else { 1 },
+            width: if by_rows { along.0.min(row_width::<T, F>(steps[0].len)) } else { 1 },
             start: in_bytes(rows.groups.offsets),
             steps,
             outer,

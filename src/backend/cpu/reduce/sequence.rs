@@ -84,6 +84,13 @@ impl Steps {
         });
     }
 
+    /// Where a position is, in bytes, if all elements lie side by side.
+    fn side_by_side(&self, cell: usize, position: usize) -> Option<isize> {
+        let [piece, _] = &self.pieces;
+        let is_run = piece.rank == 1 && piece.loops[0].1 == cell as isize && piece.len == self.len;
+        is_run.then(|| piece.start.0 + (position * cell) as isize)
+    }
+
     /// The smallest step between neighbours, in bytes.
     pub fn inner_step(&self) -> usize {
         let loops = self.pieces[0].loops();
@@ -253,8 +260,12 @@ impl Loader {
         let count = range.len();
         let gathered = if self.is_real { wide } else { raw };
         let mut place = std::ptr::null::<u8>();
+        if let Some(offset) = steps.side_by_side(self.cell, range.start) {
+            place = start.wrapping_offset(offset);
+        }
+        let walked = if place.is_null() { range } else { 0..0 };
         let mut done = 0;
-        steps.runs(range, |run| {
+        steps.runs(walked, |run| {
             let from = start.wrapping_offset(run.offset);
             if run.len == count && run.step == self.cell as isize {
                 place = from;

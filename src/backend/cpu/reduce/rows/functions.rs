@@ -55,6 +55,7 @@ unsafe fn terms<T: Real, F: RowFormula, const EACH: bool>(
     peak: *const T,
     count: usize,
 ) {
+    const STEPS: usize = IN_STEP * FULL;
     let step = |first: usize| {
         let dy = if F::ARITY > 1 { dy.wrapping_add(first) } else { dy };
         (
@@ -63,21 +64,22 @@ unsafe fn terms<T: Real, F: RowFormula, const EACH: bool>(
             peak.wrapping_add(if EACH { first } else { 0 }),
         )
     };
-    let part = count / (IN_STEP * FULL) * FULL;
-    let rest = part * IN_STEP;
-    // SAFETY: elements below `count`.
+    let whole = count / STEPS * STEPS;
+    // SAFETY: elements below `count`. Some are computed twice, which costs less than the last ones apart.
     unsafe {
-        terms_in_step::<T, F, EACH, IN_STEP>(out, [x, dy], peak, part);
-        let (out, operands, peak) = step(rest);
-        terms_in_step::<T, F, EACH, 1>(out, operands, peak, (count - rest) / FULL * FULL);
-        let last = count % FULL;
-        // Some once more, for a whole vector costs less than its elements one by one.
-        if last > 0 && count >= FULL {
-            let (out, operands, peak) = step(count - FULL);
-            terms_in_step::<T, F, EACH, 1>(out, operands, peak, FULL);
-        } else if last > 0 {
-            terms_in_step::<T, F, EACH, 1>(out, operands, peak, last);
+        terms_in_step::<T, F, EACH, IN_STEP>(out, [x, dy], peak, whole / IN_STEP);
+        if whole == count {
+            return;
         }
+        if whole > 0 {
+            let (out, operands, peak) = step(count - STEPS);
+            return terms_in_step::<T, F, EACH, IN_STEP>(out, operands, peak, FULL);
+        }
+        let full = count / FULL * FULL;
+        terms_in_step::<T, F, EACH, 1>(out, [x, dy], peak, full);
+        let last = if full > 0 { FULL } else { count };
+        let (out, operands, peak) = step(count - last);
+        terms_in_step::<T, F, EACH, 1>(out, operands, peak, last);
     }
 }
 
