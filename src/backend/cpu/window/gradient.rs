@@ -134,6 +134,8 @@ struct Block<T: Real> {
     winners: *mut T::Key,
     taps: *mut usize,
     pointers: *mut *const T,
+    /// The divisors of a row of outputs, where those are the lanes.
+    divisors: *mut T,
     tables: Tables,
 }
 
@@ -156,6 +158,10 @@ impl<T: Real> Job<'_, T> {
         }
     }
 
+    fn row_divisors(&self) -> usize {
+        if self.is_average() && self.is_line() { self.shape.last().outputs as usize } else { 0 }
+    }
+
     /// What belongs to an output of a maximum, or to a cell of an average.
     fn ask(&self) -> Ask {
         if self.is_average() { Ask::Outputs } else { Ask::Cells }
@@ -171,6 +177,7 @@ impl<T: Real> Job<'_, T> {
             + 2 * bytes_of::<T>(self.phases.spread_len())
             + bytes_of::<usize>(self.taps)
             + bytes_of::<*const T>(self.outputs)
+            + bytes_of::<T>(self.row_divisors())
             + Tables::bytes(self.shape, self.ask())
     }
 
@@ -194,6 +201,7 @@ impl<T: Real> Job<'_, T> {
             winners: parts.take(self.phases.spread_len()),
             taps: parts.take(self.taps),
             pointers: parts.take(self.outputs),
+            divisors: parts.take(self.row_divisors()),
             // SAFETY: the block has the bytes that are needed.
             tables: unsafe { Tables::new(shape, self.ask(), by, &mut parts) },
         };
@@ -247,16 +255,26 @@ impl<T: Real> Job<'_, T> {
     unsafe fn divide(&self, lanes: usize, mine: &mut Block<T>) {
         let axes = &self.shape.axes;
         let last = axes.len() - 1;
+        let outputs = axes[last].outputs;
         let mut to = mine.gradient;
+        // Rows have the same divisors but for those at the edges.
+        let mut rows = None;
         odometer(&self.shape.bounds(|axis| axis.outputs), 0, last, &mut Index::default(), &mut |index| {
             // SAFETY: outputs of the plane.
             unsafe {
-                let count: i64 = (0..last).map(|k| mine.tables.count(k, index[k])).product();
-                for o in 0..axes[last].outputs {
-                    let divisor = count * mine.tables.count(last, o);
-                    if divisor != 0 {
-                        (self.kernels.divide)(to, T::from_i64(divisor), lanes);
+                let of_rows: i64 = (0..last).map(|k| mine.tables.count(k, index[k])).product();
+                // An output without a cell has nothing to give.
+                let divisor = |o: i64| T::from_i64((of_rows * mine.tables.count(last, o)).max(1));
+                if self.is_line() {
+                    if rows.replace(of_rows) != Some(of_rows) {
+                        (0..outputs).for_each(|o| mine.divisors.add(o as usize).write(divisor(o)));
                     }
+                    (self.kernels.divide_each)(to, mine.divisors, outputs as usize);
+                    to = to.add(outputs as usize);
+                    return;
+                }
+                for o in 0..outputs {
+                    (self.kernels.divide)(to, divisor(o), lanes);
                     to = to.add(lanes);
                 }
             }

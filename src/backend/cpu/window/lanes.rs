@@ -10,6 +10,8 @@ type Give<T> = unsafe fn(*mut T, *const T, *const <T as Real>::Key, (i32, i32), 
 pub(super) struct Kernels<T: Real> {
     /// Divides `n` numbers in place.
     pub divide: unsafe fn(*mut T, T, usize),
+    /// Divides `n` numbers in place, each by its own.
+    pub divide_each: unsafe fn(*mut T, *const T, usize),
     /// NaNs become the one of the type.
     pub canonical: unsafe fn(*mut T, usize),
     /// `n` numbers become [keys](key) in place.
@@ -41,6 +43,7 @@ pub(super) fn kernels<T: Real>(nans_above: bool, isa: Isa) -> Kernels<T> {
         ($($level:ident)?) => {
             Kernels {
                 divide: $($level::)? divide::<T>,
+                divide_each: $($level::)? divide_each::<T>,
                 canonical: $($level::)? canonical::<T>,
                 keys: if nans_above { $($level::)? keys::<T, true> } else { $($level::)? keys::<T, false> },
                 select: $($level::)? select::<T>,
@@ -99,6 +102,15 @@ lane_loops! {
         for i in 0..n {
             let number = numbers.add(i);
             number.write(number.read() / by);
+        }
+    }
+
+    /// # Safety
+    /// `n` numbers and as many others are there.
+    fn divide_each<T>(numbers: *mut T, by: *const T, n: usize) {
+        for i in 0..n {
+            let number = numbers.add(i);
+            number.write(number.read() / by.add(i).read());
         }
     }
 
