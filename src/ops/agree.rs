@@ -63,6 +63,10 @@ pub(super) fn check_rank(x: Named<'_>, y: Named<'_>) -> Result<()> {
 /// mean different data; and for a vectorisation that the type does not have.
 pub(super) fn broadcast(small: Named<'_>, large: Named<'_>, dims: &[i64]) -> Result<Layout> {
     let layout = small.tensor.layout()?;
+    // What most calls ask for, without the copies of a search for more.
+    if layout.dims.rank() == dims.len() && layout.dims.iter().eq(dims) {
+        return Ok(*layout);
+    }
     let lanes = |tensor: Named<'_>| tensor.tensor.data_type().lanes();
     let serves_all =
         |k: usize| small.tensor.dims()[k] == 1 && (layout.dims[k] == 1 || lanes(small) == lanes(large));

@@ -138,7 +138,7 @@ unsafe fn run_with<T: Real, const N: usize>(
     let grid = Grid::<1, N>::over(axes.iter().copied(), |_| false, start, chunks);
     let bytes = map.nest.len() as usize * to.cell;
     let in_place = at[1..].contains(&at[0]);
-    let streams = direct && !reads_old && !in_place && bytes >= STREAMING_BYTES;
+    let streams = to.is_run() && !reads_old && !in_place && bytes >= STREAMING_BYTES;
     let stream = stream::streams(machine.isa).map(|s| s.copy).filter(|_| streams);
     let with = Constants::new(map.factors, map.parameter);
     let scratch = if direct { 0 } else { ROOM * size_of::<u64>() };
@@ -171,10 +171,13 @@ unsafe fn run_with<T: Real, const N: usize>(
                 return kernel(place[0].cast(), from, old, n, with, stream);
             }
             kernel(out.cast(), from, old, n, with, None);
-            if to.is_run() {
+            if to.is_run() && stream.is_none() {
                 return narrow(place[0], out, n, Scaling::MOVE);
             }
             narrow(raw, out, n, Scaling::MOVE);
+            if let Some(stream) = stream {
+                return stream(place[0], raw, n * to.cell);
+            }
             copy_strided(to.cell, place[0], to.step, raw, to.cell as isize, n);
         }
     })
