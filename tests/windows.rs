@@ -89,6 +89,7 @@ fn count() -> usize {
 fn random_windows_agree_with_the_reference_in_every_bit() {
     let mut rng = Rng(7);
     let mut seen = std::collections::BTreeMap::new();
+    problems::wide(&mut rng).iter().for_each(|problem| check(problem, &mut rng));
     for _ in 0..count() {
         let problem = draw(&mut rng);
         *seen.entry(problem.kind).or_insert(0) += 1;

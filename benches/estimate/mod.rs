@@ -144,6 +144,8 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
         None => 0,
         // One vector of each operand, or one element.
         Some(_) if launch.kernel.starts_with("op_run") || launch.kernel == "formula_run" => VECTOR * operands,
+        // A vector of the data, and of the old result.
+        Some(_) if launch.kernel.starts_with("normalise_run") => VECTOR * (1 + u64::from(blended)),
         // A few elements of the first two operands, and of the old destination.
         Some(operand) if launch.kernel.starts_with("formula") => {
             let each = figures.loads.get(&size(operand)).map_or(1, |count| (count / 3).clamp(1, 4));
@@ -157,10 +159,17 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
             let width = VECTOR * size(operand) / size(operand).max(size(&plan.operands()[0]));
             figures.loads.get(&width).map_or(0, |count| count * width)
         }
+        // Sixteen elements of a tile, or four taps of four channels.
+        Some(operand)
+            if ["transpose_convert", "sample_bilinear"].iter().any(|of| launch.kernel.starts_with(of)) =>
+        {
+            figures.in_flight(size(operand), blended).min(16 * size(operand))
+        }
         Some(operand) => figures.in_flight(size(operand), blended),
     };
-    // No more than a window has.
-    let bytes = main.map_or(bytes, |operand| bytes.min(cells(plan).saturating_mul(size(operand))));
+    // No more than a window has, or two.
+    let each = if launch.kernel.starts_with("few_window") { 2 } else { 1 };
+    let bytes = main.map_or(bytes, |operand| bytes.min(cells(plan).saturating_mul(each * size(operand))));
     let resident = figures.resident(launch);
     let share = (read > 0.0 && bytes > 0).then(|| {
         // What would be in flight, over what must be for the speed of a copy; both a load's latency and the transfer take time.

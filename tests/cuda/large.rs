@@ -289,11 +289,12 @@ fn sums_and_operations() {
 #[test]
 fn samples() {
     case(&["sample_bilinear_f32"], |bench| {
-        // The first blocks have the first element of 17 parts, the last ones have the last.
+        // A thread has four channels; the first blocks have the first element of five parts, the last ones have the last.
         const EDGE: usize = 1 << 11;
-        let (dims, image) = ([2, 544, EDGE as i64, EDGE as i64], 544 * EDGE * EDGE);
+        const CHANNELS: usize = 640;
+        let (dims, image) = ([2, CHANNELS as i64, EDGE as i64, EDGE as i64], CHANNELS * EDGE * EDGE);
         let count = 2 * image;
-        assert_eq!(count, 17 << 28);
+        assert_eq!(count, 4 * (5 << 28));
         let x = far_planes(&dims);
         // Every pixel at its own place, which rounding misses by less than what would change a byte.
         let place = |i: usize| 2.0 * i as f32 / (EDGE - 1) as f32 - 1.0;
@@ -304,7 +305,8 @@ fn samples() {
         let desc =
             SpatialTransformerDescriptor { data_type: DataType::Float, rank: 4, dims: Dims::new(&dims) };
         let plane = EDGE * EDGE;
-        for (what, strides) in [("planes", [image, plane, EDGE, 1]), ("pixels", [image, 1, EDGE * 544, 544])]
+        for (what, strides) in
+            [("planes", [image, plane, EDGE, 1]), ("pixels", [image, 1, EDGE * CHANNELS, CHANNELS])]
         {
             let y = strided(&dims, strides);
             let plan = SamplerPlan::forward(&desc, &x, &y, Scaling::MOVE, Mode::Extended).expect("a plan");
@@ -312,7 +314,7 @@ fn samples() {
             let source = bench.source.pointer().into();
             bench.run(&plan, &[dst.pointer().into(), source, grid.pointer().into()]);
             check(&format!("samples of {what}"), &dst, fresh, |i| {
-                let at = if what == "planes" { i % plane } else { i % image / 544 };
+                let at = if what == "planes" { i % plane } else { i % image / CHANNELS };
                 Some(value(i / image * 7 + at / EDGE * SIDE + at % EDGE))
             });
         }

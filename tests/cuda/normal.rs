@@ -12,6 +12,7 @@ use cudnn::ops::dropout::{DropoutPlan, Pass};
 use cudnn::ops::{Plan, Role};
 
 use crate::cores::Cores;
+use crate::double;
 use crate::tensors::{Tensor, format};
 
 const TYPES: [DataType; 5] =
@@ -185,8 +186,47 @@ fn normalisations(cores: &mut Cores) {
     }
 }
 
+/// Statistics that are given, of neighbours that fill vectors: of one group, and of neighbouring ones.
+fn runs(cores: &mut Cores) {
+    for case in 0..24 {
+        let data_type = [DataType::Float, DataType::Half, DataType::Bfloat16][case % 3];
+        let layout = [Format::Nchw, Format::Nhwc][case / 3 % 2];
+        let adds = case >= 12;
+        let activation =
+            ActivationDescriptor { mode: ActivationMode::Relu, ..ActivationDescriptor::default() };
+        let x = format(data_type, layout, &[3, 24, 4, 6]);
+        let s = Tensor::of(parameters(&x.desc, false, Mode::Extended).expect("parameters"));
+        let scaling = cores.scaling();
+        let call = Forward {
+            mode: BatchNormMode::Spatial,
+            x: &x.desc,
+            y: &x.desc,
+            z: adds.then_some(&x.desc),
+            parameters: Parameters { name: "s", tensor: &s.desc },
+            source: Source::Given,
+            epsilon: 1e-5,
+            scaling,
+            fused: adds.then_some(Fused { adds, activation }),
+            reserve_size: 0,
+            workspace_size: 0,
+            names: [""; 6],
+        };
+        let plan = ForwardPlan::new(call, Mode::Extended).expect("a plan");
+        let unused = format(DataType::Double, Format::Nchw, &[1, 1]);
+        let tensors = [x, s, s, s, s, unused, x, x, s, s, unused];
+        let mut contents: Vec<Vec<u8>> =
+            tensors.iter().map(|tensor| cores.rng.bytes(tensor.size())).collect();
+        contents[0] = cores.before(x, scaling.beta);
+        cores.agree(&plan, &tensors, &contents);
+    }
+    for kernel in ["normalise_run_f32", "normalise_run_f16", "normalise_run_bf16"] {
+        assert!(double::is_real() || double::count(kernel) > 0, "{kernel} is idle");
+    }
+}
+
 /// Everything here.
 pub fn all(cores: &mut Cores) {
     dropouts(cores);
+    runs(cores);
     normalisations(cores);
 }

@@ -26,7 +26,7 @@ const PROMISES: [(&str, u64); 9] = [
     ("strided_w8", 32),
     ("strided_w16", 64),
     ("reduce_blocks_of_f32", 64),
-    ("transpose_convert_f32", 32),
+    ("transpose_convert_f32", 64),
 ];
 
 #[test]
@@ -55,33 +55,7 @@ fn families_keep_their_promises() {
 const SHARE: f64 = 0.6;
 
 /// Problems that fill a device and still are expected to fall short of it, and why.
-const SHORT: [(&str, &[&str]); 5] = [
-    (
-        "a thread has no more cells than its window, or taps than four, and they are narrow; a window of windows takes registers",
-        &[
-            "average-gradient",
-            "average-padded-s8",
-            "bilinear-blocks",
-            "bilinear-nhwc-f16",
-            "lrn-gradient",
-            "max-2x2",
-            "max-3x3-f16",
-        ],
-    ),
-    (
-        "narrow elements, one by one",
-        &[
-            "transform act64-s8'",
-            "transform image-u8-f32",
-            "transform image-u8-f32'",
-            "transform permute8-c",
-            "transform permute8-c'",
-        ],
-    ),
-    ("registers leave room for few threads", &["inference", "inference-nhwc"]),
-    ("sums that keep their lanes: elements of two bytes, or with an index each", &["argmax", "norm2"]),
-    ("padding is found element by element", &["transform block16-tail'"]),
-];
+const SHORT: [(&str, &[&str]); 0] = [];
 
 #[test]
 fn estimates_fall_short_only_where_that_is_known() {

@@ -27,19 +27,54 @@ pub fn launches() -> Vec<(String, Launch)> {
         let x = packed(data_type, Format::Nhwc, &[2, 3, 8, 8]);
         let y = packed(data_type, Format::Nchw, &[2, 3, 4, 4]);
         for (mode, name) in [(PoolingMode::Max, "max"), (PoolingMode::AverageWithPadding, "average")] {
-            let pairs = Dims::filled(2, 2);
-            let desc =
-                PoolingDescriptor::new(mode, NanPropagation::Keep, pairs, Dims::filled(2, 0), pairs).unwrap();
-            let plan = pooling::forward(&desc, &x, &y, Scaling::MOVE, Mode::Extended).unwrap();
-            push(format!("window_{name}_{suffix}"), &plan);
-            let forward = Some(Forward { x: &x, y: &y });
-            let plan = pooling::backward(&desc, forward, &y, &x, Scaling::MOVE, Mode::Extended).unwrap();
-            push(format!("window_{name}_gradient_{suffix}"), &plan);
+            // Of few taps, and of more.
+            for (side, few) in [(2, true), (4, false)] {
+                let (sides, zeros, pairs) = (Dims::filled(2, side), Dims::filled(2, 0), Dims::filled(2, 2));
+                let strides = if few { pairs } else { Dims::filled(2, 1) };
+                let desc = PoolingDescriptor::new(mode, NanPropagation::Keep, sides, zeros, strides).unwrap();
+                let plan = pooling::forward(&desc, &x, &y, Scaling::MOVE, Mode::Extended).unwrap();
+                let kernel = |name: &str, front: &str| match suffix {
+                    "f32" if !front.is_empty() => format!("{front}_window_{name}"),
+                    _ => format!("window_{name}_{suffix}"),
+                };
+                let few = if few { "few" } else { "" };
+                push(kernel(name, few), &plan);
+                let forward = Some(Forward { x: &x, y: &y });
+                let plan = pooling::backward(&desc, forward, &y, &x, Scaling::MOVE, Mode::Extended).unwrap();
+                push(kernel(&format!("{name}_gradient"), if name == "max" { "pair" } else { few }), &plan);
+            }
         }
+        // Along three axes, and along one.
+        let volume = packed(data_type, Format::Nchw, &[2, 3, 4, 4, 4]);
+        let pairs = Dims::filled(3, 2);
+        let zeros = Dims::filled(3, 0);
+        let desc =
+            PoolingDescriptor::new(PoolingMode::Max, NanPropagation::Keep, pairs, zeros, pairs).unwrap();
+        let small = packed(data_type, Format::Nchw, &[2, 3, 2, 2, 2]);
+        let forward = Some(Forward { x: &volume, y: &small });
+        let plan = pooling::backward(&desc, forward, &small, &volume, Scaling::MOVE, Mode::Extended).unwrap();
+        push(format!("window_max_gradient_{suffix}"), &plan);
         let desc = LrnDescriptor::default();
         let plan = response::cross_channel(&desc, &x, &x, Scaling::MOVE, Mode::Extended).unwrap();
-        push(format!("window_response_{suffix}"), &plan);
+        let pair = |name: &str| match suffix {
+            "f32" => format!("pair_window_{name}"),
+            _ => format!("window_{name}_{suffix}"),
+        };
+        push(pair("response"), &plan);
         let plan = response::cross_channel_gradient(&desc, &x, &x, &x, Scaling::MOVE, Mode::Extended);
+        push(pair("response_gradient"), &plan.unwrap());
+        let plan = response::divisive(&desc, &volume, &volume, false, Scaling::MOVE, Mode::Extended);
+        push(format!("window_response_{suffix}"), &plan.unwrap());
+        let (means, wanted) = (false, false);
+        let plan = response::divisive_gradient(
+            &desc,
+            &volume,
+            &volume,
+            means,
+            wanted,
+            Scaling::MOVE,
+            Mode::Extended,
+        );
         push(format!("window_response_gradient_{suffix}"), &plan.unwrap());
     }
     // Of four axes.

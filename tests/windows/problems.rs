@@ -136,12 +136,34 @@ fn scaling(rng: &mut Rng) -> Scaling {
     }
 }
 
-/// A pooling, its gradient, or both in any geometry.
+/// A pooling or its gradient in any geometry.
 fn pooling_problem(rng: &mut Rng) -> Problem {
     let spatial = [1, 2, 2, 2, 3, 4][rng.below(6)];
-    let large = spatial == 2 && rng.below(4) == 0;
     let data_type = TYPES[rng.below(TYPES.len())];
     let mode = PoolingMode::from_code(rng.below(4) as i32).expect("a mode");
+    let forwards = rng.below(2) == 0;
+    pooling_of(spatial, data_type, mode, forwards, rng)
+}
+
+/// Poolings along many axes, which are drawn rarely: of either type to compute in, each kind and its gradient.
+pub fn wide(rng: &mut Rng) -> Vec<Problem> {
+    let mut all = Vec::new();
+    for data_type in [DataType::Float, DataType::Double] {
+        for mode in [PoolingMode::Max, PoolingMode::AverageWithPadding] {
+            all.extend([true, false].map(|forwards| pooling_of(4, data_type, mode, forwards, rng)));
+        }
+    }
+    all
+}
+
+fn pooling_of(
+    spatial: usize,
+    data_type: DataType,
+    mode: PoolingMode,
+    forwards: bool,
+    rng: &mut Rng,
+) -> Problem {
+    let large = spatial == 2 && rng.below(4) == 0;
     let nan = NanPropagation::from_code(rng.below(2) as i32).expect("a rule");
     let channels = if large { between(rng, 1, 70) } else { between(rng, 1, 19) };
     let mut dims = vec![between(rng, 1, 3), channels];
@@ -173,7 +195,6 @@ fn pooling_problem(rng: &mut Rng) -> Problem {
         PoolingDescriptor::new(mode, nan, Dims::new(&window), Dims::new(&padding), Dims::new(&strides))
             .expect("a pooling");
     let scaling = scaling(rng);
-    let forwards = rng.below(2) == 0;
     let (plan, kind): (Box<dyn Plan>, _) = if forwards {
         let (x, y) = (tensor(data_type, &dims, rng), tensor(data_type, &outputs, rng));
         let plan = pooling::forward(&desc, &x, &y, scaling, Mode::Extended).expect("a plan");

@@ -56,8 +56,8 @@ pub struct Parameters {
     pub wide: u32,
     /// Bit k: operand k has one element along the innermost loop of vectors.
     pub splats: u32,
-    /// Keeps the size a multiple of 8.
-    pub unused: u32,
+    /// 1 if all operands behind the second lie as that one does.
+    pub alike: u32,
     /// The loops, innermost first.
     pub turns: [FormulaTurn; MAX_AXES],
 }
@@ -114,6 +114,9 @@ fn parameters<const N: usize>(map: &Map<N>, nest: &LoopNest<N>, at: [u64; N], in
         turn.step[..N].copy_from_slice(&axis.strides);
     }
     let row = map.function.row();
+    // As the parameters of a channel do.
+    let alike =
+        nest.axes().iter().all(|axis| axis.strides.iter().skip(3).all(|&step| step == axis.strides[2]));
     Parameters {
         at: std::array::from_fn(|k| at.get(k).copied().unwrap_or_default()),
         count: nest.len() as u64,
@@ -128,7 +131,7 @@ fn parameters<const N: usize>(map: &Map<N>, nest: &LoopNest<N>, at: [u64; N], in
         rank: nest.axes().len() as u32,
         wide: u32::from(map.compute == Compute::Double),
         splats: 0,
-        unused: 0,
+        alike: u32::from(alike),
         turns,
     }
 }

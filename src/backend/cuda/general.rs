@@ -10,8 +10,11 @@ use crate::ops::{Scale, Step, Transform, TransformPlan};
 
 /// Threads of a block of these kernels.
 pub(super) const THREADS: u32 = 256;
-/// Elements that a block of these kernels computes.
-const PER_BLOCK: u64 = 1024;
+/// Elements that a thread of most of these kernels computes, and of a strided conversion.
+const PER_THREAD: u64 = 4;
+const CONVERTED: u64 = 8;
+/// Elements that a block of any kernel computes, at most.
+const MOST_PER_BLOCK: u64 = 16 * THREADS as u64;
 
 /// Any nest, element by element: strided moves and conversions, and the ordered walk.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -118,7 +121,7 @@ const _: () = assert!(size_of::<Mapped>() == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80
 pub(super) fn index_for(count: u64, spans: &[(i64, i64)]) -> Index {
     let near = |offset: i64| i32::try_from(offset).is_ok();
     // Threads of the last block count a little beyond.
-    let few = count <= (1 << 31) - 2 * PER_BLOCK;
+    let few = count <= (1 << 31) - 2 * MOST_PER_BLOCK;
     if few && spans.iter().all(|&(low, high)| near(low) && near(high)) { Index::I32 } else { Index::I64 }
 }
 
@@ -147,7 +150,13 @@ fn walk(bytes: &ByteNest, operation: Operation, index: Index) -> Strided {
 
 /// A launch of one element a thread, four times.
 pub(super) fn launch(kernel: &'static str, count: u64, params: Params) -> Result<Launch> {
-    Ok(Launch { kernel, grid: grid(count.div_ceil(PER_BLOCK))?, block: [THREADS, 1, 1], shared: 0, params })
+    launch_of(PER_THREAD, kernel, count, params)
+}
+
+/// A launch of one element a thread, `each` times.
+pub(super) fn launch_of(each: u64, kernel: &'static str, count: u64, params: Params) -> Result<Launch> {
+    let blocks = count.div_ceil(each * u64::from(THREADS));
+    Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
 }
 
 /// One nest of a move, element by element.
@@ -168,9 +177,13 @@ pub(super) fn strided_move(bytes: &ByteNest) -> Result<Launch> {
         (_, Index::I64) => "strided_w32_i64",
     };
     let params = walk(bytes, Operation::MOVE, index);
-    // Twice as many elements of those that are narrow.
-    let count = if bytes.width <= 4 { params.count.div_ceil(2) } else { params.count };
-    launch(kernel, count, Params::new(&params))
+    // `moved_per_thread` in `kernels/general.cuh`.
+    let each = match (bytes.width, index) {
+        (1 | 2, Index::I32) => 14,
+        (1 | 2 | 4, _) => 8,
+        _ => 4,
+    };
+    launch_of(each, kernel, params.count, Params::new(&params))
 }
 
 /// One nest of a conversion, element by element.
@@ -182,7 +195,7 @@ pub(super) fn strided(transform: &Transform, at: Pointers) -> Result<Launch> {
         Index::I32 => "convert_strided_i32",
         Index::I64 => "convert_strided_i64",
     };
-    launch(kernel, params.count, Params::new(&params))
+    launch_of(CONVERTED, kernel, params.count, Params::new(&params))
 }
 
 /// One step of a transform or a fill, by one thread, in the order of its loops.

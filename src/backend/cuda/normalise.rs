@@ -1,8 +1,10 @@
 //! Launches of normalisations (`kernels/normalise.cu`).
 
-use super::general::launch;
+use super::general::{launch, launch_of};
+use super::linear::VECTOR;
 use super::params::{Divisor, Index, Params};
 use super::plan::{Emit, Launch, grid};
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::LoopNest;
 use crate::ops::normalise::{
@@ -204,6 +206,28 @@ fn cut(params: &mut Parameters, tree: Tree, workspace: u64, size: usize) -> bool
     true
 }
 
+/// The kernel for statistics that are given where 16 bytes of data are neighbours in all operands, if they are.
+fn run(step: &Normalise, params: &Parameters) -> Option<&'static str> {
+    let kernel = match (step.compute, step.data) {
+        (Compute::Single, Scalar::F32) => "normalise_run_f32",
+        (Compute::Single, Scalar::F16) => "normalise_run_f16",
+        (Compute::Single, Scalar::Bf16) => "normalise_run_bf16",
+        _ => return None,
+    };
+    let rows = params.flags & BY_ROWS != 0;
+    let loops = [&params.group[..params.group_rank as usize], &params.member[..params.member_rank as usize]];
+    let (inner, outer) = loops[usize::from(!rows)].split_first()?;
+    // y, x and z: with the place of each among the operands.
+    let used = [(0, 0), (1, 6), (2, 7)].into_iter().take(if step.adds { 3 } else { 2 });
+    let size = step.data.size() as i64;
+    let is_run = (inner.extent.divisor * size as u64).is_multiple_of(VECTOR)
+        && used.clone().all(|(k, _)| inner.step[k] == size);
+    let mut apart = outer.iter().chain(loops[usize::from(rows)]);
+    let is_aligned = used.clone().all(|(_, at)| params.at[at].is_multiple_of(VECTOR))
+        && apart.all(|turn| used.clone().all(|(k, _)| turn.step[k].unsigned_abs().is_multiple_of(VECTOR)));
+    (is_run && is_aligned && step.slopes.is_none()).then_some(kernel)
+}
+
 /// Hands the launch of a forward pass to `emit`.
 ///
 /// # Errors
@@ -267,6 +291,10 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
     };
     let calls = usize::from(step.activation.is_some_and(|activation| !activation.has_mask()));
     if step.statistics == Statistics::Given {
+        if let Some(kernel) = run(step, &params).filter(|_| calls == 0) {
+            let vectors = params.elements / (VECTOR / data as u64);
+            return emit(&launch_of(1, kernel, vectors, Params::new(&params))?);
+        }
         let kernel = GIVEN[calls][usize::from(step.compute != Compute::Single)];
         return emit(&launch(kernel, params.groups * params.members, Params::new(&params))?);
     }

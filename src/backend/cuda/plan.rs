@@ -106,37 +106,41 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
     })
 }
 
-/// A transform of several parts: one launch, unless one part is all there is, or addresses repeat, or an unfold has more
-/// groups of channels than the kernel can count.
+/// A transform of several parts: one launch, unless one nest or two are all there is, or addresses repeat, or an unfold has
+/// more groups of channels than the kernel can count. Two nests are the full groups of a blocked layout and its last one.
 fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
     if plan.is_ordered() {
         return plan.for_each(&mut |part| general::ordered(part, at, emit));
     }
-    let mut first = None;
+    let mut nests = [None; 2];
     let mut count = 0_usize;
-    // An error ends the walk: beyond one part their number does not matter, and it may be millions.
+    // An error ends the walk: beyond two parts their number does not matter, and it may be millions.
     let _ = plan.for_each(&mut |part| {
-        count += 1;
-        match part {
-            Step::Transform(transform) => _ = first.get_or_insert(*transform),
-            // Cells and zeros: more than one nest.
-            Step::Padded(_) => count += 1,
-            _ => {}
+        match (part, nests.get_mut(count)) {
+            (Step::Transform(transform), Some(nest)) => *nest = Some(*transform),
+            // Cells and zeros, or only zeros: no nest.
+            _ => count = nests.len(),
         }
-        if count > 1 { Err(Error::Internal("there is more than one part".into())) } else { Ok(()) }
+        count += 1;
+        if count > nests.len() {
+            Err(Error::Internal("there are more than two nests".into()))
+        } else {
+            Ok(())
+        }
     });
-    match (count, first) {
-        (0, _) => Ok(()),
-        (1, Some(transform)) if transform.nest.is_empty() => Ok(()),
-        (1, Some(transform)) => single(&transform, at, emit),
-        _ if !general::counts_groups(plan) => plan.for_each(&mut |part| match part {
-            Step::Transform(transform) if transform.nest.is_empty() => Ok(()),
-            Step::Transform(transform) => single(transform, at, emit),
-            Step::Scale(part) => fill::fill(part, at.dst, false, emit),
-            other => Err(Error::Internal(format!("no part of an unfold: {other}").into())),
-        }),
-        _ => emit(&general::mapped(plan, at)?),
+    if count <= nests.len() {
+        let filled = nests.iter().flatten().filter(|nest| !nest.nest.is_empty());
+        return filled.into_iter().try_for_each(|nest| single(nest, at, emit));
     }
+    if general::counts_groups(plan) {
+        return emit(&general::mapped(plan, at)?);
+    }
+    plan.for_each(&mut |part| match part {
+        Step::Transform(transform) if transform.nest.is_empty() => Ok(()),
+        Step::Transform(transform) => single(transform, at, emit),
+        Step::Scale(part) => fill::fill(part, at.dst, false, emit),
+        other => Err(Error::Internal(format!("no part of an unfold: {other}").into())),
+    })
 }
 
 /// The launches for one canonical nest: the first kernel that fits, and what it leaves.

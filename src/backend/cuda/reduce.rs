@@ -112,7 +112,7 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
     if partition.chunks > 1 && problem.workspace_bytes(partition) > problem.workspace {
         partition = problem.whole(schedule);
     }
-    let family = Family::of(problem);
+    let family = Family::of(problem, schedule);
     let outputs = problem.outputs.len() as u64;
     let length = problem.sequence.len();
     let fits = length <= WARP_LENGTHS[0] || length <= WARP_LENGTHS[1] && outputs >= MANY_OUTPUTS;
@@ -172,7 +172,7 @@ fn parameters(
         turns: turns(&LoopNest::new(&[], [0; 2]), Index::I64),
     };
     // The kernels of constant types count in 32 bits.
-    let index = if Family::of(problem).is_usual() { Index::I32 } else { Index::I64 };
+    let index = if Family::of(problem, schedule).is_usual() { Index::I32 } else { Index::I64 };
     let mut pieces = [empty; 2];
     for (to, piece) in pieces.iter_mut().zip(sequence.pieces()) {
         let mut nest = LoopNest::new(&[], [0; 2]);
@@ -228,12 +228,17 @@ enum Family {
     IndexedDouble,
     /// Of a constant type.
     Usual(Scalar),
+    /// Of binary32, by blocks.
+    IndexedUsual,
 }
 
 impl Family {
-    fn of(problem: &Reduce) -> Family {
+    fn of(problem: &Reduce, schedule: Schedule) -> Family {
         let few = problem.sequence.len() < 1 << 31;
         match (problem.compute, problem.indices, problem.src) {
+            (Compute::Single, Some(_), Scalar::F32) if few && schedule == Schedule::Blocks => {
+                Family::IndexedUsual
+            }
             (Compute::Single, Some(_), _) => Family::IndexedSingle,
             (Compute::Double, Some(_), _) => Family::IndexedDouble,
             (Compute::Single, None, scalar @ (Scalar::F32 | Scalar::F16 | Scalar::Bf16)) if few => {
@@ -245,7 +250,7 @@ impl Family {
     }
 
     fn is_usual(self) -> bool {
-        matches!(self, Family::Usual(_))
+        matches!(self, Family::Usual(_) | Family::IndexedUsual)
     }
 
     /// For blocks, for rows and for chunks.
@@ -255,6 +260,9 @@ impl Family {
             Family::Double => ["reduce_blocks_f64", "reduce_rows_f64", "reduce_chunks_f64"],
             Family::IndexedSingle => {
                 ["reduce_blocks_indexed_f32", "reduce_rows_indexed_f32", "reduce_chunks_indexed_f32"]
+            }
+            Family::IndexedUsual => {
+                ["reduce_blocks_indexed_of_f32", "reduce_rows_indexed_f32", "reduce_chunks_indexed_f32"]
             }
             Family::IndexedDouble => {
                 ["reduce_blocks_indexed_f64", "reduce_rows_indexed_f64", "reduce_chunks_indexed_f64"]

@@ -10,6 +10,8 @@ use crate::ops::sample::{LANES, Pictures as Tensor, Sample, SampleFunction};
 const THREADS: u32 = 256;
 /// Blocks of a launch at most; beyond, they have several parts of the work.
 const MOST_BLOCKS: u64 = 1 << 20;
+/// Channels that a thread samples.
+const SAMPLED: u64 = 4;
 /// Channels that a block computes the gradients of.
 const CHANNELS: u64 = 8;
 
@@ -94,6 +96,8 @@ pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>)
     let positions = step.positions();
     let all = |counts: &[i64]| counts.iter().product::<i64>() as u64;
     let pixels = all(&step.source);
+    // A thread has several that lie so far apart.
+    let channels = (step.channels as u64).div_ceil(SAMPLED) as i64;
     let by_threads = |count: u64| (count, count.div_ceil(THREADS.into()));
     let (kernels, to, (count, blocks)) = match step.function {
         SampleFunction::AffineGrid => (
@@ -108,7 +112,7 @@ pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>)
         SampleFunction::Bilinear => (
             ["sample_bilinear_f32", "sample_bilinear_f64"],
             step.y.scalar,
-            by_threads(all(&[step.images, step.channels, positions])),
+            by_threads(all(&[step.images, channels, positions])),
         ),
         SampleFunction::DataGradient => {
             let groups = (step.channels as u64).div_ceil(CHANNELS);
@@ -133,7 +137,7 @@ pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>)
         positions: Divisor::new(positions, Index::I64),
         target_columns: Divisor::new(step.target[1], Index::I64),
         source_columns: Divisor::new(step.source[1], Index::I64),
-        by_channels: Divisor::new(step.channels, Index::I64),
+        by_channels: Divisor::new(channels.max(1), Index::I64),
         x: Pictures::new(&step.x),
         y: Pictures::new(&step.y),
         grid: step.grid as u32,

@@ -13,8 +13,9 @@ use crate::ops::Transform;
 const THREADS: u64 = 256;
 /// Bytes of a side of a square of a tile.
 const SQUARE: u64 = 128;
-/// Elements of a tile of a conversion along `a` and `b`.
-const CONVERT_TILE: [u64; 2] = [64, 32];
+/// Elements of a tile of a conversion along `a` and `b`: of a pair of types with a kernel of its own, and of any.
+const CONVERT_TILE: [u64; 2] = [64, 64];
+const CONVERT_ANY_TILE: [u64; 2] = [64, 32];
 /// Planes that are few enough for the kernels of few channels.
 const FEW: std::ops::RangeInclusive<i64> = 2..=8;
 /// Bytes that both axes must have for a tile to be worth its barrier.
@@ -193,9 +194,12 @@ pub(super) fn transpose_convert(transform: &Transform, at: Pointers) -> Result<O
         return Ok(None);
     }
     let own = COMMON_PAIRS.iter().find(|pair| (pair.0, pair.1) == (*src, *dst));
-    let kernel = own.map_or("transpose_convert_any", |pair| pair.3);
-    Ok(launch(kernel, &parts, CONVERT_TILE, |params| {
+    let (kernel, tile) =
+        own.map_or(("transpose_convert_any", CONVERT_ANY_TILE), |pair| (pair.3, CONVERT_TILE));
+    Ok(launch(kernel, &parts, tile, |params| {
         params.at = bytes.at;
+        params.vector_dst = aligned(bytes.at.dst, &parts.batch, 0, parts.b.strides[0]);
+        params.vector_src = aligned(bytes.at.src, &parts.batch, 1, parts.a.strides[1]);
         params.operation = Operation::new(*src, *dst, *scaling);
     }))
 }

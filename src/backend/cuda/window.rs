@@ -16,8 +16,15 @@ const THREADS: u32 = 128;
 /// Blocks of a launch at most; beyond, threads have several cells.
 const MOST_BLOCKS: u64 = 1 << 20;
 
-/// Axes that most kernels know; others know all, at the price of registers.
+/// Taps along an axis, and cells of a thread, of the kernels for few taps.
+const SIDE: i64 = 3;
+const CELLS: u64 = 2;
+/// What those kernels count to, and bytes that they reach.
+const NEAR: i64 = 1 << 30;
+
+/// Axes that most kernels know, and those for windows of windows; others know all, at the price of registers.
 const FEW_AXES: usize = 3;
+const PAIR: usize = 2;
 
 /// An axis of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +42,8 @@ pub struct AxisParameters {
     pub dilation: i64,
     /// As in [`WindowAxis`].
     pub pad: i64,
+    /// The stride once more.
+    pub by_stride: Divisor,
     /// Coordinates of the destination.
     pub extent: Divisor,
     /// Bytes from coordinate to coordinate, or from group to group, by layout.
@@ -82,9 +91,9 @@ pub struct Parameters {
 }
 
 // The same numbers stand in the kernels' source.
-const _: () = assert!(size_of::<AxisParameters>() == 48 + 24 + 24 + 72);
+const _: () = assert!(size_of::<AxisParameters>() == 48 + 24 + 24 + 24 + 72);
 const _: () = assert!(
-    size_of::<Parameters>() == 40 + 8 + 24 + 32 + 32 + 8 + 40 + 48 * MAX_AXES + 168 * MAX_WINDOW_AXES
+    size_of::<Parameters>() == 40 + 8 + 24 + 32 + 32 + 8 + 40 + 48 * MAX_AXES + 192 * MAX_WINDOW_AXES
 );
 
 /// Hands the launches of a window to `emit`.
@@ -95,9 +104,16 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], ordered: bool, emit
     if window.is_empty() {
         return Ok(());
     }
+    if let Some(kernel) = few(window).filter(|_| !ordered) {
+        let parameters = parameters(window, at, false, Index::I32);
+        let blocks = parameters.count.div_ceil(u64::from(THREADS) * CELLS);
+        let params = Params::new(&parameters);
+        return emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params });
+    }
     let is_double = window.compute == Compute::Double;
-    let kernel = kernel(window.function, is_double, window.axes.len() > FEW_AXES);
-    let parameters = parameters(window, at, ordered);
+    let pair = pair(window.function).filter(|_| !is_double && window.axes.len() <= PAIR);
+    let kernel = pair.unwrap_or_else(|| kernel(window.function, is_double, window.axes.len() > FEW_AXES));
+    let parameters = parameters(window, at, ordered, Index::I64);
     let blocks = parameters.count.div_ceil(THREADS.into()).min(MOST_BLOCKS);
     // In order, one thread does one cell after the other.
     let (grid, threads) = if ordered { ([1, 1, 1], 1) } else { (grid(blocks)?, THREADS) };
@@ -132,7 +148,53 @@ fn kernel(function: WindowFunction, is_double: bool, is_wide: bool) -> &'static 
     names[usize::from(is_wide)][usize::from(is_double)]
 }
 
-fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters {
+/// The kernel for windows of windows along two axes.
+fn pair(function: WindowFunction) -> Option<&'static str> {
+    match function {
+        WindowFunction::MaxGradient(_) => Some("pair_window_max_gradient"),
+        WindowFunction::Normalise { .. } => Some("pair_window_response"),
+        WindowFunction::NormaliseGradient { .. } => Some("pair_window_response_gradient"),
+        _ => None,
+    }
+}
+
+/// The kernel for windows of few taps along two axes, if this is one.
+fn few(window: &Window) -> Option<&'static str> {
+    let Window { function, outer, axes, scalars, compute, .. } = window;
+    let (kernel, is_gradient) = match function {
+        WindowFunction::Max(_) => ("few_window_max", false),
+        WindowFunction::Average(_) => ("few_window_average", false),
+        WindowFunction::AverageGradient(_) => ("few_window_average_gradient", true),
+        _ => return None,
+    };
+    // Of a gradient the outputs whose windows hold a cell.
+    let taps = |axis: &WindowAxis| {
+        if is_gradient { (axis.window + axis.stride - 1) / axis.stride } else { axis.window }
+    };
+    let is_few = |axis: &WindowAxis| {
+        let numbers = [axis.inputs, axis.outputs, axis.window, axis.stride, axis.pad.abs()];
+        taps(axis) <= SIDE
+            && axis.cuts.iter().all(|cut| cut.block == 1)
+            && numbers.iter().all(|&number| number < NEAR)
+            && axis.outputs.saturating_mul(axis.stride) < NEAR
+    };
+    // Bytes from one end of a layout to the other.
+    let reach = |layout: usize| {
+        let around = outer.axes().iter().map(|axis| (axis.extent, axis.strides[layout]));
+        let along = axes.iter().map(|axis| (axis.inputs.max(axis.outputs), axis.cuts[layout].stride));
+        let bytes = |(extent, stride): (i64, i64)| extent.saturating_mul(stride.saturating_abs());
+        around
+            .chain(along)
+            .map(bytes)
+            .fold(0, i64::saturating_add)
+            .saturating_mul(scalars[layout].size() as i64)
+    };
+    let is_near = window.len() < NEAR as _ && (0..3).all(|layout| reach(layout) < NEAR);
+    let is_few = *compute == Compute::Single && axes.len() <= 2 && axes.iter().all(is_few);
+    (is_few && is_near).then_some(kernel)
+}
+
+fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool, index: Index) -> Parameters {
     let Window { function, outer, axes, scalars, compute, scaling } = window;
     let sizes = scalars.map(|scalar| scalar.size() as i64);
     let is_columns = *function == WindowFunction::Columns;
@@ -143,9 +205,10 @@ fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters
         stride: axis.stride,
         dilation: axis.dilation,
         pad: axis.pad,
-        extent: Divisor::new(axis.extent(window.is_gradient()), Index::I64),
+        by_stride: Divisor::new(axis.stride, index),
+        extent: Divisor::new(axis.extent(window.is_gradient()), index),
         step: std::array::from_fn(|k| axis.cuts[k].stride * sizes[k]),
-        block: axis.cuts.map(|cut| Divisor::new(cut.block, Index::I64)),
+        block: axis.cuts.map(|cut| Divisor::new(cut.block, index)),
     };
     let unused = AxisParameters {
         inputs: 1,
@@ -154,6 +217,7 @@ fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters
         stride: 1,
         dilation: 1,
         pad: 0,
+        by_stride: Divisor::ONE,
         extent: Divisor::ONE,
         step: [0; 3],
         block: [Divisor::ONE; 3],
@@ -186,7 +250,7 @@ fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters
     let mut parameters = Parameters {
         at: [base(0, 0), base(1, 0), base(2, 1), base(3, 2), base(4, 1)],
         count: window.len() as u64,
-        split: Divisor::new(split, Index::I64),
+        split: Divisor::new(split, index),
         operation,
         number: [0.0; 4],
         lowest: lowest(scalars[1]),
@@ -198,7 +262,7 @@ fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool) -> Parameters
         means: 0,
         outer_inside: u32::from(outer_inside),
         rank: nest.axes().len() as u32,
-        turns: operand_turns(&nest, Index::I64),
+        turns: operand_turns(&nest, index),
         axes: all,
     };
     let mut response = |Power { k, scale, beta }: Power| {

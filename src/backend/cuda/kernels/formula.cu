@@ -25,7 +25,7 @@ struct Formula {
     u32 rank;
     u32 wide;  // whether `formula_ordered` computes in binary64
     u32 splats;  // bit k: operand k has one element along the innermost loop
-    u32 unused;
+    u32 alike;   // whether all operands behind the second lie as that one does
     FormulaTurn turns[20];  // innermost first
 };
 
@@ -122,7 +122,14 @@ __device__ __forceinline__ void formula_strided(const Formula &p) {
         if (!(wanted >> i & 1)) return;
         Rounded<T> operands[MOST_OPERANDS] = {{p.arity > 0 ? number(1, i) : T(0)}, {p.arity > 1 ? number(2, i) : T(0)}, {0}, {0}, {0}};
         if (p.arity > 2) {
-            const FormulaOffsets offsets = formula_offsets(first + i * THREADS, p);
+            FormulaOffsets offsets;
+            // Where places take one register each, the second is still known.
+            if (sizeof(Signed) == 4 && p.alike) {
+                const Signed second = picked(offset[2], i);
+                offsets = {{0, 0, 0, second, second, second}};
+            } else {
+                offsets = formula_offsets(first + i * THREADS, p);
+            }
 #pragma unroll
             for (u32 k = 2; k < MOST_OPERANDS; ++k) {
                 if (k < p.arity) operands[k].value = Real<T>::load(p.scalars[k + 1], p.at[k + 1] + offsets.of[k + 1]);

@@ -73,29 +73,25 @@ __device__ __forceinline__ Offsets<Signed> offsets_of(Index index, const Strided
     return offsets;
 }
 
-// Elements per thread of a move: more of those that are narrow. `general.rs` counts blocks by the same numbers.
-__device__ constexpr u32 moved_per_thread(u32 bytes) { return bytes <= 4 ? 8 : 4; }
+// Elements per thread of a move: more of those that are narrow, and of these as many as five blocks of a multiprocessor
+// have registers for. `general.rs` counts blocks by the same numbers.
+__device__ constexpr u32 moved_per_thread(u32 bytes, bool is_near) { return bytes > 4 ? 4 : bytes < 4 && is_near ? 14 : 8; }
 
 template <typename Signed, typename Index, u32 BYTES>
 __device__ __forceinline__ void strided_move(const Strided &p) {
     typedef typename Unit<BYTES>::Type Type;
-    enum : u32 { EACH = moved_per_thread(BYTES) };
+    enum : u32 { EACH = moved_per_thread(BYTES, sizeof(Signed) == 4) };
     const Index first = Index(blockIdx.x) * (THREADS * EACH) + threadIdx.x;
     // All loads before all stores, so that their latencies overlap. Operands never share memory unless every
-    // element is its own source.
+    // element is its own source. Each is loaded as soon as its place is known, which then needs no register.
     Type held[EACH];
     Signed dst[EACH];
-    const char *from[EACH];
 #pragma unroll
     for (u32 i = 0; i < EACH; ++i) {
         const Index index = first + i * THREADS;
         const Offsets<Signed> offsets = offsets_of<Signed, Index>(index < Index(p.count) ? index : Index(0), p);
-        from[i] = p.at.src + offsets.src;
         dst[i] = offsets.dst;
-    }
-#pragma unroll
-    for (u32 i = 0; i < EACH; ++i) {
-        if (first + i * THREADS < Index(p.count)) held[i] = at<Type>(from[i]);
+        if (index < Index(p.count)) held[i] = at<Type>(p.at.src + offsets.src);
     }
 #pragma unroll
     for (u32 i = 0; i < EACH; ++i) {
@@ -103,14 +99,17 @@ __device__ __forceinline__ void strided_move(const Strided &p) {
     }
 }
 
+// Elements per thread of a conversion; `general.rs` counts blocks by the same number.
+enum { CONVERTED = 8 };
+
 template <typename Signed, typename Index>
 __device__ __forceinline__ void strided_convert(const Strided &p) {
-    const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
-    char *y[PER_THREAD];
-    const char *x[PER_THREAD];
+    const Index first = Index(blockIdx.x) * (THREADS * CONVERTED) + threadIdx.x;
+    char *y[CONVERTED];
+    const char *x[CONVERTED];
     u32 wanted = 0;
 #pragma unroll
-    for (u32 i = 0; i < PER_THREAD; ++i) {
+    for (u32 i = 0; i < CONVERTED; ++i) {
         const Index index = first + i * THREADS;
         const bool is_one = index < Index(p.count);
         const Offsets<Signed> offsets = offsets_of<Signed, Index>(is_one ? index : 0, p);

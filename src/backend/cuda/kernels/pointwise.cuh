@@ -63,8 +63,9 @@ __device__ __forceinline__ void op_element(const Pointwise &p, Index index) {
     Real<T>::store(p.dst, c, computed(p, p.function, a, b, old));
 }
 
-template <typename T, typename Index>
-__device__ __forceinline__ void op(const Pointwise &p) {
+// Four elements a thread, all of whose operands are loaded before the first is computed. BITS: of the widest element.
+template <typename T, typename Index, typename Bits>
+__device__ __forceinline__ void op_of(const Pointwise &p) {
     const Index first = Index(blockIdx.x) * (THREADS * PER_THREAD) + threadIdx.x;
     char *to[PER_THREAD];
     const char *from[2][PER_THREAD];
@@ -79,16 +80,28 @@ __device__ __forceinline__ void op(const Pointwise &p) {
         from[1][i] = p.at[2] + offsets.of[2];
         wanted |= u32(is_one) << i;
     }
-    Held<T, PER_THREAD> a, b, old;
-    if (p.arity > 0) a.load(p.src, from[0], wanted);
-    if (p.arity > 1) b.load(p.src, from[1], wanted);
-    if (p.blends) old.load(p.dst, to, wanted);
+    Bits a[PER_THREAD] = {}, b[PER_THREAD] = {}, old[PER_THREAD] = {};
+    if (p.arity > 0) fetch(p.src, from[0], a, wanted);
+    if (p.arity > 1) fetch(p.src, from[1], b, wanted);
+    if (p.blends) fetch(p.dst, to, old, wanted);
+    const auto number = [](u32 scalar, Bits bits) {
+        return sizeof(Bits) == 8 ? Real<T>::any(scalar, bits) : Real<T>::value(scalar, u32(bits));
+    };
 #pragma unroll
     for (u32 i = 0; i < PER_THREAD; ++i) {
         if (!(wanted >> i & 1)) continue;
-        const T x = p.arity > 0 ? Real<T>::any(p.src, a[i]) : T(0), y = p.arity > 1 ? Real<T>::any(p.src, b[i]) : T(0);
-        const T z = p.blends ? Real<T>::any(p.dst, old[i]) : T(0);
+        const T x = p.arity > 0 ? number(p.src, a[i]) : T(0), y = p.arity > 1 ? number(p.src, b[i]) : T(0);
+        const T z = p.blends ? number(p.dst, old[i]) : T(0);
         Real<T>::store(p.dst, to[i], computed(p, p.function, x, y, z));
+    }
+}
+
+template <typename T, typename Index>
+__device__ __forceinline__ void op(const Pointwise &p) {
+    if (sizeof(T) == 4 && size_of(p.src) < 8 && size_of(p.dst) < 8) {
+        op_of<T, Index, u32>(p);
+    } else {
+        op_of<T, Index, u64>(p);
     }
 }
 

@@ -116,35 +116,48 @@ struct Raw<ANY> {
 // Whether all sequences are elements at equal distances: no loop and no division tells where one lies.
 __device__ __forceinline__ bool is_plain(const Reduce &p) { return p.pieces[0].rank <= 1 && p.pieces[1].count == 0; }
 
-// Elements that a thread loads before it looks at the first. Where each lies takes registers, unless it is PLAIN.
-template <bool PLAIN, u32 SCALAR>
+// Elements that a thread loads before it looks at the first: as many as there are registers for. Where each lies takes some,
+// unless it is PLAIN, as do indices; sums leave room for more of those that are narrow.
+template <bool PLAIN, bool INDEXED, u32 SCALAR, u32 FOLD>
 __device__ constexpr u32 batch() {
-    return !PLAIN ? 4 : SCALAR == ANY ? 8 : 16;
+    return !PLAIN ? 4 : SCALAR == ANY ? 8 : INDEXED || (FOLD == SUM && width_of(SCALAR) == 2) ? 24 : 16;
 }
 
-// The elements at `first`, `first + stride`, ... as nodes; identities from `end` on. SCALAR: their type, or ANY.
+// The elements at `first`, `first + stride`, ..., all loaded before the first becomes a node; identities from `end` on.
+// SCALAR: their type, or ANY. What a node is made of beside the bits is found when it is asked for: through the loads it
+// would take registers.
 template <bool PLAIN, typename T, bool INDEXED, u32 SCALAR, u32 FOLD, typename Index, u32 N>
-__device__ __forceinline__ void elements(const Reduce &p, const char *sequence, Index first, u32 stride, Index end,
-                                         Node<T, INDEXED> (&next)[N]) {
+struct Batch {
+    const Reduce &p;
+    const Index first;
+    const u32 stride;
     const u32 scalar = SCALAR == ANY ? p.scalar : SCALAR;
-    const char *from[N];
-    i64 index[N];
     u32 wanted = 0;
-#pragma unroll
-    for (u32 k = 0; k < N; ++k) {
-        const Index position = first + k * stride;
-        const Turn &turn = p.pieces[0].turns[0];
-        const Piece &piece = p.pieces[0];
-        const Whereabouts plain = {piece.src + i64(position) * turn.src, piece.index + i64(position) * turn.dst};
-        const Whereabouts found = PLAIN ? plain : whereabouts(p, position < end ? position : Index(0));
-        from[k] = sequence + found.offset;
-        index[k] = found.index;
-        wanted |= u32(position < end) << k;
-    }
     typename Raw<SCALAR>::Bits bits[N];
-    fetch(scalar, from, bits, wanted);
+    i64 index[PLAIN || !INDEXED ? 1 : N];
+
+    __device__ __forceinline__ Batch(const Reduce &p, const char *sequence, Index first, u32 stride, Index end)
+        : p(p), first(first), stride(stride) {
+        const Piece &piece = p.pieces[0];
+        const char *from[N], *next = sequence + piece.src + i64(first) * piece.turns[0].src;
+        const i64 step = i64(stride) * piece.turns[0].src;
 #pragma unroll
-    for (u32 k = 0; k < N; ++k) {
+        for (u32 k = 0; k < N; ++k) {
+            const Index position = first + k * stride;
+            if constexpr (PLAIN) {
+                from[k] = next;
+                next += step;
+            } else {
+                const Whereabouts found = whereabouts(p, position < end ? position : Index(0));
+                from[k] = sequence + found.offset;
+                if constexpr (INDEXED) index[k] = found.index;
+            }
+            wanted |= u32(position < end) << k;
+        }
+        fetch(scalar, from, bits, wanted);
+    }
+
+    __device__ __forceinline__ Node<T, INDEXED> operator[](u32 k) const {
         const T x = Real<T>::any(scalar, bits[k]);
         const bool there = wanted >> k & 1;
         T value;
@@ -153,10 +166,16 @@ __device__ __forceinline__ void elements(const Reduce &p, const char *sequence, 
         } else {
             value = mapped(p.fold, x);
         }
-        next[k].value = there ? value : identity_of<T>(FOLD == SUM ? u32(SUM) : p.fold);
-        if constexpr (INDEXED) next[k].first = there ? index[k] : no_index();
+        Node<T, INDEXED> node;
+        node.value = there ? value : identity_of<T>(FOLD == SUM ? u32(SUM) : p.fold);
+        if constexpr (INDEXED) {
+            const Piece &piece = p.pieces[0];
+            const i64 own = PLAIN ? piece.index + i64(first + k * stride) * piece.turns[0].dst : index[PLAIN ? 0 : k];
+            node.first = there ? own : no_index();
+        }
+        return node;
     }
-}
+};
 
 // From the root of an output's tree to its element, and its index.
 template <typename T, bool INDEXED>
@@ -215,11 +234,10 @@ __device__ __forceinline__ Node<T, INDEXED> join_range(const Reduce &p, const ch
     for (u64 start = first; start < end; start += BLOCK) {
         N node = identity_node<T, INDEXED>(fold);
         const u64 stop = start + BLOCK < end ? start + BLOCK : end;
-        constexpr u32 EACH = batch<PLAIN, SCALAR>();
+        constexpr u32 EACH = batch<PLAIN, INDEXED, SCALAR, FOLD>();
 #pragma unroll 1
         for (u64 i = start; i < stop; i += EACH * LANES) {
-            N next[EACH];
-            elements<PLAIN, T, INDEXED, SCALAR, FOLD>(p, sequence, Index(i + lane), u32(LANES), Index(stop), next);
+            const Batch<PLAIN, T, INDEXED, SCALAR, FOLD, Index, EACH> next(p, sequence, Index(i + lane), LANES, Index(stop));
 #pragma unroll
             for (u32 k = 0; k < EACH; ++k) node = join(fold, node, next[k]);
         }
@@ -300,15 +318,14 @@ __device__ __forceinline__ Node<T, INDEXED> join_column(const Reduce &p, const c
 #pragma unroll 1
     for (u64 start = first; start < end; start += BLOCK) {
         const u32 count = end - start < BLOCK ? u32(end - start) : u32(BLOCK);
-        constexpr u32 EACH = batch<PLAIN, SCALAR>();
+        constexpr u32 EACH = batch<PLAIN, INDEXED, SCALAR, FOLD>();
 #pragma unroll 1
         for (u32 i = 0; i < count; i += EACH) {
-            N next[EACH];
-            elements<PLAIN, T, INDEXED, SCALAR, FOLD>(p, sequence, Index(start + i), 1, Index(start + count), next);
+            const Batch<PLAIN, T, INDEXED, SCALAR, FOLD, Index, EACH> next(p, sequence, Index(start + i), 1, Index(start + count));
 #pragma unroll
             for (u32 k = 0; k < EACH; ++k) {
                 N &lane = lanes[(i + k) % LANES * ROW_THREADS];
-                if (i + k < count) lane = i < LANES ? next[k] : join(fold, lane, next[k]);
+                if (i + k < count) lane = i + k < LANES ? next[k] : join(fold, lane, next[k]);
             }
         }
         // Lanes that were not used would be the identity.
@@ -373,11 +390,13 @@ __device__ __forceinline__ void reduce_chunks(const Reduce &p, Node<T, INDEXED> 
 }
 
 // Of elements of SCALAR, or of any type. The second bounds keep the assembler from spilling for the sake of more blocks.
-#define REDUCE(NAME, T, INDEXED, SCALAR, INDEX, BLOCKS)                                                  \
+#define REDUCE_BLOCKS(NAME, T, INDEXED, SCALAR, INDEX, BLOCKS)                                           \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) reduce_blocks_##NAME(const Reduce p) { \
         __shared__ BlockMemory<T, INDEXED> memory;                                                       \
         reduce_blocks<T, INDEXED, SCALAR, INDEX>(p, memory);                                             \
-    }                                                                                                    \
+    }
+#define REDUCE(NAME, T, INDEXED, SCALAR, INDEX, BLOCKS)                                                  \
+    REDUCE_BLOCKS(NAME, T, INDEXED, SCALAR, INDEX, BLOCKS)                                               \
     extern "C" __global__ void __launch_bounds__(ROW_THREADS, 1) reduce_rows_##NAME(const Reduce p) {    \
         __shared__ RowMemory<T, INDEXED> memory;                                                         \
         reduce_rows<T, INDEXED, SCALAR, INDEX>(p, memory);                                               \
@@ -390,7 +409,9 @@ REDUCE(indexed_f64, f64, true, ANY, u64, 1)
 REDUCE(of_f32, f32, false, F32, u32, 3)
 REDUCE(of_f16, f32, false, F16, u32, 3)
 REDUCE(of_bf16, f32, false, BF16, u32, 3)
+REDUCE_BLOCKS(indexed_of_f32, f32, true, F32, u32, 2)
 #undef REDUCE
+#undef REDUCE_BLOCKS
 
 #define REDUCE_CHUNKS(NAME, T, INDEXED)                                                          \
     extern "C" __global__ void __launch_bounds__(THREADS) reduce_chunks_##NAME(const Reduce p) { \

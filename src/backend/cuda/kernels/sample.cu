@@ -39,19 +39,24 @@ __device__ __forceinline__ f32 floor_of(f32 x) { return floorf(x); }
 __device__ __forceinline__ f64 floor_of(f64 x) { return floor(x); }
 #endif
 
-// As a conversion from the computation type.
+// As a conversion from the computation type, over these bits.
 template <typename T>
-__device__ __forceinline__ void deliver(const Operation &operation, char *to, T r) {
+__device__ __forceinline__ void deliver_over(const Operation &operation, char *to, T r, u64 old) {
     if (sizeof(T) == 8) {
         f64 x = f64(r);
         if (operation.steps & SCALED) x = product(operation.alpha, x);
-        if (operation.steps & BLENDED) x = sum(x, product(operation.beta, load_f64(operation.dst, to)));
+        if (operation.steps & BLENDED) x = sum(x, product(operation.beta, value_f64(operation.dst, old)));
         return store_f64(operation.dst, to, x);
     }
     f32 x = f32(r);
     if (operation.steps & SCALED) x = product(f32(operation.alpha), x);
-    if (operation.steps & BLENDED) x = sum(x, product(f32(operation.beta), load_f32(operation.dst, to)));
+    if (operation.steps & BLENDED) x = sum(x, product(f32(operation.beta), value_f32(operation.dst, u32(old))));
     store_f32(operation.dst, to, x);
+}
+
+template <typename T>
+__device__ __forceinline__ void deliver(const Operation &operation, char *to, T r) {
+    deliver_over(operation, to, r, operation.steps & BLENDED ? bits_at(operation.dst, to) : 0);
 }
 
 // Bytes from the start of all pictures.
@@ -181,9 +186,14 @@ __device__ __forceinline__ void affine_gradient(const Sample &p) {
     }
 }
 
-// Operands y, x, grid. All four taps are loaded before the first is looked at.
+// Channels of a thread of `bilinear`; `sample.rs` counts by the same number.
+enum { SAMPLED = 4 };
+
+// Operands y, x, grid. A thread samples a few channels at its position, which are `by_channels` apart, so that neighbouring
+// threads have neighbours; all their taps, and what they are added to, are loaded before the first is looked at.
 template <typename T>
 __device__ __forceinline__ void bilinear(const Sample &p) {
+    typedef typename Real<T>::Bits Bits;
 #pragma unroll 1
     for (u64 item = first_item(); item < p.count; item += items()) {
         u64 n, c, place;
@@ -199,25 +209,43 @@ __device__ __forceinline__ void bilinear(const Sample &p) {
             c = plane - n * p.by_channels.divisor;
         }
         const Place<T> taps(p, p.at[2], n * p.positions.divisor + place);
-        const char *x = p.at[1] + channel_of(p.x, i64(n), i64(c));
-        const char *from[4];
-        u32 wanted = 0;
+        i64 tap[4];
+        u32 inside = 0;
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
-            from[k] = x + pixel_of(p.x, taps.down.first + k / 2, taps.across.first + k % 2);
-            wanted |= u32(taps.any() && taps.inside(p, k / 2, k % 2)) << k;
-        }
-        Held<T, 4> pixels;
-        pixels.load(p.x.scalar, from, wanted);
-        T total = T(0);
-#pragma unroll
-        for (u32 k = 0; k < 4; ++k) {
-            const T weight = product(taps.down.weight[k / 2], taps.across.weight[k % 2]);
-            const T more = sum(total, product(weight, Real<T>::any(p.x.scalar, pixels[k])));
-            total = wanted >> k & 1 ? more : total;
+            tap[k] = pixel_of(p.x, taps.down.first + k / 2, taps.across.first + k % 2);
+            inside |= u32(taps.any() && taps.inside(p, k / 2, k % 2)) << k;
         }
         const Position at = position_of(p, place);
-        deliver(p.operation, p.at[0] + channel_of(p.y, i64(n), i64(c)) + pixel_of(p.y, at.h, at.w), total);
+        const auto channel = [&](u32 i) { return i64(c + i * p.by_channels.divisor); };
+        const auto to = [&](u32 i) {
+            return p.at[0] + channel_of(p.y, i64(n), channel(i)) + pixel_of(p.y, at.h, at.w);
+        };
+        Bits pixels[SAMPLED][4], old[SAMPLED] = {};
+        u32 there = 0;
+#pragma unroll
+        for (u32 i = 0; i < SAMPLED; ++i) {
+            there |= u32(channel(i) < p.channels) << i;
+            const char *x = p.at[1] + channel_of(p.x, i64(n), channel(i));
+            const char *from[4] = {x + tap[0], x + tap[1], x + tap[2], x + tap[3]};
+            fetch(p.x.scalar, from, pixels[i], there >> i & 1 ? inside : 0);
+        }
+        if (p.operation.steps & BLENDED) {
+            static_assert(SAMPLED == 4, "as many places");
+            const char *from[4] = {to(0), to(1), to(2), to(3)};
+            fetch(p.operation.dst, from, old, there);
+        }
+#pragma unroll
+        for (u32 i = 0; i < SAMPLED; ++i) {
+            T total = T(0);
+#pragma unroll
+            for (u32 k = 0; k < 4; ++k) {
+                const T weight = product(taps.down.weight[k / 2], taps.across.weight[k % 2]);
+                const T more = sum(total, product(weight, Real<T>::value(p.x.scalar, pixels[i][k])));
+                total = inside >> k & 1 ? more : total;
+            }
+            if (there >> i & 1) deliver_over(p.operation, to(i), total, old[i]);
+        }
     }
 }
 
@@ -347,8 +375,8 @@ SAMPLE(affine_gradient)
 SAMPLE(grid_gradient)
 #undef SAMPLE
 
-// Five blocks of a multiprocessor: its loads are few, its threads have to be many.
-extern "C" __global__ void __launch_bounds__(THREADS, 5) sample_bilinear_f32(const Sample p) { bilinear<f32>(p); }
+// Three blocks of a multiprocessor: the assembler would take registers for two.
+extern "C" __global__ void __launch_bounds__(THREADS, 3) sample_bilinear_f32(const Sample p) { bilinear<f32>(p); }
 extern "C" __global__ void __launch_bounds__(THREADS, 1) sample_bilinear_f64(const Sample p) { bilinear<f64>(p); }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) sample_data_gradient_f32(const Sample p) {

@@ -1,19 +1,20 @@
 // Any nest, element by element: moves by width, conversions, and the walk in order.
 #include "general.cuh"
 
-#define STRIDED(BYTES)                                                                              \
-    extern "C" __global__ void __launch_bounds__(THREADS) strided_w##BYTES##_i32(const Strided p) { \
-        strided_move<i32, u32, BYTES>(p);                                                           \
-    }                                                                                               \
-    extern "C" __global__ void __launch_bounds__(THREADS) strided_w##BYTES##_i64(const Strided p) { \
-        strided_move<i64, u64, BYTES>(p);                                                           \
+// BLOCKS: of a multiprocessor, where few bytes of a thread ask for many threads.
+#define STRIDED(BYTES, BLOCKS)                                                                              \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) strided_w##BYTES##_i32(const Strided p) { \
+        strided_move<i32, u32, BYTES>(p);                                                                   \
+    }                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS) strided_w##BYTES##_i64(const Strided p) {         \
+        strided_move<i64, u64, BYTES>(p);                                                                   \
     }
-STRIDED(1)
-STRIDED(2)
-STRIDED(4)
-STRIDED(8)
-STRIDED(16)
-STRIDED(32)
+STRIDED(1, 5)
+STRIDED(2, 5)
+STRIDED(4, 1)
+STRIDED(8, 1)
+STRIDED(16, 1)
+STRIDED(32, 1)
 #undef STRIDED
 
 extern "C" __global__ void __launch_bounds__(THREADS) convert_strided_i32(const Strided p) {

@@ -55,9 +55,10 @@ __device__ __forceinline__ T inverse_power(u32 exponent, T s, T beta) {
 }
 
 // Coordinates, and where the loops around are, of a cell of the destination.
-__device__ __forceinline__ Place place_of(const Window &p, u64 cell) {
-    const u64 outside = quotient(cell, p.split), inside = cell - outside * p.split.divisor;
-    u64 rest = p.outer_inside ? inside : outside;
+template <typename Index>
+__device__ __forceinline__ Place place_of(const Window &p, Index cell) {
+    const Index outside = quotient(cell, p.split), inside = cell - outside * Index(p.split.divisor);
+    Index rest = p.outer_inside ? inside : outside;
     Place place;
     const OperandOffsets outer = operand_offsets(rest, p.turns, p.rank);
 #pragma unroll
@@ -66,8 +67,8 @@ __device__ __forceinline__ Place place_of(const Window &p, u64 cell) {
 #pragma unroll
     for (u32 k = AXES; k-- > 0;) {
         const Divisor &extent = axis_of(p, k).extent;
-        const u64 next = quotient(rest, extent);
-        place.index[k] = i32(rest - next * extent.divisor);
+        const Index next = quotient(rest, extent);
+        place.index[k] = i32(rest - next * Index(extent.divisor));
         rest = next;
     }
     return place;
@@ -102,7 +103,7 @@ __device__ __forceinline__ bool wins(const Window &p, const Place &place, const 
     // Its own number among the cells: where the axes in front are, and the last two.
     u32 own_turn = 0;
 #pragma unroll
-    for (u32 k = 0; k < AXES - 2; ++k) {
+    for (u32 k = 0; k + 2 < AXES; ++k) {
         own_turn = own_turn * u32(bounds.end[k] - bounds.begin[k]) + u32(place.index[k] - bounds.begin[k]);
     }
     const u32 row = u32(place.index[AXES - 2] - bounds.begin[AXES - 2]);
@@ -124,7 +125,7 @@ template <typename T>
 __device__ __forceinline__ T maximum_gradient(const Window &p, const Place &place) {
     const Reader<T> read = {p, place};
     const T mine = read.source(place.index);
-    const Bounds bounds = holders_of(p, place.index);
+    const Bounds bounds = holders_of<u64>(p, place.index);
     const u32 turns = turns_of(bounds);
     T total = T(0);
     i32 output[AXES];
@@ -144,7 +145,7 @@ __device__ __forceinline__ T maximum_gradient(const Window &p, const Place &plac
 
 template <typename T>
 __device__ __forceinline__ T average_gradient(const Window &p, const Place &place) {
-    return sum_of<T, true>(p, place, 2, p.at[3], holders_of(p, place.index), [&](T given, const i32 *output) {
+    return sum_of<T, true>(p, place, 2, p.at[3], holders_of<u64>(p, place.index), [&](T given, const i32 *output) {
         return ratio(given, T(divisor_of(p, output)));
     });
 }
@@ -181,7 +182,7 @@ template <typename T>
 __device__ __forceinline__ T normalised_gradient(const Window &p, const Place &place) {
     const Reader<T> read = {p, place};
     const T x = read.source(place.index);
-    T total = sum_of_sums<T>(holders_of(p, place.index), [&](const i32 *output) {
+    T total = sum_of_sums<T>(holders_of<u64>(p, place.index), [&](const i32 *output) {
         const T term = term_of<T>(p, place, output);
         return p.centred ? product(term, sum(x, -read.mean(output))) : term;
     });

@@ -8,6 +8,7 @@
 // An axis of a window. Steps and blocks are by layout: of the destination, the source, what the forward function wrote.
 struct WindowAxis {
     i64 inputs, outputs, window, stride, dilation, pad;
+    Divisor by_stride;
     Divisor extent;    // coordinates of the destination
     i64 step[3];       // bytes from coordinate to coordinate, or from group to group
     Divisor block[3];  // coordinates of a group, whose cells lie side by side
@@ -45,8 +46,8 @@ struct Window {
     WindowAxis axes[ALL_AXES];  // the last one is the fastest; those in front that are not used have extents 1
 };
 
-static_assert(sizeof(WindowAxis) == 48 + 24 + 24 + 72, "window.rs has another WindowAxis");
-static_assert(sizeof(Window) == 40 + 8 + 24 + 32 + 32 + 8 + 40 + 48 * 20 + 168 * ALL_AXES, "window.rs has another Window");
+static_assert(sizeof(WindowAxis) == 48 + 24 + 24 + 24 + 72, "window.rs has another WindowAxis");
+static_assert(sizeof(Window) == 40 + 8 + 24 + 32 + 32 + 8 + 40 + 48 * 20 + 192 * ALL_AXES, "window.rs has another Window");
 
 __device__ __forceinline__ const WindowAxis &axis_of(const Window &p, u32 k) { return p.axes[k + ALL_AXES - AXES]; }
 
@@ -61,8 +62,6 @@ struct Place {
     i64 outer[3];
 };
 
-__device__ __forceinline__ i64 ceil_div(i64 a, i64 b) { return a / b + (a % b != 0); }
-
 // The cells of an output's window. Without dilation.
 __device__ __forceinline__ void cells_of(const WindowAxis &axis, i64 output, i32 &begin, i32 &end) {
     const i64 first = output * axis.stride - axis.pad;
@@ -72,11 +71,12 @@ __device__ __forceinline__ void cells_of(const WindowAxis &axis, i64 output, i32
     end = low < high ? i32(high) : 0;
 }
 
-// The outputs whose windows hold a cell.
+// The outputs whose windows hold a cell. INDEX: what divisors of the launch divide.
+template <typename Index>
 __device__ __forceinline__ void outputs_of(const WindowAxis &axis, i64 cell, i32 &begin, i32 &end) {
     const i64 behind = cell + axis.pad, first = behind + 1 - axis.window;
-    const i64 low = first > 0 ? ceil_div(first, axis.stride) : 0;
-    i64 high = behind < 0 ? 0 : behind / axis.stride + 1;
+    const i64 low = first > 0 ? i64(quotient(Index(first + axis.stride - 1), axis.by_stride)) : 0;
+    i64 high = behind < 0 ? 0 : i64(quotient(Index(behind), axis.by_stride)) + 1;
     if (high > axis.outputs) high = axis.outputs;
     begin = low < high ? i32(low) : 0;
     end = low < high ? i32(high) : 0;
@@ -117,12 +117,12 @@ __device__ __forceinline__ T picked(const T (&of)[N], u32 i) {
     return x;
 }
 
-// What some elements are as numbers: the type is asked for once.
+// What some elements are as numbers: the type is asked for once. What is computed in binary32 has at most four bytes.
 template <typename T, u32 N>
-__device__ __forceinline__ void numbers(u32 scalar, const Held<T, N> &held, T (&number)[N]) {
-#define ALL_ARE(SCALAR)                                                         \
-    case SCALAR:                                                                \
-        _Pragma("unroll") for (u32 i = 0; i < N; ++i) number[i] = Real<T>::any(SCALAR, held[i]); \
+__device__ __forceinline__ void numbers(u32 scalar, const typename Real<T>::Bits (&bits)[N], T (&number)[N]) {
+#define ALL_ARE(SCALAR)                                                                            \
+    case SCALAR:                                                                                   \
+        _Pragma("unroll") for (u32 i = 0; i < N; ++i) number[i] = Real<T>::value(SCALAR, bits[i]); \
         return;
     switch (scalar) {
         ALL_ARE(F32)
@@ -132,18 +132,17 @@ __device__ __forceinline__ void numbers(u32 scalar, const Held<T, N> &held, T (&
         ALL_ARE(F64)
     default:
 #pragma unroll
-        for (u32 i = 0; i < N; ++i) number[i] = Real<T>::any(scalar, held[i]);
+        for (u32 i = 0; i < N; ++i) number[i] = Real<T>::value(scalar, bits[i]);
     }
 #undef ALL_ARE
 }
-
 
 // The coordinates of the axes in front of the last two, which are mostly not used and therefore one loop: six loops would
 // take more registers than there are.
 __device__ __forceinline__ u32 turns_of(const Bounds &bounds) {
     u32 turns = 1;
 #pragma unroll
-    for (u32 k = 0; k < AXES - 2; ++k) turns *= u32(bounds.end[k] - bounds.begin[k]);
+    for (u32 k = AXES - 2; k-- > 0;) turns *= u32(bounds.end[k] - bounds.begin[k]);
     return turns;
 }
 
@@ -175,10 +174,10 @@ __device__ __forceinline__ void walk(const Window &p, u32 layout, const char *fr
             j = turns ? 0 : j;
         }
         const u32 count = all - first < u32(TAPS) ? all - first : u32(TAPS);
-        Held<T, TAPS> held;
-        held.load(p.scalar[layout], place, (1u << count) - 1);
+        typename Real<T>::Bits bits[TAPS];
+        fetch(p.scalar[layout], place, bits, (1u << count) - 1);
         T number[TAPS];
-        numbers(p.scalar[layout], held, number);
+        numbers(p.scalar[layout], bits, number);
         f(first, number, count);
     }
 }
@@ -282,10 +281,11 @@ __device__ __forceinline__ Bounds window_of(const Window &p, const i32 *output) 
     return bounds;
 }
 
+template <typename Index>
 __device__ __forceinline__ Bounds holders_of(const Window &p, const i32 *cell) {
     Bounds bounds;
 #pragma unroll
-    for (u32 k = 0; k < AXES; ++k) outputs_of(axis_of(p, k), cell[k], bounds.begin[k], bounds.end[k]);
+    for (u32 k = 0; k < AXES; ++k) outputs_of<Index>(axis_of(p, k), cell[k], bounds.begin[k], bounds.end[k]);
     return bounds;
 }
 
