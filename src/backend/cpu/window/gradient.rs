@@ -243,7 +243,6 @@ impl<T: Real> Job<'_, T> {
                 }
                 self.maxima(lanes, mine)
             };
-            (self.kernels.canonical)(result, self.cells * lanes);
             write_plane(shape, &self.way, base(0, 0), false, lanes, result);
         }
     }
@@ -335,6 +334,8 @@ impl<T: Real> Job<'_, T> {
                     let per_column = count / (outputs[last].1 - outputs[last].0) as usize;
                     (self.folds.rows)(to, rows, per_column, lanes);
                 }
+                // Here, while they are in the first-level cache.
+                (self.kernels.canonical)(to, n);
                 to = to.add(n);
             }
         });
@@ -394,11 +395,13 @@ impl<T: Real> Job<'_, T> {
                 },
             );
             if !self.is_line() {
+                (self.kernels.canonical)(mine.sums, self.cells * lanes);
                 return mine.sums;
             }
             for row in 0..self.rows {
-                let from = mine.sums.add(row * self.phases.len());
-                self.phases.join(&self.kernels, from, mine.cells.add(row * inputs));
+                let (from, to) = (mine.sums.add(row * self.phases.len()), mine.cells.add(row * inputs));
+                self.phases.join(&self.kernels, from, to);
+                (self.kernels.canonical)(to, inputs);
             }
             mine.cells
         }
