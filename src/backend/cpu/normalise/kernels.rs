@@ -105,30 +105,6 @@ compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 /// As for [`Kernels::block`].
 #[inline(always)]
 unsafe fn block<T: Real>(g: *const T, x: *const T, n: usize, shift: [f64; 2]) -> [f64; 2] {
-    // SAFETY: handed on.
-    unsafe {
-        match g == x && shift[0] == shift[1] {
-            true => block_of::<T, true>(g, x, n, shift),
-            false => block_of::<T, false>(g, x, n, shift),
-        }
-    }
-}
-
-/// SQUARES: both factors are the same, as they are for a variance.
-///
-/// # Safety
-/// As for [`Kernels::block`].
-#[inline(always)]
-unsafe fn block_of<T: Real, const SQUARES: bool>(
-    g: *const T,
-    x: *const T,
-    n: usize,
-    shift: [f64; 2],
-) -> [f64; 2] {
-    let factors = |g: T, x: T| {
-        let d = g.to_f64() - shift[0];
-        (d, if SQUARES { d } else { x.to_f64() - shift[1] })
-    };
     let mut lanes = [[0.0_f64; LANES]; 2];
     let whole = n / LANES;
     for first in (0..LANES).step_by(HALF) {
@@ -143,7 +119,7 @@ unsafe fn block_of<T: Real, const SQUARES: bool>(
                 )
             };
             for j in 0..HALF {
-                let (d, e) = factors(g[j], x[j]);
+                let (d, e) = (g[j].to_f64() - shift[0], x[j].to_f64() - shift[1]);
                 sums[0][j] += d;
                 sums[1][j] += d * e;
             }
@@ -154,7 +130,7 @@ unsafe fn block_of<T: Real, const SQUARES: bool>(
     for j in 0..n % LANES {
         // SAFETY: inside the first n numbers.
         let (g, x) = unsafe { (g.add(whole * LANES + j).read(), x.add(whole * LANES + j).read()) };
-        let (d, e) = factors(g, x);
+        let (d, e) = (g.to_f64() - shift[0], x.to_f64() - shift[1]);
         lanes[0][j] += d;
         lanes[1][j] += d * e;
     }
@@ -172,28 +148,6 @@ unsafe fn block_of<T: Real, const SQUARES: bool>(
 /// As for [`Kernels::rows`].
 #[inline(always)]
 unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64) {
-    // SAFETY: handed on.
-    unsafe {
-        let shift = |j: usize| shifts.add(j).read();
-        match g == x && (0..width).all(|j| shift(j) == shift(width + j)) {
-            true => rows_of::<T, true>(sums, g, x, width, shifts),
-            false => rows_of::<T, false>(sums, g, x, width, shifts),
-        }
-    }
-}
-
-/// SQUARES: as for [`block_of`].
-///
-/// # Safety
-/// As for [`Kernels::rows`].
-#[inline(always)]
-unsafe fn rows_of<T: Real, const SQUARES: bool>(
-    sums: *mut f64,
-    g: &[*const T],
-    x: &[*const T],
-    width: usize,
-    shifts: *const f64,
-) {
     // Where the rows behind these lie, if they are as far apart: pieces of rows are no line that the processor foresees.
     let ahead = |rows: &[*const T]| match rows {
         [one, two, ..] => two.addr().wrapping_sub(one.addr()).wrapping_mul(rows.len()),
@@ -205,21 +159,18 @@ unsafe fn rows_of<T: Real, const SQUARES: bool>(
     };
     let mut first = 0;
     while first + PIECE <= width {
-        // SAFETY: eight of the groups.
+        // SAFETY: a piece of the groups.
         unsafe {
             let low = shifts.add(first).cast::<[f64; PIECE]>().read_unaligned();
             let high = shifts.add(width + first).cast::<[f64; PIECE]>().read_unaligned();
             let mut joined = [[0.0_f64; PIECE]; 2];
             for (g, x) in g.iter().zip(x) {
                 fetch(g.add(first), ahead[0]);
-                if !SQUARES {
-                    fetch(x.add(first), ahead[1]);
-                }
+                fetch(x.add(first), ahead[1]);
                 let g = g.add(first).cast::<[T; PIECE]>().read_unaligned();
                 let x = x.add(first).cast::<[T; PIECE]>().read_unaligned();
                 for j in 0..PIECE {
-                    let d = g[j].to_f64() - low[j];
-                    let e = if SQUARES { d } else { x[j].to_f64() - high[j] };
+                    let (d, e) = (g[j].to_f64() - low[j], x[j].to_f64() - high[j]);
                     joined[0][j] += d;
                     joined[1][j] += d * e;
                 }
