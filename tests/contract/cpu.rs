@@ -117,7 +117,10 @@ fn matrix_products_agree_with_the_reference() {
         let c = matrix(m, n, types[0], false);
         let (mut a, mut b) = (matrix(m, k, types[1], true), matrix(k, n, types[2], true));
         let mut z = matrix(m, n, types[0], true);
-        let mut bias = matrix(rng_one(case, m), n, types[0], true);
+        // A bias in binary32 is added to narrow results where they are in registers.
+        let single = case % 7 > 2 && types[0] != Scalar::F64;
+        let bias_type = if single { Scalar::F32 } else { types[0] };
+        let mut bias = matrix(rng_one(case, m), n, bias_type, true);
         let activation = [
             Activation::Identity,
             Activation::Relu(NanRule::Ignore),

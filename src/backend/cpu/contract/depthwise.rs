@@ -42,6 +42,10 @@ pub(super) struct Depthwise<'a, S: Simd> {
     parts: usize,
     /// Whether sums are the result.
     plain: bool,
+    /// Whether they are not, and all outputs of a plane are one run.
+    joined: bool,
+    /// Whether planes are converted, and without gaps.
+    far: bool,
     /// Whether factors can be read where they are.
     in_place: bool,
 }
@@ -73,8 +77,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         let [image, filter] = operands.sources::<S>(step);
         let mut sum = Vec::new();
         planes.evens(0, 1, 1, 2, &mut sum);
+        let plain = outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain();
+        let [down, along] = [slow, fast].map(|dim| output(&dim.outputs.by));
+        let joined =
+            (0..5).all(|k| down[k] == along[k] * fast.outputs.extent as i64) && slow.outputs.extent > 1;
         alone.then(|| Depthwise {
-            plain: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
+            plain,
+            joined: !plain && joined,
+            far: image.convert.is_some() && planes.are_dense() && size_of::<S::Part>() == size_of::<S::Sum>(),
             in_place: S::Part::SCALAR == Some(step.b)
                 && matches!(sum[..], [Even { by, len, .. }] if by == 1 || len == 1),
             batch: Walk::of(step, Role::Batch),
@@ -99,7 +109,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         let threads = if outputs < ALONE { 1 } else { threads };
         let tasks = (4 * threads).min(images);
         // A tile at the end reads beyond its planes.
-        let scratch = (CELLS + 2 * MAX_NR) * size_of::<S::Cell>();
+        let kept = if self.joined || self.far { CELLS * size_of::<S::Sum>() } else { 0 };
+        let scratch = (CELLS + 2 * MAX_NR) * size_of::<S::Cell>() + kept;
         threads::run_with(threads, tasks * self.parts, scratch, &|scratch, task| {
             let (part, task) = (task % self.parts, task / self.parts);
             let (begin, end) = (images * task / tasks, images * (task + 1) / tasks);
@@ -124,10 +135,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         tiles.of_planes(&start, [&slow.outputs.by, &fast.outputs.by], &block, nr);
         block.offsets(&self.planes, 1, &mut offsets);
         let spans = block.spans(&self.planes, [r0, 0]);
+        let reach = block.reach(&self.planes, &spans);
+        let far = self.far && reach.end - reach.start <= CELLS as i64;
         self.planes.evens(0, 1, 1, 2, &mut sum);
         let mut factors = [const { MaybeUninit::<S::Part>::uninit() }; TAPS];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
         let channels = self.batch.len();
+        let (by, plane) =
+            (output(&fast.outputs.by), memory.wrapping_add(CELLS + 2 * MAX_NR).cast::<S::Sum>());
         for image in begin..end {
             // Channel after channel, as they most often lie in memory.
             let mut place = self.batch.point(image % channels);
@@ -143,7 +158,13 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
                 };
                 place.add(&self.planes.outer.point(image / channels), 1);
                 let kept = image > begin;
-                block.copy::<S>(&self.planes, self.image, &place, &spans, 0..1, memory.cast(), kept);
+                if far {
+                    // Where sums are kept afterwards.
+                    let (near, to) = (plane.cast(), memory.cast());
+                    block.copy_near::<S>(&self.planes, self.image, &place, (&spans, &reach), near, to, kept);
+                } else {
+                    block.copy::<S>(&self.planes, self.image, &place, &spans, 0..1, memory.cast(), kept);
+                }
                 let table = [[factors; MR]];
                 for tile in &tiles.list {
                     let runs = &tiles.runs[tile.first..tile.end];
@@ -160,31 +181,44 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
                     for run in runs {
                         let sums = to.wrapping_add(run.lane as usize);
                         if self.plain {
-                            self.store(&place.at, run, sums);
+                            let to = self.outputs.dst.cast::<S::Sum>();
+                            store(to.wrapping_offset((place.at[0] + run.at[0]) as isize), run, sums);
+                        } else if self.joined {
+                            let at = (run.at[0] - start.at[0]) / by[0];
+                            store(plane.wrapping_offset(at as isize), &Run { by: [1; 5], ..*run }, sums);
                         } else {
                             finish(&self.outputs, &place.at, run, sums);
                         }
                     }
                 }
+                if self.joined {
+                    let at = [start.at[0], 0, 0, start.at[3], start.at[4]];
+                    let len = ((r1 - r0) * fast.outputs.extent) as u32;
+                    finish(&self.outputs, &place.at, &Run { lane: 0, len, at, by }, plane);
+                }
             }
         }
     }
+}
 
-    /// Puts sums that are results where they belong.
-    ///
-    /// # Safety
-    /// As for [`finish`]; the sums are apart from the destination.
-    #[inline(always)]
-    unsafe fn store(&self, row: &[i64; 5], run: &Run, sums: *const S::Sum) {
-        let to = self.outputs.dst.cast::<S::Sum>().wrapping_offset((row[0] + run.at[0]) as isize);
-        let (len, apart) = (run.len as usize, run.by[0] as isize);
-        // SAFETY: the caller's promise.
-        unsafe {
-            if apart == 1 || len == 1 {
-                sums.copy_to_nonoverlapping(to, len);
-            } else {
-                (0..len).for_each(|i| to.wrapping_offset(i as isize * apart).write(sums.add(i).read()));
-            }
+/// What a turn moves of dst, z and bias.
+fn output(by: &Point) -> [i64; 5] {
+    [by.at[0], 0, 0, by.at[3], by.at[4]]
+}
+
+/// Puts sums where a run says, from `to` on.
+///
+/// # Safety
+/// As for [`finish`]; the sums are apart from the destination.
+#[inline(always)]
+unsafe fn store<T: Copy>(to: *mut T, run: &Run, sums: *const T) {
+    let (len, apart) = (run.len as usize, run.by[0] as isize);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if apart == 1 || len == 1 {
+            sums.copy_to_nonoverlapping(to, len);
+        } else {
+            (0..len).for_each(|i| to.wrapping_offset(i as isize * apart).write(sums.add(i).read()));
         }
     }
 }

@@ -19,23 +19,17 @@ pub(super) struct Panel<S: Simd> {
 /// A kernel for some number of rows and vectors: `c[m][..] = sum`, or `+= sum` if `add`.
 pub(super) type Kernel<S> = unsafe fn(&Panel<S>, &[*mut <S as Simd>::Sum; MR], bool);
 
-/// The loop of every kernel. Tests come last: with the test in front compilers keep a second copy of the sums.
+/// The loop of every kernel: the sums of the panel. Tests come last: with the test in front compilers keep a second copy of
+/// the sums.
 ///
 /// # Safety
 /// The instructions of `S`; all that the panel names is readable, as many cells as `N` vectors have lanes at every
-/// offset; the rows of `c` are writable for as many sums, and readable if `add`; at least one cell.
+/// offset; at least one cell.
 #[inline(always)]
-unsafe fn tile<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>, c: &[*mut S::Sum; MR], add: bool) {
+pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>) -> [[S::V; N]; M] {
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [[S::zero(); N]; M];
-        let mut m = 0;
-        while m < M {
-            // The sums are needed when the loop is done; most are in a cache further away.
-            S::prefetch(c[m]);
-            S::prefetch(c[m].wrapping_add(N * S::L - 1));
-            m += 1;
-        }
         let (mut rows, mut offsets) = (panel.rows, panel.offsets);
         let (last, v, step) = (rows.add(panel.segments), panel.v, panel.step);
         loop {
@@ -71,6 +65,24 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>, c: &[*
                 break;
             }
         }
+        sums
+    }
+}
+
+/// # Safety
+/// As for [`sums`]; the rows of `c` are writable for as many sums, and readable if `add`.
+#[inline(always)]
+unsafe fn tile<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>, c: &[*mut S::Sum; MR], add: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut m = 0;
+        while m < M {
+            // The sums are needed when the loop is done; most are in a cache further away.
+            S::prefetch(c[m]);
+            S::prefetch(c[m].wrapping_add(N * S::L - 1));
+            m += 1;
+        }
+        let sums = sums::<S, M, N>(panel);
         let mut m = 0;
         while m < M {
             let mut n = 0;

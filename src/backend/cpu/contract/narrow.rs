@@ -1,9 +1,13 @@
 //! The end of sums that are finished in binary32 and stored in a narrower type, where the epilogue is simple: runs are short, so
-//! that what a call costs matters, and all of one is compiled for AVX2.
+//! that what a call costs matters, and all of one is compiled for AVX2. Whole tiles are finished in the registers of the kernel.
 
 use std::arch::x86_64::*;
 
+use std::any::TypeId;
+
 use super::finish::{Clip, EIGHT, Outputs, Run, clip};
+use super::kernel::{Panel, sums};
+use super::simd::{Avx2Int, Avx2Single, MR, Simd};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::wide::Cells;
 use crate::dtype::Scalar;
@@ -17,6 +21,39 @@ pub(super) struct Narrow {
     has_bias: bool,
     clip: Clip,
     rows: unsafe fn(&Narrow, &Outputs<'_>, &[[i64; 5]], &Run, *const *const u8),
+    /// The kernels that finish whole tiles, by the number of rows, and the type of their vectors.
+    tiles: Option<(TypeId, [Tile; MR])>,
+}
+
+/// A kernel whose sums leave as elements of the destination; the panel is one of the type that it was made for.
+type Tile = unsafe fn(&Narrow, *const (), &Ends);
+
+/// Where the rows of a tile end.
+pub(super) struct Ends {
+    to: [*mut u8; MR],
+    bias: [*const f32; MR],
+    bias_step: isize,
+    /// The sums of the first row to which these are added, and bytes to the next one's.
+    before: Option<(*const u8, usize)>,
+}
+
+impl Ends {
+    /// The ends of some rows, whose lanes are the run.
+    #[inline(always)]
+    pub(super) fn of(
+        outputs: &Outputs<'_>,
+        rows: &[[i64; 5]],
+        run: &Run,
+        before: Option<(*const u8, usize)>,
+    ) -> Ends {
+        let (mut to, mut bias) = ([std::ptr::null_mut(); MR], [std::ptr::null(); MR]);
+        let size = outputs.step.dst.size() as isize;
+        for (m, row) in rows.iter().enumerate().take(MR) {
+            to[m] = outputs.dst.wrapping_offset((row[0] + run.at[0]) as isize * size);
+            bias[m] = outputs.bias.cast::<f32>().wrapping_offset((row[4] + run.at[4]) as isize);
+        }
+        Ends { to, bias, bias_step: run.by[4] as isize, before }
+    }
 }
 
 impl Narrow {
@@ -41,7 +78,35 @@ impl Narrow {
             (Accumulate::Int32, Scalar::F16) => rows::<i32, half::f16>,
             _ => return None,
         };
-        Some(Narrow { alpha: epilogue.scaling.alpha as f32, has_bias: epilogue.bias.is_some(), clip, rows })
+        let (single, int) = (TypeId::of::<Avx2Single>(), TypeId::of::<Avx2Int>());
+        let tiles = match (step.accumulate, step.dst) {
+            (Accumulate::Single, Scalar::F16) => Some((single, tiles::<Avx2Single, half::f16>())),
+            (Accumulate::Single, Scalar::Bf16) => Some((single, tiles::<Avx2Single, half::bf16>())),
+            (Accumulate::Single, Scalar::I8) => Some((single, tiles::<Avx2Single, i8>())),
+            (Accumulate::Int32, Scalar::I8) => Some((int, tiles::<Avx2Int, i8>())),
+            _ => None,
+        };
+        let (alpha, has_bias) = (epilogue.scaling.alpha as f32, epilogue.bias.is_some());
+        Some(Narrow { alpha, has_bias, clip, rows, tiles })
+    }
+
+    /// Whether there are kernels that finish whole tiles of these vectors.
+    #[inline(always)]
+    pub(super) fn ends_tiles<S: Simd>(&self) -> bool {
+        self.tiles.as_ref().is_some_and(|(of, _)| *of == TypeId::of::<S>())
+    }
+
+    /// Computes a whole tile of so many rows and puts its results where they belong.
+    ///
+    /// # Safety
+    /// There are kernels for it; the panel is good for as many rows as `ends` has, whose elements are writable, the terms
+    /// of the bias readable if there is one, and the sums that came before, each for a whole tile.
+    #[inline(always)]
+    pub(super) unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S>, rows: usize, ends: &Ends) {
+        if let Some((_, tiles)) = &self.tiles {
+            // SAFETY: handed on; the kernel is one for panels of `S`.
+            unsafe { tiles[rows - 1](self, (&raw const *panel).cast(), ends) };
+        }
     }
 
     /// Finishes the sums of one run of some rows: of row m from `sums[m]` on.
@@ -131,6 +196,62 @@ unsafe fn rows<A: Sums, E: Cells<__m256>>(
                 }
                 i += count;
             }
+        }
+    }
+}
+
+/// The kernels of one type of sums and one of elements.
+const fn tiles<S: Numbers, E: Cells<__m256>>() -> [Tile; MR] {
+    [tile::<S, E, 1>, tile::<S, E, 2>, tile::<S, E, 3>, tile::<S, E, 4>, tile::<S, E, 5>, tile::<S, E, 6>]
+}
+
+/// Vectors of sums as numbers of binary32.
+trait Numbers: Simd {
+    /// # Safety
+    /// The processor has AVX2.
+    unsafe fn numbers(sums: Self::V) -> __m256;
+}
+
+impl Numbers for Avx2Single {
+    #[inline(always)]
+    unsafe fn numbers(sums: __m256) -> __m256 {
+        sums
+    }
+}
+
+impl Numbers for Avx2Int {
+    #[inline(always)]
+    unsafe fn numbers(sums: __m256i) -> __m256 {
+        // SAFETY: the caller has the instructions.
+        unsafe { _mm256_cvtepi32_ps(sums) }
+    }
+}
+
+/// # Safety
+/// As for [`Narrow::finish_tile`], with a [`Panel`] of `S`; the processor has what its kernels need.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn tile<S: Numbers, E: Cells<__m256>, const M: usize>(narrow: &Narrow, panel: *const (), ends: &Ends) {
+    const { assert!(S::NV == 2 && S::L == EIGHT) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        for to in &ends.to[..M] {
+            Avx2Single::prefetch(to.cast());
+        }
+        let sums = sums::<S, M, 2>(&*panel.cast::<Panel<S>>());
+        let mut m = 0;
+        while m < M {
+            let mut n = 0;
+            while n < 2 {
+                let mut sum = sums[m][n];
+                if let Some((before, apart)) = ends.before {
+                    sum = S::add(S::load_sum(before.add(m * apart).cast::<S::Sum>().add(n * EIGHT)), sum);
+                }
+                let bias = ends.bias[m].wrapping_offset((n * EIGHT) as isize * ends.bias_step);
+                let x = narrow.eight(S::numbers(sum), bias, ends.bias_step, EIGHT);
+                E::store(ends.to[m].cast::<E>().add(n * EIGHT), x);
+                n += 1;
+            }
+            m += 1;
         }
     }
 }

@@ -13,6 +13,7 @@ use super::points::{Even, Point, Turn, Walk};
 use super::simd::Simd;
 use crate::dtype::convert::{Element, with_element};
 use crate::layout::Axis;
+use crate::ops::Scaling;
 use crate::ops::contract::{Contract, Role};
 
 /// One dimension of the planes.
@@ -238,6 +239,21 @@ impl Planes {
         Some(Planes { dims, outer: self.outer.clone(), channels: self.channels.clone() })
     }
 
+    /// Whether the positions of both dimensions lie side by side, without gaps.
+    pub(super) fn are_dense(&self) -> bool {
+        let [slow, fast] = &self.dims;
+        slow.bound.is_some() && fast.bound.is_some() && fast.unit == 1 && slow.unit == fast.extent
+    }
+
+    /// Whether a place is inside the bounds that are not those of the planes' dimensions.
+    fn is_inside(&self, source: Source<'_>, point: &Point) -> bool {
+        let [slow, fast] = &self.dims;
+        source.bounds.iter().enumerate().all(|(d, bound)| {
+            [slow.bound, fast.bound].contains(&Some(d))
+                || ((bound.start + point.pos[d]) as u64) < bound.extent as u64
+        })
+    }
+
     /// Taps per channel.
     pub(super) fn taps(&self) -> usize {
         self.dims[0].taps.extent * self.dims[1].taps.extent
@@ -350,6 +366,45 @@ impl Block {
         })
     }
 
+    /// The same for one channel of [dense](Planes::are_dense) planes, all of it converted at once: `near` has room for what
+    /// the spans reach. No more rows of their own are converted then, of which short ones cost more than their elements.
+    ///
+    /// # Safety
+    /// As for [`copy`](Block::copy).
+    #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
+    pub(super) unsafe fn copy_near<S: Simd<Part: Part>>(
+        &self,
+        planes: &Planes,
+        source: Source<'_>,
+        place: &Point,
+        (spans, reach): (&[Span], &Range<i64>),
+        near: *mut S::Part,
+        to: *mut S::Part,
+        kept: bool,
+    ) {
+        let (mut source, mut place) = (source, *place);
+        if let (Some(convert), Some(part)) = (source.convert, S::Part::SCALAR)
+            && planes.is_inside(source, &place)
+        {
+            let from = (place.at[1] + reach.start) as isize * source.scalar.size() as isize;
+            let len = (reach.end - reach.start) as usize;
+            // SAFETY: the caller's promise: the elements are inside the bounds.
+            unsafe { convert(near.cast(), source.data.wrapping_offset(from), len, Scaling::MOVE) };
+            source.data = near.wrapping_offset(-reach.start as isize).cast();
+            (source.scalar, source.convert, place.at[1]) = (part, None, 0);
+        }
+        // SAFETY: handed on; what was converted is where its source would be.
+        unsafe { self.copy::<S>(planes, source, &place, spans, 0..1, to, kept) }
+    }
+
+    /// The elements from the first to the last one of all spans.
+    pub(super) fn reach(&self, planes: &Planes, spans: &[Span]) -> Range<i64> {
+        let step = planes.dims[1].stride * planes.dims[1].unit;
+        let last = |span: &Span| span.from + (span.len as i64 - 1) * step + 1;
+        let (first, end) = (spans.iter().map(|span| span.from).min(), spans.iter().map(last).max());
+        first.unwrap_or(0)..end.unwrap_or(0)
+    }
+
     /// # Safety
     /// As for [`copy`](Block::copy).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
@@ -363,7 +418,7 @@ impl Block {
         to: *mut S::Part,
         kept: bool,
     ) {
-        let [slow, fast] = &planes.dims;
+        let fast = &planes.dims[1];
         let (per, step) = (S::PER, (fast.stride * fast.unit) as isize);
         let data = source.data.cast::<E>();
         // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
@@ -380,12 +435,7 @@ impl Block {
                 point.add(outer, 1);
                 point
             };
-            let is_inside = |point: &Point| {
-                source.bounds.iter().enumerate().all(|(d, bound)| {
-                    [slow.bound, fast.bound].contains(&Some(d))
-                        || ((bound.start + point.pos[d]) as u64) < bound.extent as u64
-                })
-            };
+            let is_inside = |point: &Point| planes.is_inside(source, point);
             let mut next = channels.start;
             while next < channels.end {
                 let (channel, number) = (next, next - channels.start);

@@ -53,8 +53,9 @@ impl Widen {
         let types = [step.a, step.b];
         let mut room = COPIES / size_of::<f32>();
         let uses = if step.extent(Role::N) == 1 { USES_OF_CHANNELS } else { USES };
+        let single = are_single(step);
         let spans = [0, 1].map(|index| {
-            if !narrow[index] {
+            if !narrow[index] || index == 0 && single {
                 return None;
             }
             let (low, len) = dense(step, index + 1)?;
@@ -66,7 +67,8 @@ impl Widen {
                 (low, len)
             })
         });
-        let is_wide = |index: usize| spans[index].is_some() || types[index] == Scalar::F32;
+        let is_wide =
+            |index: usize| spans[index].is_some() || types[index] == Scalar::F32 || index == 0 && single;
         if bytes && !(is_wide(0) && is_wide(1)) || spans == [None; 2] {
             return None;
         }
@@ -122,6 +124,11 @@ fn are_few(step: &Contract) -> bool {
     let narrow = step.dst != Scalar::I32 && step.dst != Scalar::I64;
     let few = if is_planar(step) { FEW[0] } else { FEW[1] };
     narrow && terms <= EXACT && (terms <= few || step.extent(Role::N) == 1)
+}
+
+/// Whether sums are over the taps of planes, each of which is converted when it is copied, and stays in the caches.
+fn are_single(step: &Contract) -> bool {
+    is_planar(step) && step.extent(Role::N) == 1 && step.extent(Role::K) <= step.extent(Role::M)
 }
 
 /// Whether neighbours in the destination belong to `a`, as the pixels of planes do.

@@ -28,8 +28,13 @@ const OUTPUTS: usize = 160;
 /// Bytes of the transformed filter at most.
 const FILTER: usize = 20 << 20;
 
-/// Bytes of transformed patches per task.
-const PATCHES: usize = 512 << 10;
+/// Bytes of one element of the transformed patches of a task, which stay in the second cache while strips meet them, and
+/// the most tiles that there are of.
+const PATCHES: usize = 96 << 10;
+const TILES: usize = 128;
+
+/// Bytes of sums of a group of strips.
+const SUMS: usize = 256 << 10;
 
 /// Cells of the sum per pass of the kernels.
 const SUM: usize = 512;
@@ -64,7 +69,9 @@ pub(super) struct Winograd<'a, S: Simd> {
     /// What an output moves.
     by: [Point; 2],
     strips: usize,
+    /// Blocks of tiles, and parts of the strips.
     parts: usize,
+    shares: usize,
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
@@ -138,6 +145,11 @@ unsafe fn store(at: *mut f32, v: Eight) {
     unsafe { at.cast::<Eight>().write_unaligned(v) }
 }
 
+/// Cells of one element of transformed patches: a line more, so that the elements of a patch do not meet in the same sets.
+fn slab(panels: usize, channels: usize, nr: usize) -> usize {
+    panels * channels * nr + 16
+}
+
 /// How a task is called, compiled for the level.
 pub(super) type Task<S> = unsafe fn(&Winograd<'_, S>, *const f32, *mut f32, usize);
 
@@ -176,13 +188,15 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
             }
         }
         let nr = Kernels::<S>::NR;
-        let most = (PATCHES / (ELEMENTS * channels * nr * size_of::<f32>())).max(1) * nr;
+        let most = PATCHES / (channels * size_of::<f32>());
+        let most = most.clamp(nr, TILES) / nr * nr;
         let [slow, fast] = &planes.dims;
         let fits = |rows: usize| planes.block(rows, fast.outputs.extent, 16).pitch * rows <= most;
         let high = (1..=slow.outputs.extent).rev().find(|&rows| fits(rows)).unwrap_or(1);
         let [image, filter] = operands.sources::<S>(step);
         Some(Winograd {
             parts: slow.outputs.extent.div_ceil(high),
+            shares: 1,
             strips: count.div_ceil(MR),
             batch: Walk::of(step, Role::Batch),
             rows,
@@ -227,14 +241,21 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
     ///
     /// # Safety
     /// As for [`super::run`], and for the level of `task` and `transform`.
-    pub(super) unsafe fn run(&self, threads: usize, task: Task<S>, transform: Task<S>) -> Result<()> {
-        let nr = Kernels::<S>::NR;
-        let channels = self.planes.channels.len();
+    pub(super) unsafe fn run(mut self, threads: usize, task: Task<S>, transform: Task<S>) -> Result<()> {
+        let (nr, channels) = (Kernels::<S>::NR, self.planes.channels.len());
+        let images = self.batch.len() * self.planes.outer.len();
+        if threads > 1 {
+            // Each share transforms the patches again.
+            let wanted = (4 * threads).div_ceil(images * self.parts);
+            self.shares = wanted.min(self.strips.div_ceil(8)).max(1);
+        }
         let filters = self.batch.len() * self.strips;
         let blocks = (0..self.parts).map(|part| self.block(part));
         let scratch = blocks
             .map(|(_, block, tiles)| {
-                block.cells(1) + MAX_NR + tiles.list.len() * nr * channels * ELEMENTS + ELEMENTS * MR * nr
+                let panels = tiles.list.len();
+                let sums = self.group(panels) * panels * MR * nr * ELEMENTS;
+                block.cells(1) + MAX_NR + slab(panels, channels, nr) * ELEMENTS + sums
             })
             .max()
             .unwrap_or(0);
@@ -245,13 +266,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
             threads::run(threads, filters.div_ceil(chunk), &|index| {
                 for number in index * chunk..filters.min((index + 1) * chunk) {
                     // SAFETY: the caller's promises; every strip has a place of its own.
-                    unsafe { transform(self, std::ptr::null(), shared.at(0), number) };
+                    unsafe { transform(&self, std::ptr::null(), shared.at(0), number) };
                 }
             })?;
-            let images = self.batch.len() * self.planes.outer.len();
-            threads::run_with(threads, images * self.parts, scratch, &|scratch, index| {
+            let tasks = images * self.parts * self.shares;
+            threads::run_with(threads, tasks, scratch, &|scratch, index| {
                 // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
-                unsafe { task(self, shared.at(0), scratch.cast(), index) };
+                unsafe { task(&self, shared.at(0), scratch.cast(), index) };
             })
         })
     }
@@ -322,13 +343,22 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         }
     }
 
-    /// Computes one block of tiles of one image.
+    /// Strips whose sums are kept at once, of so many panels.
+    fn group(&self, panels: usize) -> usize {
+        let strip = panels * MR * Kernels::<S>::NR * ELEMENTS * size_of::<f32>();
+        let strips = self.strips.div_ceil(self.shares);
+        let groups = strips.div_ceil((SUMS / strip).max(1));
+        strips.div_ceil(groups)
+    }
+
+    /// Computes one block of tiles of one image for one share of the strips.
     ///
     /// # Safety
     /// As for [`super::run`]; the filters are transformed; the scratch is this task's alone.
     #[inline(always)]
     pub(super) unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
         let nr = Kernels::<S>::NR;
+        let (share, index) = (index % self.shares, index / self.shares);
         let (part, image) = (index % self.parts, index / self.parts);
         let outer = self.planes.outer.len();
         let (product, image) = (image / outer, image % outer);
@@ -342,9 +372,10 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         let plane_cells = (block.cells(1) + MAX_NR).next_multiple_of(16);
         let patches = scratch.wrapping_add(plane_cells);
         let panels = tiles.list.len();
-        let sums = patches.wrapping_add(panels * nr * channels * ELEMENTS);
+        let slab = slab(panels, channels, nr);
+        let sums = patches.wrapping_add(slab * ELEMENTS);
         // Of element e, panel p, channel c.
-        let at = |e: usize, p: usize, c: usize| patches.wrapping_add(((e * panels + p) * channels + c) * nr);
+        let at = |e: usize, p: usize, c: usize| patches.wrapping_add(e * slab + (p * channels + c) * nr);
         // SAFETY: the caller's promises; the scratch is as large as `run` says.
         unsafe {
             let spans = block.spans(&self.planes, [r0, 0]);
@@ -380,36 +411,49 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
             }
             let steps: Vec<i32> = (0..channels.min(SUM)).map(|c| (c * nr) as i32).collect();
             let cells = self.strip_cells();
-            for strip in 0..self.strips {
-                let (begin, count) = self.strip(strip);
-                let strip = filters.add((product * self.strips + strip) * ELEMENTS * cells);
-                let rows: [Point; MR] = std::array::from_fn(|m| self.rows.point(begin + m.min(count - 1)));
-                for (p, tile) in tiles.list.iter().enumerate() {
-                    for e in 0..ELEMENTS {
-                        let c: [*mut f32; MR] = std::array::from_fn(|m| sums.wrapping_add((e * MR + m) * nr));
-                        for begin in (0..channels).step_by(SUM) {
-                            let from = strip.add(e * cells + begin * count);
-                            let table = [std::array::from_fn(|m| from.wrapping_add(m))];
-                            let panel = Panel {
-                                rows: table.as_ptr(),
-                                segments: 1,
-                                len: SUM.min(channels - begin),
-                                step: count,
-                                offsets: steps.as_ptr(),
-                                v: at(e, p, begin),
-                            };
-                            self.kernels.of(count, tile.lanes)(&panel, &c, begin > 0);
+            let (mut first, end) =
+                (self.strips * share / self.shares, self.strips * (share + 1) / self.shares);
+            let group = self.group(panels);
+            // Of element e, strip s of a group, panel p.
+            let kept =
+                |e: usize, s: usize, p: usize| sums.wrapping_add(((e * group + s) * panels + p) * MR * nr);
+            while first < end {
+                let strips = first..end.min(first + group);
+                first = strips.end;
+                for e in 0..ELEMENTS {
+                    for (p, tile) in tiles.list.iter().enumerate() {
+                        for strip in strips.clone() {
+                            let (_, count) = self.strip(strip);
+                            let from =
+                                filters.add((product * self.strips + strip) * ELEMENTS * cells + e * cells);
+                            let to = kept(e, strip - strips.start, p);
+                            let c: [*mut f32; MR] = std::array::from_fn(|m| to.wrapping_add(m * nr));
+                            for begin in (0..channels).step_by(SUM) {
+                                let from = from.wrapping_add(begin * count);
+                                let table = [std::array::from_fn(|m| from.wrapping_add(m))];
+                                let panel = Panel {
+                                    rows: table.as_ptr(),
+                                    segments: 1,
+                                    len: SUM.min(channels - begin),
+                                    step: count,
+                                    offsets: steps.as_ptr(),
+                                    v: at(e, p, begin),
+                                };
+                                self.kernels.of(count, tile.lanes)(&panel, &c, begin > 0);
+                            }
                         }
                     }
-                    for (m, row) in rows[..count].iter().enumerate() {
-                        let here = row.offsets(&place.at);
-                        self.results(
-                            sums.add(m * nr),
-                            tile.lanes,
-                            &here,
-                            &tiles.runs[tile.first..tile.end],
-                            r0,
-                        );
+                }
+                for strip in strips.clone() {
+                    let (begin, count) = self.strip(strip);
+                    for m in 0..count {
+                        let here = self.rows.point(begin + m).offsets(&place.at);
+                        for (p, tile) in tiles.list.iter().enumerate() {
+                            let runs = &tiles.runs[tile.first..tile.end];
+                            let from = kept(0, strip - strips.start, p).wrapping_add(m * nr);
+                            let apart = group * panels * MR * nr;
+                            self.results((from, apart), tile.lanes, &here, runs, r0);
+                        }
                     }
                 }
             }
@@ -421,12 +465,18 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
     /// # Safety
     /// As for [`task`](Winograd::task).
     #[inline(always)]
-    unsafe fn results(&self, sums: *const f32, lanes: usize, row: &[i64; 5], runs: &[Run], r0: usize) {
-        let nr = Kernels::<S>::NR;
+    unsafe fn results(
+        &self,
+        (sums, apart): (*const f32, usize),
+        lanes: usize,
+        row: &[i64; 5],
+        runs: &[Run],
+        r0: usize,
+    ) {
         let mut lines = [[0.0_f32; 2 * MAX_NR]; 2];
         for lane in (0..lanes).step_by(EIGHT) {
             // SAFETY: all sums of the panel are there.
-            let m = |i: usize, j: usize| unsafe { load(sums.add((i * 4 + j) * MR * nr + lane)) };
+            let m = |i: usize, j: usize| unsafe { load(sums.add((i * 4 + j) * apart + lane)) };
             let mut columns = [[[0.0; EIGHT]; 2]; 4];
             for j in 0..4 {
                 columns[j] = result([m(0, j), m(1, j), m(2, j), m(3, j)]);

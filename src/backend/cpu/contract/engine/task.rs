@@ -7,6 +7,8 @@ use super::stretch::{SUM, Stretch};
 use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
 use crate::backend::cpu::contract::finish::{Run, finish, finish_rows};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::narrow::Ends;
 use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
 use crate::backend::cpu::contract::planes::prefetch;
 use crate::backend::cpu::contract::points::{Even, Point};
@@ -255,6 +257,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     far.clear();
                     far.extend((0..stretch.cells).map(|k| (k as i64 * apart) as i32));
                 }
+                // Whole tiles of these leave from the kernel's registers.
+                #[cfg(target_arch = "x86_64")]
+                let narrow =
+                    self.outputs.narrow.as_ref().filter(|narrow| is_last && narrow.ends_tiles::<S>());
                 for strips in strips.chunks(GROUP) {
                     let (mut segments, mut len, mut step) = (1, stretch.cells, 0);
                     table.clear();
@@ -304,20 +310,6 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         let here = here.as_mut_ptr().cast::<S::Sum>();
                         for (s, &(row, count)) in strips.iter().enumerate() {
                             let places = &places[row - part_row..][..count];
-                            let mut c = [std::ptr::null_mut(); MR];
-                            for m in 0..count {
-                                if is_last && !direct {
-                                    self.outputs.prefetch(&places[m], &runs[0]);
-                                }
-                                c[m] = if direct {
-                                    let offset = places[m][0] + runs[0].at[0];
-                                    self.outputs.dst.cast::<S::Sum>().wrapping_offset(offset as isize)
-                                } else if self.stretches.len() == 1 {
-                                    here.wrapping_add(m * nr)
-                                } else {
-                                    desk.sums.wrapping_add((row - part_row + m) * width + t * nr)
-                                };
-                            }
                             let panel = Panel {
                                 rows: table[s * segments..].as_ptr(),
                                 segments,
@@ -326,6 +318,34 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 offsets: offsets.as_ptr(),
                                 v: from,
                             };
+                            let sums = |m: usize| {
+                                if self.stretches.len() == 1 {
+                                    here.wrapping_add(m * nr)
+                                } else {
+                                    desk.sums.wrapping_add((row - part_row + m) * width + t * nr)
+                                }
+                            };
+                            #[cfg(target_arch = "x86_64")]
+                            if let Some(narrow) = narrow.filter(|_| tile.whole && tile.lanes == nr) {
+                                let before = sums(0).cast::<u8>();
+                                let apart = width * size_of::<S::Sum>();
+                                let before = (!is_first).then_some((before.cast_const(), apart));
+                                let ends = Ends::of(&self.outputs, places, &runs[0], before);
+                                narrow.finish_tile::<S>(&panel, count, &ends);
+                                continue;
+                            }
+                            let mut c = [std::ptr::null_mut(); MR];
+                            for m in 0..count {
+                                if is_last && !direct {
+                                    self.outputs.prefetch(&places[m], &runs[0]);
+                                }
+                                c[m] = if direct {
+                                    let offset = places[m][0] + runs[0].at[0];
+                                    self.outputs.dst.cast::<S::Sum>().wrapping_offset(offset as isize)
+                                } else {
+                                    sums(m)
+                                };
+                            }
                             self.kernels.of(count, tile.lanes)(&panel, &c, !is_first);
                             if is_last && !(direct && plain) {
                                 for run in runs {
