@@ -245,9 +245,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Winograd<'a, S> {
         let (nr, channels) = (Kernels::<S>::NR, self.planes.channels.len());
         let images = self.batch.len() * self.planes.outer.len();
         if threads > 1 {
-            // Each share transforms the patches again.
+            // Each share transforms the patches again, so that it must have filters enough.
             let wanted = (4 * threads).div_ceil(images * self.parts);
-            self.shares = wanted.min(self.strips.div_ceil(8)).max(1);
+            self.shares = wanted.min(self.strips.div_ceil(16)).max(1);
         }
         let filters = self.batch.len() * self.strips;
         let blocks = (0..self.parts).map(|part| self.block(part));
