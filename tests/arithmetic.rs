@@ -164,6 +164,55 @@ fn operations_in_place_and_past_the_caches_agree_with_the_reference() {
 }
 
 #[test]
+fn runs_of_16_bit_cells_agree_with_the_reference() {
+    let mut rng = Rng(13);
+    for case in 0..40 * TABLE.len() {
+        let function = TABLE[case % TABLE.len()].function;
+        let scalar = rng.pick(&[Scalar::F16, Scalar::Bf16]);
+        // Once for some functions, more than is written through the caches.
+        let extent = if case % 37 == 0 && case < 150 { (8 << 20) + 77 } else { 1 + rng.below(700) as i64 };
+        let offsets: [i64; 6] = std::array::from_fn(|_| rng.below(40) as i64);
+        let factors = Factors {
+            alpha: [rng.pick(&[1.0, -0.5]), rng.pick(&[1.0, 3.0])],
+            beta: rng.pick(&[0.0, 0.0, 2.0]),
+        };
+        let mut problem = Map {
+            nest: LoopNest::new(&[Axis { extent, strides: [1; 6] }], offsets),
+            scalars: [scalar; 6],
+            compute: Compute::Single,
+            function,
+            parameter: rng.pick(&[1.0, 0.5, 6.0]),
+            factors,
+        };
+        let mut operands: [Memory; 6] = std::array::from_fn(|_| Memory::of(extent + 40, scalar, &mut rng));
+        let before = operands[0].clone();
+        let [_, a, b, c, d, e] = operands.each_mut().map(Memory::ptr);
+        let mut want = before.clone();
+        // SAFETY: every operand is as long as its span.
+        unsafe { reference::map(&problem, [want.ptr(), a, b, c, d, e]) };
+        let of_a = operands[1].clone();
+        problem.nest.offsets[0] = offsets[1];
+        let mut want_in_place = of_a.clone();
+        let cells = want_in_place.ptr();
+        // SAFETY: as above, aliased cell by cell only.
+        unsafe { reference::map(&problem, [cells, cells, b, c, d, e]) };
+        for machine in machines() {
+            let (mut got, mut in_place) = (before.clone(), of_a.clone());
+            let cells = in_place.ptr();
+            // SAFETY: as above.
+            unsafe {
+                run_map(&problem, [cells, cells, b, c, d, e], machine).unwrap();
+                problem.nest.offsets[0] = offsets[0];
+                run_map(&problem, [got.ptr(), a, b, c, d, e], machine).unwrap();
+                problem.nest.offsets[0] = offsets[1];
+            }
+            assert!(got == want, "case {case} on {machine:?}: {problem}");
+            assert!(in_place == want_in_place, "case {case} in place on {machine:?}: {problem}");
+        }
+    }
+}
+
+#[test]
 fn values_are_set_everywhere_and_nowhere_else() {
     let mut rng = Rng(13);
     for case in 0..600 {

@@ -1,5 +1,7 @@
 //! Functions element by element: runs of cells of the operands, brought to the computation type where they are not of it.
 
+mod halves;
+
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -134,17 +136,26 @@ unsafe fn run_with<T: Real, const N: usize>(
     let narrow = row::between(T::SCALAR, scalars[0], Scaling::MOVE, machine.isa);
     let direct = access[..=arity].iter().all(Access::is_direct);
     let start = std::array::from_fn(|k| map.nest.offsets[k] as isize * scalars[k].size() as isize);
-    let chunks = [(inner, if direct { LONG_CHUNK } else { chunk::<N>() })];
+    let halves = halves::kernel(map, &access, machine.isa);
+    let in_buffers = !direct && halves.is_none();
+    let chunks = [(inner, if in_buffers { chunk::<N>() } else { LONG_CHUNK })];
     let grid = Grid::<1, N>::over(axes.iter().copied(), |_| false, start, chunks);
     let bytes = map.nest.len() as usize * to.cell;
     let in_place = at[1..].contains(&at[0]);
     let streams = to.is_run() && !reads_old && !in_place && bytes >= STREAMING_BYTES;
     let stream = stream::streams(machine.isa).map(|s| s.copy).filter(|_| streams);
     let with = Constants::new(map.factors, map.parameter);
-    let scratch = if direct { 0 } else { ROOM * size_of::<u64>() };
+    let with_halves = Constants::new(map.factors, map.parameter);
+    let scratch = if in_buffers { ROOM * size_of::<u64>() } else { 0 };
     grid.for_each_with(machine, bytes, scratch, at, |room, place, _, [n]| {
         let mut from = [std::ptr::null(); MOST_OPERANDS];
         let mut old = std::ptr::null();
+        if let Some(kernel) = halves {
+            let mut from = [std::ptr::null(); MOST_OPERANDS];
+            from.iter_mut().zip(&place[1..=arity]).for_each(|(from, place)| *from = place.cast_const());
+            // SAFETY: as below.
+            return unsafe { kernel(place[0], from, n, with_halves, stream) };
+        }
         if direct {
             from.iter_mut()
                 .zip(&place[1..=arity])

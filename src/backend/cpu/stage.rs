@@ -9,7 +9,7 @@ pub(super) struct Stage<const BYTES: usize>([MaybeUninit<u8>; BYTES]);
 impl<const BYTES: usize> Stage<BYTES> {
     /// Room that nothing has been written to. Inlined, or it would be moved.
     #[inline(always)]
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Stage([MaybeUninit::uninit(); BYTES])
     }
 

@@ -4,6 +4,7 @@
 
 pub(super) mod avx2;
 pub(super) mod avx512;
+pub(super) mod strips;
 
 use std::arch::x86_64::{__m256, __m512};
 

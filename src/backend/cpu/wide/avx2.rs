@@ -78,6 +78,14 @@ fn shorts(x: __m256i) -> __m128i {
     _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x))
 }
 
+/// Sixteen integers saturated to 16 bits.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn both(x: __m256i, y: __m256i) -> __m256i {
+    // Four of each register by turns.
+    _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi32(x, y))
+}
+
 cells!(f32, |from| _mm256_loadu_ps(from), |to, x| _mm256_storeu_si256(to.cast(), canonical(x)), |x| {
     canonical(x[0])
 });
@@ -93,7 +101,12 @@ cells!(
     f16,
     |from| _mm256_cvtph_ps(_mm_loadu_si128(from.cast())),
     |to, x| _mm_storeu_si128(to.cast(), halves(x)),
-    |x| _mm256_set_m128i(halves(x[1]), halves(x[0]))
+    |x| {
+        let low = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x[0]);
+        let high = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x[1]);
+        let nans = both(_mm256_castps_si256(nans(x[0])), _mm256_castps_si256(nans(x[1])));
+        _mm256_blendv_epi8(_mm256_set_m128i(high, low), _mm256_set1_epi16(0x7fff), nans)
+    }
 );
 
 /// The numbers as binary16.
@@ -110,20 +123,19 @@ cells!(
         let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
         _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
     },
-    |to, x| _mm_storeu_si128(to.cast(), upper(x)),
-    |x| _mm256_set_m128i(upper(x[1]), upper(x[0]))
+    |to, x| _mm_storeu_si128(to.cast(), shorts(upper(x))),
+    |x| both(upper(x[0]), upper(x[1]))
 );
 
-/// The numbers as bfloat16.
+/// The numbers as bfloat16, with their sign, so that the upper halves are not saturated.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn upper(x: __m256) -> __m128i {
+fn upper(x: __m256) -> __m256i {
     let bits = _mm256_castps_si256(x);
     let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
     let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
     let rounded = unless_nan(_mm256_add_epi32(bits, up), x, 0x7fff_0000);
-    // With their sign, so that the upper halves are not saturated.
-    shorts(_mm256_srai_epi32::<16>(rounded))
+    _mm256_srai_epi32::<16>(rounded)
 }
 
 /// The numbers as integers, half to even, NaN as 0; what exceeds `most`, which an i32 holds, as `most`, and what no i32

@@ -1,0 +1,125 @@
+//! Functions of cells of 16 bits: where all operands are of one such type, side by side, a kernel takes them as they are.
+
+use super::{Access, in_step};
+use crate::backend::cpu::Isa;
+use crate::backend::cpu::stream::Stream;
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::wide::{Cells, Register, strips::strips};
+use crate::backend::function::{Constants, Formula, WithFormula, with_function};
+use crate::dtype::Scalar;
+use crate::ops::function::MOST_OPERANDS;
+use crate::ops::{Compute, Map};
+
+/// As [`Kernel`](super::Kernel) for such cells, with nothing old to be added.
+///
+/// # Safety
+/// As for [`Kernel`](super::Kernel).
+pub(super) type Kernel = unsafe fn(
+    out: *mut u8,
+    from: [*const u8; MOST_OPERANDS],
+    n: usize,
+    with: Constants<f32>,
+    stream: Option<Stream>,
+);
+
+/// The kernel of a step whose operands are reached like this; `None` if it goes by buffers. So do functions whose arithmetic takes longer
+/// than conversions: their loops are large.
+pub(super) fn kernel<const N: usize>(map: &Map<N>, access: &[Access; N], isa: Isa) -> Option<Kernel> {
+    let operands = &map.scalars[..=map.function.arity()];
+    let is_plain = map.compute == Compute::Single && map.factors.beta == 0.0;
+    let fits = operands.iter().all(|scalar| *scalar == operands[0])
+        && access[..operands.len()].iter().all(Access::is_run);
+    if is_plain && fits { with_function(map.function, KernelFor(isa, operands[0])) } else { None }
+}
+
+/// Operands of a kernel at most.
+const MOST: usize = 3;
+
+struct KernelFor(Isa, Scalar);
+
+impl WithFormula for KernelFor {
+    type Output = Option<Kernel>;
+
+    fn with<F: Formula>(self) -> Option<Kernel> {
+        if F::IS_LONG || F::ARITY == 0 || F::ARITY > MOST {
+            return None;
+        }
+        #[cfg(target_arch = "x86_64")]
+        return match (self.1, self.0.has_avx512(), self.0.has_avx2()) {
+            (Scalar::F16, true, _) => Some(avx512::<half::f16, F>),
+            (Scalar::Bf16, true, _) => Some(avx512::<half::bf16, F>),
+            (Scalar::F16, _, true) => Some(avx2::<half::f16, F>),
+            (Scalar::Bf16, _, true) => Some(avx2::<half::bf16, F>),
+            _ => None,
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        None
+    }
+}
+
+/// The kernel compiled for a register's instructions.
+#[cfg(target_arch = "x86_64")]
+macro_rules! compiled_for {
+    ($level:ident, $register:ident, $features:literal) => {
+        /// # Safety
+        /// As for [`Kernel`].
+        #[target_feature(enable = $features)]
+        unsafe fn $level<E: Cells<std::arch::x86_64::$register>, F: Formula>(
+            out: *mut u8,
+            from: [*const u8; MOST_OPERANDS],
+            n: usize,
+            with: Constants<f32>,
+            stream: Option<Stream>,
+        ) {
+            // SAFETY: handed on.
+            unsafe { of_arity::<std::arch::x86_64::$register, E, F>(out, from, n, with, stream) }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, __m256, "avx2,f16c");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, __m512, "avx512f,avx512bw,avx512dq,avx512vl");
+
+/// # Safety
+/// As for [`Kernel`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
+    out: *mut u8,
+    from: [*const u8; MOST_OPERANDS],
+    n: usize,
+    with: Constants<f32>,
+    stream: Option<Stream>,
+) {
+    let [a, b, c, ..] = from.map(|from| from.cast::<E>());
+    // SAFETY: handed on.
+    unsafe {
+        match F::ARITY {
+            1 => cells::<R, E, F, 1>(out.cast(), [a], n, with, stream),
+            2 => cells::<R, E, F, 2>(out.cast(), [a, b], n, with, stream),
+            _ => cells::<R, E, F, 3>(out.cast(), [a, b, c], n, with, stream),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Kernel`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn cells<R: Register, E: Cells<R>, F: Formula, const K: usize>(
+    out: *mut E,
+    from: [*const E; K],
+    n: usize,
+    with: Constants<f32>,
+    stream: Option<Stream>,
+) {
+    // SAFETY: handed on; all results of a strip are written.
+    unsafe {
+        strips::<R, E, K>(out, from, n, stream, |results, numbers| {
+            let mut operands = [std::ptr::null(); MOST_OPERANDS];
+            operands[..K].copy_from_slice(&numbers);
+            in_step::<f32, F, 1>(results, operands, with);
+        });
+    }
+}
