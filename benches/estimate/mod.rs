@@ -165,6 +165,12 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
         {
             figures.in_flight(size(operand), blended).min(16 * size(operand))
         }
+        // Of every two vectors one is a neighbour's, too.
+        Some(operand) if launch.kernel.starts_with("transpose_shifted") && size(operand) < 8 => {
+            figures.in_flight(size(operand), blended) / 2
+        }
+        // What a block has of three channels, shared by its threads.
+        Some(_) if launch.kernel.starts_with("few_convert") => 3 * 4096 / 256,
         Some(operand) => figures.in_flight(size(operand), blended),
     };
     // No more than a window has, or two.

@@ -8,12 +8,11 @@
 namespace driver_double {
 namespace {
 
-enum { BYTES = 16 };
-
 struct Copy {
     void *shared;
     const void *global;
     bool is_there;
+    unsigned bytes;
 };
 
 // What one thread has begun: closed groups, oldest first, and the copies of the open one.
@@ -52,12 +51,12 @@ void end_of_thread(const emu::Thread *thread) {
 
 using namespace driver_double;
 
-void emu::copy_async(void *shared, const void *global, bool is_there) {
+void emu::copy_async(void *shared, const void *global, bool is_there, unsigned bytes) {
     any = true;
-    if (is_there) touch(const_cast<void *>(global), BYTES, false);
-    touch(shared, BYTES, true);
-    memset(shared, 0xFF, BYTES);
-    mine(running.thread).open.push_back({shared, global, is_there});
+    if (is_there) touch(const_cast<void *>(global), bytes, false);
+    touch(shared, bytes, true);
+    memset(shared, 0xFF, bytes);
+    mine(running.thread).open.push_back({shared, global, is_there, bytes});
 }
 
 void emu::commit_copies() {
@@ -70,11 +69,11 @@ void emu::wait_for_copies(unsigned pending) {
     Copies &of_thread = mine(running.thread);
     while (of_thread.groups.size() > pending) {
         for (const Copy &copy : of_thread.groups.front()) {
-            touch(copy.shared, BYTES, true);
+            touch(copy.shared, copy.bytes, true);
             if (copy.is_there) {
-                memcpy(copy.shared, copy.global, BYTES);
+                memcpy(copy.shared, copy.global, copy.bytes);
             } else {
-                memset(copy.shared, 0, BYTES);
+                memset(copy.shared, 0, copy.bytes);
             }
         }
         of_thread.groups.erase(of_thread.groups.begin());

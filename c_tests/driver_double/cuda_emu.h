@@ -59,12 +59,13 @@ void sync_warp(unsigned mask, Together what);
 uint64_t shuffle(unsigned mask, uint64_t value, unsigned source);
 // One bit per lane of `mask`: whether its predicate is true.
 unsigned ballot(unsigned mask, bool predicate);
-// C += A * B of fragments that the warp holds together; C is 4 floats, or 4 ints for S8.
-enum class Element { F16, BF16, TF32, S8 };
+// C += A * B of fragments that the warp holds together; C is 4 floats, or 4 ints for bytes; A
+// and B have a type each in the last two.
+enum class Element { F16, BF16, TF32, S8, U8, U8_S8, S8_U8 };
 void multiply_add(Element type, const unsigned *a, const unsigned *b, void *c);
-// Copies of 16 bytes to shared memory that go on by themselves, zeros for what is not there; what was begun so far becomes
+// Copies of 4 or 16 bytes to shared memory that go on by themselves, zeros for what is not there; what was begun so far becomes
 // a group; waits until at most so many groups are under way.
-void copy_async(void *shared, const void *global, bool is_there);
+void copy_async(void *shared, const void *global, bool is_there, unsigned bytes = 16);
 void commit_copies();
 void wait_for_copies(unsigned pending);
 // How many threads of the block have a true predicate.

@@ -40,6 +40,9 @@ extern "C" __global__ void __launch_bounds__(32) fragments_f16(const Product p) 
 extern "C" __global__ void __launch_bounds__(32) fragments_bf16(const Product p) { product_of<MmaBf16>(p); }
 extern "C" __global__ void __launch_bounds__(32) fragments_tf32(const Product p) { product_of<MmaTf32>(p); }
 extern "C" __global__ void __launch_bounds__(32) fragments_s8(const Product p) { product_of<MmaS8>(p); }
+extern "C" __global__ void __launch_bounds__(32) fragments_u8(const Product p) { product_of<MmaU8>(p); }
+extern "C" __global__ void __launch_bounds__(32) fragments_u8_s8(const Product p) { product_of<MmaU8S8>(p); }
+extern "C" __global__ void __launch_bounds__(32) fragments_s8_u8(const Product p) { product_of<MmaS8U8>(p); }
 
 // Lanes that stay away from a product: what no kernel may do.
 extern "C" __global__ void __launch_bounds__(32) fragments_divergent(const Product p) {

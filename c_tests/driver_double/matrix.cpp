@@ -28,8 +28,16 @@ double element(emu::Element type, const unsigned *words, int i) {
     case emu::Element::BF16: return number(words[i / 2] >> (i % 2 * 16) & 0xffff, 8, 7);
     case emu::Element::TF32: return number(words[i] >> 13, 8, 10);
     case emu::Element::S8: return double(int8_t(words[i / 4] >> (i % 4 * 8)));
+    default: return double(uint8_t(words[i / 4] >> (i % 4 * 8)));
     }
-    return 0;
+}
+
+// The type of A, and of B.
+emu::Element left(emu::Element type) {
+    return type == emu::Element::U8_S8 ? emu::Element::U8 : type == emu::Element::S8_U8 ? emu::Element::S8 : type;
+}
+emu::Element right(emu::Element type) {
+    return type == emu::Element::U8_S8 ? emu::Element::S8 : type == emu::Element::S8_U8 ? emu::Element::U8 : type;
 }
 
 }  // namespace
@@ -45,7 +53,7 @@ void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void 
     sync_warp(~0u, Together::MATRIX);
     // The whole of both matrices, as every lane sees them.
     static double rows[16][32], columns[8][32];
-    const int k_of[] = {16, 16, 8, 32};
+    const int k_of[] = {16, 16, 8, 32, 32, 32, 32};
     const int depth = k_of[int(type)];
     for (int lane = 0; lane < 32; ++lane) {
         const int group = lane >> 2, member = lane % 4;
@@ -61,12 +69,12 @@ void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void 
                 row = i == 0 || i == 2 ? group : group + 8;
                 k = i == 0 || i == 1 ? member : member + 4;
                 break;
-            case Element::S8:
+            default:
                 row = i < 4 || (i >= 8 && i < 12) ? group : group + 8;
                 k = member * 4 + (i & 3) + (i >= 8 ? 16 : 0);
                 break;
             }
-            rows[row][k] = element(type, lanes[lane].a, i);
+            rows[row][k] = element(left(type), lanes[lane].a, i);
         }
         for (int i = 0; i < depth / 4; ++i) {
             int k = 0;
@@ -74,9 +82,9 @@ void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void 
             case Element::F16:
             case Element::BF16: k = member * 2 + (i & 1) + (i >= 2 ? 8 : 0); break;
             case Element::TF32: k = i == 0 ? member : member + 4; break;
-            case Element::S8: k = member * 4 + (i & 3) + (i >= 4 ? 16 : 0); break;
+            default: k = member * 4 + (i & 3) + (i >= 4 ? 16 : 0); break;
             }
-            columns[group][k] = element(type, lanes[lane].b, i);
+            columns[group][k] = element(right(type), lanes[lane].b, i);
         }
     }
     for (int i = 0; i < 4; ++i) {
@@ -85,7 +93,7 @@ void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void 
         double sum = 0;
         for (int k = 0; k < depth; ++k) sum += rows[row][k] * columns[column][k];
         // Devices sum in an order and to a precision that the manual leaves open; bytes are exact and wrap.
-        if (type == Element::S8) {
+        if (type >= Element::S8) {
             int *to = static_cast<int *>(c) + i;
             *to = int(unsigned(*to) + unsigned(int(sum)));
         } else {

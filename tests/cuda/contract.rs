@@ -28,6 +28,8 @@ const TYPES: &[([Scalar; 3], Accumulate)] = &[
     ([Scalar::I8; 3], Accumulate::Int32),
     ([Scalar::I32, Scalar::I8, Scalar::I8], Accumulate::Int32),
     ([Scalar::F32, Scalar::U8, Scalar::I8], Accumulate::Int32),
+    ([Scalar::I32, Scalar::U8, Scalar::U8], Accumulate::Int32),
+    ([Scalar::I32, Scalar::I8, Scalar::U8], Accumulate::Int32),
     ([Scalar::F32, Scalar::F16, Scalar::F32], Accumulate::Single),
     ([Scalar::F64, Scalar::I8, Scalar::U8], Accumulate::Double),
     ([Scalar::F16, Scalar::F64, Scalar::F32], Accumulate::Single),
@@ -134,7 +136,9 @@ fn convolutions(core: &mut Core, seed: u64, cases: usize, cells: i64, plain: boo
         // Without beta the destination must not be read.
         let dst = if beta == 0.0 { Tensor::new(dst.layout, dst.scalar) } else { dst };
         let terms = Terms::scaled(Scaling { alpha: rng.pick(&[1.0, 1.0, -2.0]), beta });
-        let Ok(steps) = conv.steps(direction, [&dst, &a, &b], accumulate, &terms) else { continue };
+        let Ok(mut steps) = conv.steps(direction, [&dst, &a, &b], accumulate, &terms) else { continue };
+        // Small integers are exact in TF32, too.
+        steps.iter_mut().for_each(|step| step.allow_conversion = core.device.capability >= 80);
         let sums = conv.expected(direction, &a, &b);
         let (mut want, mut next) = (dst.clone(), sums.iter());
         each(&dst.layout.dims, |index| {
@@ -208,21 +212,25 @@ fn matrices(core: &mut Core) {
 /// Enough rows and columns for large tiles, with ragged edges, by columns and by rows.
 fn large_tiles(core: &mut Core) {
     let mut rng = Rng(17);
-    let types: &[(Scalar, Accumulate)] = if core.device.capability < 80 {
-        &[(Scalar::F32, Accumulate::Single)]
+    let types: &[([Scalar; 3], Accumulate)] = if core.device.capability < 80 {
+        &[([Scalar::F32; 3], Accumulate::Single)]
     } else {
         &[
-            (Scalar::F16, Accumulate::Single),
-            (Scalar::Bf16, Accumulate::Single),
-            (Scalar::F32, Accumulate::Single),
-            (Scalar::I8, Accumulate::Int32),
+            ([Scalar::F16; 3], Accumulate::Single),
+            ([Scalar::Bf16; 3], Accumulate::Single),
+            ([Scalar::F32; 3], Accumulate::Single),
+            ([Scalar::I8; 3], Accumulate::Int32),
+            ([Scalar::U8; 3], Accumulate::Int32),
+            ([Scalar::I32, Scalar::U8, Scalar::I8], Accumulate::Int32),
+            ([Scalar::I32, Scalar::I8, Scalar::U8], Accumulate::Int32),
         ]
     };
     let extents = [[1275, 1030, 5], [65, 10_200, 19]];
-    for ([m, n, k], (scalar, accumulate)) in
+    for ([m, n, k], (scalars, accumulate)) in
         extents.into_iter().flat_map(|extents| types.iter().map(move |&of| (extents, of)))
     {
-        let [c, a, b] = [[1, m, n], [1, m, k], [1, k, n]].map(|dims| matrix(&mut rng, dims, scalar));
+        let dims = [[1, m, n], [1, m, k], [1, k, n]];
+        let [c, a, b] = [0, 1, 2].map(|of| matrix(&mut rng, dims[of], scalars[of]));
         let terms = Terms::scaled(Scaling::MOVE);
         let mut step = Contract::matmul(side(&c), side(&a), side(&b), accumulate, &terms).unwrap();
         step.allow_conversion = core.device.capability >= 80;
@@ -341,21 +349,25 @@ fn long_sums(core: &mut Core) {
 /// Layers whose channels lie together, 16 bytes of them at a time or nearly so, in the types of Tensor Cores.
 fn channels_together(core: &mut Core) {
     let mut rng = Rng(23);
-    for case in 0..24 {
+    for case in 0..42 {
         let (types, accumulate) = [
             ([Scalar::F16; 3], Accumulate::Single),
             ([Scalar::Bf16; 3], Accumulate::Single),
             ([Scalar::F32; 3], Accumulate::Single),
             ([Scalar::I8; 3], Accumulate::Int32),
-        ][case % 4];
+            ([Scalar::I32, Scalar::U8, Scalar::U8], Accumulate::Int32),
+            ([Scalar::I32, Scalar::U8, Scalar::I8], Accumulate::Int32),
+            ([Scalar::I32, Scalar::I8, Scalar::U8], Accumulate::Int32),
+        ][case % 7];
         let channels = [if case % 3 == 2 { 36 } else { 48 }, 40 + rng.below(40) as i64];
         let conv = Convolution::of_plane(channels, [9, 7], 1 + (case % 2) as i64, 1, &mut rng);
-        let direction = DIRECTIONS[case / 4 % 3];
+        let direction = DIRECTIONS[case / 7 % 3];
         let [dst, a, b] = conv.dims(direction).map(<[i64]>::to_vec);
         let mut together = |dims: &[i64], scalar: Scalar| {
             let strides = cudnn::layout::format::packed_strides(dims, &[0, 2, 3, 1]).unwrap();
             let layout = Layout { dims: Dims::new(dims), strides, split: None };
-            Tensor::new(layout, scalar).fill(|| rng.below(9) as f64 - 4.0)
+            let least = if scalar == Scalar::U8 { 0.0 } else { -4.0 };
+            Tensor::new(layout, scalar).fill(|| least + rng.below(9) as f64)
         };
         let (a, b) = (together(&a, types[1]), together(&b, types[2]));
         let dst = together(&dst, types[0]);
@@ -428,6 +440,12 @@ fn contractions_agree_with_the_definition_on_tensor_cores() {
         "mma_bf16_large",
         "mma_tf32_large",
         "mma_s8_large",
+        "mma_u8",
+        "mma_u8_s8",
+        "mma_s8_u8",
+        "mma_u8_large",
+        "mma_u8_s8_large",
+        "mma_s8_u8_large",
         "join_f32",
         "join_i32",
     ];

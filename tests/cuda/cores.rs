@@ -187,6 +187,26 @@ fn few_channels(cores: &mut Cores) {
     }
 }
 
+/// Interleaving and separating few channels that are converted, around a block's pixels.
+fn few_channels_converted(cores: &mut Cores) {
+    const COMMON: [DataType; 5] =
+        [DataType::Float, DataType::Half, DataType::Bfloat16, DataType::Int8, DataType::Uint8];
+    for src in COMMON {
+        for dst in COMMON {
+            for channels in 2..=8 {
+                let width = cores.rng.pick(&[1, 37, 511, 512, 1024, 2048, 2064, 4096]);
+                let dims = [1 + channels % 2, channels, 1, width];
+                let shift = cores.rng.pick(&[0, 0, 0, 1]);
+                let scaling = cores.rng.pick(&SCALINGS);
+                let order = [(Format::Nchw, Format::Nhwc), (Format::Nhwc, Format::Nchw)];
+                for (from, to) in order {
+                    cores.transform(format(src, from, &dims).shifted(shift), format(dst, to, &dims), scaling);
+                }
+            }
+        }
+    }
+}
+
 /// Straight copies and conversions of every length and alignment around a vector.
 fn straight(cores: &mut Cores) {
     for src in SIZES {
@@ -290,6 +310,24 @@ fn mapped(cores: &mut Cores) {
     }
 }
 
+/// So many elements that each part is a launch of its own: a tail of channels, and padding.
+fn large_parts(cores: &mut Cores) {
+    let dims = [1, 17, 256, 256];
+    let (nchw, blocks) =
+        (format(DataType::Int8, Format::Nchw, &dims), format(DataType::Int8, Format::Blocked(16), &dims));
+    cores.transform(nchw, blocks, (1.0, 0.0));
+    cores.transform(blocks, nchw, (1.0, 0.0));
+    let mut map = TransformDescriptor::default();
+    (map.pad_before[3], map.pad_after[2]) = (2, 1);
+    let (x, y) = (
+        format(DataType::Int8, Format::Nchw, &[1, 5, 460, 460]),
+        format(DataType::Half, Format::Nchw, &[1, 5, 461, 462]),
+    );
+    let scaling = Scaling { alpha: 0.5, beta: 2.0 };
+    let plan = TransformPlan::with_map(&map, &x.desc, &y.desc, scaling, Mode::Extended).expect("a plan");
+    cores.solve(&plan, x, y, scaling.beta);
+}
+
 /// Coordinates beyond 31 bits: almost all of a repeated source is cropped away, and the rest padded.
 fn far_coordinates(cores: &mut Cores) {
     let extent = i32::MAX;
@@ -367,11 +405,13 @@ fn all(cores: &mut Cores) {
     pairs_of_types(cores);
     transposes(cores);
     few_channels(cores);
+    few_channels_converted(cores);
     straight(cores);
     random_layouts(cores);
     overlapping_destinations(cores);
     blocked(cores);
     mapped(cores);
+    large_parts(cores);
     long_extents(cores);
     rows(cores);
     far_offsets(cores);

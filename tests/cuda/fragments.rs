@@ -80,37 +80,61 @@ struct Type {
     kernel: &'static str,
     depth: usize,
     bytes: fn(i32) -> Vec<u8>,
+    /// The least and the largest number of A and of B.
+    ranges: [[i32; 2]; 2],
     /// The bits of an accumulated number.
     sum: fn(i32) -> [u8; 4],
 }
 
-const TYPES: [Type; 4] = [
+/// Numbers that every floating type holds.
+const SMALL: [[i32; 2]; 2] = [[-8, 8]; 2];
+/// All bytes, with a sign and without.
+const SIGNED: [i32; 2] = [-128, 127];
+const UNSIGNED: [i32; 2] = [0, 255];
+
+/// Products of bytes.
+const fn bytes(kernel: &'static str, ranges: [[i32; 2]; 2]) -> Type {
+    Type { kernel, depth: 32, bytes: |x| vec![x as u8], ranges, sum: |x| x.to_le_bytes() }
+}
+
+const TYPES: [Type; 7] = [
     Type {
         kernel: "fragments_f16",
         depth: 16,
         bytes: |x| f16::from_f32(x as f32).to_le_bytes().to_vec(),
+        ranges: SMALL,
         sum: |x| (x as f32).to_le_bytes(),
     },
     Type {
         kernel: "fragments_bf16",
         depth: 16,
         bytes: |x| bf16::from_f32(x as f32).to_le_bytes().to_vec(),
+        ranges: SMALL,
         sum: |x| (x as f32).to_le_bytes(),
     },
     Type {
         kernel: "fragments_tf32",
         depth: 8,
         bytes: |x| (x as f32).to_le_bytes().to_vec(),
+        ranges: SMALL,
         sum: |x| (x as f32).to_le_bytes(),
     },
-    Type { kernel: "fragments_s8", depth: 32, bytes: |x| vec![x as u8], sum: |x| x.to_le_bytes() },
+    bytes("fragments_s8", [SIGNED, SIGNED]),
+    bytes("fragments_u8", [UNSIGNED, UNSIGNED]),
+    bytes("fragments_u8_s8", [UNSIGNED, SIGNED]),
+    bytes("fragments_s8_u8", [SIGNED, UNSIGNED]),
 ];
 
-/// Whether a product of random integers, which every type holds exactly, is what plain loops make of them.
+/// Whether a product of random integers, which the type holds exactly, is what plain loops make of them.
 fn is_right(this: &Type, wrong: u32) -> bool {
     let mut random = Rng(7 + this.depth as u64);
-    let mut numbers = |count: usize| (0..count).map(|_| random.below(17) as i32 - 8).collect::<Vec<i32>>();
-    let (a, b, c) = (numbers(16 * this.depth), numbers(8 * this.depth), numbers(16 * 8));
+    let mut numbers = |count: usize, [least, most]: [i32; 2]| {
+        let span = (most - least) as usize + 1;
+        (0..count).map(|_| random.below(span) as i32 + least).collect::<Vec<i32>>()
+    };
+    let [of_a, of_b] = this.ranges;
+    let (a, b, c) =
+        (numbers(16 * this.depth, of_a), numbers(8 * this.depth, of_b), numbers(16 * 8, SMALL[0]));
     let bytes = |numbers: &[i32]| numbers.iter().flat_map(|x| (this.bytes)(*x)).collect::<Vec<u8>>();
     let sums = |numbers: &[i32]| numbers.iter().flat_map(|x| (this.sum)(*x)).collect::<Vec<u8>>();
     let memory = [Memory::new(&bytes(&a)), Memory::new(&bytes(&b)), Memory::new(&sums(&c))];
@@ -142,6 +166,25 @@ fn every_wrong_layout_is_found_out() {
         for this in &TYPES {
             for wrong in 1..=6 {
                 assert!(!is_right(this, wrong), "{} with layout {wrong}", this.kernel);
+            }
+        }
+    });
+}
+
+#[test]
+fn bytes_taken_for_those_of_another_sign_are_found_out() {
+    child::run(&libraries(), &[], || {
+        double::use_device(0);
+        for taken in &TYPES[3..] {
+            for meant in &TYPES[3..] {
+                let this = bytes(taken.kernel, meant.ranges);
+                assert_eq!(
+                    is_right(&this, 0),
+                    taken.ranges == meant.ranges,
+                    "{} for {}",
+                    taken.kernel,
+                    meant.kernel
+                );
             }
         }
     });

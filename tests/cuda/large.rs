@@ -197,7 +197,7 @@ fn transforms() {
 
 #[test]
 fn transforms_with_gaps_and_padding() {
-    case(&["strided_w1_i64", "convert_strided_i64", "map_i64"], |bench| {
+    case(&["strided_w1_i64", "convert_strided_i64", "set_w1_i64"], |bench| {
         let x = far_planes(&DIMS);
         let in_gaps = |i: usize| (i % (SIDE + 1) < SIDE).then(|| i / (SIDE + 1) * SIDE + i % (SIDE + 1));
         let dst = bench.transform(&x, &with_gaps(), Scaling::MOVE);

@@ -17,9 +17,10 @@ const ONE_LOAD: [(&str, &str); 5] = [
 ];
 
 /// Bytes in flight of a thread that families promise.
-const PROMISES: [(&str, u64); 9] = [
+const PROMISES: [(&str, u64); 10] = [
     ("copy_", 64),
-    ("transpose_w", 48),
+    ("transpose_w", 64),
+    ("transpose_shifted_w", 64),
     ("convert_f", 64),
     ("convert_bf16", 64),
     ("strided_w4", 32),

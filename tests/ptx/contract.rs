@@ -29,40 +29,47 @@ impl Plan for One {
 }
 
 /// The product of matrices of `m` x `k` and `k` x `n`.
-fn product([m, n, k]: [i64; 3], scalar: Scalar, accumulate: Accumulate) -> One {
+fn product([m, n, k]: [i64; 3], scalars: [Scalar; 3], accumulate: Accumulate) -> One {
     let matrix = |rows: i64, columns: i64| Layout {
         dims: Dims::new(&[1, rows, columns]),
         strides: Dims::new(&[rows * columns, columns, 1]),
         split: None,
     };
-    let (c, a, b) = (matrix(m, n), matrix(m, k), matrix(k, n));
-    let side = |layout| Side { layout, scalar };
+    let layouts = [matrix(m, n), matrix(m, k), matrix(k, n)];
+    let [c, a, b] = [0, 1, 2].map(|of| Side { layout: &layouts[of], scalar: scalars[of] });
     let terms = Terms::scaled(Scaling::MOVE);
-    One(Contract::matmul(side(&c), side(&a), side(&b), accumulate, &terms).unwrap())
+    One(Contract::matmul(c, a, b, accumulate, &terms).unwrap())
 }
 
 /// Each with the kernel that it must end in.
 pub fn launches() -> Vec<(String, Launch)> {
     let (single, double, int) = (Accumulate::Single, Accumulate::Double, Accumulate::Int32);
     let mut list = Vec::new();
-    for (kernel, extents, scalar, accumulate) in [
-        ("contract_mma_f16", [50, 60, 70], Scalar::F16, single),
-        ("contract_mma_f16_large", [1500, 1600, 70], Scalar::F16, single),
-        ("contract_mma_bf16", [50, 60, 70], Scalar::Bf16, single),
-        ("contract_mma_bf16_large", [1500, 1600, 70], Scalar::Bf16, single),
-        ("contract_mma_tf32", [50, 60, 70], Scalar::F32, single),
-        ("contract_mma_tf32_large", [1500, 1600, 70], Scalar::F32, single),
-        ("contract_mma_s8", [50, 60, 70], Scalar::I8, int),
-        ("contract_mma_s8_large", [1500, 1600, 70], Scalar::I8, int),
-        ("contract_f32", [50, 60, 70], Scalar::F32, single),
-        ("contract_f32_large", [1500, 1600, 70], Scalar::F32, single),
-        ("contract_f64", [50, 60, 70], Scalar::F64, double),
-        ("contract_i32", [50, 60, 70], Scalar::I8, int),
-        ("contract_direct_f32", [500, 1, 70], Scalar::F32, single),
-        ("contract_direct_f64", [500, 1, 70], Scalar::F64, double),
-        ("contract_direct_i32", [1, 500, 70], Scalar::U8, int),
+    let (u8_s8, s8_u8) = ([Scalar::I32, Scalar::U8, Scalar::I8], [Scalar::I32, Scalar::I8, Scalar::U8]);
+    for (kernel, extents, scalars, accumulate) in [
+        ("contract_mma_f16", [50, 60, 70], [Scalar::F16; 3], single),
+        ("contract_mma_f16_large", [1500, 1600, 70], [Scalar::F16; 3], single),
+        ("contract_mma_bf16", [50, 60, 70], [Scalar::Bf16; 3], single),
+        ("contract_mma_bf16_large", [1500, 1600, 70], [Scalar::Bf16; 3], single),
+        ("contract_mma_tf32", [50, 60, 70], [Scalar::F32; 3], single),
+        ("contract_mma_tf32_large", [1500, 1600, 70], [Scalar::F32; 3], single),
+        ("contract_mma_s8", [50, 60, 70], [Scalar::I8; 3], int),
+        ("contract_mma_s8_large", [1500, 1600, 70], [Scalar::I8; 3], int),
+        ("contract_mma_u8", [50, 60, 70], [Scalar::U8; 3], int),
+        ("contract_mma_u8_large", [1500, 1600, 70], [Scalar::U8; 3], int),
+        ("contract_mma_u8_s8", [50, 60, 70], u8_s8, int),
+        ("contract_mma_u8_s8_large", [1500, 1600, 70], u8_s8, int),
+        ("contract_mma_s8_u8", [50, 60, 70], s8_u8, int),
+        ("contract_mma_s8_u8_large", [1500, 1600, 70], s8_u8, int),
+        ("contract_f32", [50, 60, 70], [Scalar::F32; 3], single),
+        ("contract_f32_large", [1500, 1600, 70], [Scalar::F32; 3], single),
+        ("contract_f64", [50, 60, 70], [Scalar::F64; 3], double),
+        ("contract_i32", [50, 60, 70], [Scalar::I8; 3], int),
+        ("contract_direct_f32", [500, 1, 70], [Scalar::F32; 3], single),
+        ("contract_direct_f64", [500, 1, 70], [Scalar::F64; 3], double),
+        ("contract_direct_i32", [1, 500, 70], [Scalar::U8; 3], int),
     ] {
-        let mut plan = product(extents, scalar, accumulate);
+        let mut plan = product(extents, scalars, accumulate);
         plan.0.allow_conversion = kernel.contains("tf32");
         let at = [0x1000, 0x2000, 0x3000].map(place);
         let device = if kernel.contains("_mma_") { Device { capability: 80 } } else { Device::ANY };
@@ -81,7 +88,7 @@ pub fn launches() -> Vec<(String, Launch)> {
         (["contract_direct_f64", "contract_join_direct_f64"], [500, 1, 7000], Scalar::F64, double),
         (["contract_direct_i32", "contract_join_direct_i32"], [1, 500, 7000], Scalar::U8, int),
     ] {
-        let mut plan = product(extents, scalar, accumulate);
+        let mut plan = product(extents, [scalar; 3], accumulate);
         let parts = Parts::of(&plan.0).expect("a long sum");
         let needed = parts.workspace(accumulate).unwrap();
         let at = [0x1000, 0x2000, 0x3000, 0x4000].map(place);

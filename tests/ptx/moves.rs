@@ -56,6 +56,11 @@ pub fn launches() -> Vec<(String, Launch)> {
         list.push((format!("transpose_w{width}"), launch(&x, &y, Scaling::MOVE, ALIGNED)));
         list.push((format!("transpose_w{width}"), launch(&y, &x, Scaling::MOVE, ALIGNED)));
 
+        // Rows off 16 bytes.
+        let dims = [2, 65, 15, 15];
+        let (x, y) = (packed(t, nchw, &dims), packed(t, nhwc, &dims));
+        list.push((format!("transpose_shifted_w{width}"), launch(&x, &y, Scaling::MOVE, ALIGNED)));
+
         // Every second element; and the same beyond 32 bits.
         for (stride, index) in [(2, "i32"), (1 << 34, "i64")] {
             let x = strided(t, &[5, 7], &[7 * stride, stride]);
@@ -85,6 +90,9 @@ pub fn launches() -> Vec<(String, Launch)> {
             let (a, b, c) = (packed(x, nchw, &dims), packed(y, nchw, &dims), packed(y, nhwc, &dims));
             list.push((format!("convert_{from}_{to}"), launch(&a, &b, SCALED, ALIGNED)));
             list.push((format!("transpose_convert_{from}_{to}"), launch(&a, &c, SCALED, ALIGNED)));
+            let dims = [2, 3, 10, 10];
+            let (a, c) = (packed(x, nchw, &dims), packed(y, nhwc, &dims));
+            list.push((format!("few_convert_{from}_{to}"), launch(&a, &c, SCALED, ALIGNED)));
         }
     }
     let (x, y) = (DataType::Double, DataType::Int64);
@@ -98,17 +106,26 @@ pub fn launches() -> Vec<(String, Launch)> {
         let b = strided(y, &[5, 7], &[7, 1]);
         list.push((format!("convert_strided_{index}"), launch(&a, &b, Scaling::MOVE, ALIGNED)));
     }
-    // Padding in one launch, small and beyond 32 bits; and a destination that writes over itself.
-    for (images, index) in [(10, "i32"), (1 << 30, "i64")] {
+    // Padding in one launch, of images that all but three are cropped, and beyond 32 bits; and a destination that writes over
+    // itself.
+    for (images, index) in [(10, "i32"), (i32::MAX, "i64")] {
         let mut pad = TransformDescriptor::default();
-        pad.pad_before[3] = 1;
-        let x = strided(DataType::Int8, &[images, 1, 1, 7], &[7, 7, 7, 1]);
-        let y = strided(DataType::Int8, &[images, 1, 1, 8], &[8, 8, 8, 1]);
+        (pad.pad_before[0], pad.pad_before[3]) = (3 - images, 1);
+        let x = strided(DataType::Int8, &[images.into(), 1, 1, 7], &[0, 7, 7, 1]);
+        let y = strided(DataType::Int8, &[3, 1, 1, 8], &[8, 8, 8, 1]);
         let plan = TransformPlan::with_map(&pad, &x, &y, Scaling::MOVE, Mode::Extended).unwrap();
         let launches = of_plan(&plan, ALIGNED);
         assert_eq!(launches.len(), 1, "padding is written by the same launch");
         list.push((format!("map_{index}"), launches[0]));
     }
+    // Many elements of few parts: a launch for each.
+    let mut pad = TransformDescriptor::default();
+    pad.pad_before[3] = 1;
+    let (x, y) =
+        (packed(DataType::Float, nchw, &[64, 3, 80, 80]), packed(DataType::Float, nchw, &[64, 3, 80, 81]));
+    let plan = TransformPlan::with_map(&pad, &x, &y, Scaling::MOVE, Mode::Extended).unwrap();
+    let kernels: Vec<_> = of_plan(&plan, ALIGNED).iter().map(|launch| launch.kernel).collect();
+    assert_eq!(kernels, ["set_w4_i32", "strided_w4_i32"]);
     let x = strided(DataType::Float, &[4, 4], &[4, 1]);
     let y = strided(DataType::Float, &[4, 4], &[2, 1]);
     list.push(("ordered".into(), launch(&x, &y, Scaling::MOVE, ALIGNED)));

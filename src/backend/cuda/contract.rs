@@ -133,9 +133,16 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
     if step.is_empty() {
         return Ok(());
     }
-    let step = step.canonical();
-    let way = way(&step);
-    let kernels = fragments(&step, device).unwrap_or(match step.accumulate {
+    // Plans give steps in that form; what tests and the problem language make may have another.
+    let own;
+    let step = if step.is_canonical() {
+        step
+    } else {
+        own = step.canonical();
+        &own
+    };
+    let way = way(step);
+    let kernels = fragments(step, device).unwrap_or(match step.accumulate {
         Accumulate::Single => ["contract_f32", "contract_f32_large"],
         Accumulate::Double => ["contract_f64"; 2],
         Accumulate::Int32 => ["contract_i32"; 2],
@@ -149,7 +156,7 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
     };
     // Kernels without a large tile.
     let way = if way == Way::LargeTiles && kernels[0] == kernels[1] { Way::Tiles } else { way };
-    let mut parameters = parameters(&step, at, way);
+    let mut parameters = parameters(step, at, way);
     let blocks = match way {
         Way::Direct => parameters.extents[1].div_ceil(THREADS.into()),
         _ => {
@@ -161,7 +168,7 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
         let params = Params::new(parameters);
         emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
     };
-    let Some(parts) = cut(&step, way) else { return launch(kernel, blocks, &parameters) };
+    let Some(parts) = cut(step, way) else { return launch(kernel, blocks, &parameters) };
     parameters.sums = step.workspace_slot().map_or(0, |slot| at[slot]);
     (parameters.parts, parameters.part) = (parts.count as u32, parts.terms as u64);
     parameters.blocks = Divisor::new(blocks as i64, Index::I64);
@@ -212,6 +219,13 @@ fn fragments(step: &Contract, device: Device) -> Option<[&'static str; 2]> {
             Some(["contract_mma_tf32", "contract_mma_tf32_large"])
         }
         (Accumulate::Int32, Scalar::I8, Scalar::I8) => Some(["contract_mma_s8", "contract_mma_s8_large"]),
+        (Accumulate::Int32, Scalar::U8, Scalar::U8) => Some(["contract_mma_u8", "contract_mma_u8_large"]),
+        (Accumulate::Int32, Scalar::U8, Scalar::I8) => {
+            Some(["contract_mma_u8_s8", "contract_mma_u8_s8_large"])
+        }
+        (Accumulate::Int32, Scalar::I8, Scalar::U8) => {
+            Some(["contract_mma_s8_u8", "contract_mma_s8_u8_large"])
+        }
         _ => None,
     }
 }

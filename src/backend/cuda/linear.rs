@@ -79,27 +79,27 @@ fn launch(kernel: &'static str, blocks: u64, params: Linear) -> Result<Launch> {
 }
 
 /// The pairs with kernels of their own (`COMMON_PAIRS` in `kernels/linear.cuh`): source, destination, the kernel for a
-/// run and the one for a transpose.
-pub(super) const COMMON_PAIRS: [(Scalar, Scalar, &str, &str); 13] = [
-    (Scalar::F32, Scalar::F32, "convert_f32_f32", "transpose_convert_f32_f32"),
-    (Scalar::F32, Scalar::F16, "convert_f32_f16", "transpose_convert_f32_f16"),
-    (Scalar::F32, Scalar::Bf16, "convert_f32_bf16", "transpose_convert_f32_bf16"),
-    (Scalar::F32, Scalar::I8, "convert_f32_s8", "transpose_convert_f32_s8"),
-    (Scalar::F32, Scalar::U8, "convert_f32_u8", "transpose_convert_f32_u8"),
-    (Scalar::F16, Scalar::F32, "convert_f16_f32", "transpose_convert_f16_f32"),
-    (Scalar::F16, Scalar::F16, "convert_f16_f16", "transpose_convert_f16_f16"),
-    (Scalar::F16, Scalar::Bf16, "convert_f16_bf16", "transpose_convert_f16_bf16"),
-    (Scalar::Bf16, Scalar::F32, "convert_bf16_f32", "transpose_convert_bf16_f32"),
-    (Scalar::Bf16, Scalar::F16, "convert_bf16_f16", "transpose_convert_bf16_f16"),
-    (Scalar::Bf16, Scalar::Bf16, "convert_bf16_bf16", "transpose_convert_bf16_bf16"),
-    (Scalar::I8, Scalar::F32, "convert_s8_f32", "transpose_convert_s8_f32"),
-    (Scalar::U8, Scalar::F32, "convert_u8_f32", "transpose_convert_u8_f32"),
+/// run, the one for a transpose and the one for few channels.
+pub(super) const COMMON_PAIRS: [(Scalar, Scalar, &str, &str, &str); 13] = [
+    (Scalar::F32, Scalar::F32, "convert_f32_f32", "transpose_convert_f32_f32", "few_convert_f32_f32"),
+    (Scalar::F32, Scalar::F16, "convert_f32_f16", "transpose_convert_f32_f16", "few_convert_f32_f16"),
+    (Scalar::F32, Scalar::Bf16, "convert_f32_bf16", "transpose_convert_f32_bf16", "few_convert_f32_bf16"),
+    (Scalar::F32, Scalar::I8, "convert_f32_s8", "transpose_convert_f32_s8", "few_convert_f32_s8"),
+    (Scalar::F32, Scalar::U8, "convert_f32_u8", "transpose_convert_f32_u8", "few_convert_f32_u8"),
+    (Scalar::F16, Scalar::F32, "convert_f16_f32", "transpose_convert_f16_f32", "few_convert_f16_f32"),
+    (Scalar::F16, Scalar::F16, "convert_f16_f16", "transpose_convert_f16_f16", "few_convert_f16_f16"),
+    (Scalar::F16, Scalar::Bf16, "convert_f16_bf16", "transpose_convert_f16_bf16", "few_convert_f16_bf16"),
+    (Scalar::Bf16, Scalar::F32, "convert_bf16_f32", "transpose_convert_bf16_f32", "few_convert_bf16_f32"),
+    (Scalar::Bf16, Scalar::F16, "convert_bf16_f16", "transpose_convert_bf16_f16", "few_convert_bf16_f16"),
+    (Scalar::Bf16, Scalar::Bf16, "convert_bf16_bf16", "transpose_convert_bf16_bf16", "few_convert_bf16_bf16"),
+    (Scalar::I8, Scalar::F32, "convert_s8_f32", "transpose_convert_s8_f32", "few_convert_s8_f32"),
+    (Scalar::U8, Scalar::F32, "convert_u8_f32", "transpose_convert_u8_f32", "few_convert_u8_f32"),
 ];
 
 /// The kernel for a run of this pair of types, if it has one of its own.
 pub(super) fn conversion(transform: &Transform) -> Option<&'static str> {
     let pair = (transform.src, transform.dst);
-    COMMON_PAIRS.iter().find(|&&(src, dst, ..)| (src, dst) == pair).map(|&(_, _, kernel, _)| kernel)
+    COMMON_PAIRS.iter().find(|&&(src, dst, ..)| (src, dst) == pair).map(|&(_, _, kernel, ..)| kernel)
 }
 
 /// A conversion by `kernel`. Pre: the kernel is that of the pair; the nest is contiguous.

@@ -106,15 +106,21 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
     })
 }
 
-/// A transform of several parts: one launch, unless one nest or two are all there is, or addresses repeat, or an unfold has
-/// more groups of channels than the kernel can count. Two nests are the full groups of a blocked layout and its last one.
+/// Parts of a transform that are launched one by one rather than computed element by element, at most, and elements of the
+/// destination from which on that pays for the launches.
+const FEW_PARTS: usize = 6;
+const MANY_ELEMENTS: i64 = 1 << 20;
+
+/// A transform of several parts: one launch, unless one nest or two are all there is, or few parts have many elements, or
+/// addresses repeat, or an unfold has more groups of channels than the kernel can count. Two nests are the full groups of a
+/// blocked layout and its last one.
 fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
     if plan.is_ordered() {
         return plan.for_each(&mut |part| general::ordered(part, at, emit));
     }
     let mut nests = [None; 2];
-    let mut count = 0_usize;
-    // An error ends the walk: beyond two parts their number does not matter, and it may be millions.
+    let (mut count, mut parts) = (0_usize, 0);
+    // An error ends the walk: beyond a few parts their number does not matter, and it may be millions.
     let _ = plan.for_each(&mut |part| {
         match (part, nests.get_mut(count)) {
             (Step::Transform(transform), Some(nest)) => *nest = Some(*transform),
@@ -122,8 +128,9 @@ fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
             _ => count = nests.len(),
         }
         count += 1;
-        if count > nests.len() {
-            Err(Error::Internal("there are more than two nests".into()))
+        parts += 1;
+        if parts > FEW_PARTS {
+            Err(Error::Internal("there are more than a few parts".into()))
         } else {
             Ok(())
         }
@@ -132,14 +139,20 @@ fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
         let filled = nests.iter().flatten().filter(|nest| !nest.nest.is_empty());
         return filled.into_iter().try_for_each(|nest| single(nest, at, emit));
     }
-    if general::counts_groups(plan) {
+    let elements = plan.layouts().1.dims.iter().fold(1_i64, |all, &dim| all.saturating_mul(dim));
+    let is_few = parts <= FEW_PARTS && elements >= MANY_ELEMENTS;
+    if !is_few && general::counts_groups(plan) {
         return emit(&general::mapped(plan, at)?);
     }
     plan.for_each(&mut |part| match part {
         Step::Transform(transform) if transform.nest.is_empty() => Ok(()),
         Step::Transform(transform) => single(transform, at, emit),
+        Step::Padded(padded) => {
+            single(&padded.transform(), at, emit)?;
+            fill::fill(&padded.fill(), at.dst, false, emit)
+        }
         Step::Scale(part) => fill::fill(part, at.dst, false, emit),
-        other => Err(Error::Internal(format!("no part of an unfold: {other}").into())),
+        other => Err(Error::Internal(format!("no part of a transform: {other}").into())),
     })
 }
 

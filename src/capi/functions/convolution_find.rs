@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::arg::{self, Out};
 use super::context;
-use super::convolution_problem::{CRecord, Described, check_workspace, records, store};
+use super::convolution_problem::{CRecord, Described, check_workspace, records, store, take_workspace, told};
 use super::guard::{arguments, entry};
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
@@ -456,12 +456,22 @@ unsafe fn measured<R: CRecord>(
             let mut records = records(context, &problem);
             let mut time = -1.0;
             if records.iter().any(|record| record.workspace.is_ok()) {
-                let plan = ConvolutionPlan::new(&problem, Scaling::MOVE)?;
-                note.set(format_args!("{name}: {plan}"));
+                let mut plan = ConvolutionPlan::new(&problem, Scaling::MOVE)?;
+                // With as much workspace as the records tell of: the caller's, or one of the search's own.
                 let at = match search.data {
-                    Some(data) => data.map(|(pointer, _)| Some(pointer.into())),
-                    None => [None; 3],
+                    Some(data) => {
+                        let [dst, a, b] = data.map(|(pointer, _)| Some(pointer.into()));
+                        [dst, a, b, Some(take_workspace(context, &mut plan, search.workspace))]
+                    }
+                    None => {
+                        let told = told(context, &problem, 0)?;
+                        if told > 0 {
+                            plan.take_workspace(told);
+                        }
+                        [None; 4]
+                    }
                 };
+                note.set(format_args!("{name}: {plan}"));
                 // SAFETY: the caller vouches for the operands that are read.
                 let outcome = unsafe { context.measure(&plan, &at) };
                 let (workspace, given) = search.workspace;

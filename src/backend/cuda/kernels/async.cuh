@@ -5,6 +5,7 @@
 
 #if defined(CPU_EMU)
 
+inline void copy_4(void *shared, const void *global, bool is_there) { emu::copy_async(shared, global, is_there, 4); }
 inline void copy_16(void *shared, const void *global, bool is_there) { emu::copy_async(shared, global, is_there); }
 inline void end_of_copies() { emu::commit_copies(); }
 inline void wait_for_copies() { emu::wait_for_copies(0); }
@@ -15,6 +16,11 @@ inline void wait_for_copies() { emu::wait_for_copies(0); }
 __device__ __forceinline__ void copy_16(void *shared, const void *global, bool is_there) {
     const u32 to = u32(__cvta_generic_to_shared(shared)), size = is_there ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(global), "r"(size) : "memory");
+}
+// 4 bytes, likewise.
+__device__ __forceinline__ void copy_4(void *shared, const void *global, bool is_there) {
+    const u32 to = u32(__cvta_generic_to_shared(shared)), size = is_there ? 4 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" : : "r"(to), "l"(global), "r"(size) : "memory");
 }
 // What was copied so far is a group.
 __device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }

@@ -1,8 +1,8 @@
-// compute_80: contractions whose products Tensor Cores compute: half, bfloat16, TF32 and signed bytes.
+// compute_80: contractions whose products Tensor Cores compute: half, bfloat16, TF32 and bytes.
 //
 // As `contract.cu`, with operands staged as they are, 8 words of neighbouring terms for every row and column, which is what
 // a product of fragments takes. An operand whose neighbours in memory are neighbours in the sum, 16 bytes of them at a time,
-// is copied asynchronously; any other is gathered element by element.
+// is copied asynchronously, and so are elements of 4 bytes one by one; any other is gathered element by element.
 #include "async.cuh"
 #include "contract.cuh"
 #include "mma.cuh"
@@ -76,22 +76,33 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
     const auto gather = [&](u32 operand, u64 first, u32 turn, const Words &share) {
         const u32 entry = u32(first % TERMS);
         const i64 *const sides = operand == 0 ? tables.row : tables.column;
-        u32 held[EACH];
+        if constexpr (Type::PER == 1) {
 #pragma unroll
-        for (u32 i = 0; i < EACH; ++i) {
-            const u32 side = share.side + i * share.side_step, term = (share.word + i * share.word_step) * Type::PER;
-            held[i] = 0;
-#pragma unroll
-            for (u32 k = 0; k < Type::PER; ++k) {
-                if (first + term + k >= part.end) continue;
-                if (operand == 0 && !tables.template has<SPATIAL>(p, side, entry + term + k)) continue;
-                const char *from = p.at[OF_A + operand] + sides[side] + tables.term[operand][entry + term + k];
-                held[i] |= u32(at<Unit>(from)) << (32 / Type::PER * k);
+            for (u32 i = 0; i < EACH; ++i) {
+                const u32 side = share.side + i * share.side_step, term = share.word + i * share.word_step;
+                bool is_there = first + term < part.end;
+                if (operand == 0) is_there = is_there && tables.template has<SPATIAL>(p, side, entry + term);
+                const i64 offset = is_there ? sides[side] + tables.term[operand][entry + term] : 0;
+                copy_4(&tile.staged[turn][operand][side][term], p.at[OF_A + operand] + offset, is_there);
             }
-        }
+        } else {
+            u32 held[EACH];
 #pragma unroll
-        for (u32 i = 0; i < EACH; ++i) {
-            tile.staged[turn][operand][share.side + i * share.side_step][share.word + i * share.word_step] = held[i];
+            for (u32 i = 0; i < EACH; ++i) {
+                const u32 side = share.side + i * share.side_step, term = (share.word + i * share.word_step) * Type::PER;
+                held[i] = 0;
+#pragma unroll
+                for (u32 k = 0; k < Type::PER; ++k) {
+                    if (first + term + k >= part.end) continue;
+                    if (operand == 0 && !tables.template has<SPATIAL>(p, side, entry + term + k)) continue;
+                    const char *from = p.at[OF_A + operand] + sides[side] + tables.term[operand][entry + term + k];
+                    held[i] |= u32(at<Unit>(from)) << (32 / Type::PER * k);
+                }
+            }
+#pragma unroll
+            for (u32 i = 0; i < EACH; ++i) {
+                tile.staged[turn][operand][share.side + i * share.side_step][share.word + i * share.word_step] = held[i];
+            }
         }
     };
     const auto copy = [&](u32 operand, u64 first, u32 turn) {
@@ -107,9 +118,10 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
     const auto fetch = [&](u64 first, u32 turn) {
         if (a_by_16) copy(0, first, turn);
         if (b_by_16) copy(1, first, turn);
-        end_of_copies();
+        if (Type::PER > 1) end_of_copies();
         if (!a_by_16) gather(0, first, turn, of_a);
         if (!b_by_16) gather(1, first, turn, of_b);
+        if (Type::PER == 1) end_of_copies();
     };
 
     const u32 warp = me / 32, above = warp / 4 * (SIDE / 2), left = warp % 4 * (SIDE / 4);
@@ -198,4 +210,7 @@ MULTIPLIED(f16, MmaF16)
 MULTIPLIED(bf16, MmaBf16)
 MULTIPLIED(tf32, MmaTf32)
 MULTIPLIED(s8, MmaS8)
+MULTIPLIED(u8, MmaU8)
+MULTIPLIED(u8_s8, MmaU8S8)
+MULTIPLIED(s8_u8, MmaS8U8)
 #undef MULTIPLIED

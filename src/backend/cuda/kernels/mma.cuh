@@ -29,6 +29,10 @@ struct MmaS8 {
     typedef i32 Sum;
     enum { PER = 4, K = 32 };
 };
+struct MmaU8 : MmaS8 {};
+// A of one and B of the other.
+struct MmaU8S8 : MmaS8 {};
+struct MmaS8U8 : MmaS8 {};
 
 __device__ __forceinline__ u32 mma_group() { return threadIdx.x % 32 / 4; }
 __device__ __forceinline__ u32 mma_member() { return threadIdx.x % 4; }
@@ -62,6 +66,15 @@ inline void mma(MmaTf32, f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 inline void mma(MmaS8, i32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
     emu::multiply_add(emu::Element::S8, a, b, c);
 }
+inline void mma(MmaU8, i32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    emu::multiply_add(emu::Element::U8, a, b, c);
+}
+inline void mma(MmaU8S8, i32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    emu::multiply_add(emu::Element::U8_S8, a, b, c);
+}
+inline void mma(MmaS8U8, i32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    emu::multiply_add(emu::Element::S8_U8, a, b, c);
+}
 
 // To nearest, ties away from zero; infinities stay, as do NaNs of which a bit above the cut is set.
 inline u32 to_tf32(f32 x) {
@@ -81,6 +94,9 @@ MMA(MmaF16, f32, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
 MMA(MmaBf16, f32, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
 MMA(MmaTf32, f32, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32")
 MMA(MmaS8, i32, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
+MMA(MmaU8, i32, "+r", "m16n8k32.row.col.s32.u8.u8.s32")
+MMA(MmaU8S8, i32, "+r", "m16n8k32.row.col.s32.u8.s8.s32")
+MMA(MmaS8U8, i32, "+r", "m16n8k32.row.col.s32.s8.u8.s32")
 #undef MMA
 
 __device__ __forceinline__ u32 to_tf32(f32 x) {

@@ -140,6 +140,25 @@ __device__ __forceinline__ void copy_part(char *to, const char *from, u64 bytes)
     }
 }
 
+// Reads a tile inside the tensor, 16 bytes a thread and four times that: no branch lies between the loads.
+template <u32 WIDTH>
+__device__ __forceinline__ void load_whole(const Tiled &p, const Place &place, char *tile) {
+    typedef Square<WIDTH> S;
+    const u32 mask_b = (1u << p.squares_b) - 1, chunk = threadIdx.x & 7;
+    const char *const from = place.src + i64(place.a) * p.src_a + place.b * WIDTH + chunk * 16;
+    Vector held[4];
+#pragma unroll
+    for (u32 u = 0; u < 4; ++u) {
+        const u32 x = (u * THREADS + threadIdx.x) >> 3, row = x % S::SIDE, square = x / S::SIDE;
+        held[u] = at<Vector>(from + i64((square >> p.squares_b) * S::SIDE + row) * p.src_a + (square & mask_b) * 128);
+    }
+#pragma unroll
+    for (u32 u = 0; u < 4; ++u) {
+        const u32 x = (u * THREADS + threadIdx.x) >> 3, row = x % S::SIDE, square = x / S::SIDE;
+        put<Vector>(tile + square * S::BYTES + S::offset(row, chunk * 16), held[u]);
+    }
+}
+
 // Reads the tile, 16 bytes a thread and four times that, all of them before the first is put into the tile.
 template <u32 WIDTH>
 __device__ __forceinline__ void load_vectors(const Tiled &p, const Place &place, char *tile) {
@@ -177,37 +196,6 @@ __device__ __forceinline__ void load_vectors(const Tiled &p, const Place &place,
             source = k == u ? from[k] : source;
         }
         if (bytes < 16) copy_part<WIDTH>(tile + offset, source, bytes);
-    }
-}
-
-// Reads the tile, one element a thread: rows that do not start on 16 bytes. Several of a thread are loaded before the first
-// is put into the tile, more of those that are narrow.
-template <u32 WIDTH>
-__device__ __forceinline__ void load_elements(const Tiled &p, const Place &place, char *tile) {
-    typedef Square<WIDTH> S;
-    typedef typename Unit<WIDTH>::Type Type;
-    enum : u32 { EACH = 64 / WIDTH, BATCH = WIDTH < 4 ? 16 : 8 };
-    const u32 mask_b = (1u << p.squares_b) - 1;
-#pragma unroll 1
-    for (u32 start = 0; start < EACH; start += BATCH) {
-        Type held[BATCH];
-        u32 there = 0;
-#pragma unroll
-        for (u32 u = 0; u < BATCH; ++u) {
-            const u32 x = (start + u) * THREADS + threadIdx.x;
-            const u32 column = x % S::SIDE, row = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
-            const u64 a = place.a + (square >> p.squares_b) * S::SIDE + row;
-            const u64 b = place.b + (square & mask_b) * S::SIDE + column;
-            if (a >= p.extent_a || b >= p.extent_b) continue;
-            there |= 1u << u;
-            held[u] = at<Type>(place.src + i64(a) * p.src_a + i64(b) * WIDTH);
-        }
-#pragma unroll
-        for (u32 u = 0; u < BATCH; ++u) {
-            const u32 x = (start + u) * THREADS + threadIdx.x;
-            const u32 column = x % S::SIDE, row = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
-            if (there >> u & 1) put<Type>(tile + square * S::BYTES + S::offset(row, column * WIDTH), held[u]);
-        }
     }
 }
 
@@ -281,36 +269,7 @@ __device__ __forceinline__ void store_vectors(const Tiled &p, const Place &place
     }
 }
 
-// Writes the vectors of all threads, one element a thread: rows that do not start on 16 bytes. The vectors go through
-// the tile once more, as rows of b, so that neighbouring threads write neighbouring elements.
-template <u32 WIDTH>
-__device__ __forceinline__ void store_elements(const Tiled &p, const Place &place, const Vector *out, char *tile) {
-    typedef Square<WIDTH> S;
-    typedef typename Unit<WIDTH>::Type Type;
-    const u32 mask_b = (1u << p.squares_b) - 1;
-    // Everybody has read the tile.
-    __syncthreads();
-#pragma unroll
-    for (u32 u = 0; u < 4 / S::VECTORS; ++u) {
-        const Column<WIDTH> column(u);
-#pragma unroll
-        for (u32 k = 0; k < S::VECTORS; ++k) {
-            const u32 row = column.index * S::VECTORS + k;
-            put<Vector>(tile + column.square * S::BYTES + row * 128 + column.group * 16, out[u * S::VECTORS + k]);
-        }
-    }
-    __syncthreads();
-#pragma unroll 4
-    for (u32 u = 0; u < 64 / WIDTH; ++u) {
-        const u32 x = u * THREADS + threadIdx.x;
-        const u32 column = x % S::SIDE, row = x / S::SIDE % S::SIDE, square = x / S::SIDE / S::SIDE;
-        const u64 a = place.a + (square >> p.squares_b) * S::SIDE + column;
-        const u64 b = place.b + (square & mask_b) * S::SIDE + row;
-        if (a >= p.extent_a || b >= p.extent_b) continue;
-        put<Type>(place.dst + i64(b) * p.dst_b + i64(a) * WIDTH, at<Type>(tile + x * WIDTH));
-    }
-}
-
+// Every row of both operands starts on 16 bytes; `transpose_shifted.cu` has the others.
 template <u32 WIDTH>
 __device__ __forceinline__ void transpose(const Tiled &p) {
     typedef Square<WIDTH> S;
@@ -318,18 +277,14 @@ __device__ __forceinline__ void transpose(const Tiled &p) {
     __shared__ Vector tile[1024];
     char *bytes = reinterpret_cast<char *>(tile);
     const Place place = place_of(p, (WIDTH >> p.squares_b) * S::SIDE, S::SIDE << p.squares_b);
-    // Elements of 16 bytes and more are moved by width only where everything lies on 16 bytes.
-    if (WIDTH >= 16 || p.vector_src) {
-        load_vectors<WIDTH>(p, place, bytes);
+    // The assembler keeps the loads of the other widths together without that, and would spill registers with it.
+    if (WIDTH != 4 && WIDTH < 32 && place.a + (WIDTH >> p.squares_b) * S::SIDE <= p.extent_a && place.b + (S::SIDE << p.squares_b) <= p.extent_b) {
+        load_whole<WIDTH>(p, place, bytes);
     } else {
-        load_elements<WIDTH>(p, place, bytes);
+        load_vectors<WIDTH>(p, place, bytes);
     }
     __syncthreads();
     Vector out[4];
     turn<WIDTH>(out, bytes);
-    if (WIDTH >= 16 || p.vector_dst) {
-        store_vectors<WIDTH>(p, place, out);
-    } else {
-        store_elements<WIDTH>(p, place, out, bytes);
-    }
+    store_vectors<WIDTH>(p, place, out);
 }
