@@ -104,7 +104,7 @@ impl Figures {
 /// What is expected of one row.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// The launch with the most threads.
+    /// The launch with the most threads of those that read.
     pub kernel: &'static str,
     /// Bytes in flight of a thread, and threads on the device.
     pub bytes: u64,
@@ -128,7 +128,9 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
     let threads = |launch: &Launch| {
         launch.grid.iter().chain(&launch.block).map(|&extent| u64::from(extent)).product::<u64>()
     };
-    let launch = launches.iter().max_by_key(|launch| threads(launch))?;
+    // Fills are launches of their own where much is padded: they are as fast as memory is.
+    let loads = |launch: &Launch| figures.get(launch.kernel).is_some_and(|figures| !figures.loads.is_empty());
+    let launch = launches.iter().max_by_key(|launch| (loads(launch), threads(launch)))?;
     let figures = figures.get(launch.kernel)?;
     let bytes_of = |operand: &Operand| (operand.span.1 - operand.span.0) as f64;
     let reads = plan.operands().iter().filter(|operand| matches!(operand.role, Role::Read | Role::Update));

@@ -7,7 +7,7 @@ use crate::backend::cpu::stream::Stream;
 use crate::backend::cpu::wide::{Cells, Register, strips::strips};
 use crate::backend::function::{Constants, Formula, WithFormula, with_function};
 use crate::dtype::Scalar;
-use crate::ops::function::MOST_OPERANDS;
+use crate::ops::function::{MOST_OPERANDS, Scaled};
 use crate::ops::{Compute, Map};
 
 /// As [`Kernel`](super::Kernel) for such cells, with nothing old to be added.
@@ -22,8 +22,8 @@ pub(super) type Kernel = unsafe fn(
     stream: Option<Stream>,
 );
 
-/// The kernel of a step whose operands are reached like this; `None` if it goes by buffers. So do functions whose arithmetic takes longer
-/// than conversions: their loops are large.
+/// The kernel of a step whose operands are reached like this; `None` if it goes by buffers. Kernels are large: activations
+/// whose arithmetic takes no longer than conversions have them, and their gradients.
 pub(super) fn kernel<const N: usize>(map: &Map<N>, access: &[Access; N], isa: Isa) -> Option<Kernel> {
     let operands = &map.scalars[..=map.function.arity()];
     let is_plain = map.compute == Compute::Single && map.factors.beta == 0.0;
@@ -33,7 +33,7 @@ pub(super) fn kernel<const N: usize>(map: &Map<N>, access: &[Access; N], isa: Is
 }
 
 /// Operands of a kernel at most.
-const MOST: usize = 3;
+const MOST: usize = 2;
 
 struct KernelFor(Isa, Scalar);
 
@@ -41,7 +41,7 @@ impl WithFormula for KernelFor {
     type Output = Option<Kernel>;
 
     fn with<F: Formula>(self) -> Option<Kernel> {
-        if F::IS_LONG || F::ARITY == 0 || F::ARITY > MOST {
+        if F::IS_LONG || matches!(F::SCALED, Scaled::Operands) || F::ARITY > MOST {
             return None;
         }
         #[cfg(target_arch = "x86_64")]
@@ -92,13 +92,12 @@ unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
     with: Constants<f32>,
     stream: Option<Stream>,
 ) {
-    let [a, b, c, ..] = from.map(|from| from.cast::<E>());
+    let [a, b, ..] = from.map(|from| from.cast::<E>());
     // SAFETY: handed on.
     unsafe {
         match F::ARITY {
             1 => cells::<R, E, F, 1>(out.cast(), [a], n, with, stream),
-            2 => cells::<R, E, F, 2>(out.cast(), [a, b], n, with, stream),
-            _ => cells::<R, E, F, 3>(out.cast(), [a, b, c], n, with, stream),
+            _ => cells::<R, E, F, MOST>(out.cast(), [a, b], n, with, stream),
         }
     }
 }

@@ -51,14 +51,13 @@ pub(in crate::backend::cpu) unsafe fn strips<R: Register, E: Cells<R>, const K: 
             }
             compute(std::slice::from_raw_parts_mut(results.cast(), strip), operands);
             let to = to.add(done);
-            if let Some(stream) = stream {
-                narrow::<R, E>(cells, results, strip);
-                stream(to.cast(), cells.cast(), strip * size_of::<E>());
-            } else if strip == STRIP {
-                narrow::<R, E>(to, results, strip);
-            } else {
-                narrow::<R, E>(cells, results, strip);
-                to.copy_from_nonoverlapping(cells, strip);
+            // One loop for all of them: it is most of the code of a kernel.
+            let narrowed = if stream.is_none() && strip == STRIP { to } else { cells };
+            narrow::<R, E>(narrowed, results, strip);
+            match stream {
+                Some(stream) => stream(to.cast(), cells.cast(), strip * size_of::<E>()),
+                None if strip < STRIP => to.copy_from_nonoverlapping(cells, strip),
+                None => {}
             }
         }
         done += strip;
