@@ -128,7 +128,7 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
     let threads = |launch: &Launch| {
         launch.grid.iter().chain(&launch.block).map(|&extent| u64::from(extent)).product::<u64>()
     };
-    // Fills are launches of their own where much is padded: they are as fast as memory is.
+    // Fills are launches of their own where much is padded: of what reads nothing, nothing is in flight to estimate from.
     let loads = |launch: &Launch| figures.get(launch.kernel).is_some_and(|figures| !figures.loads.is_empty());
     let launch = launches.iter().max_by_key(|launch| (loads(launch), threads(launch)))?;
     let figures = figures.get(launch.kernel)?;

@@ -69,13 +69,7 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     if step.is_empty() {
         return Ok(());
     }
-    let own;
-    let step = if step.is_canonical() {
-        step
-    } else {
-        own = step.canonical();
-        &own
-    };
+    let step = &*step.in_canonical_form();
     step.check_sums()?;
     // SAFETY: handed on.
     unsafe {

@@ -133,14 +133,7 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
     if step.is_empty() {
         return Ok(());
     }
-    // Plans give steps in that form; what tests and the problem language make may have another.
-    let own;
-    let step = if step.is_canonical() {
-        step
-    } else {
-        own = step.canonical();
-        &own
-    };
+    let step = &*step.in_canonical_form();
     let way = way(step);
     let kernels = fragments(step, device).unwrap_or(match step.accumulate {
         Accumulate::Single => ["contract_f32", "contract_f32_large"],

@@ -119,15 +119,14 @@ fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
         return plan.for_each(&mut |part| general::ordered(part, at, emit));
     }
     let mut nests = [None; 2];
-    let (mut count, mut parts) = (0_usize, 0);
+    let (mut parts, mut are_nests) = (0, true);
     // An error ends the walk: beyond a few parts their number does not matter, and it may be millions.
     let _ = plan.for_each(&mut |part| {
-        match (part, nests.get_mut(count)) {
+        match (part, nests.get_mut(parts)) {
             (Step::Transform(transform), Some(nest)) => *nest = Some(*transform),
-            // Cells and zeros, or only zeros: no nest.
-            _ => count = nests.len(),
+            // Cells and zeros, or only zeros: no nest. Or a third part.
+            _ => are_nests = false,
         }
-        count += 1;
         parts += 1;
         if parts > FEW_PARTS {
             Err(Error::Internal("there are more than a few parts".into()))
@@ -135,7 +134,7 @@ fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
             Ok(())
         }
     });
-    if count <= nests.len() {
+    if are_nests {
         let filled = nests.iter().flatten().filter(|nest| !nest.nest.is_empty());
         return filled.into_iter().try_for_each(|nest| single(nest, at, emit));
     }

@@ -1,11 +1,18 @@
 //! The canonical form of a contraction: no loop that turns once, no bound that always holds, neighbours folded.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use super::{Bound, Contract, NO_BOUND, Role};
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 
 impl Contract {
+    /// This, if it is [canonical](Contract::is_canonical), as the steps of plans are; else its [canonical form](Contract::canonical), as
+    /// for those of the problem language.
+    pub fn in_canonical_form(&self) -> Cow<'_, Contract> {
+        if self.is_canonical() { Cow::Borrowed(self) } else { Cow::Owned(self.canonical()) }
+    }
+
     /// The form that cores expect. The destination's elements are the same, and so are the terms of every sum, though
     /// not their order.
     ///

@@ -8,7 +8,7 @@ use crate::backend::cpu::stage::Stage;
 use crate::backend::cpu::stream::{Distance, LINE, Stream};
 
 /// Cells of a strip.
-pub(in crate::backend::cpu) const STRIP: usize = 128;
+const STRIP: usize = 128;
 
 /// Computes `n` cells of `to`, strip by strip, and writes them past the caches if `stream` is given: inlined where the processor
 /// is known to have the registers.
