@@ -114,6 +114,10 @@ unsafe fn run_on(step: &Contract, at: &[*mut u8], [a, b]: [*const u8; 2], machin
             #[cfg(target_arch = "x86_64")]
             (Accumulate::Double, Level::Avx512) => go::<simd::Avx512Double>(job, &AVX512_DOUBLE),
             #[cfg(target_arch = "x86_64")]
+            (Accumulate::Int32, Level::Avx512) if machine.isa.has_avx512_vnni() => {
+                go::<simd::Avx512Int>(job, &AVX512_VNNI)
+            }
+            #[cfg(target_arch = "x86_64")]
             (Accumulate::Int32, Level::Avx512) => go::<simd::Avx512Int>(job, &AVX512_INT),
             #[cfg(target_arch = "x86_64")]
             (Accumulate::Single, Level::Avx2) => single::<simd::Avx2Single>(job, &AVX2_SINGLE),
@@ -155,6 +159,7 @@ compiled! {
     AVX512_SINGLE: Avx512Single, avx512_kernels, avx512, avx512_channels;
     AVX512_DOUBLE: Avx512Double, avx512_kernels, avx512, avx512_channels;
     AVX512_INT: Avx512Int, avx512_kernels, avx512, avx512_channels;
+    AVX512_VNNI: Avx512Int, vnni_kernels, avx512, avx512_channels;
 }
 
 /// A contraction and what it runs on.

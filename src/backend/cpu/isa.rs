@@ -67,6 +67,12 @@ impl Isa {
         self.0 >= Level::Avx512
     }
 
+    /// AVX-512 VNNI may be used as well, which not every processor of that level has.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn has_avx512_vnni(self) -> bool {
+        self.has_avx512() && is_x86_feature_detected!("avx512vnni")
+    }
+
     /// AVX-512 BF16 may be used as well, which not every processor of that level has.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn has_avx512_bf16(self) -> bool {

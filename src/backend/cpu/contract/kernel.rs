@@ -1,23 +1,25 @@
 //! The kernel: a tile of sums in registers, a few rows by a few vectors.
 
+#[cfg(target_arch = "x86_64")]
+use super::simd::Paired;
 use super::simd::{MR, Simd};
 
 /// Where the rows of one segment of the sum begin.
-pub(super) type RowCells<S> = [*const <S as Simd>::Cell; MR];
+pub(super) type RowCells<C> = [*const C; MR];
 
 /// What one call of a kernel reads: `segments` of `len` cells of the sum each. Row m of segment s has its cells at
 /// `rows[s][m] + i * step`; the vectors of cell number i, counted through all segments, are at `v + offsets[i]`.
-pub(super) struct Panel<S: Simd> {
-    pub(super) rows: *const RowCells<S>,
+pub(super) struct Panel<C> {
+    pub(super) rows: *const RowCells<C>,
     pub(super) segments: usize,
     pub(super) len: usize,
     pub(super) step: usize,
     pub(super) offsets: *const i32,
-    pub(super) v: *const S::Cell,
+    pub(super) v: *const C,
 }
 
 /// A kernel for some number of rows and vectors: `c[m][..] = sum`, or `+= sum` if `add`.
-pub(super) type Kernel<S> = unsafe fn(&Panel<S>, &[*mut <S as Simd>::Sum; MR], bool);
+pub(super) type Kernel<S> = unsafe fn(&Panel<<S as Simd>::Cell>, &[*mut <S as Simd>::Sum; MR], bool);
 
 /// The loop of every kernel: the sums of the panel. Tests come last: with the test in front compilers keep a second copy of
 /// the sums.
@@ -26,7 +28,7 @@ pub(super) type Kernel<S> = unsafe fn(&Panel<S>, &[*mut <S as Simd>::Sum; MR], b
 /// The instructions of `S`; all that the panel names is readable, as many cells as `N` vectors have lanes at every
 /// offset; at least one cell.
 #[inline(always)]
-pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>) -> [[S::V; N]; M] {
+pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel<S::Cell>) -> [[S::V; N]; M] {
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [[S::zero(); N]; M];
@@ -72,7 +74,11 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel
 /// # Safety
 /// As for [`sums`]; the rows of `c` are writable for as many sums, and readable if `add`.
 #[inline(always)]
-unsafe fn tile<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>, c: &[*mut S::Sum; MR], add: bool) {
+unsafe fn tile<S: Simd, const M: usize, const N: usize>(
+    panel: &Panel<S::Cell>,
+    c: &[*mut S::Sum; MR],
+    add: bool,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let mut m = 0;
@@ -98,7 +104,7 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>, c: &[*
 }
 
 unsafe fn portable<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S>,
+    panel: &Panel<S::Cell>,
     c: &[*mut S::Sum; MR],
     add: bool,
 ) {
@@ -108,7 +114,11 @@ unsafe fn portable<S: Simd, const M: usize, const N: usize>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>, c: &[*mut S::Sum; MR], add: bool) {
+unsafe fn avx2<S: Simd, const M: usize, const N: usize>(
+    panel: &Panel<S::Cell>,
+    c: &[*mut S::Sum; MR],
+    add: bool,
+) {
     // SAFETY: the caller's promise.
     unsafe { tile::<S, M, N>(panel, c, add) }
 }
@@ -116,12 +126,24 @@ unsafe fn avx2<S: Simd, const M: usize, const N: usize>(panel: &Panel<S>, c: &[*
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S>,
+    panel: &Panel<S::Cell>,
     c: &[*mut S::Sum; MR],
     add: bool,
 ) {
     // SAFETY: the caller's promise.
     unsafe { tile::<S, M, N>(panel, c, add) }
+}
+
+/// Of [`avx512`], but pairs are multiplied and added to the sums by one instruction.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn vnni<S: Paired, const M: usize, const N: usize>(
+    panel: &Panel<S::Cell>,
+    c: &[*mut S::Sum; MR],
+    add: bool,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { tile::<S::Fused, M, N>(panel, c, add) }
 }
 
 /// The kernels of one level and type, by rows and by half or whole width.
@@ -132,8 +154,8 @@ pub(super) struct Kernels<S: Simd> {
 }
 
 macro_rules! kernels {
-    ($name:ident, $level:ident, $half:literal, $whole:literal, $wide:literal) => {
-        pub(super) const fn $name<S: Simd>() -> Kernels<S> {
+    ($name:ident, $Vectors:ident, $level:ident, $half:literal, $whole:literal, $wide:literal) => {
+        pub(super) const fn $name<S: $Vectors>() -> Kernels<S> {
             let tiles = [
                 [$level::<S, 1, $half>, $level::<S, 1, $whole>],
                 [$level::<S, 2, $half>, $level::<S, 2, $whole>],
@@ -147,11 +169,13 @@ macro_rules! kernels {
     };
 }
 
-kernels!(portable_kernels, portable, 1, 2, 4);
+kernels!(portable_kernels, Simd, portable, 1, 2, 4);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx2_kernels, avx2, 1, 2, 8);
+kernels!(avx2_kernels, Simd, avx2, 1, 2, 8);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx512_kernels, avx512, 2, 4, 4);
+kernels!(avx512_kernels, Simd, avx512, 2, 4, 4);
+#[cfg(target_arch = "x86_64")]
+kernels!(vnni_kernels, Paired, vnni, 2, 4, 4);
 
 impl<S: Simd> Kernels<S> {
     /// Lanes of a whole tile.

@@ -102,7 +102,7 @@ impl Narrow {
     /// There are kernels for it; the panel is good for as many rows as `ends` has, whose elements are writable, the terms
     /// of the bias readable if there is one, and the sums that came before, each for a whole tile.
     #[inline(always)]
-    pub(super) unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S>, rows: usize, ends: &Ends) {
+    pub(super) unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::Cell>, rows: usize, ends: &Ends) {
         if let Some((_, tiles)) = &self.tiles {
             // SAFETY: handed on; the kernel is one for panels of `S`.
             unsafe { tiles[rows - 1](self, (&raw const *panel).cast(), ends) };
@@ -237,7 +237,7 @@ unsafe fn tile<S: Numbers, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pa
         for to in &ends.to[..M] {
             Avx2Single::prefetch(to.cast());
         }
-        let sums = sums::<S, M, 2>(&*panel.cast::<Panel<S>>());
+        let sums = sums::<S, M, 2>(&*panel.cast::<Panel<S::Cell>>());
         let mut m = 0;
         while m < M {
             let mut n = 0;

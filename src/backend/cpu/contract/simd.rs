@@ -51,6 +51,12 @@ pub(super) trait Simd: Copy + 'static {
     }
 }
 
+/// Vectors of pairs whose products some processors add to the sums in one instruction.
+pub(super) trait Paired: Simd {
+    /// The same vectors on such processors; packed alike, so that only kernels are compiled for them.
+    type Fused: Simd<Cell = Self::Cell, Sum = Self::Sum>;
+}
+
 /// Rows of a tile.
 pub(super) const MR: usize = 6;
 
@@ -303,7 +309,7 @@ mod x86 {
     /// Products of pairs: exact for every pair of bytes, and their sum fits 32 bits.
     macro_rules! int {
         ($name:ident, $V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident,
-         $madd:ident, $add:ident) => {
+         $add:ident, |$a:ident, $b:ident, $c:ident| $dot:expr) => {
             #[derive(Clone, Copy)]
             pub(in super::super) struct $name;
             impl Simd for $name {
@@ -343,9 +349,9 @@ mod x86 {
                     unsafe { $store(at.cast(), v) }
                 }
                 #[inline(always)]
-                unsafe fn fma(a: $V, b: $V, c: $V) -> $V {
+                unsafe fn fma($a: $V, $b: $V, $c: $V) -> $V {
                     // SAFETY: the caller has the instructions.
-                    unsafe { $add(c, $madd(a, b)) }
+                    unsafe { $dot }
                 }
                 #[inline(always)]
                 unsafe fn add(a: $V, b: $V) -> $V {
@@ -365,8 +371,8 @@ mod x86 {
         _mm256_set1_epi32,
         _mm256_loadu_si256,
         _mm256_storeu_si256,
-        _mm256_madd_epi16,
-        _mm256_add_epi32
+        _mm256_add_epi32,
+        |a, b, c| _mm256_add_epi32(c, _mm256_madd_epi16(a, b))
     );
     int!(
         Avx512Int,
@@ -377,9 +383,25 @@ mod x86 {
         _mm512_set1_epi32,
         _mm512_loadu_si512,
         _mm512_storeu_si512,
-        _mm512_madd_epi16,
-        _mm512_add_epi32
+        _mm512_add_epi32,
+        |a, b, c| _mm512_add_epi32(c, _mm512_madd_epi16(a, b))
     );
+    int!(
+        Avx512Vnni,
+        __m512i,
+        16,
+        4,
+        _mm512_setzero_si512,
+        _mm512_set1_epi32,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_add_epi32,
+        |a, b, c| _mm512_dpwssd_epi32(c, a, b)
+    );
+
+    impl super::Paired for Avx512Int {
+        type Fused = Avx512Vnni;
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -266,7 +266,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     table.clear();
                     for &(row, count) in strips {
                         let points = &row_points[row - part_row..][..count];
-                        let mut rows: RowCells<S> = [std::ptr::null(); MR];
+                        let mut rows: RowCells<S::Cell> = [std::ptr::null(); MR];
                         match self.from_rows {
                             RowSource::Shared => {
                                 let at = product * self.row_count * total + stretch.before * self.row_count;
@@ -371,7 +371,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         starts: &[Point],
         base: &[i64; 5],
         runs: &Runs<'_, S>,
-        table: &mut Vec<RowCells<S>>,
+        table: &mut Vec<RowCells<S::Cell>>,
     ) {
         let source = self.row_source;
         let (slot, per) = (source.slot, runs.taps.unwrap_or(1));
