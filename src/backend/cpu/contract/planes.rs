@@ -199,8 +199,9 @@ impl Planes {
         let pitch = fast.cells(fast.outputs.extent);
         let whole = (rows * fast.outputs.extent).div_ceil(lanes) * 2;
         let tiles = (rows * pitch).div_ceil(lanes);
-        // A window of few outputs is better packed with its neighbours.
-        let few = slow.bound.is_some() && 3 * rows * fast.outputs.extent < tiles * lanes.min(16);
+        // A window of few outputs is better packed with its neighbours. Kernels compute half tiles at least.
+        let computed = (rows * pitch).next_multiple_of(lanes / 2);
+        let few = slow.bound.is_some() && 3 * rows * fast.outputs.extent < computed;
         (tiles <= whole && !few && planes.taps() <= 512 && pitch < 1 << 24).then_some(planes)
     }
 
