@@ -43,7 +43,9 @@ def layers():
 class Library:
     """The C functions that a convolution takes."""
 
-    def __init__(self, path):
+    def __init__(self, path, threads):
+        # Read when the library first needs threads.
+        os.environ["CUDNN_SHIM_NUM_THREADS"] = str(threads)
         self.lib = c.CDLL(path)
         self.handle = c.c_void_p()
         self.call("Create", c.byref(self.handle))
@@ -98,7 +100,7 @@ def main():
     given = parser.parse_intermixed_args()
     torch.set_num_threads(given.threads)
     torch.set_grad_enabled(False)
-    library = Library(given.library)
+    library = Library(given.library, given.threads)
     clock = time.thread_time if given.threads == 1 else time.perf_counter
     print(f"{given.threads} threads, batch {given.batch}, best of {given.rounds} rounds in turns")
     speeds = {}

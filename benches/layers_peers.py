@@ -36,7 +36,7 @@ def at(tensor):
 class Bench:
     def __init__(self, given):
         self.given = given
-        self.library = Library(given.library)
+        self.library = Library(given.library, given.threads)
         self.source, self.target = (torch.ones(given.bytes // 4) for _ in range(2))
         self.lines = []
 
