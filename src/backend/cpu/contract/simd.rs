@@ -52,6 +52,7 @@ pub(super) trait Simd: Copy + 'static {
 }
 
 /// Vectors of pairs whose products some processors add to the sums in one instruction.
+#[cfg(target_arch = "x86_64")]
 pub(super) trait Paired: Simd {
     /// The same vectors on such processors; packed alike, so that only kernels are compiled for them.
     type Fused: Simd<Cell = Self::Cell, Sum = Self::Sum>;
@@ -308,8 +309,8 @@ mod x86 {
 
     /// Products of pairs: exact for every pair of bytes, and their sum fits 32 bits.
     macro_rules! int {
-        ($name:ident, $V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident,
-         $add:ident, |$a:ident, $b:ident, $c:ident| $dot:expr) => {
+        ($V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $add:ident,
+         $($name:ident: |$a:ident, $b:ident, $c:ident| $dot:expr),+) => {$(
             #[derive(Clone, Copy)]
             pub(in super::super) struct $name;
             impl Simd for $name {
@@ -359,11 +360,10 @@ mod x86 {
                     unsafe { $add(a, b) }
                 }
             }
-        };
+        )+};
     }
 
     int!(
-        Avx2Int,
         __m256i,
         8,
         2,
@@ -372,10 +372,9 @@ mod x86 {
         _mm256_loadu_si256,
         _mm256_storeu_si256,
         _mm256_add_epi32,
-        |a, b, c| _mm256_add_epi32(c, _mm256_madd_epi16(a, b))
+        Avx2Int: |a, b, c| _mm256_add_epi32(c, _mm256_madd_epi16(a, b))
     );
     int!(
-        Avx512Int,
         __m512i,
         16,
         4,
@@ -384,19 +383,8 @@ mod x86 {
         _mm512_loadu_si512,
         _mm512_storeu_si512,
         _mm512_add_epi32,
-        |a, b, c| _mm512_add_epi32(c, _mm512_madd_epi16(a, b))
-    );
-    int!(
-        Avx512Vnni,
-        __m512i,
-        16,
-        4,
-        _mm512_setzero_si512,
-        _mm512_set1_epi32,
-        _mm512_loadu_si512,
-        _mm512_storeu_si512,
-        _mm512_add_epi32,
-        |a, b, c| _mm512_dpwssd_epi32(c, a, b)
+        Avx512Int: |a, b, c| _mm512_add_epi32(c, _mm512_madd_epi16(a, b)),
+        Avx512Vnni: |a, b, c| _mm512_dpwssd_epi32(c, a, b)
     );
 
     impl super::Paired for Avx512Int {
