@@ -97,6 +97,43 @@ fn groups_agree_with_the_reference() {
     }
 }
 
+/// Groups whose elements lie side by side: whole tiles of them and some more, right behind one another or not, also in place.
+#[test]
+fn groups_one_behind_the_other_agree_with_the_reference() {
+    let mut rng = Rng(22);
+    for case in 0..240 {
+        let scalar = rng.pick(&[Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16, Scalar::I8]);
+        let (len, count) = (2 + rng.below(199) as i64, 32 + rng.below(600) as i64);
+        let pitches = [(); 3].map(|()| len + rng.pick(&[0, 0, 5]));
+        let rows = Rows {
+            groups: LoopNest::new(&[Axis { extent: count, strides: pitches }], [0; 3]),
+            elements: LoopNest::new(&[Axis { extent: len, strides: [1; 3] }], [0; 3]),
+            scalars: [scalar; 3],
+            compute: if scalar == Scalar::F64 { Compute::Double } else { Compute::Single },
+            function: FUNCTIONS[case % FUNCTIONS.len()],
+            scaling: Scaling { alpha: rng.pick(&[1.0, -0.5]), beta: rng.pick(&[0.0, 0.0, 2.0]) },
+        };
+        let [before, mut x, mut dy] = pitches.map(|pitch| memory(count * pitch, scalar, &mut rng));
+        let in_place = pitches[0] == pitches[1] && rng.below(2) == 0;
+        let before = if in_place { x.clone() } else { before };
+        let at = |dst: &mut [u64], x: &mut [u64], dy: &mut [u64]| {
+            let dst = dst.as_mut_ptr().cast::<u8>();
+            [dst, if in_place { dst } else { x.as_mut_ptr().cast() }, dy.as_mut_ptr().cast()]
+        };
+        let mut want = before.clone();
+        // The reference reads a group anew for each of its elements.
+        let apart = [want.as_mut_ptr().cast(), x.as_mut_ptr().cast(), dy.as_mut_ptr().cast()];
+        // SAFETY: every operand is as long as its loops reach.
+        unsafe { reference::rows(&rows, apart) };
+        for machine in machines() {
+            let mut got = before.clone();
+            // SAFETY: as above; the destination's offsets are distinct.
+            unsafe { run_rows(&rows, at(&mut got, &mut x, &mut dy), machine) }.unwrap();
+            assert!(got == want, "case {case} on {machine:?}, in place {in_place}: {rows}");
+        }
+    }
+}
+
 /// 7 groups of 1,500 neighbours, or of 1,500 elements 7 apart.
 fn two_ways() -> [(LoopNest<3>, LoopNest<3>); 2] {
     let nest = |extent, step| LoopNest::new(&[Axis { extent, strides: [step; 3] }], [0; 3]);

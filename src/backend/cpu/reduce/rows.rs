@@ -4,13 +4,17 @@
 //! groups, one element of each comes as a row. The sums are those of the one tree, whatever comes as what.
 
 mod functions;
+mod turn;
+mod workspace;
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
 use self::functions::Functions;
+use self::turn::Turn;
+use self::workspace::{PeakLane, SumLane, Workspace};
 use super::sequence::{Blocks, Loader, ROW_BYTES, Steps};
-use super::tree::{DEPTH, Kernels, Lanes, Subtrees};
+use super::tree::{GROUP, Kernels};
 use crate::backend::cpu::stream::{self, STREAMING_BYTES, Stream};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::cpu::{Machine, row, threads};
@@ -27,7 +31,8 @@ const THREADING_BYTES: usize = 128 << 10;
 /// than they are computed again.
 const KEPT_BYTES: usize = 512 << 10;
 
-/// Groups of a tile that are not given up for the sake of keeping its terms: a few lines of each row.
+/// Groups of a tile that are not given up for the sake of keeping its terms: a few lines of each row, which are whole steps of
+/// the loops over them.
 const LEAST_WIDTH: usize = 64;
 
 /// Elements below which a group is short.
@@ -60,7 +65,7 @@ unsafe impl Sync for Places {}
 fn row_width<T: Real, F: RowFormula>(len: usize) -> usize {
     let most = ROW_BYTES / size_of::<T>();
     let kept = KEPT_BYTES / size_of::<T>() / len.max(1);
-    if F::FROM_TERM { kept.clamp(LEAST_WIDTH, most) } else { most }
+    if F::FROM_TERM { (kept / LEAST_WIDTH * LEAST_WIDTH).clamp(LEAST_WIDTH, most) } else { most }
 }
 
 struct Task<T: Real, F: RowFormula> {
@@ -69,8 +74,8 @@ struct Task<T: Real, F: RowFormula> {
     steps: [Steps; 3],
     loaders: [Loader; 3],
     functions: Functions<T>,
-    sums: Kernels<T, <Sum as Fold>::Lane<T>>,
-    peaks: Kernels<T, <GreatestOrNan as Fold>::Lane<T>>,
+    sums: Kernels<T, SumLane<T>>,
+    peaks: Kernels<T, PeakLane<T>>,
     store: row::Row,
     scaling: Scaling,
     /// Past the caches, if results are large and of the computation type.
@@ -82,22 +87,10 @@ struct Task<T: Real, F: RowFormula> {
     /// Groups per tile at most.
     width: usize,
     by_rows: bool,
+    /// If elements of neighbouring groups become rows on the way.
+    turn: Option<Turn>,
     bytes: usize,
     formula: PhantomData<fn() -> F>,
-}
-
-/// What one thread needs for its tiles.
-struct Workspace<T: Real> {
-    /// Room for a block of each operand, and for results on their way.
-    rooms: [Vec<u64>; 3],
-    lanes: Vec<<Sum as Fold>::Lane<T>>,
-    subtrees: Vec<<Sum as Fold>::Lane<T>>,
-    offsets: [Vec<isize>; 3],
-    peaks: Vec<<GreatestOrNan as Fold>::Lane<T>>,
-    peak: Vec<T>,
-    statistic: Vec<T>,
-    terms: Vec<T>,
-    results: Vec<T>,
 }
 
 impl<T: Real, F: RowFormula> Task<T, F> {
@@ -114,15 +107,20 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         };
         let closest = (0..outer.len()).min_by_key(|&i| reach(&outer[i]));
         // A short group costs more calls than elements; one element of each of many groups comes as a row of gathered ones.
-        let short = |i: usize| steps[1].len < SHORT && outer[i].0 >= SHORT;
-        let by_rows = closest.is_some_and(|i| reach(&outer[i]) < steps[1].inner_step() || short(i));
+        let many = closest.is_some_and(|i| outer[i].0 >= SHORT);
+        let turn = Turn::of::<F>(rows, &steps, machine.isa).filter(|_| many);
+        let short = many && steps[1].len < SHORT;
+        let by_rows =
+            turn.is_some() || closest.is_some_and(|i| reach(&outer[i]) < steps[1].inner_step() || short);
         let along = match closest.filter(|_| by_rows).or(outer.len().checked_sub(1)) {
             Some(i) => outer.remove(i),
             None => (1, [0; 3]),
         };
         let bytes = (rows.groups.len() * rows.elements.len()) as usize * sizes[0];
         let is_move = rows.scalars[0] == T::SCALAR && rows.scaling.is_move();
-        let streams = is_move && bytes >= STREAMING_BYTES && !places.0[1..].contains(&places.0[0]);
+        let apart = !places.0[1..].contains(&places.0[0]);
+        let streams = (is_move || turn.is_some()) && bytes >= STREAMING_BYTES && apart;
+        let most = turn.map_or_else(|| row_width::<T, F>(steps[0].len), |turn| turn.width);
         Task {
             places,
             loaders: rows.scalars.map(|scalar| Loader {
@@ -136,12 +134,13 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             store: row::between(T::SCALAR, rows.scalars[0], rows.scaling, machine.isa),
             scaling: rows.scaling,
             stream: stream::streams(machine.isa).map(|streams| streams.copy).filter(|_| streams),
-            width: if by_rows { along.0.min(row_width::<T, F>(steps[0].len)) } else { 1 },
+            width: if by_rows { along.0.min(most) } else { 1 },
             start: in_bytes(rows.groups.offsets),
             steps,
             outer,
             along,
             by_rows,
+            turn,
             bytes,
             formula: PhantomData,
         }
@@ -152,14 +151,17 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     unsafe fn run(&self, machine: Machine) -> Result<()> {
         let tiles = self.outer.iter().map(|l| l.0).product::<usize>() * self.along.0.div_ceil(self.width);
         let threads = if self.bytes < THREADING_BYTES { 1 } else { machine.threads };
-        threads::in_ranges(threads, tiles, 0, |_, range| {
-            let mut work = self.workspace();
+        threads::in_ranges(threads, tiles, self.scratch(), |scratch, range| {
+            // SAFETY: as many bytes, of this thread.
+            let mut work = unsafe { self.workspace(scratch) };
             for tile in range {
                 let (at, width) = self.tile(tile);
                 // SAFETY: the tile's groups are the caller's promise.
                 unsafe {
-                    if self.by_rows {
-                        self.rows(at, width, &mut work);
+                    if let Some(turn) = &self.turn {
+                        self.turned(turn, at, width, &mut work);
+                    } else if self.by_rows {
+                        self.rows(at, self.along.1, width, &mut work);
                     } else {
                         self.blocks(at, &mut work);
                     }
@@ -172,25 +174,6 @@ impl<T: Real, F: RowFormula> Task<T, F> {
 
     fn len(&self) -> usize {
         self.steps[0].len
-    }
-
-    fn workspace(&self) -> Workspace<T> {
-        let width = self.width;
-        let kept = self.kept();
-        let block = if self.by_rows { width } else { Reduce::BLOCK.min(self.len()) };
-        let any = Sum::lane(Sum::identity::<T>());
-        let lowest = GreatestOrNan::lane(GreatestOrNan::identity::<T>());
-        Workspace {
-            rooms: std::array::from_fn(|_| vec![0; Blocks::BYTES / size_of::<u64>()]),
-            lanes: vec![any; if self.by_rows { Reduce::LANES * width } else { 0 }],
-            subtrees: vec![any; DEPTH * width],
-            offsets: std::array::from_fn(|_| Vec::new()),
-            peaks: vec![lowest; width],
-            peak: vec![T::ZERO; width],
-            statistic: vec![T::ZERO; width],
-            terms: vec![T::ZERO; if kept { width * self.len() } else { block }],
-            results: vec![T::ZERO; block],
-        }
     }
 
     /// Whether the terms of a tile are kept.
@@ -218,10 +201,10 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     ///
     /// # Safety
     /// Its elements are the caller's promise.
-    unsafe fn blocks(&self, at: [*mut u8; 3], work: &mut Workspace<T>) {
-        let Workspace { rooms, subtrees, terms, results, .. } = work;
-        let [blocks @ .., spare] = rooms.each_mut().map(|room| Blocks::new(room.as_mut_ptr().cast()));
-        let mut subtrees = Subtrees::new(subtrees, self.width);
+    unsafe fn blocks(&self, at: [*mut u8; 3], work: &mut Workspace<'_, T>) {
+        let Workspace { blocks: [blocks @ .., spare], subtrees, terms, results, .. } = work;
+        let (terms, out) = (*terms, *results);
+        subtrees.clear();
         let len = self.len();
         let ranges = || (0..len).step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(len));
         let kept = self.kept();
@@ -248,10 +231,9 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         }
         for range in ranges() {
             let operands = load(range.clone());
-            let place = if kept { range.start } else { 0 };
-            let terms = terms[place..].as_mut_ptr();
             // SAFETY: as many elements lie there, and there is room for as many terms.
             unsafe {
+                let terms = terms.add(if kept { range.start } else { 0 });
                 (self.functions.terms)(terms, operands, &raw const peak, range.len());
                 let sum = (self.sums.block)(terms, range.len());
                 subtrees.push(&[sum], 1, &self.sums);
@@ -259,17 +241,16 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         }
         let statistic = F::statistic(Sum::number::<T>(subtrees.root(&self.sums)[0]));
         for range in ranges() {
-            let (out, count) = (results.as_mut_ptr(), range.len());
+            let count = range.len();
             let mut operands = [std::ptr::null(); 2];
-            let mut term = std::ptr::null();
+            let mut term = terms.cast_const();
             if kept {
-                term = terms[range.start..].as_ptr();
+                term = term.wrapping_add(range.start);
             } else {
                 operands = load(range.clone());
                 if F::FROM_TERM {
                     // SAFETY: as above.
-                    unsafe { (self.functions.terms)(terms.as_mut_ptr(), operands, &raw const peak, count) };
-                    term = terms.as_ptr();
+                    unsafe { (self.functions.terms)(terms, operands, &raw const peak, count) };
                 }
             }
             // SAFETY: as above; the results are of this block, whose elements were read.
@@ -277,58 +258,59 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                 let statistics = [&raw const peak, &raw const statistic];
                 (self.functions.results)(out, operands, term, statistics, count);
                 self.steps[0].each_run(range, |offset, step, done, len| {
-                    self.write(at[0].wrapping_offset(offset), step, out.add(done), len, spare);
+                    self.write(at[0].wrapping_offset(offset), step, out.add(done), len, *spare);
                 });
             }
         }
     }
 
-    /// Neighbouring groups, whose elements come as rows.
+    /// Neighbouring groups, `apart` bytes from one another, whose elements come as rows.
     ///
     /// # Safety
     /// Their elements are the caller's promise.
-    unsafe fn rows(&self, at: [*mut u8; 3], width: usize, work: &mut Workspace<T>) {
-        let Workspace { rooms, lanes, subtrees, offsets, peaks, peak, statistic, terms, results } = work;
-        let [blocks @ .., spare] = rooms.each_mut().map(|room| Blocks::new(room.as_mut_ptr().cast()));
-        let any = Sum::lane(Sum::identity::<T>());
-        let mut lanes = Lanes::new(lanes, any, self.width);
-        let mut subtrees = Subtrees::new(subtrees, self.width);
+    unsafe fn rows(&self, at: [*mut u8; 3], apart: [isize; 3], width: usize, work: &mut Workspace<'_, T>) {
+        let Workspace { blocks, lanes, subtrees, offsets, peaks, peak, statistic, terms, results, .. } = work;
+        let ([blocks @ .., spare], terms, results) = (*blocks, *terms, *results);
+        subtrees.clear();
         let len = self.len();
-        for (k, offsets) in offsets.iter_mut().enumerate().take(1 + F::ARITY) {
-            if offsets.is_empty() {
-                self.steps[k].each(0..len, |offset, _| offsets.push(offset));
-            }
-        }
         let kept = self.kept();
+        let load_one = |k: usize, row: usize, number: usize| {
+            let from = at[k + 1].wrapping_offset(offsets[k + 1][row]);
+            // SAFETY: a row of elements that the caller promises.
+            unsafe { self.loaders[k + 1].row::<T>(from, apart[k + 1], width, blocks[k], number) }
+        };
         let load = |row: usize| {
             let mut operands = [std::ptr::null(); 2];
             for (k, operand) in operands.iter_mut().enumerate().take(F::ARITY) {
-                let from = at[k + 1].wrapping_offset(offsets[k + 1][row]);
-                let step = self.along.1[k + 1];
-                // SAFETY: a row of elements that the caller promises.
-                *operand = unsafe { self.loaders[k + 1].row::<T>(from, step, width, blocks[k], 0) };
+                *operand = load_one(k, row, 0);
             }
             operands
         };
         if F::HAS_PEAK {
             peaks.fill(GreatestOrNan::lane(GreatestOrNan::identity::<T>()));
-            for row in 0..len {
-                let [x, _] = load(row);
-                // SAFETY: a row of that width, and as many lanes.
-                unsafe { (self.peaks.add_rows)(peaks.as_mut_ptr(), &[x], &[x; 4], width) };
+            for first in (0..len).step_by(GROUP) {
+                let count = GROUP.min(len - first);
+                let mut group = [std::ptr::null(); GROUP];
+                let mut soon = group;
+                for i in 0..count {
+                    group[i] = load_one(0, first + i, i);
+                    let later = (first + GROUP + i).min(len - 1);
+                    soon[i] = at[1].wrapping_offset(offsets[1][later]).cast_const().cast();
+                }
+                // SAFETY: rows of that width, and as many lanes.
+                unsafe { (self.peaks.add_rows)(peaks.as_mut_ptr(), &group[..count], &soon, width) };
             }
-            peak.iter_mut().zip(&*peaks).for_each(|(peak, &lane)| *peak = GreatestOrNan::number::<T>(lane));
+            peak.iter_mut().zip(&**peaks).for_each(|(peak, &lane)| *peak = GreatestOrNan::number::<T>(lane));
         }
         for first in (0..len).step_by(Reduce::BLOCK) {
             let count = Reduce::BLOCK.min(len - first);
             lanes.clear(count);
             for row in first..first + count {
                 let operands = load(row);
-                let place = if kept { row * width } else { 0 };
-                let terms = terms[place..].as_mut_ptr();
                 let lane = lanes.each_mut().nth((row - first) % Reduce::LANES).expect("a lane of the block");
                 // SAFETY: a row of that width, as many statistics, terms and lanes.
                 unsafe {
+                    let terms = terms.add(if kept { row * width } else { 0 });
                     (self.functions.terms)(terms, operands, peak.as_ptr(), width);
                     let term = terms.cast_const();
                     (self.sums.add_rows)(lane.as_mut_ptr(), &[term], &[term; 4], width);
@@ -340,23 +322,22 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         statistic.iter_mut().zip(sums).for_each(|(to, &sum)| *to = F::statistic(Sum::number::<T>(sum)));
         for row in 0..len {
             let mut operands = [std::ptr::null(); 2];
-            let mut term = std::ptr::null();
+            let mut term = terms.cast_const();
             let to = at[0].wrapping_offset(offsets[0][row]);
             if kept {
-                term = terms[row * width..].as_ptr();
+                term = term.wrapping_add(row * width);
             } else {
                 operands = load(row);
                 if F::FROM_TERM {
                     // SAFETY: as above.
-                    unsafe { (self.functions.terms)(terms.as_mut_ptr(), operands, peak.as_ptr(), width) };
-                    term = terms.as_ptr();
+                    unsafe { (self.functions.terms)(terms, operands, peak.as_ptr(), width) };
                 }
             }
             // SAFETY: as above; the results are of this row, whose elements were read.
             unsafe {
                 let statistics = [peak.as_ptr(), statistic.as_ptr()];
-                (self.functions.results)(results.as_mut_ptr(), operands, term, statistics, width);
-                self.write(to, self.along.1[0], results.as_ptr(), width, spare);
+                (self.functions.results)(results, operands, term, statistics, width);
+                self.write(to, apart[0], results, width, spare);
             }
         }
     }
@@ -371,7 +352,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         // SAFETY: the caller's promise; a buffer holds more cells than a block or a row has.
         unsafe {
             if step == cell as isize {
-                return match self.stream {
+                return match self.stream.filter(|_| self.turn.is_none()) {
                     Some(stream) => stream(to, results, count * cell),
                     None => (self.store)(to, results, count, self.scaling),
                 };

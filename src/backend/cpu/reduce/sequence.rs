@@ -85,7 +85,7 @@ impl Steps {
     }
 
     /// Where a position is, in bytes, if all elements lie side by side.
-    fn side_by_side(&self, cell: usize, position: usize) -> Option<isize> {
+    pub fn side_by_side(&self, cell: usize, position: usize) -> Option<isize> {
         let [piece, _] = &self.pieces;
         let is_run = piece.rank == 1 && piece.loops[0].1 == cell as isize && piece.len == self.len;
         is_run.then(|| piece.start.0 + (position * cell) as isize)

@@ -24,7 +24,7 @@ pub(super) struct Workspace<'a, T, L> {
 impl<T: Real, L: Copy> Workspace<'_, T, L> {
     /// What it takes for `width` outputs, whose elements come as rows or not.
     pub fn bytes(width: usize, by_rows: bool) -> usize {
-        let mut parts = Parts { at: std::ptr::null_mut(), bytes: 0 };
+        let mut parts = Parts::new(std::ptr::null_mut());
         let Lengths { offsets, lanes, room } = Lengths::of(width, by_rows);
         parts.take::<u8>(Blocks::BYTES);
         parts.take::<isize>(offsets);
@@ -39,7 +39,7 @@ impl<T: Real, L: Copy> Workspace<'_, T, L> {
     /// # Safety
     /// There are as many [`bytes`](Self::bytes), and nobody else uses them meanwhile.
     pub unsafe fn new(scratch: *mut u8, width: usize, by_rows: bool, identity: L) -> Self {
-        let mut parts = Parts { at: scratch, bytes: 0 };
+        let mut parts = Parts::new(scratch);
         let Lengths { offsets, lanes, room } = Lengths::of(width, by_rows);
         // SAFETY: the same parts as in `bytes`.
         unsafe {
@@ -74,14 +74,19 @@ impl Lengths {
 }
 
 /// Cuts scratch into parts, each of which starts on a line.
-struct Parts {
+pub(super) struct Parts {
     at: *mut u8,
-    bytes: usize,
+    /// Of the parts that were taken.
+    pub bytes: usize,
 }
 
 impl Parts {
+    pub fn new(at: *mut u8) -> Self {
+        Parts { at, bytes: 0 }
+    }
+
     /// The next `len` values.
-    fn take<V>(&mut self, len: usize) -> *mut V {
+    pub fn take<V>(&mut self, len: usize) -> *mut V {
         let at = self.at.wrapping_add(self.bytes);
         self.bytes += (len * size_of::<V>()).next_multiple_of(LINE);
         at.cast()
@@ -91,7 +96,7 @@ impl Parts {
     ///
     /// # Safety
     /// There are as many bytes, and nobody else uses them meanwhile.
-    unsafe fn filled<'a, V: Copy>(&mut self, len: usize, value: V) -> &'a mut [V] {
+    pub unsafe fn filled<'a, V: Copy>(&mut self, len: usize, value: V) -> &'a mut [V] {
         let at = self.take::<V>(len);
         // SAFETY: the caller's promise.
         unsafe {

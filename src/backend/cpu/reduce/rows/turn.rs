@@ -1,0 +1,124 @@
+//! Groups whose elements lie side by side, turned a tile at a time: one element of each of many groups is a row then.
+
+use super::super::sequence::{ROW_BYTES, Steps};
+use super::{Task, Workspace};
+use crate::backend::cpu::Isa;
+use crate::backend::cpu::stream::LINE;
+use crate::backend::cpu::tile::{self, Even, Matrix, Next, Order, Store, Transpose};
+use crate::backend::function::Real;
+use crate::backend::row_function::RowFormula;
+use crate::ops::{Rows, Scaling};
+
+/// Elements of a group at most: the calls for longer ones do not count beside their blocks.
+const MOST: usize = 192;
+
+/// Bytes of a tile, where groups are long: it stays in the second-level cache with its terms and results.
+const TILE_BYTES: usize = 128 << 10;
+
+/// Groups of a tile at least: a few lines of each row.
+const LEAST_WIDTH: usize = 64;
+
+/// How tiles are turned.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    transpose: Transpose<Even, Even>,
+    /// Bytes of a cell of any operand.
+    cell: usize,
+    /// Elements of a group.
+    len: usize,
+    /// Groups of a tile at most.
+    pub width: usize,
+    /// Bytes between the rows of a tile that was turned.
+    pub pitch: isize,
+}
+
+impl Turn {
+    /// `None` where it does not pay, or not all elements of a group lie side by side in all operands.
+    pub fn of<F: RowFormula>(rows: &Rows, steps: &[Steps; 3], isa: Isa) -> Option<Self> {
+        let (cell, len) = (rows.scalars[0].size(), steps[0].len);
+        let beside = |k: usize| rows.scalars[k].size() == cell && steps[k].side_by_side(cell, 0).is_some();
+        if rows.scaling.beta != 0.0 || !(2..=MOST).contains(&len) || !(0..=F::ARITY).all(beside) {
+            return None;
+        }
+        let number = rows.compute.scalar().size();
+        let width = (TILE_BYTES / number / len).clamp(LEAST_WIDTH, ROW_BYTES / number);
+        // An odd number of lines, so that rows spread over the sets of a cache.
+        let pitch = ((width * cell).div_ceil(LINE) | 1) * LINE;
+        let transpose = tile::transpose(cell, Store::Cached, isa);
+        Some(Turn { transpose, cell, len, width, pitch: pitch as isize })
+    }
+
+    /// Bytes of a tile, turned or not.
+    pub fn bytes(&self) -> usize {
+        self.len * self.pitch as usize
+    }
+
+    /// Rows become columns. Meanwhile asks for as many more rows if the source is far.
+    ///
+    /// # Safety
+    /// There are so many rows of so many columns at `src`, and room for them at `dst`; they do not overlap.
+    unsafe fn turn(
+        &self,
+        [dst, src]: [*mut u8; 2],
+        pitches: [isize; 2],
+        [rows, columns]: [usize; 2],
+        is_far: bool,
+    ) {
+        let [dst_rows, src_rows] = pitches.map(Even);
+        let order = if is_far { Order::AlongSrc } else { Order::AlongDst };
+        let next = match is_far {
+            true => Next { src, rows: src_rows, first: rows, end: 2 * rows, bytes: columns * self.cell },
+            false => Next::none(src_rows),
+        };
+        let scaling = Scaling::MOVE;
+        // SAFETY: the caller's promise.
+        unsafe {
+            (self.transpose)(Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling });
+        }
+    }
+}
+
+impl<T: Real, F: RowFormula> Task<T, F> {
+    /// Neighbouring groups, turned, computed row by row in the place of x, and turned back.
+    ///
+    /// # Safety
+    /// Their elements are the caller's promise.
+    pub(super) unsafe fn turned(
+        &self,
+        turn: &Turn,
+        at: [*mut u8; 3],
+        width: usize,
+        work: &mut Workspace<'_, T>,
+    ) {
+        let tiles = work.turned;
+        let start = |k: usize| {
+            let offset = self.steps[k].side_by_side(turn.cell, 0).expect("a turn asked for that");
+            at[k].wrapping_offset(offset)
+        };
+        let group = (turn.len * turn.cell) as isize;
+        // SAFETY: the caller's promise; either tile has room for all groups, turned or not.
+        unsafe {
+            for (k, &tile) in tiles.iter().enumerate().take(F::ARITY) {
+                let pitches = [turn.pitch, self.along.1[k + 1]];
+                turn.turn([tile, start(k + 1)], pitches, [width, turn.len], true);
+            }
+            let [results, back] = tiles;
+            self.rows([results, results, back], [turn.cell as isize; 3], width, work);
+            turn.turn([back, results], [group, turn.pitch], [turn.len, width], false);
+            let copy = |to: *mut u8, from: *const u8, bytes: usize| match self.stream {
+                Some(stream) => stream(to, from, bytes),
+                None => to.copy_from_nonoverlapping(from, bytes),
+            };
+            if self.along.1[0] == group {
+                return copy(start(0), back, width * group as usize);
+            }
+            for i in 0..width {
+                copy(
+                    start(0).wrapping_offset(i as isize * self.along.1[0]),
+                    back.add(i * group as usize),
+                    group as usize,
+                );
+            }
+        }
+    }
+}
