@@ -12,6 +12,7 @@ use super::shape::{Index, Shape, odometer};
 use super::sink::{Sink, Way};
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
+use crate::backend::cpu::stream::Distance;
 use crate::backend::cpu::{Machine, grid, threads};
 use crate::backend::function::with_real;
 use crate::backend::reference::lowest;
@@ -277,6 +278,7 @@ where
     ) {
         let shape = self.shape;
         let (last, lanes) = (shape.axes.len() - 1, shape.lanes);
+        let mut seen = 0;
         for output in 0..shape.last().outputs {
             // SAFETY: there is room for all taps, whose cells exist, and for the lanes.
             unsafe {
@@ -295,10 +297,15 @@ where
                         Some(_) => (column as usize * lanes * size_of::<F::Cell>()) as isize,
                     };
                     for row in 0..rows {
-                        mine.taps.add(taps).write(mine.rows.add(row).read().wrapping_byte_offset(skipped));
+                        let tap = mine.rows.add(row).read().wrapping_byte_offset(skipped);
+                        mine.taps.add(taps).write(tap);
                         taps += 1;
+                        if column >= seen && self.gather.is_none() {
+                            Distance::Read.fetch(tap.cast(), lanes * size_of::<F::Cell>());
+                        }
                     }
                 }
+                seen = seen.max(end);
                 (self.folds.rows)(mine.out, std::slice::from_raw_parts(mine.taps, taps), rows, lanes);
                 self.end.run(results, mine.out, lanes, Counts::Same(count));
             }
