@@ -334,6 +334,12 @@ where
                 self.end.run(results, mine.out, n, Counts::Same(0));
             } else {
                 let taps = std::slice::from_raw_parts(mine.rows, rows);
+                if self.gather.is_none() {
+                    // Those before were asked for as the last ones of other windows.
+                    let fresh = shape.axes.iter().rev().nth(1).map_or(1, |axis| axis.stride as usize);
+                    let bytes = last.inputs as usize * size_of::<F::Cell>();
+                    taps.iter().rev().take(fresh).for_each(|row| Distance::Read.fetch(row.cast(), bytes));
+                }
                 (self.folds.rows)(mine.columns, taps, rows, last.inputs as usize);
                 let (low, high) = mine.interior;
                 if low < high {
@@ -352,7 +358,16 @@ where
                     let columns = (begin..end).map(|c| mine.columns.add(c as usize).read());
                     mine.out.add(output as usize).write(columns.fold(F::start(), F::join));
                 }
-                self.end.run(results, mine.out, n, Counts::Each(count, mine.along));
+                // Windows that lie inside have as many cells as each other.
+                let (low, high) = (low as usize, high as usize);
+                let part = |from: usize, to: usize, counts| {
+                    self.end.run(results.add(from), mine.out.add(from), to - from, counts);
+                };
+                part(0, low, Counts::Each(count, &mine.along[..low]));
+                if low < high {
+                    part(low, high, Counts::Same(count * mine.along[low]));
+                }
+                part(high, n, Counts::Each(count, &mine.along[high..]));
             }
             match shape.last_step(0) {
                 Some(step) if step == shape.size(0) as isize => {}
