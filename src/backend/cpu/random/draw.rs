@@ -22,7 +22,9 @@ pub(super) type DrawWords = unsafe fn(words: *mut u32, first: u64, count: usize,
 /// The fastest function for a machine.
 pub(super) fn words_for(isa: Isa) -> DrawWords {
     #[cfg(target_arch = "x86_64")]
-    if isa.has_avx2() {
+    if isa.has_avx512() {
+        return avx512::draw_words;
+    } else if isa.has_avx2() {
         return avx2::draw_words;
     }
     let _ = isa;
@@ -80,6 +82,17 @@ fn draw_word(word: u64, lanes: &[u64; COUNTERS], Numbers { seed, call, threshold
     bits
 }
 
+/// The keys of all rounds.
+#[cfg(target_arch = "x86_64")]
+fn keys(seed: u64) -> [[u32; 2]; ROUNDS] {
+    let mut key = [seed as u32, (seed >> 32) as u32];
+    [(); ROUNDS].map(|()| {
+        let round = key;
+        key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
+        round
+    })
+}
+
 /// The same in vectors by hand: compilers gather the numbers that are compared one by one, and shuffle the keys in every
 /// round, which takes three times as long.
 #[cfg(target_arch = "x86_64")]
@@ -90,7 +103,7 @@ mod avx2 {
         _mm256_setr_epi64x, _mm256_slli_epi64, _mm256_srli_epi64, _mm256_xor_si256,
     };
 
-    use super::{COUNTERS, FACTORS, Numbers, ROUNDS, WEYL};
+    use super::{COUNTERS, FACTORS, Numbers};
 
     /// # Safety
     /// As for [`DrawWords`](super::DrawWords).
@@ -102,11 +115,7 @@ mod avx2 {
             return unsafe { words.write_bytes(0, count) };
         };
         let all = |number: u64| _mm256_set1_epi64x(number as i64);
-        let (mut key, mut keys) = ([seed as u32, (seed >> 32) as u32], [[all(0); 2]; ROUNDS]);
-        for round in &mut keys {
-            *round = key.map(|key| all(key.into()));
-            key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
-        }
+        let keys = super::keys(seed).map(|round| round.map(|key| all(key.into())));
         let factors = FACTORS.map(|factor| all(factor.into()));
         let threshold = _mm256_set1_epi32(threshold as i32);
         // Even counters and odd ones: pushed together, the low halves of both are in order.
@@ -134,6 +143,64 @@ mod avx2 {
             let word = bits(a) | bits(b) << 8 | bits(c) << 16 | bits(d) << 24;
             // SAFETY: i < count.
             unsafe { words.add(i).write(word) };
+        }
+    }
+}
+
+/// All counters of a word in a vector, and several words by turns: a round waits for the products of the one before it.
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::{
+        __m512i, _mm512_cmpge_epu64_mask, _mm512_mul_epu32, _mm512_or_si512, _mm512_set1_epi64,
+        _mm512_setr_epi64, _mm512_slli_epi64, _mm512_srli_epi64, _mm512_ternarylogic_epi64,
+    };
+
+    use super::{COUNTERS, FACTORS, Numbers};
+
+    /// Words by turns.
+    const WORDS: usize = 4;
+    /// The truth table of `a ^ b ^ c`.
+    const XOR: i32 = 0b1001_0110;
+
+    /// # Safety
+    /// As for [`DrawWords`](super::DrawWords).
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn draw_words(words: *mut u32, first: u64, count: usize, numbers: Numbers) {
+        let Numbers { seed, call, threshold } = numbers;
+        if u32::try_from(threshold).is_err() {
+            // SAFETY: the caller's promise.
+            return unsafe { words.write_bytes(0, count) };
+        }
+        let all = |number: u64| _mm512_set1_epi64(number as i64);
+        let keys = super::keys(seed).map(|round| round.map(|key| all(key.into())));
+        let factors = FACTORS.map(|factor| all(factor.into()));
+        let threshold = all(threshold << 32);
+        let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+        // The high halves hold anything.
+        let bits = |numbers: __m512i| {
+            u32::from(_mm512_cmpge_epu64_mask(_mm512_slli_epi64::<32>(numbers), threshold))
+        };
+        for i in (0..count).step_by(WORDS) {
+            let blocks: [u64; WORDS] =
+                std::array::from_fn(|j| (first + (i + j) as u64).wrapping_mul(COUNTERS as u64));
+            let mut a = blocks.map(|block| _mm512_or_si512(all(block), lanes));
+            let mut b = blocks.map(|block| all(block >> 32));
+            let mut c = [all(call); WORDS];
+            let mut d = [all(call >> 32); WORDS];
+            for &[k, l] in &keys {
+                for j in 0..WORDS {
+                    let p = _mm512_mul_epu32(factors[0], a[j]);
+                    let q = _mm512_mul_epu32(factors[1], c[j]);
+                    a[j] = _mm512_ternarylogic_epi64::<XOR>(_mm512_srli_epi64::<32>(q), b[j], k);
+                    c[j] = _mm512_ternarylogic_epi64::<XOR>(_mm512_srli_epi64::<32>(p), d[j], l);
+                    (b[j], d[j]) = (q, p);
+                }
+            }
+            for j in 0..WORDS.min(count - i) {
+                let word = bits(a[j]) | bits(b[j]) << 8 | bits(c[j]) << 16 | bits(d[j]) << 24;
+                // SAFETY: i + j < count.
+                unsafe { words.add(i + j).write(word) };
+            }
         }
     }
 }

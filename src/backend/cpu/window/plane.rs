@@ -4,6 +4,7 @@ use super::shape::{Index, Shape, odometer};
 use super::sink::Way;
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::row::{self, Row};
+use crate::backend::cpu::stream::Distance;
 use crate::backend::cpu::strided::copy_strided;
 use crate::dtype::Scalar;
 use crate::ops::Scaling;
@@ -105,6 +106,7 @@ impl Gather {
             unsafe {
                 match self.step {
                     Some(step) if step == size * lanes as isize => {
+                        Distance::Read.fetch(at, n * lanes * self.size);
                         (self.row)(to, at, n * lanes, Scaling::MOVE);
                     }
                     Some(step) if lanes == 1 => {
