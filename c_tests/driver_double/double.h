@@ -38,6 +38,8 @@ enum Code {
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Counts a call of `entry` and tells what it has to return at once: an injected fault, or SUCCESS to go on.
 int enter(const char *entry);
+// Counts what tests ask for by the same name.
+void tally(const std::string &what);
 // How many blocks run at each of three places of a long grid; 0 if all of them run.
 unsigned sampled_blocks();
 

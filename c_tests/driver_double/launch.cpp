@@ -32,6 +32,8 @@ struct Module {
 struct Event {
     Context *context;
     bool happened;
+    // Kernels that had run by then.
+    size_t kernels;
     std::chrono::steady_clock::time_point time;
 };
 
@@ -68,6 +70,8 @@ struct Stream {
 enum CaptureMode { GLOBAL = 0, THREAD_LOCAL = 1, RELAXED = 2 };
 
 std::deque<Work> queue;
+// The names of all kernels that have run, in their order: those between two events are what was measured.
+std::vector<const char *> ran;
 std::vector<Stream *> captures;
 thread_local unsigned capture_mode = GLOBAL;
 
@@ -202,9 +206,13 @@ int settle() {
         switch (work.what) {
         case What::EVENT:
             work.event->happened = true;
+            work.event->kernels = ran.size();
             work.event->time = std::chrono::steady_clock::now();
             break;
-        case What::KERNEL: work.context->error = run_grid(work.grid); break;
+        case What::KERNEL:
+            ran.push_back(work.grid.kernel->name);
+            work.context->error = run_grid(work.grid);
+            break;
         case What::RELEASE: release(work.address); break;
         case What::SET:
         case What::COPY:
@@ -380,7 +388,7 @@ ENTRY(cuEventCreate, Event **event, unsigned) {
     START(cuEventCreate);
     NEED(need_context());
     NEED(not_while_capturing("cuEventCreate"));
-    *event = new Event{current_context(), false, {}};
+    *event = new Event{current_context(), false, 0, {}};
     ++measuring;
     return SUCCESS;
 }
@@ -408,6 +416,7 @@ ENTRY(cuEventSynchronize, Event *event) {
 ENTRY(cuEventElapsedTime, float *milliseconds, Event *from, Event *to) {
     START(cuEventElapsedTime);
     if (!from->happened || !to->happened) return INVALID_HANDLE;
+    for (size_t i = from->kernels; i < to->kernels; ++i) tally(std::string("measured ") + ran[i]);
     *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
     return SUCCESS;
 }

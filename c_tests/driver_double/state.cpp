@@ -68,6 +68,11 @@ int enter(const char *entry) {
     return SUCCESS;
 }
 
+void tally(const std::string &what) {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    ++counts[what];
+}
+
 unsigned sampled_blocks() {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     return sample;
@@ -89,7 +94,8 @@ TEST_API unsigned driver_double_withdraw_faults() {
     faults.clear();
     return pending;
 }
-// How often `entry` was called.
+// How often `entry` was called, or a kernel of that name launched; or, behind the word "measured", ran between two events whose
+// distance was asked for.
 TEST_API unsigned driver_double_count(const char *entry) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     return counts[entry];

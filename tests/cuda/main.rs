@@ -35,6 +35,7 @@ mod random;
 #[path = "../common/run_step.rs"]
 mod run_step;
 mod sample;
+mod search;
 #[path = "../../benches/steps/mod.rs"]
 mod steps;
 mod strict;
