@@ -221,6 +221,42 @@ fn transforms_with_gaps_and_padding() {
     });
 }
 
+/// Too many parts for launches of their own: every element looks for its source.
+#[test]
+fn folds_with_padding() {
+    case(&["map_i64"], |bench| {
+        // Five rows of padding, and columns, so that whole blocks are folded.
+        const FOLD: usize = 5;
+        const FOLDED: usize = SIDE / FOLD + 1;
+        let mut map = TransformDescriptor::default();
+        (map.fold[0], map.fold[1]) = (FOLD as u32, FOLD as u32);
+        (map.pad_before[2], map.pad_before[3]) = (FOLD as i32, FOLD as i32);
+        let (x, plane) = (far_planes(&DIMS), FOLDED * FOLDED);
+        let channels = CHANNELS * FOLD * FOLD;
+        let dims = [DIMS[0], channels as i64, FOLDED as i64, FOLDED as i64];
+        for (what, strides) in [
+            ("planes", [channels * plane, plane, FOLDED, 1]),
+            ("pixels", [channels * plane, 1, FOLDED * channels, channels]),
+        ] {
+            let y = strided(&dims, strides);
+            for scaling in [Scaling::MOVE, TWICE] {
+                let plan = TransformPlan::with_map(&map, &x, &y, scaling, Mode::Extended).expect("a plan");
+                let dst = Memory::untouched(y.size_in_bytes());
+                bench.run(&plan, &[dst.pointer().into(), bench.source.pointer().into()]);
+                check(&format!("folded to {what}"), &dst, fresh, |i| {
+                    let [channel, row, column] = [1, 2, 3].map(|k| i / strides[k] % dims[k] as usize);
+                    let place = channel / CHANNELS;
+                    let row = (row * FOLD + place / FOLD).checked_sub(FOLD);
+                    let column = (column * FOLD + place % FOLD).checked_sub(FOLD);
+                    let shown = row.zip(column).map(|(row, column)| row * SIDE + column);
+                    let image = i / (channels * plane) * 7;
+                    Some(shown.map_or(0, |at| scaling.alpha as u8 * value(image + at)))
+                });
+            }
+        }
+    });
+}
+
 /// The three places of a grid over `count` elements, and then some.
 fn places(count: usize) -> Vec<Range<usize>> {
     const SOME: usize = 1 << 18;
