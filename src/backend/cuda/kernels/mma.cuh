@@ -54,27 +54,10 @@ __device__ __forceinline__ u32 mma_c_column(u32 i) { return 2 * mma_member() + i
 
 #if defined(CPU_EMU)
 
-inline void mma(MmaF16, f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    emu::multiply_add(emu::Element::F16, a, b, c);
-}
-inline void mma(MmaBf16, f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    emu::multiply_add(emu::Element::BF16, a, b, c);
-}
-inline void mma(MmaTf32, f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    emu::multiply_add(emu::Element::TF32, a, b, c);
-}
-inline void mma(MmaS8, i32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    emu::multiply_add(emu::Element::S8, a, b, c);
-}
-inline void mma(MmaU8, i32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    emu::multiply_add(emu::Element::U8, a, b, c);
-}
-inline void mma(MmaU8S8, i32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    emu::multiply_add(emu::Element::U8_S8, a, b, c);
-}
-inline void mma(MmaS8U8, i32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    emu::multiply_add(emu::Element::S8_U8, a, b, c);
-}
+#define MMA(TYPE, SUM, CONSTRAINT, INSTRUCTION, ELEMENT)                    \
+    inline void mma(TYPE, SUM(&c)[4], const u32(&a)[4], const u32(&b)[2]) { \
+        emu::multiply_add(emu::Element::ELEMENT, a, b, c);                  \
+    }
 
 // To nearest, ties away from zero; infinities stay, as do NaNs of which a bit above the cut is set.
 inline u32 to_tf32(f32 x) {
@@ -84,20 +67,12 @@ inline u32 to_tf32(f32 x) {
 
 #else
 
-#define MMA(TYPE, SUM, CONSTRAINT, INSTRUCTION)                                                                   \
-    __device__ __forceinline__ void mma(TYPE, SUM(&c)[4], const u32(&a)[4], const u32(&b)[2]) {                   \
-        asm("mma.sync.aligned." INSTRUCTION " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"    \
-            : CONSTRAINT(c[0]), CONSTRAINT(c[1]), CONSTRAINT(c[2]), CONSTRAINT(c[3])                              \
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                  \
+#define MMA(TYPE, SUM, CONSTRAINT, INSTRUCTION, ELEMENT)                                                       \
+    __device__ __forceinline__ void mma(TYPE, SUM(&c)[4], const u32(&a)[4], const u32(&b)[2]) {                \
+        asm("mma.sync.aligned." INSTRUCTION " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+            : CONSTRAINT(c[0]), CONSTRAINT(c[1]), CONSTRAINT(c[2]), CONSTRAINT(c[3])                           \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                               \
     }
-MMA(MmaF16, f32, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
-MMA(MmaBf16, f32, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
-MMA(MmaTf32, f32, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32")
-MMA(MmaS8, i32, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
-MMA(MmaU8, i32, "+r", "m16n8k32.row.col.s32.u8.u8.s32")
-MMA(MmaU8S8, i32, "+r", "m16n8k32.row.col.s32.u8.s8.s32")
-MMA(MmaS8U8, i32, "+r", "m16n8k32.row.col.s32.s8.u8.s32")
-#undef MMA
 
 __device__ __forceinline__ u32 to_tf32(f32 x) {
     u32 bits;
@@ -106,3 +81,12 @@ __device__ __forceinline__ u32 to_tf32(f32 x) {
 }
 
 #endif
+
+MMA(MmaF16, f32, "+f", "m16n8k16.row.col.f32.f16.f16.f32", F16)
+MMA(MmaBf16, f32, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32", BF16)
+MMA(MmaTf32, f32, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32", TF32)
+MMA(MmaS8, i32, "+r", "m16n8k32.row.col.s32.s8.s8.s32", S8)
+MMA(MmaU8, i32, "+r", "m16n8k32.row.col.s32.u8.u8.s32", U8)
+MMA(MmaU8S8, i32, "+r", "m16n8k32.row.col.s32.u8.s8.s32", U8_S8)
+MMA(MmaS8U8, i32, "+r", "m16n8k32.row.col.s32.s8.u8.s32", S8_U8)
+#undef MMA
