@@ -261,14 +261,15 @@ fn few_converted(
     operation: Operation,
 ) -> Option<Launch> {
     let Parts { a, b, batch } = parts;
-    let interleaves = FEW.contains(&a.extent) && b.strides[0] == a.extent * bytes.width as i64;
+    let interleaves =
+        FEW.contains(&a.extent) && b.strides[0] == a.extent * bytes.width as i64 && b.extent >= a.extent;
     let separates = FEW.contains(&b.extent) && a.strides[1] == b.extent * from as i64;
-    let channels = if interleaves && b.extent >= a.extent { a.extent } else { b.extent };
+    let channels = if interleaves { a.extent } else { b.extent } as u64;
     let pixels = FEW_CONVERTED / from * if channels <= 4 { 2 } else { 1 };
-    let (tile, rows, flag) = if interleaves && b.extent >= a.extent {
-        ([a.extent as u64, pixels], [0, a.strides[1]], 0)
+    let (tile, rows, flag) = if interleaves {
+        ([channels, pixels], [0, a.strides[1]], 0)
     } else if separates {
-        ([pixels, b.extent as u64], [b.strides[0], 0], 1)
+        ([pixels, channels], [b.strides[0], 0], 1)
     } else {
         return None;
     };
