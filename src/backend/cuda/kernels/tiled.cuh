@@ -159,6 +159,26 @@ __device__ __forceinline__ void load_whole(const Tiled &p, const Place &place, c
     }
 }
 
+// What of a thread's four vectors was not loaded as one, at the edge of the tensor: into the tile element by element. `is_part` tells
+// of a vector's number, and the bytes that there are of it, whether it is one of these.
+template <u32 WIDTH, typename IsPart>
+__device__ __forceinline__ void copy_edges(char *tile, const u32 (&to)[4], const char *const (&from)[4],
+                                           const u32 (&left)[4], IsPart is_part) {
+#pragma unroll 1
+    for (u32 u = 0; u < 4; ++u) {
+        // No index that only a run knows, which would put arrays into memory.
+        u32 bytes = left[0], offset = to[0];
+        const char *source = from[0];
+#pragma unroll
+        for (u32 k = 1; k < 4; ++k) {
+            bytes = k == u ? left[k] : bytes;
+            offset = k == u ? to[k] : offset;
+            source = k == u ? from[k] : source;
+        }
+        if (is_part(u, bytes)) copy_part<WIDTH>(tile + offset, source, bytes);
+    }
+}
+
 // Reads the tile, 16 bytes a thread and four times that, all of them before the first is put into the tile.
 template <u32 WIDTH>
 __device__ __forceinline__ void load_vectors(const Tiled &p, const Place &place, char *tile) {
@@ -183,20 +203,7 @@ __device__ __forceinline__ void load_vectors(const Tiled &p, const Place &place,
     for (u32 u = 0; u < 4; ++u) {
         if (left[u] == 16) put<Vector>(tile + to[u], held[u]);
     }
-    // What is left at the edge of the tensor.
-#pragma unroll 1
-    for (u32 u = 0; u < 4; ++u) {
-        // No index that only a run knows, which would put arrays into memory.
-        u32 bytes = left[0], offset = to[0];
-        const char *source = from[0];
-#pragma unroll
-        for (u32 k = 1; k < 4; ++k) {
-            bytes = k == u ? left[k] : bytes;
-            offset = k == u ? to[k] : offset;
-            source = k == u ? from[k] : source;
-        }
-        if (bytes < 16) copy_part<WIDTH>(tile + offset, source, bytes);
-    }
+    copy_edges<WIDTH>(tile, to, from, left, [](u32, u32 bytes) { return bytes < 16; });
 }
 
 // Where a thread's vectors belong: the square, the group of 16 bytes of a, and the first of VECTORS neighbours in b.
@@ -278,7 +285,8 @@ __device__ __forceinline__ void transpose(const Tiled &p) {
     char *bytes = reinterpret_cast<char *>(tile);
     const Place place = place_of(p, (WIDTH >> p.squares_b) * S::SIDE, S::SIDE << p.squares_b);
     // The assembler keeps the loads of the other widths together without that, and would spill registers with it.
-    if (WIDTH != 4 && WIDTH < 32 && place.a + (WIDTH >> p.squares_b) * S::SIDE <= p.extent_a && place.b + (S::SIDE << p.squares_b) <= p.extent_b) {
+    if (WIDTH != 4 && WIDTH < 32 && place.a + (WIDTH >> p.squares_b) * S::SIDE <= p.extent_a &&
+        place.b + (S::SIDE << p.squares_b) <= p.extent_b) {
         load_whole<WIDTH>(p, place, bytes);
     } else {
         load_vectors<WIDTH>(p, place, bytes);

@@ -68,20 +68,7 @@ __device__ __forceinline__ void load_shifted(const Shifted &shifted, const Place
         const u32 off = u32(reinterpret_cast<u64>(from[u]) & 15);
         if (whole >> u & 1) put<Vector>(tile + to[u], shifted_by<WIDTH>(low[u], high[u], off));
     }
-    // What is left at the edge of a row.
-#pragma unroll 1
-    for (u32 u = 0; u < 4; ++u) {
-        // No index that only a run knows, which would put arrays into memory.
-        u32 bytes = left[0], offset = to[0];
-        const char *source = from[0];
-#pragma unroll
-        for (u32 k = 1; k < 4; ++k) {
-            bytes = k == u ? left[k] : bytes;
-            offset = k == u ? to[k] : offset;
-            source = k == u ? from[k] : source;
-        }
-        if (!(whole >> u & 1)) copy_part<WIDTH>(tile + offset, source, bytes);
-    }
+    copy_edges<WIDTH>(tile, to, from, left, [=](u32 u, u32) { return !(whole >> u & 1); });
 }
 
 // Reads the tile of elements that are half a vector, one of them a thread: eight are loaded before the first is put there.
@@ -200,9 +187,9 @@ __device__ __forceinline__ void transpose_shifted(const Shifted &shifted) {
     }
 }
 
-#define TRANSPOSE(WIDTH)                                                                                 \
+#define TRANSPOSE(WIDTH)                                                                                \
     extern "C" __global__ void __launch_bounds__(THREADS) transpose_shifted_w##WIDTH(const Shifted p) { \
-        transpose_shifted<WIDTH>(p);                                                                     \
+        transpose_shifted<WIDTH>(p);                                                                    \
     }
 TRANSPOSE(1)
 TRANSPOSE(2)
