@@ -32,7 +32,8 @@ __device__ __forceinline__ Vector shifted_by(const Vector &low, const Vector &hi
 }
 
 // Reads the tile: 16 bytes a thread and four times that, each made of the two vectors around it, all of which are loaded
-// before the first is looked at. The second of a thread is the first of its neighbour, so that it comes from the cache.
+// before the first is looked at. The second of a thread is the first of its neighbour, so that it comes from the cache; or the
+// first again, where that holds all 16 bytes: a branch of its own would part the loads.
 // They may take in what lies around the row if that belongs to the source.
 template <u32 WIDTH>
 __device__ __forceinline__ void load_shifted(const Shifted &shifted, const Place &place, char *tile) {
@@ -61,7 +62,7 @@ __device__ __forceinline__ void load_shifted(const Shifted &shifted, const Place
         if (left[u] == 0 || !begins || !ends) continue;
         whole |= 1u << u;
         low[u] = at<Vector>(first);
-        if (off + left[u] > 16) high[u] = at<Vector>(first + 16);
+        high[u] = at<Vector>(last - 16);
     }
 #pragma unroll
     for (u32 u = 0; u < 4; ++u) {
@@ -187,12 +188,13 @@ __device__ __forceinline__ void transpose_shifted(const Shifted &shifted) {
     }
 }
 
-#define TRANSPOSE(WIDTH)                                                                                \
-    extern "C" __global__ void __launch_bounds__(THREADS) transpose_shifted_w##WIDTH(const Shifted p) { \
-        transpose_shifted<WIDTH>(p);                                                                    \
+// BLOCKS: of a multiprocessor, for what has its vectors twice; 0 asks for none.
+#define TRANSPOSE(WIDTH, BLOCKS)                                                                                \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) transpose_shifted_w##WIDTH(const Shifted p) { \
+        transpose_shifted<WIDTH>(p);                                                                            \
     }
-TRANSPOSE(1)
-TRANSPOSE(2)
-TRANSPOSE(4)
-TRANSPOSE(8)
+TRANSPOSE(1, 4)
+TRANSPOSE(2, 4)
+TRANSPOSE(4, 4)
+TRANSPOSE(8, 0)
 #undef TRANSPOSE
