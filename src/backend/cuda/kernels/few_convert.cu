@@ -15,24 +15,27 @@ struct Few {
     __device__ __forceinline__ u32 pixel_of(u32 element) const { return element * inverse >> 18; }
 };
 
-// The last pixels of an image, and rows that do not start on 16 bytes: eight elements of a thread are loaded before the first is
-// computed. Neighbouring threads are neighbours in the interleaved operand.
+// The last pixels of an image, and rows that do not start on 16 bytes: four elements of a thread are loaded before the first is
+// computed. More would take registers of blocks that whole vectors have a use for. Neighbouring threads are neighbours in the
+// interleaved operand.
 template <u32 FROM, u32 TO>
-__device__ __forceinline__ void convert_elements(const Tiled &p, const Operation &operation, const Place &place, bool separates,
-                                                 u32 channels, u64 first, u32 pixels) {
+__device__ __forceinline__ void convert_elements(const Tiled &p, const Operation &operation, const Place &place,
+                                                 bool separates, u32 channels, u64 first, u32 pixels) {
+    enum : u32 { EACH = 4 };
     const Few<FROM> few(channels);
     const u64 base = first * channels;
 #pragma unroll 1
-    for (u32 start = threadIdx.x; start < pixels * channels; start += 8 * THREADS) {
-        char *to[8];
-        const char *from[8];
+    for (u32 start = threadIdx.x; start < pixels * channels; start += EACH * THREADS) {
+        char *to[EACH];
+        const char *from[EACH];
         u32 wanted = 0;
 #pragma unroll
-        for (u32 k = 0; k < 8; ++k) {
+        for (u32 k = 0; k < EACH; ++k) {
             const u32 x = start + k * THREADS, pixel = few.pixel_of(x);
             const i64 channel = x - pixel * channels;
             to[k] = place.dst + (separates ? channel * p.dst_b + i64((first + pixel) * TO) : i64((base + x) * TO));
-            from[k] = place.src + (separates ? i64((base + x) * FROM) : channel * p.src_a + i64((first + pixel) * FROM));
+            from[k] =
+                place.src + (separates ? i64((base + x) * FROM) : channel * p.src_a + i64((first + pixel) * FROM));
             wanted |= u32(x < pixels * channels) << k;
         }
         compute_all<u32>(operation, to, from, wanted);
@@ -86,14 +89,17 @@ __device__ __forceinline__ void few_convert(const Tiled &p) {
 #pragma unroll
         for (u32 k = 0; k < F::LANES; ++k) {
             const u32 there = few.pixel_of(x + k);
-            const u32 element = separates ? (pixel + k) * channels + channel : (x + k - there * channels) * most + there;
+            const u32 element =
+                separates ? (pixel + k) * channels + channel : (x + k - there * channels) * most + there;
             compute(operation, reinterpret_cast<char *>(&y) + k * TO, bytes + element * FROM);
         }
         put<Target>(to, y);
     }
 }
 
-#define CONVERT(NAME, SRC, DST) \
-    extern "C" __global__ void __launch_bounds__(THREADS) few_convert_##NAME(const Tiled p) { few_convert<SRC, DST>(p); }
+#define CONVERT(NAME, SRC, DST)                                                                  \
+    extern "C" __global__ void __launch_bounds__(THREADS, 5) few_convert_##NAME(const Tiled p) { \
+        few_convert<SRC, DST>(p);                                                                \
+    }
 COMMON_PAIRS(CONVERT)
 #undef CONVERT
