@@ -27,6 +27,9 @@ const SHARED_OF_BLOCK: u64 = 1 << 10;
 /// Bytes of the widest load.
 const VECTOR: u64 = 16;
 
+/// Families whose blocks share what they have of the source.
+const SHARED_OUT: [&str; 2] = ["transpose_convert", "few_convert"];
+
 /// The row of a kernel in its family's table.
 #[derive(Clone, Debug)]
 pub struct Figures {
@@ -161,18 +164,19 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
             let width = VECTOR * size(operand) / size(operand).max(size(&plan.operands()[0]));
             figures.loads.get(&width).map_or(0, |count| count * width)
         }
-        // Sixteen elements of a tile, or four taps of four channels.
-        Some(operand)
-            if ["transpose_convert", "sample_bilinear"].iter().any(|of| launch.kernel.starts_with(of)) =>
-        {
+        // Four taps of four channels.
+        Some(operand) if launch.kernel.starts_with("sample_bilinear") => {
             figures.in_flight(size(operand), blended).min(16 * size(operand))
         }
         // Of every two vectors one is a neighbour's, too.
         Some(operand) if launch.kernel.starts_with("transpose_shifted") && size(operand) < 8 => {
             figures.in_flight(size(operand), blended) / 2
         }
-        // What a block has of three channels, shared by its threads.
-        Some(_) if launch.kernel.starts_with("few_convert") => 3 * 4096 / 256,
+        // No more than a thread's share of the source: it has a part of a tile, or of few channels.
+        Some(operand) if SHARED_OUT.iter().any(|family| launch.kernel.starts_with(family)) => {
+            let share = (bytes_of(operand) / threads(launch) as f64).ceil() as u64;
+            figures.in_flight(size(operand), blended).min(share)
+        }
         Some(operand) => figures.in_flight(size(operand), blended),
     };
     // No more than a window has, or two.
