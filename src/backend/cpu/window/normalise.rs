@@ -153,12 +153,15 @@ impl<T: Real> Plane<'_, T> {
                     let difference = x - mean;
                     difference * difference
                 });
+            } else if call.gradient {
+                self.windows(&call.squares, x, sums, false, |_, _| {});
             } else {
-                self.windows(&call.squares, x, sums, false);
+                // Run by run, while the sums are near.
+                self.windows(&call.squares, x, sums, false, |first, n| {
+                    normalise(results.add(first), x.add(first), sums.add(first), n, call.numbers);
+                });
             }
-            if !call.gradient {
-                normalise(results, x, sums, n, call.numbers);
-            } else {
+            if call.gradient {
                 base(sums, n, call.numbers);
                 self.fetch(3, 2, dy);
                 // dy becomes what it contributes directly.
@@ -166,17 +169,19 @@ impl<T: Real> Plane<'_, T> {
                 if call.centred {
                     self.spread(terms, x, means, sums);
                 } else {
-                    self.windows(&call.sums, terms, sums, true);
+                    self.windows(&call.sums, terms, sums, true, |_, _| {});
                     product(sums, x, n);
                 }
                 gradient(results, dy, sums, n, call.numbers);
+            } else if call.centred {
+                normalise(results, x, sums, n, call.numbers);
             }
             self.write(0, results);
             if call.means {
                 if call.centred {
                     self.centred(x, means, sums, |x, mean| x - mean);
                 } else {
-                    self.windows(&call.sums, x, sums, false);
+                    self.windows(&call.sums, x, sums, false, |_, _| {});
                 }
                 for i in 0..n {
                     let scaled = call.numbers[3] * terms.add(i).read();
@@ -231,7 +236,8 @@ impl<T: Real> Plane<'_, T> {
         at as usize * self.lanes
     }
 
-    /// The fold of every window over a plane, or of the outputs whose windows hold a cell.
+    /// The fold of every window over a plane, or of the outputs whose windows hold a cell. Calls `then` with the first place
+    /// and the length of every run of them.
     ///
     /// # Safety
     /// The planes have all cells.
@@ -241,13 +247,14 @@ impl<T: Real> Plane<'_, T> {
         from: *const T,
         to: *mut T,
         mirrored: bool,
+        mut then: impl FnMut(usize, usize),
     ) {
         let axes = &self.call.shape.axes;
         let last = axes.len() - 1;
         let is_line = self.call.shape.lanes == 1;
         let inner = if is_line { last } else { last + 1 };
         let cells = self.call.shape.bounds(|axis| axis.inputs);
-        let mut to = to;
+        let mut done = 0;
         odometer(&cells, 0, inner, &mut Index::default(), &mut |cell| {
             let mut bounds = [(0, 1); MAX_AXES];
             (0..inner).for_each(|k| bounds[k] = self.bounds(&axes[k], cell[k], mirrored));
@@ -267,13 +274,15 @@ impl<T: Real> Plane<'_, T> {
             unsafe {
                 let rows = std::slice::from_raw_parts(self.taps, count);
                 let n = if is_line { axes[last].inputs as usize } else { self.lanes };
+                let to = to.add(done);
                 if is_line {
                     (folds.rows)(self.columns, rows, count.max(1), n);
                     self.along(folds, to, mirrored);
                 } else {
                     (folds.rows)(to, rows, count / (outer.1 - outer.0).max(1) as usize, n);
                 }
-                to = to.add(n);
+                then(done, n);
+                done += n;
             }
         });
     }
