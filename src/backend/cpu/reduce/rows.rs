@@ -320,10 +320,10 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         }
         let sums = subtrees.root(&self.sums);
         statistic.iter_mut().zip(sums).for_each(|(to, &sum)| *to = F::statistic(Sum::number::<T>(sum)));
-        for row in 0..len {
+        for (row, &offset) in offsets[0].iter().enumerate() {
             let mut operands = [std::ptr::null(); 2];
             let mut term = terms.cast_const();
-            let to = at[0].wrapping_offset(offsets[0][row]);
+            let to = at[0].wrapping_offset(offset);
             if kept {
                 term = term.wrapping_add(row * width);
             } else {
