@@ -9,6 +9,7 @@
 //!  block.rs    short rows of bytes       wide.rs    conversions with AVX2 and AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
 //!  stage.rs    small scratch on the stack                 arena.rs   any other scratch, per thread
+//!  scratch.rs  scratch cut into parts
 //!  affinity.rs where threads run          grid.rs    the loops around a kernel      threads.rs  isa.rs  machine.rs
 //!  contract.rs    convolutions and matrix products
 //!  float_mode.rs  what arithmetic has in common in every thread
@@ -34,6 +35,7 @@ pub(super) mod repeat;
 mod row;
 pub(super) mod sample;
 pub(super) mod scale;
+mod scratch;
 pub(super) mod set;
 pub(super) mod shape;
 pub(super) mod short_rows;

@@ -3,7 +3,7 @@
 //! ```text
 //!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
-//!  forward.rs   maxima and averages      gradient.rs  their gradients  scratch.rs  parts of scratch
+//!  forward.rs   maxima and averages      gradient.rs  their gradients
 //!  lanes.rs     the loops of gradients      phases.rs    rows sorted by the stride
 //!  tables.rs    what is asked of axes for every output and cell
 //!  normalise.rs response normalisation   columns.rs   the columns of a convolution   end.rs  from folds to results
@@ -18,7 +18,6 @@ mod lanes;
 mod normalise;
 mod phases;
 mod plane;
-mod scratch;
 mod shape;
 mod sink;
 mod tables;

@@ -2,7 +2,7 @@
 
 use super::sequence::Blocks;
 use super::tree::{DEPTH, Lanes, ROOM, Subtrees};
-use crate::backend::cpu::stream::LINE;
+use crate::backend::cpu::scratch::Parts;
 use crate::backend::function::Real;
 use crate::ops::Reduce;
 
@@ -69,39 +69,6 @@ impl Lengths {
         match by_rows {
             true => Lengths { offsets: Reduce::BLOCK, lanes: Reduce::LANES * width, room: 0 },
             false => Lengths { offsets: 0, lanes: 0, room: ROOM },
-        }
-    }
-}
-
-/// Cuts scratch into parts, each of which starts on a line.
-pub(super) struct Parts {
-    at: *mut u8,
-    /// Of the parts that were taken.
-    pub bytes: usize,
-}
-
-impl Parts {
-    pub fn new(at: *mut u8) -> Self {
-        Parts { at, bytes: 0 }
-    }
-
-    /// The next `len` values.
-    pub fn take<V>(&mut self, len: usize) -> *mut V {
-        let at = self.at.wrapping_add(self.bytes);
-        self.bytes += (len * size_of::<V>()).next_multiple_of(LINE);
-        at.cast()
-    }
-
-    /// The next `len` values, set to this one.
-    ///
-    /// # Safety
-    /// There are as many bytes, and nobody else uses them meanwhile.
-    pub unsafe fn filled<'a, V: Copy>(&mut self, len: usize, value: V) -> &'a mut [V] {
-        let at = self.take::<V>(len);
-        // SAFETY: the caller's promise.
-        unsafe {
-            (0..len).for_each(|i| at.add(i).write(value));
-            std::slice::from_raw_parts_mut(at, len)
         }
     }
 }

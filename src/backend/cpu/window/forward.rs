@@ -7,11 +7,11 @@
 use super::end::{Counts, Divide, End, Select};
 use super::fold::{Fold, Folds, Largest, Ordered, Sum, folds};
 use super::plane::Gather;
-use super::scratch::{Parts, bytes_of};
 use super::shape::{Index, Shape, odometer};
 use super::sink::{Sink, Way};
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
+use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::stream::Distance;
 use crate::backend::cpu::{Machine, grid, threads};
 use crate::backend::function::with_real;
@@ -172,7 +172,7 @@ where
         let shape = self.shape;
         let last = shape.last();
         let outputs = last.outputs as usize;
-        let mut parts = Parts::of(block);
+        let mut parts = Parts::new(block);
         // SAFETY: the block has the bytes that are needed.
         let tables = unsafe { Tables::new(shape, Ask::Cells, self.end.divisor(), &mut parts) };
         let mut mine = Block::<F> {
@@ -360,14 +360,15 @@ where
                 }
                 // Windows that lie inside have as many cells as each other.
                 let (low, high) = (low as usize, high as usize);
-                let part = |from: usize, to: usize, counts| {
-                    self.end.run(results.add(from), mine.out.add(from), to - from, counts);
-                };
-                part(0, low, Counts::Each(count, &mine.along[..low]));
-                if low < high {
-                    part(low, high, Counts::Same(count * mine.along[low]));
+                let [before, behind] =
+                    [&mine.along[..low], &mine.along[high..]].map(|along| Counts::Each(count, along));
+                for (part, counts) in
+                    [(0..low, before), (low..high, Counts::Same(count * mine.along[low])), (high..n, behind)]
+                {
+                    if !part.is_empty() {
+                        self.end.run(results.add(part.start), mine.out.add(part.start), part.len(), counts);
+                    }
                 }
-                part(high, n, Counts::Each(count, &mine.along[high..]));
             }
             match shape.last_step(0) {
                 Some(step) if step == shape.size(0) as isize => {}

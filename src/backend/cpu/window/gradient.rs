@@ -7,11 +7,11 @@ use super::fold::{Folds, Sum, folds};
 use super::lanes::{Kernels, kernels};
 use super::phases::{GROUP, Phases};
 use super::plane::{Gather, write_plane};
-use super::scratch::{Parts, bytes_of};
 use super::shape::{Index, Shape, odometer};
 use super::sink::Way;
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
+use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::{Machine, grid, threads};
 use crate::backend::real::{Real, with_real};
 use crate::error::Result;
@@ -185,7 +185,7 @@ impl<T: Real> Job<'_, T> {
     /// The block has the bytes that are needed, and is aligned to a cache line.
     unsafe fn block(&self, block: *mut u8) -> Block<T> {
         let shape = self.shape;
-        let mut parts = Parts::of(block);
+        let mut parts = Parts::new(block);
         let by = match shape.window.function {
             WindowFunction::AverageGradient(by) => by,
             _ => Divisor::Inside,

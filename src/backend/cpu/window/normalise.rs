@@ -3,10 +3,10 @@
 use super::fold::{Fold, Folds, Squares, Sum, folds};
 use super::gradient::lanes_together;
 use super::plane::{Gather, write_plane};
-use super::scratch::{Parts, bytes_of};
 use super::shape::{Index, Shape, odometer};
 use super::sink::Way;
 use crate::backend::Address;
+use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::{Isa, Machine, grid, threads};
 use crate::backend::function::{Real, with_real};
 use crate::backend::inverse_power::{InversePower, with_inverse_power};
@@ -99,7 +99,7 @@ impl<'a, T: Real> Call<'a, T> {
         threads::in_ranges(threads, items, scratch_bytes, |block, range| {
             for item in range {
                 let first = item % chunks * lanes;
-                let mut parts = Parts::of(block);
+                let mut parts = Parts::new(block);
                 let plane = Plane {
                     call: self,
                     place: shape.place(item / chunks),

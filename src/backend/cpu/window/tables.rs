@@ -1,7 +1,7 @@
 //! What is asked of axes for every output and cell, worked out once: each answer takes several divisions.
 
-use super::scratch::{Parts, bytes_of};
 use super::shape::Shape;
+use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::ops::window::{Divisor, MAX_AXES, WindowAxis};
 
 /// Which coordinates belong to one.

@@ -2,8 +2,8 @@
 
 use super::super::sequence::Blocks;
 use super::super::tree::{DEPTH, Lanes, Subtrees};
-use super::super::workspace::Parts;
 use super::Task;
+use crate::backend::cpu::scratch::Parts;
 use crate::backend::function::{Fold, GreatestOrNan, Real, Sum};
 use crate::backend::row_function::RowFormula;
 use crate::ops::Reduce;

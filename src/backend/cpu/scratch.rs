@@ -1,0 +1,41 @@
+//! Parts of a thread's scratch.
+
+use super::stream::LINE;
+
+/// Cuts scratch into parts that start on cache lines. From a null pointer it only counts what they take.
+pub(super) struct Parts {
+    at: *mut u8,
+    /// Of the parts that were taken.
+    pub bytes: usize,
+}
+
+impl Parts {
+    pub fn new(at: *mut u8) -> Self {
+        Parts { at, bytes: 0 }
+    }
+
+    /// The next `count` values.
+    pub fn take<T>(&mut self, count: usize) -> *mut T {
+        let part = self.at.wrapping_add(self.bytes);
+        self.bytes = self.bytes.saturating_add(bytes_of::<T>(count));
+        part.cast()
+    }
+
+    /// The next `count` values, set to this one.
+    ///
+    /// # Safety
+    /// There are as many bytes, and nobody else uses them meanwhile.
+    pub unsafe fn filled<'a, T: Copy>(&mut self, count: usize, value: T) -> &'a mut [T] {
+        let part = self.take::<T>(count);
+        // SAFETY: the caller's promise.
+        unsafe {
+            (0..count).for_each(|i| part.add(i).write(value));
+            std::slice::from_raw_parts_mut(part, count)
+        }
+    }
+}
+
+/// What a part takes.
+pub(super) fn bytes_of<T>(count: usize) -> usize {
+    count.saturating_mul(size_of::<T>()).saturating_add(LINE - 1) & !(LINE - 1)
+}
