@@ -78,7 +78,7 @@ struct Task<T: Real, F: RowFormula> {
     peaks: Kernels<T, PeakLane<T>>,
     store: row::Row,
     scaling: Scaling,
-    /// Past the caches, if results are large and of the computation type.
+    /// Past the caches, if results are large and of the computation type, and not turned.
     stream: Option<Stream>,
     /// The loops around the tiles, and the loop that tiles cut: extent, and bytes from group to group.
     outer: Vec<(usize, [isize; 3])>,
@@ -108,7 +108,11 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         let closest = (0..outer.len()).min_by_key(|&i| reach(&outer[i]));
         // A short group costs more calls than elements; one element of each of many groups comes as a row of gathered ones.
         let many = closest.is_some_and(|i| outer[i].0 >= SHORT);
-        let turn = Turn::of::<F>(rows, &steps, machine.isa).filter(|_| many);
+        let bytes = (rows.groups.len() * rows.elements.len()) as usize * sizes[0];
+        let apart = !places.0[1..].contains(&places.0[0]);
+        let far = stream::streams(machine.isa).filter(|_| bytes >= STREAMING_BYTES && apart);
+        let stream = far.map(|streams| streams.copy);
+        let turn = Turn::of::<F>(rows, &steps, stream, machine.isa).filter(|_| many);
         let short = many && steps[1].len < SHORT;
         let by_rows =
             turn.is_some() || closest.is_some_and(|i| reach(&outer[i]) < steps[1].inner_step() || short);
@@ -116,10 +120,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             Some(i) => outer.remove(i),
             None => (1, [0; 3]),
         };
-        let bytes = (rows.groups.len() * rows.elements.len()) as usize * sizes[0];
         let is_move = rows.scalars[0] == T::SCALAR && rows.scaling.is_move();
-        let apart = !places.0[1..].contains(&places.0[0]);
-        let streams = (is_move || turn.is_some()) && bytes >= STREAMING_BYTES && apart;
         let most = turn.map_or_else(|| row_width::<T, F>(steps[0].len), |turn| turn.width);
         Task {
             places,
@@ -133,7 +134,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             peaks: Kernels::of::<GreatestOrNan>(machine.isa),
             store: row::between(T::SCALAR, rows.scalars[0], rows.scaling, machine.isa),
             scaling: rows.scaling,
-            stream: stream::streams(machine.isa).map(|streams| streams.copy).filter(|_| streams),
+            stream: stream.filter(|_| is_move && turn.is_none()),
             width: if by_rows { along.0.min(most) } else { 1 },
             start: in_bytes(rows.groups.offsets),
             steps,
@@ -352,7 +353,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         // SAFETY: the caller's promise; a buffer holds more cells than a block or a row has.
         unsafe {
             if step == cell as isize {
-                return match self.stream.filter(|_| self.turn.is_none()) {
+                return match self.stream {
                     Some(stream) => stream(to, results, count * cell),
                     None => (self.store)(to, results, count, self.scaling),
                 };

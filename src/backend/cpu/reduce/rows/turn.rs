@@ -3,7 +3,7 @@
 use super::super::sequence::{ROW_BYTES, Steps};
 use super::{Task, Workspace};
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::stream::LINE;
+use crate::backend::cpu::stream::{LINE, Stream};
 use crate::backend::cpu::tile::{self, Even, Matrix, Next, Order, Store, Transpose};
 use crate::backend::function::Real;
 use crate::backend::row_function::RowFormula;
@@ -22,6 +22,8 @@ const LEAST_WIDTH: usize = 64;
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     transpose: Transpose<Even, Even>,
+    /// Past the caches, if results are large.
+    stream: Option<Stream>,
     /// Bytes of a cell of any operand.
     cell: usize,
     /// Elements of a group.
@@ -34,7 +36,12 @@ pub(super) struct Turn {
 
 impl Turn {
     /// `None` where it does not pay, or not all elements of a group lie side by side in all operands.
-    pub fn of<F: RowFormula>(rows: &Rows, steps: &[Steps; 3], isa: Isa) -> Option<Self> {
+    pub fn of<F: RowFormula>(
+        rows: &Rows,
+        steps: &[Steps; 3],
+        stream: Option<Stream>,
+        isa: Isa,
+    ) -> Option<Self> {
         let (cell, len) = (rows.scalars[0].size(), steps[0].len);
         let beside = |k: usize| rows.scalars[k].size() == cell && steps[k].side_by_side(cell, 0).is_some();
         if rows.scaling.beta != 0.0 || !(2..=MOST).contains(&len) || !(0..=F::ARITY).all(beside) {
@@ -45,7 +52,7 @@ impl Turn {
         // An odd number of lines, so that rows spread over the sets of a cache.
         let pitch = ((width * cell).div_ceil(LINE) | 1) * LINE;
         let transpose = tile::transpose(cell, Store::Cached, isa);
-        Some(Turn { transpose, cell, len, width, pitch: pitch as isize })
+        Some(Turn { transpose, stream, cell, len, width, pitch: pitch as isize })
     }
 
     /// Bytes of a tile, turned or not.
@@ -105,7 +112,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             let [results, back] = tiles;
             self.rows([results, results, back], [turn.cell as isize; 3], width, work);
             turn.turn([back, results], [group, turn.pitch], [turn.len, width], false);
-            let copy = |to: *mut u8, from: *const u8, bytes: usize| match self.stream {
+            let copy = |to: *mut u8, from: *const u8, bytes: usize| match turn.stream {
                 Some(stream) => stream(to, from, bytes),
                 None => to.copy_from_nonoverlapping(from, bytes),
             };
