@@ -45,15 +45,21 @@ const COUNTERS: usize = 8;
 unsafe fn portable(words: *mut u32, first: u64, count: usize, numbers: Numbers) {
     // Were they known, the compiler would compute some of the counters one by one.
     let lanes = black_box(std::array::from_fn(|j| j as u64));
+    let keys = keys(numbers.seed);
     for i in 0..count {
         // SAFETY: i < count.
-        unsafe { words.add(i).write(draw_word(first + i as u64, &lanes, numbers)) };
+        unsafe { words.add(i).write(draw_word(first + i as u64, &lanes, &keys, numbers)) };
     }
 }
 
 /// One word of a mask. Its eight counters differ in their lowest bits only.
 #[inline(always)]
-fn draw_word(word: u64, lanes: &[u64; COUNTERS], Numbers { seed, call, threshold }: Numbers) -> u32 {
+fn draw_word(
+    word: u64,
+    lanes: &[u64; COUNTERS],
+    keys: &[[u32; 2]; ROUNDS],
+    Numbers { call, threshold, .. }: Numbers,
+) -> u32 {
     let Ok(threshold) = u32::try_from(threshold) else { return 0 };
     let block = word.wrapping_mul(COUNTERS as u64);
     // Words of 32 bits in the low halves of 64, whatever the high ones hold: so a product is one instruction, and its
@@ -62,16 +68,13 @@ fn draw_word(word: u64, lanes: &[u64; COUNTERS], Numbers { seed, call, threshold
     let mut b = [block >> 32; COUNTERS];
     let mut c = [call; COUNTERS];
     let mut d = [call >> 32; COUNTERS];
-    let (mut k, mut l) = (seed as u32, (seed >> 32) as u32);
     let low = |word: u64| word & u64::from(u32::MAX);
     let factors = FACTORS.map(u64::from);
-    for _ in 0..ROUNDS {
+    for [k, l] in keys.map(|round| round.map(u64::from)) {
         for j in 0..COUNTERS {
             let (p, q) = (factors[0] * low(a[j]), factors[1] * low(c[j]));
-            (a[j], b[j], c[j], d[j]) = (q >> 32 ^ b[j] ^ u64::from(k), q, p >> 32 ^ d[j] ^ u64::from(l), p);
+            (a[j], b[j], c[j], d[j]) = (q >> 32 ^ b[j] ^ k, q, p >> 32 ^ d[j] ^ l, p);
         }
-        k = k.wrapping_add(WEYL[0]);
-        l = l.wrapping_add(WEYL[1]);
     }
     let mut bits = 0;
     for (which, numbers) in [a, b, c, d].iter().enumerate() {
@@ -83,7 +86,6 @@ fn draw_word(word: u64, lanes: &[u64; COUNTERS], Numbers { seed, call, threshold
 }
 
 /// The keys of all rounds.
-#[cfg(target_arch = "x86_64")]
 fn keys(seed: u64) -> [[u32; 2]; ROUNDS] {
     let mut key = [seed as u32, (seed >> 32) as u32];
     [(); ROUNDS].map(|()| {
