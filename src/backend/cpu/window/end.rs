@@ -99,7 +99,7 @@ impl<T: Real> End<Sum<T>> for Divide<T> {
         if let Counts::Same(count) = counts
             && count.count_ones() == 1
         {
-            // The same numbers, without the divisions, which take as long as a quarter of the whole.
+            // The same numbers: such a quotient is the product with an exact reciprocal, and divisions are slow.
             // SAFETY: the caller's promise.
             return unsafe { (self.multiply)(out, lanes, T::ONE / T::from_i64(count), n) };
         }
