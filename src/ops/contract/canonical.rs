@@ -20,8 +20,8 @@ impl Contract {
     ///   as they say that neighbouring outputs read the same elements.
     /// - Loops of extent 1 that no bound names are gone.
     /// - Batch loops that leave `b` in place are M loops, those that leave `a` in place N loops.
-    /// - Batch, M and N loops come in order of falling destination stride, K loops in order of falling stride of `b`,
-    ///   then of `a`; K loops that a bound names come behind those that none does where that keeps them together.
+    /// - Batch, M and N loops come in order of falling destination stride, K loops in order of falling stride of `a`,
+    ///   then of `b`: the innermost one goes along the operand that is read most often.
     /// - Neighbours of one role that are one loop in every operand are folded, if no bound names them.
     ///
     /// Pre: the spans of all operands are known (see [`LoopNest::span`](crate::layout::LoopNest::span)).
@@ -60,7 +60,7 @@ impl Contract {
         let key = |&(role, i, _): &(Role, u8, bool)| {
             let s = axis(i).strides.map(i64::unsigned_abs);
             match role {
-                Role::K => (role, Reverse([s[2], s[1], 0])),
+                Role::K => (role, Reverse([s[1], s[2], 0])),
                 _ => (role, Reverse([s[0], s[1], s[2]])),
             }
         };
