@@ -16,6 +16,12 @@ use crate::ops::contract::{Bound, Contract};
 pub(super) trait Part: Copy + Default + 'static {
     const SCALAR: Option<Scalar>;
     fn of<E: Element>(element: E) -> Self;
+
+    /// Whether such elements ever become parts: for the others nothing is compiled.
+    #[inline(always)]
+    fn is_made_of<E: Element>() -> bool {
+        true
+    }
 }
 
 impl Part for f32 {
@@ -39,6 +45,12 @@ impl Part for i16 {
     #[inline(always)]
     fn of<E: Element>(element: E) -> Self {
         element.to_i64() as i16
+    }
+
+    /// [`Contract::check_sums`] refuses other sums in integers.
+    #[inline(always)]
+    fn is_made_of<E: Element>() -> bool {
+        matches!(E::SCALAR, Scalar::I8 | Scalar::U8)
     }
 }
 
@@ -92,7 +104,10 @@ pub(super) unsafe fn pack<S: Simd<Part: Part>>(
     to: *mut S::Part,
 ) {
     // SAFETY: handed on.
-    with_element!(source.scalar, E => unsafe { pack_of::<S::Plain, E>(source, lanes, sum, width, to) })
+    with_element!(source.scalar, E => unsafe {
+        assert!(<S::Part as Part>::is_made_of::<E>(), "sums of {}", source.scalar.name());
+        pack_of::<S::Plain, E>(source, lanes, sum, width, to);
+    });
 }
 
 /// Elements of a lane that are staged at once, where cells are parts.
