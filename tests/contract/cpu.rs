@@ -205,6 +205,58 @@ fn layers_with_kernels_of_their_own_agree_with_the_definition() {
     }
 }
 
+/// 3 x 3 layers in NHWC, with all that may follow a sum.
+#[test]
+fn layers_of_contiguous_channels_agree_with_the_reference() {
+    let mut rng = Rng(17);
+    for case in 0..12 {
+        let direction = [Direction::Forward, Direction::Data][case % 2];
+        let summed = 32 + 8 * rng.below(3) as i64;
+        let lanes = 32 + rng.below(70) as i64;
+        let channels = if direction == Direction::Forward { [summed, lanes] } else { [lanes, summed] };
+        let extents = [15, 16].map(|least| least + rng.below(4) as i64);
+        let groups = rng.pick(&[1, 1, 2]);
+        let mut conv = Convolution::of_plane(channels, extents, 1, groups, &mut rng);
+        let images = 1 + rng.below(3) as i64;
+        (conv.x[0], conv.y[0]) = (images, images);
+        let dims = conv.dims(direction);
+        let mut tensor = |dims: &[i64], scalar| {
+            let strides = cudnn::layout::format::packed_strides(dims, &[0, 2, 3, 1]).unwrap();
+            Tensor::new(Layout { dims: Dims::new(dims), strides, split: None }, scalar)
+                .fill(|| rng.below(9) as f64 - 4.0)
+        };
+        let scalar = [Scalar::F32, Scalar::F16][case / 2 % 2];
+        let [dst, mut a, mut b] =
+            [0, 1, 2].map(|at| tensor(dims[at], if at == 0 { scalar } else { Scalar::F32 }));
+        let mut z = tensor(dims[0], Scalar::F32);
+        let mut bias = tensor(&[1, dims[0][1], 1, 1], Scalar::F32);
+        let scaling = Scaling { alpha: 2.0, beta: [0.0, -1.0][case / 4 % 2] };
+        let terms = match case % 3 {
+            0 => Terms::scaled(scaling),
+            rest => Terms {
+                scaling,
+                z: Some((z.side(), 3.0)),
+                bias: (rest == 1).then_some(bias.side()),
+                activation: Activation::Relu(NanRule::Propagate),
+            },
+        };
+        let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+        let mut at = vec![a.base(), b.base()];
+        at.extend(steps[0].z_slot().map(|_| z.base()));
+        at.extend(steps[0].bias_slot().map(|_| bias.base()));
+        let with_dst = |dst: *mut u8| [vec![dst], at.clone()].concat();
+        let mut want = dst.clone();
+        // SAFETY: the memory of the tensors holds all their elements.
+        unsafe { reference::contract(&steps[0], &with_dst(want.base())) };
+        for machine in machines() {
+            let mut got = dst.clone();
+            // SAFETY: as above.
+            unsafe { run_contract(&steps[0], &with_dst(got.base()), machine) }.unwrap();
+            assert!(got.same_bytes(&want), "case {case} on {machine:?}: {}", steps[0]);
+        }
+    }
+}
+
 #[test]
 fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
     let mut rng = Rng(14);

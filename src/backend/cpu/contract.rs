@@ -47,7 +47,7 @@ use self::taps::Taps;
 use self::vectors::Vectors;
 use self::widen::Widen;
 #[cfg(target_arch = "x86_64")]
-use self::winograd::Winograd;
+use self::winograd::{FilterLanes, PixelLanes};
 use super::row::between;
 use super::{Isa, Machine};
 use crate::dtype::convert::Element;
@@ -177,9 +177,13 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     job: Job<'_>,
     compiled: &'static Compiled<S>,
 ) -> Result<()> {
-    if let Some(winograd) = Winograd::new(job.outputs, job.operands, &compiled.kernels) {
+    if let Some(winograd) = PixelLanes::new(job.outputs, job.operands, &compiled.kernels) {
         // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
-        return unsafe { winograd.run(job.threads, winograd_task, winograd_filters) };
+        return unsafe { winograd.run(job.threads, pixels_task, pixels_filters) };
+    }
+    if let Some(winograd) = FilterLanes::new(job.outputs, job.operands, &compiled.kernels) {
+        // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
+        return unsafe { winograd.run(job.threads, filters_task, filters_filters) };
     }
     if let Some(taps) = Taps::<simd::Avx2Single>::new(job.outputs, job.operands) {
         // SAFETY: handed on; processors of both levels have AVX2.
@@ -195,14 +199,38 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn winograd_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
-    winograd: &Winograd<'_, S>,
+unsafe fn pixels_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &PixelLanes<'_, S>,
     filters: *const f32,
     scratch: *mut f32,
     index: usize,
 ) {
     // SAFETY: handed on.
     unsafe { winograd.task(filters, scratch, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn filters_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &FilterLanes<'_, S>,
+    filters: *mut f32,
+    scratch: *mut f32,
+    index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { winograd.task(filters, scratch, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn filters_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &FilterLanes<'_, S>,
+    to: *mut f32,
+    scratch: *mut f32,
+    number: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { winograd.filters(to, scratch, number) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -214,8 +242,8 @@ unsafe fn taps_task(taps: &Taps<'_, simd::Avx2Single>, scratch: *mut f32, channe
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn winograd_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
-    winograd: &Winograd<'_, S>,
+unsafe fn pixels_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &PixelLanes<'_, S>,
     _: *const f32,
     to: *mut f32,
     number: usize,

@@ -6,14 +6,12 @@
 //! then takes its vectors from `plane of channel and phase + shift of the tap + place of the outputs`: nothing is
 //! packed per tap.
 
-use std::ops::Range;
+mod block;
 
-use super::pack::{Part, Source, pairs, row};
+pub(super) use self::block::Block;
+use super::pack::Source;
 use super::points::{Even, Point, Turn, Walk};
-use super::simd::Simd;
-use crate::dtype::convert::{Element, with_element};
 use crate::layout::Axis;
-use crate::ops::Scaling;
 use crate::ops::contract::{Contract, Role};
 
 /// One dimension of the planes.
@@ -56,6 +54,20 @@ impl Dim {
     /// The loop over taps.
     pub(super) fn taps(&self) -> &Turn {
         &self.taps
+    }
+
+    /// Whether there is an element at a position, and where, from what the operand's offset is at.
+    pub(super) fn holds(&self, position: i64) -> bool {
+        (position as u64) < self.extent as u64
+    }
+
+    pub(super) fn offset(&self, position: i64) -> i64 {
+        (position - self.anchor) * self.unit
+    }
+
+    /// The position where output 0 meets tap 0.
+    pub(super) fn first_position(&self) -> i64 {
+        self.start
     }
 
     fn step(&self) -> i64 {
@@ -108,8 +120,8 @@ fn none() -> Turn {
 }
 
 impl Planes {
-    /// Planes for the M loops of a canonical step, if that does not waste lanes.
-    pub(super) fn of(step: &Contract, lanes: usize) -> Option<Planes> {
+    /// The windows of a canonical step along its two innermost M loops, whatever reading them as planes costs.
+    pub(super) fn seen(step: &Contract) -> Option<Planes> {
         let rows: Vec<usize> = step.loops(Role::M).map(|(index, _)| index).collect();
         let mut used = Vec::new();
         let mut dim = |index: Option<usize>| -> Option<Dim> {
@@ -182,11 +194,16 @@ impl Planes {
             .filter(|(index, _)| !used.contains(index))
             .map(|(index, _)| Turn::of(step, index))
             .collect();
-        let planes = Planes {
+        Some(Planes {
             outer: Walk { turns: left.into_iter().map(|index| Turn::of(step, index)).collect() },
             channels: Walk { turns: channels },
             dims,
-        };
+        })
+    }
+
+    /// Planes for the M loops of a canonical step, if that does not waste lanes.
+    pub(super) fn of(step: &Contract, lanes: usize) -> Option<Planes> {
+        let planes = Planes::seen(step)?;
         let [slow, fast] = &planes.dims;
         // Where some loop of the sum is the way through memory, rows along it are packed instead.
         let reach = fast.unit.abs() * fast.stride;
@@ -240,6 +257,20 @@ impl Planes {
         Some(Planes { dims, outer: self.outer.clone(), channels: self.channels.clone() })
     }
 
+    /// What the taps of the dimensions move operand `b` in the order of positions, and where the first one is.
+    pub(super) fn taps_forward(&self) -> ([i64; 2], i64) {
+        let mut first = 0;
+        let taps = self.dims.each_ref().map(|dim| {
+            let tap = dim.taps.by.at[2];
+            if dim.is_mirrored() {
+                first += 2 * tap;
+                return -tap;
+            }
+            tap
+        });
+        (taps, first)
+    }
+
     /// Whether the positions of both dimensions lie side by side, without gaps.
     pub(super) fn are_dense(&self) -> bool {
         let [slow, fast] = &self.dims;
@@ -285,210 +316,4 @@ impl Planes {
         let plane = if (plane / line).is_multiple_of(2) { plane + line } else { plane };
         Block { rows, columns, pitch, plane, phases: slow.phases.len() * fast.phases.len() }
     }
-}
-
-/// The planes of a block of outputs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) pitch: usize,
-    pub(super) plane: usize,
-    pub(super) phases: usize,
-}
-
-impl Block {
-    /// Cells of so many channels.
-    pub(super) fn cells(&self, channels: usize) -> usize {
-        channels * self.phases * self.plane
-    }
-
-    /// Where the vectors of every cell of the sum are, for so many cells of channels.
-    pub(super) fn offsets(&self, planes: &Planes, channels: usize, offsets: &mut Vec<i32>) {
-        offsets.clear();
-        let [slow, fast] = &planes.dims;
-        for channel in 0..channels {
-            for t0 in 0..slow.taps.extent {
-                let (down, phase0) = slow.tap(t0);
-                for t1 in 0..fast.taps.extent {
-                    let (along, phase1) = fast.tap(t1);
-                    let plane = channel * self.phases + phase0 * fast.phases.len() + phase1;
-                    offsets.push((plane * self.plane + down * self.pitch + along) as i32);
-                }
-            }
-        }
-    }
-
-    /// The rows of elements that the planes of a channel consist of, for the outputs from a row and a column on; all other
-    /// cells are 0.
-    pub(super) fn spans(&self, planes: &Planes, [first_row, first_column]: [usize; 2]) -> Vec<Span> {
-        let [slow, fast] = &planes.dims;
-        let mut spans = Vec::with_capacity(self.phases * slow.cells(self.rows));
-        let anchor = slow.anchor * slow.unit + fast.anchor * fast.unit;
-        for (p0, p1) in (0..slow.phases.len()).flat_map(|p0| (0..fast.phases.len()).map(move |p1| (p0, p1))) {
-            let plane = (p0 * fast.phases.len() + p1) * self.plane;
-            let (x1, cells) = (fast.position(first_column, 0, p1), self.pitch as i64);
-            let (low, high) = if fast.bound.is_none() {
-                (0, cells)
-            } else {
-                let until = |x: i64| (x - x1 + fast.stride - 1).div_euclid(fast.stride).clamp(0, cells);
-                (until(0), until(fast.extent))
-            };
-            for u in 0..slow.cells(self.rows) {
-                let x0 = slow.position(first_row, u, p0);
-                if low < high && (slow.bound.is_none() || (x0 as u64) < slow.extent as u64) {
-                    let from = x0 * slow.unit + (x1 + low * fast.stride) * fast.unit - anchor;
-                    let to = plane + u * self.pitch + low as usize;
-                    spans.push(Span { from, to, len: (high - low) as usize });
-                }
-            }
-        }
-        spans
-    }
-
-    /// Copies the channels `begin..end`, of which each has `spans`. If `kept`, cells between them are 0 already.
-    ///
-    /// # Safety
-    /// Every element inside the bounds is readable and aligned; `to` has room for the [`cells`](Block::cells).
-    #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
-    pub(super) unsafe fn copy<S: Simd<Part: Part>>(
-        &self,
-        planes: &Planes,
-        source: Source<'_>,
-        outer: &Point,
-        spans: &[Span],
-        Range { start, end }: Range<usize>,
-        to: *mut S::Part,
-        kept: bool,
-    ) {
-        // SAFETY: handed on.
-        with_element!(source.scalar, E => unsafe {
-            self.copy_of::<S::Plain, E>(planes, source, outer, spans, start..end, to, kept)
-        })
-    }
-
-    /// The same for one channel of [dense](Planes::are_dense) planes, all of it converted at once: `near` has room for what
-    /// the spans reach. No more rows of their own are converted then, of which short ones cost more than their elements.
-    ///
-    /// # Safety
-    /// As for [`copy`](Block::copy).
-    #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
-    pub(super) unsafe fn copy_near<S: Simd<Part: Part>>(
-        &self,
-        planes: &Planes,
-        source: Source<'_>,
-        place: &Point,
-        (spans, reach): (&[Span], &Range<i64>),
-        near: *mut S::Part,
-        to: *mut S::Part,
-        kept: bool,
-    ) {
-        let (mut source, mut place) = (source, *place);
-        if let (Some(convert), Some(part)) = (source.convert, S::Part::SCALAR)
-            && planes.is_inside(source, &place)
-        {
-            let from = (place.at[1] + reach.start) as isize * source.scalar.size() as isize;
-            let len = (reach.end - reach.start) as usize;
-            // SAFETY: the caller's promise: the elements are inside the bounds.
-            unsafe { convert(near.cast(), source.data.wrapping_offset(from), len, Scaling::MOVE) };
-            source.data = near.wrapping_offset(-reach.start as isize).cast();
-            (source.scalar, source.convert, place.at[1]) = (part, None, 0);
-        }
-        // SAFETY: handed on; what was converted is where its source would be.
-        unsafe { self.copy::<S>(planes, source, &place, spans, 0..1, to, kept) }
-    }
-
-    /// The elements from the first to the last one of all spans.
-    pub(super) fn reach(&self, planes: &Planes, spans: &[Span]) -> Range<i64> {
-        let step = planes.dims[1].stride * planes.dims[1].unit;
-        let last = |span: &Span| span.from + (span.len as i64 - 1) * step + 1;
-        let (first, end) = (spans.iter().map(|span| span.from).min(), spans.iter().map(last).max());
-        first.unwrap_or(0)..end.unwrap_or(0)
-    }
-
-    /// # Safety
-    /// As for [`copy`](Block::copy).
-    #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
-    unsafe fn copy_of<S: Simd<Part: Part>, E: Element>(
-        &self,
-        planes: &Planes,
-        source: Source<'_>,
-        outer: &Point,
-        spans: &[Span],
-        channels: Range<usize>,
-        to: *mut S::Part,
-        kept: bool,
-    ) {
-        let fast = &planes.dims[1];
-        let (per, step) = (S::PER, (fast.stride * fast.unit) as isize);
-        let data = source.data.cast::<E>();
-        // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
-        unsafe {
-            if !channels.len().is_multiple_of(per) {
-                // The last cell of the sum has no second channel.
-                let last = self.cells(channels.len() / per) * per;
-                to.add(last).write_bytes(0, self.cells(1) * per);
-            }
-            // Short runs from many pages: the processor does not see the next channels coming.
-            let ahead = planes.channels.turns.last().map_or(0, |turn| turn.by.at[1] * AHEAD);
-            let point = |channel: usize| {
-                let mut point = planes.channels.point(channel);
-                point.add(outer, 1);
-                point
-            };
-            let is_inside = |point: &Point| planes.is_inside(source, point);
-            let mut next = channels.start;
-            while next < channels.end {
-                let (channel, number) = (next, next - channels.start);
-                let to = to.add(self.cells(number / per) * per + number % per);
-                let mate = (per == 2 && channel + 1 < channels.end).then(|| point(channel + 1));
-                let point = point(channel);
-                let inside = is_inside(&point);
-                // Both channels of a cell at once, where they are alike.
-                let mate = mate.filter(|mate| number.is_multiple_of(2) && inside && is_inside(mate));
-                let mate = mate.map(|mate| (mate.at[1] - point.at[1]) as isize);
-                let parts = if mate.is_some() { 2 } else { 1 };
-                next += parts;
-                let clear = |cells: Range<usize>| {
-                    if per == 1 {
-                        to.add(cells.start).write_bytes(0, cells.len());
-                        return;
-                    }
-                    for i in cells {
-                        (0..parts).for_each(|k| to.add(i * per + k).write(S::Part::default()));
-                    }
-                };
-                let mut done = 0;
-                for span in if inside { spans } else { &[] } {
-                    let from = point.at[1] + span.from;
-                    if self.rows == 1 {
-                        let line = (64 / size_of::<E>() as i64).max(1);
-                        (0..span.len as i64 * step.abs() as i64)
-                            .step_by(line as usize)
-                            .for_each(|i| prefetch(data.wrapping_offset((from + ahead + i) as isize)));
-                    }
-                    if !kept && done < span.to {
-                        clear(done..span.to);
-                    }
-                    let (from, cells) = (data.offset(from as isize), to.add(span.to * per));
-                    match mate {
-                        Some(far) => pairs::<S, E>([from, from.offset(far)], step, span.len, cells),
-                        None => row::<S, E>(source.convert, from, step, span.len, cells),
-                    }
-                    done = span.to + span.len;
-                }
-                if !kept || !inside {
-                    clear(done..self.cells(1));
-                }
-            }
-        }
-    }
-}
-
-/// Neighbours that a channel's planes have: where the first is, less the place of the channel, its cell, and how many.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    from: i64,
-    to: usize,
-    len: usize,
 }

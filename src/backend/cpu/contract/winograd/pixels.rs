@@ -1,0 +1,409 @@
+//! Lanes are pixels: rows of the destination are contiguous.
+//!
+//! As outputs of a window with stride 2 and 4 x 4 taps, the patches of neighbouring tiles are neighbours in the
+//! [planes](super::super::planes).
+
+#![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
+
+use super::super::engine::{Operands, Shared};
+use super::super::finish::{Outputs, Run, finish};
+use super::super::kernel::{Kernels, Panel};
+use super::super::pack::{Source, pack};
+use super::super::planes::{Block, Planes};
+use super::super::points::{Even, Point, Walk};
+use super::super::simd::{MAX_NR, MR, Simd};
+use super::super::tiles::Tiles;
+use super::{
+    CHANNELS, EIGHT, ELEMENTS, Eight, FILTER, OUTPUTS, PATCHES, SUM, SUMS, TAPS, TILES, filter, load, patch,
+    result, store,
+};
+use crate::backend::cpu::{arena, threads};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::contract::{Accumulate, Contract, Role};
+
+/// Channels of a filter whose taps are packed at once.
+const PASS: usize = 14;
+
+/// A contraction by F(2x2, 3x3).
+pub(in super::super) struct PixelLanes<'a, S: Simd> {
+    outputs: Outputs<'a>,
+    kernels: &'a Kernels<S>,
+    batch: Walk,
+    rows: Walk,
+    planes: Planes,
+    image: Source<'a>,
+    filter: Source<'a>,
+    origin: [i64; 5],
+    /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of the patch's order is.
+    taps: [i64; 2],
+    first: i64,
+    /// Extents of the outputs.
+    extents: [usize; 2],
+    /// What an output moves.
+    by: [Point; 2],
+    strips: usize,
+    /// Blocks of tiles, and parts of the strips.
+    parts: usize,
+    shares: usize,
+}
+
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl<S: Simd> Sync for PixelLanes<'_, S> {}
+
+/// Cells of one element of transformed patches: a line more, so that the elements of a patch do not meet in the same sets.
+fn slab(panels: usize, channels: usize, nr: usize) -> usize {
+    panels * channels * nr + 16
+}
+
+/// How a task is called, compiled for the level.
+pub(in super::super) type Task<S> = unsafe fn(&PixelLanes<'_, S>, *const f32, *mut f32, usize);
+
+impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
+    /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
+    pub(in super::super) fn new(
+        outputs: Outputs<'a>,
+        operands: Operands,
+        kernels: &'a Kernels<S>,
+    ) -> Option<PixelLanes<'a, S>> {
+        let step: &Contract = outputs.step;
+        let real = |scalar| matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::Bf16);
+        let single = real(step.a) && real(step.b) && step.accumulate == Accumulate::Single;
+        let contiguous = step.loops(Role::M).any(|(_, axis)| axis.strides[0] == 1);
+        let many = step.extent(Role::N) >= CHANNELS as i64;
+        if !single || !contiguous || !many || !Kernels::<S>::NR.is_multiple_of(EIGHT) {
+            return None;
+        }
+        let direct = Planes::of(step, Kernels::<S>::NR)?;
+        let planes = direct.in_pairs()?;
+        let extents = direct.dims.each_ref().map(|dim| dim.outputs.extent);
+        let by = direct.dims.each_ref().map(|dim| dim.outputs.by);
+        let (channels, rows) = (direct.channels.len(), Walk::of(step, Role::N));
+        let count = rows.len();
+        let bytes = ELEMENTS * channels * count * size_of::<f32>() * Walk::of(step, Role::Batch).len();
+        let worth = channels >= CHANNELS && extents[0] * extents[1] >= OUTPUTS;
+        if !worth || bytes > FILTER {
+            return None;
+        }
+        let (taps, first) = direct.taps_forward();
+        let nr = Kernels::<S>::NR;
+        let most = PATCHES / (channels * size_of::<f32>());
+        let most = most.clamp(nr, TILES) / nr * nr;
+        let [slow, fast] = &planes.dims;
+        let fits = |rows: usize| planes.block(rows, fast.outputs.extent, 16).pitch * rows <= most;
+        let high = (1..=slow.outputs.extent).rev().find(|&rows| fits(rows)).unwrap_or(1);
+        let [image, filter] = operands.sources::<S>(step);
+        Some(PixelLanes {
+            parts: slow.outputs.extent.div_ceil(high),
+            shares: 1,
+            strips: count.div_ceil(MR),
+            batch: Walk::of(step, Role::Batch),
+            rows,
+            image,
+            filter,
+            origin: step.nest.offsets,
+            outputs,
+            kernels,
+            planes,
+            taps,
+            first,
+            extents,
+            by,
+        })
+    }
+
+    fn strip(&self, index: usize) -> (usize, usize) {
+        let count = self.rows.len();
+        let (begin, end) = (count * index / self.strips, count * (index + 1) / self.strips);
+        (begin, end - begin)
+    }
+
+    /// Cells of one element of a strip: strips have up to [`MR`] rows, and a vector is written at a time.
+    fn strip_cells(&self) -> usize {
+        self.planes.channels.len() * MR + EIGHT
+    }
+
+    /// Tiles of a block, cells of its planes for one channel, and cells of its patches.
+    fn block(&self, part: usize) -> (usize, Block, Tiles) {
+        let [slow, fast] = &self.planes.dims;
+        let rows = slow.outputs.extent;
+        let (r0, r1) = (rows * part / self.parts, rows * (part + 1) / self.parts);
+        let block = self.planes.block(r1 - r0, fast.outputs.extent, 16);
+        let mut tiles = Tiles::default();
+        // The place of a tile in the block instead of an offset.
+        let unit = |at: i64| Point { at: [at, 0, 0, 0, 0], ..Point::default() };
+        tiles.of_planes(&Point::default(), [&unit(1 << 32), &unit(1)], &block, Kernels::<S>::NR);
+        (r0, block, tiles)
+    }
+
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`run`](super::super::run), and for the level of `task` and `transform`.
+    pub(in super::super) unsafe fn run(
+        mut self,
+        threads: usize,
+        task: Task<S>,
+        transform: Task<S>,
+    ) -> Result<()> {
+        let (nr, channels) = (Kernels::<S>::NR, self.planes.channels.len());
+        let images = self.batch.len() * self.planes.outer.len();
+        if threads > 1 {
+            // Each share transforms the patches again, so that it must have filters enough.
+            let wanted = (4 * threads).div_ceil(images * self.parts);
+            self.shares = wanted.min(self.strips.div_ceil(16)).max(1);
+        }
+        let filters = self.batch.len() * self.strips;
+        let blocks = (0..self.parts).map(|part| self.block(part));
+        let scratch = blocks
+            .map(|(_, block, tiles)| {
+                let panels = tiles.list.len();
+                let sums = self.group(panels) * panels * MR * nr * ELEMENTS;
+                block.cells(1) + MAX_NR + slab(panels, channels, nr) * ELEMENTS + sums
+            })
+            .max()
+            .unwrap_or(0);
+        let scratch = (scratch + 64) * size_of::<f32>();
+        arena::with(filters * ELEMENTS * self.strip_cells() * size_of::<f32>(), |memory| {
+            let shared = Shared(memory.cast::<f32>());
+            let chunk = filters.div_ceil(4 * threads).max(1);
+            threads::run(threads, filters.div_ceil(chunk), &|index| {
+                for number in index * chunk..filters.min((index + 1) * chunk) {
+                    // SAFETY: the caller's promises; every strip has a place of its own.
+                    unsafe { transform(&self, std::ptr::null(), shared.at(0), number) };
+                }
+            })?;
+            let tasks = images * self.parts * self.shares;
+            threads::run_with(threads, tasks, scratch, &|scratch, index| {
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { task(&self, shared.at(0), scratch.cast(), index) };
+            })
+        })
+    }
+
+    /// Transforms the filters of one strip: `[element][channel][row]`.
+    ///
+    /// # Safety
+    /// As for [`run`](super::super::run); `to` has room for all strips.
+    #[inline(always)]
+    pub(in super::super) unsafe fn filters(&self, to: *mut f32, number: usize) {
+        let (batch, strip) = (self.batch.point(number / self.strips), number % self.strips);
+        let (begin, count) = self.strip(strip);
+        let cells = self.strip_cells();
+        let to = to.wrapping_add(number * ELEMENTS * cells);
+        let mut rows = [Point::default(); MR];
+        for (m, row) in rows[..count].iter_mut().enumerate() {
+            row.at[2] = self.origin[2] + batch.at[2] + self.rows.offset(begin + m, 2) + self.first;
+        }
+        let channels = self.planes.channels.len();
+        let mut packed = [0.0_f32; PASS * TAPS * MR + EIGHT];
+        let mut evens = Vec::new();
+        // Taps that run backwards come from one cache line each: turning them costs more than reading one by one.
+        let in_place = self.filter.scalar == Scalar::F32 && self.taps[1] != 1;
+        for channel in 0..channels {
+            let mut g = [[[0.0_f32; EIGHT]; 3]; 3];
+            let along = self.planes.channels.offset(channel, 2);
+            if in_place {
+                for (m, row) in rows[..count].iter().enumerate() {
+                    let from = self.filter.data.cast::<f32>().wrapping_offset((row.at[2] + along) as isize);
+                    for r in 0..3 {
+                        for s in 0..3 {
+                            let offset = r as i64 * self.taps[0] + s as i64 * self.taps[1];
+                            // SAFETY: the caller promises the element.
+                            g[r][s][m] = unsafe { from.offset(offset as isize).read() };
+                        }
+                    }
+                }
+            } else {
+                let place = channel % PASS;
+                if place == 0 {
+                    evens.clear();
+                    for next in channel..channels.min(channel + PASS) {
+                        let offset = self.planes.channels.offset(next, 2);
+                        for r in 0..3 {
+                            let at = offset + r * self.taps[0];
+                            Even::plain(at, self.taps[1], 3, None).push(&mut evens, false);
+                        }
+                    }
+                    // SAFETY: the caller promises the elements; there is room for the taps of a pass.
+                    unsafe { pack::<S>(self.filter, &rows[..count], &evens, count, packed.as_mut_ptr()) };
+                }
+                for r in 0..3 {
+                    for s in 0..3 {
+                        let from = packed.as_ptr().wrapping_add((place * TAPS + r * 3 + s) * count);
+                        // SAFETY: behind the taps of a pass there is room for a vector.
+                        g[r][s] = unsafe { load(from) };
+                    }
+                }
+            }
+            let lines: [[Eight; 4]; 3] = [filter(g[0]), filter(g[1]), filter(g[2])];
+            for j in 0..4 {
+                let column = filter([lines[0][j], lines[1][j], lines[2][j]]);
+                for (i, &v) in column.iter().enumerate() {
+                    // SAFETY: the strip has its place; what a vector has too much the next channel overwrites.
+                    unsafe { store(to.add((i * 4 + j) * cells + channel * count), v) };
+                }
+            }
+        }
+    }
+
+    /// Strips whose sums are kept at once, of so many panels.
+    fn group(&self, panels: usize) -> usize {
+        let strip = panels * MR * Kernels::<S>::NR * ELEMENTS * size_of::<f32>();
+        let strips = self.strips.div_ceil(self.shares);
+        let groups = strips.div_ceil((SUMS / strip).max(1));
+        strips.div_ceil(groups)
+    }
+
+    /// Computes one block of tiles of one image for one share of the strips.
+    ///
+    /// # Safety
+    /// As for [`run`](super::super::run); the filters are transformed; the scratch is this task's alone.
+    #[inline(always)]
+    pub(in super::super) unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
+        let nr = Kernels::<S>::NR;
+        let (share, index) = (index % self.shares, index / self.shares);
+        let (part, image) = (index % self.parts, index / self.parts);
+        let outer = self.planes.outer.len();
+        let (product, image) = (image / outer, image % outer);
+        let (r0, block, tiles) = self.block(part);
+        let channels = self.planes.channels.len();
+        let mut place = self.batch.point(product);
+        (0..5).for_each(|k| place.at[k] += self.origin[k]);
+        place.add(&self.planes.outer.point(image), 1);
+        let mut offsets = Vec::new();
+        block.offsets(&self.planes, 1, &mut offsets);
+        let plane_cells = (block.cells(1) + MAX_NR).next_multiple_of(16);
+        let patches = scratch.wrapping_add(plane_cells);
+        let panels = tiles.list.len();
+        let slab = slab(panels, channels, nr);
+        let sums = patches.wrapping_add(slab * ELEMENTS);
+        // Of element e, panel p, channel c.
+        let at = |e: usize, p: usize, c: usize| patches.wrapping_add(e * slab + (p * channels + c) * nr);
+        // SAFETY: the caller's promises; the scratch is as large as `run` says.
+        unsafe {
+            let spans = block.spans(&self.planes, [r0, 0]);
+            for channel in 0..channels {
+                let kept = channel > 0;
+                block.copy::<S>(
+                    &self.planes,
+                    self.image,
+                    &place,
+                    &spans,
+                    channel..channel + 1,
+                    scratch,
+                    kept,
+                );
+                for (p, tile) in tiles.list.iter().enumerate() {
+                    for lane in (0..tile.lanes).step_by(EIGHT) {
+                        let from = scratch.add(tile.at + lane);
+                        let mut d = [[[0.0; EIGHT]; 4]; 4];
+                        for i in 0..4 {
+                            for j in 0..4 {
+                                d[i][j] = load(from.offset(offsets[i * 4 + j] as isize));
+                            }
+                        }
+                        let d = [patch(d[0]), patch(d[1]), patch(d[2]), patch(d[3])];
+                        for j in 0..4 {
+                            let column = patch([d[0][j], d[1][j], d[2][j], d[3][j]]);
+                            for (i, &v) in column.iter().enumerate() {
+                                store(at(i * 4 + j, p, channel).add(lane), v);
+                            }
+                        }
+                    }
+                }
+            }
+            let steps: Vec<i32> = (0..channels.min(SUM)).map(|c| (c * nr) as i32).collect();
+            let cells = self.strip_cells();
+            let (mut first, end) =
+                (self.strips * share / self.shares, self.strips * (share + 1) / self.shares);
+            let group = self.group(panels);
+            // Of element e, strip s of a group, panel p.
+            let kept =
+                |e: usize, s: usize, p: usize| sums.wrapping_add(((e * group + s) * panels + p) * MR * nr);
+            while first < end {
+                let strips = first..end.min(first + group);
+                first = strips.end;
+                for e in 0..ELEMENTS {
+                    for (p, tile) in tiles.list.iter().enumerate() {
+                        for strip in strips.clone() {
+                            let (_, count) = self.strip(strip);
+                            let from =
+                                filters.add((product * self.strips + strip) * ELEMENTS * cells + e * cells);
+                            let to = kept(e, strip - strips.start, p);
+                            let c: [*mut f32; MR] = std::array::from_fn(|m| to.wrapping_add(m * nr));
+                            for begin in (0..channels).step_by(SUM) {
+                                let from = from.wrapping_add(begin * count);
+                                let table = [std::array::from_fn(|m| from.wrapping_add(m))];
+                                let panel = Panel {
+                                    rows: table.as_ptr(),
+                                    segments: 1,
+                                    len: SUM.min(channels - begin),
+                                    step: count,
+                                    offsets: steps.as_ptr(),
+                                    v: at(e, p, begin),
+                                };
+                                self.kernels.of(count, tile.lanes)(&panel, &c, begin > 0);
+                            }
+                        }
+                    }
+                }
+                for strip in strips.clone() {
+                    let (begin, count) = self.strip(strip);
+                    for m in 0..count {
+                        let here = self.rows.point(begin + m).offsets(&place.at);
+                        for (p, tile) in tiles.list.iter().enumerate() {
+                            let runs = &tiles.runs[tile.first..tile.end];
+                            let from = kept(0, strip - strips.start, p).wrapping_add(m * nr);
+                            let apart = group * panels * MR * nr;
+                            self.results((from, apart), tile.lanes, &here, runs, r0);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The outputs of the tiles of one row of sums.
+    ///
+    /// # Safety
+    /// As for [`task`](PixelLanes::task).
+    #[inline(always)]
+    unsafe fn results(
+        &self,
+        (sums, apart): (*const f32, usize),
+        lanes: usize,
+        row: &[i64; 5],
+        runs: &[Run],
+        r0: usize,
+    ) {
+        let mut lines = [[0.0_f32; 2 * MAX_NR]; 2];
+        for lane in (0..lanes).step_by(EIGHT) {
+            // SAFETY: all sums of the panel are there.
+            let m = |i: usize, j: usize| unsafe { load(sums.add((i * 4 + j) * apart + lane)) };
+            let mut columns = [[[0.0; EIGHT]; 2]; 4];
+            for j in 0..4 {
+                columns[j] = result([m(0, j), m(1, j), m(2, j), m(3, j)]);
+            }
+            for (i, line) in lines.iter_mut().enumerate() {
+                let [even, odd] = result([columns[0][i], columns[1][i], columns[2][i], columns[3][i]]);
+                for l in 0..EIGHT {
+                    line[2 * (lane + l)] = even[l];
+                    line[2 * (lane + l) + 1] = odd[l];
+                }
+            }
+        }
+        for run in runs {
+            let (down, along) = ((run.at[0] >> 32) as usize + r0, (run.at[0] & 0xffff_ffff) as usize);
+            let len = (2 * run.len as usize).min(self.extents[1] - 2 * along);
+            for (i, line) in lines.iter().enumerate().take(self.extents[0] - 2 * down) {
+                let mut start = Point::default();
+                start.add(&self.by[0], (2 * down + i) as i64);
+                start.add(&self.by[1], 2 * along as i64);
+                let part = Run { lane: 0, len: len as u32, at: start.at, by: self.by[1].at };
+                // SAFETY: the caller's promise; the outputs are inside the extents.
+                unsafe { finish(&self.outputs, row, &part, line.as_ptr().add(2 * run.lane as usize)) };
+            }
+        }
+    }
+}
