@@ -144,12 +144,167 @@ static void arithmetic(void) {
     count(cudnnDestroyReduceTensorDescriptor(reduce));
 }
 
+/* Queries, a search and the calls that it is for. */
+static void convolution(cudnnDataType_t type, int form, const int image[4], const int filter[4], int groups, int stride) {
+    cudnnTensorDescriptor_t from = tensor(type, image, form), to, bias;
+    cudnnFilterDescriptor_t taps;
+    cudnnConvolutionDescriptor_t layer;
+    cudnnActivationDescriptor_t relu;
+    cudnnConvolutionFwdAlgoPerf_t found[CUDNN_CONVOLUTION_FWD_ALGO_COUNT];
+    int out[4], count_found;
+    size_t size;
+    double one_double = 1, zero_double = 0;
+    float one_float = 1, zero_float = 0;
+    const void *one = type == CUDNN_DATA_DOUBLE ? (void *)&one_double : (void *)&one_float;
+    const void *zero = type == CUDNN_DATA_DOUBLE ? (void *)&zero_double : (void *)&zero_float;
+    cudnnDataType_t sum = type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : type == CUDNN_DATA_INT8 ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT;
+    char *w = x + BYTES / 2;
+    OK(cudnnCreateFilterDescriptor(&taps));
+    OK(cudnnSetFilter4dDescriptor(taps, type, form == 1 ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW, filter[0], filter[1], filter[2], filter[3]));
+    OK(cudnnCreateConvolutionDescriptor(&layer));
+    OK(cudnnSetConvolution2dDescriptor(layer, filter[2] / 2, filter[3] / 2, stride, stride, 1, 1, CUDNN_CROSS_CORRELATION, sum));
+    OK(cudnnSetConvolutionGroupCount(layer, groups));
+    OK(cudnnGetConvolution2dForwardOutputDim(layer, from, taps, &out[0], &out[1], &out[2], &out[3]));
+    to = tensor(type, out, form);
+    OK(cudnnGetConvolutionForwardAlgorithm_v7(handle, from, taps, layer, to, CUDNN_CONVOLUTION_FWD_ALGO_COUNT, &count_found, found));
+    OK(cudnnGetConvolutionForwardWorkspaceSize(handle, from, taps, layer, to, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, &size));
+    OK(cudnnConvolutionForward(handle, one, from, x, taps, w, layer, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, workspace, 1 << 16, zero, to, y));
+    if (type != CUDNN_DATA_INT8) {
+        OK(cudnnConvolutionBackwardData(handle, one, taps, w, to, x, layer, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, workspace, 1 << 16, zero, from, y));
+        OK(cudnnConvolutionBackwardFilter(handle, one, from, x, to, w, layer, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, workspace, 1 << 16, zero, taps, y));
+        out[0] = out[2] = out[3] = 1;
+        bias = tensor(type, out, 0);
+        OK(cudnnConvolutionBackwardBias(handle, one, to, x, zero, bias, y));
+        OK(cudnnCreateActivationDescriptor(&relu));
+        OK(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0));
+        OK(cudnnConvolutionBiasActivationForward(handle, one, from, x, taps, w, layer, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                                                   workspace, 1 << 16, one, to, x, bias, x, relu, to, y));
+        OK(cudnnDestroyActivationDescriptor(relu));
+        OK(cudnnDestroyTensorDescriptor(bias));
+    }
+    if (image[2] < 10) {
+        OK(cudnnFindConvolutionForwardAlgorithm(handle, from, taps, layer, to, 1, &count_found, found));
+        OK(cudnnFindConvolutionForwardAlgorithmEx(handle, from, x, taps, w, layer, to, y, 1, &count_found, found, workspace, 1 << 16));
+        if (groups == 1) OK(cudnnIm2Col(handle, from, x, taps, layer, y));
+    }
+    OK(cudnnDestroyTensorDescriptor(from));
+    OK(cudnnDestroyTensorDescriptor(to));
+    OK(cudnnDestroyFilterDescriptor(taps));
+    OK(cudnnDestroyConvolutionDescriptor(layer));
+}
+
+static void convolutions(void) {
+    static const struct { int image[4], filter[4], groups, stride; } layers[] = {
+        {{2, 64, 20, 21}, {64, 64, 3, 3}, 1, 1}, {{1, 3, 40, 40}, {32, 3, 7, 7}, 1, 2}, {{1, 64, 9, 9}, {48, 64, 1, 1}, 1, 1},
+        {{2, 40, 17, 17}, {40, 1, 3, 3}, 40, 1}, {{2, 40, 17, 17}, {40, 1, 3, 3}, 40, 2}, {{1, 4, 7, 7}, {8, 2, 3, 3}, 2, 1},
+        {{1, 512, 1, 1}, {16, 512, 1, 1}, 1, 1}, {{1, 256, 7, 7}, {64, 256, 3, 3}, 1, 1}, {{1, 1, 1, 1}, {1, 1, 1, 1}, 1, 1},
+    };
+    static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_DOUBLE, CUDNN_DATA_BFLOAT16, CUDNN_DATA_INT8};
+    unsigned layer, type;
+    int form;
+    for (layer = 0; layer < sizeof layers / sizeof *layers; layer++)
+        for (type = 0; type < sizeof types / sizeof *types; type++)
+            for (form = 0; form < (types[type] == CUDNN_DATA_INT8 ? 2 : 3); form++)
+                convolution(types[type], form, layers[layer].image, layers[layer].filter, layers[layer].groups, layers[layer].stride);
+}
+
+static void layers(cudnnDataType_t type, int form, const int dims[4]) {
+    cudnnTensorDescriptor_t t = tensor(type, dims, form), half, channels;
+    cudnnPoolingDescriptor_t pooling;
+    cudnnActivationDescriptor_t activation;
+    cudnnLRNDescriptor_t response;
+    cudnnDropoutDescriptor_t dropout;
+    size_t states, reserve;
+    int out[4], mode;
+    double one_double = 1, zero_double = 0;
+    float one_float = 1, zero_float = 0;
+    const void *one = type == CUDNN_DATA_DOUBLE ? (void *)&one_double : (void *)&one_float;
+    const void *zero = type == CUDNN_DATA_DOUBLE ? (void *)&zero_double : (void *)&zero_float;
+    char *second = x + BYTES / 2;
+    /* Parameters and statistics: zeros. */
+    float *numbers = (float *)(void *)(x + BYTES / 4);
+    OK(cudnnCreatePoolingDescriptor(&pooling));
+    for (mode = CUDNN_POOLING_MAX; mode <= CUDNN_POOLING_MAX_DETERMINISTIC; mode++) {
+        OK(cudnnSetPooling2dDescriptor(pooling, (cudnnPoolingMode_t)mode, CUDNN_PROPAGATE_NAN, 3, 3, 1, 1, 2, 2));
+        OK(cudnnGetPooling2dForwardOutputDim(pooling, t, &out[0], &out[1], &out[2], &out[3]));
+        half = tensor(type, out, form);
+        OK(cudnnPoolingForward(handle, pooling, one, t, x, zero, half, y));
+        OK(cudnnPoolingBackward(handle, pooling, one, half, x, half, x, t, x, zero, t, y));
+        OK(cudnnDestroyTensorDescriptor(half));
+    }
+    OK(cudnnCreateActivationDescriptor(&activation));
+    for (mode = CUDNN_ACTIVATION_SIGMOID; mode <= CUDNN_ACTIVATION_SWISH; mode++) {
+        if (mode == CUDNN_ACTIVATION_IDENTITY) continue;
+        OK(cudnnSetActivationDescriptor(activation, (cudnnActivationMode_t)mode, CUDNN_PROPAGATE_NAN, 1));
+        OK(cudnnActivationForward(handle, activation, one, t, x, zero, t, y));
+        OK(cudnnActivationBackward(handle, activation, one, t, x, t, x, t, x, one, t, y));
+    }
+    for (mode = CUDNN_SOFTMAX_FAST; mode <= CUDNN_SOFTMAX_LOG; mode++) {
+        OK(cudnnSoftmaxForward(handle, (cudnnSoftmaxAlgorithm_t)mode, CUDNN_SOFTMAX_MODE_CHANNEL, one, t, x, zero, t, y));
+        OK(cudnnSoftmaxForward(handle, (cudnnSoftmaxAlgorithm_t)mode, CUDNN_SOFTMAX_MODE_INSTANCE, one, t, x, one, t, y));
+        OK(cudnnSoftmaxBackward(handle, (cudnnSoftmaxAlgorithm_t)mode, CUDNN_SOFTMAX_MODE_CHANNEL, one, t, x, t, x, zero, t, y));
+    }
+    OK(cudnnCreateLRNDescriptor(&response));
+    OK(cudnnSetLRNDescriptor(response, 5, 1e-4, 0.75, 2));
+    OK(cudnnLRNCrossChannelForward(handle, response, CUDNN_LRN_CROSS_CHANNEL_DIM1, one, t, x, zero, t, y));
+    OK(cudnnLRNCrossChannelBackward(handle, response, CUDNN_LRN_CROSS_CHANNEL_DIM1, one, t, x, t, x, t, x, zero, t, y));
+    OK(cudnnDivisiveNormalizationForward(handle, response, CUDNN_DIVNORM_PRECOMPUTED_MEANS, one, t, x, NULL, second, second, zero, t, y));
+    OK(cudnnDivisiveNormalizationBackward(handle, response, CUDNN_DIVNORM_PRECOMPUTED_MEANS, one, t, x, NULL, x, second, second, zero, t, y, NULL));
+    OK(cudnnCreateTensorDescriptor(&channels));
+    for (mode = CUDNN_BATCHNORM_PER_ACTIVATION; mode <= CUDNN_BATCHNORM_SPATIAL_PERSISTENT; mode++) {
+        char *gradients = workspace;
+        cudnnBatchNormMode_t m = (cudnnBatchNormMode_t)mode;
+        OK(cudnnDeriveBNTensorDescriptor(channels, t, m));
+        OK(cudnnBatchNormalizationForwardInference(handle, m, one, zero, t, x, t, y, channels, numbers, numbers, numbers, numbers, 1e-3));
+        OK(cudnnBatchNormalizationForwardTraining(handle, m, one, zero, t, x, t, y, channels, numbers, numbers, 0.5, NULL, NULL, 1e-3, NULL, NULL));
+        OK(cudnnBatchNormalizationBackward(handle, m, one, zero, one, zero, t, x, t, x, t, y, channels, numbers, gradients, gradients + BYTES / 4, 1e-3, NULL, NULL));
+    }
+    OK(cudnnCreateDropoutDescriptor(&dropout));
+    OK(cudnnDropoutGetStatesSize(handle, &states));
+    OK(cudnnDropoutGetReserveSpaceSize(t, &reserve));
+    CHECK(states <= BYTES / 4 && reserve <= BYTES / 4);
+    OK(cudnnSetDropoutDescriptor(dropout, handle, 0.5f, workspace, states, 1));
+    OK(cudnnDropoutForward(handle, dropout, t, x, t, y, workspace + BYTES / 4, reserve));
+    OK(cudnnDropoutBackward(handle, dropout, t, x, t, y, workspace + BYTES / 4, reserve));
+    OK(cudnnDestroyDropoutDescriptor(dropout));
+    OK(cudnnDestroyTensorDescriptor(channels));
+    OK(cudnnDestroyLRNDescriptor(response));
+    OK(cudnnDestroyActivationDescriptor(activation));
+    OK(cudnnDestroyPoolingDescriptor(pooling));
+    OK(cudnnDestroyTensorDescriptor(t));
+}
+
+static void sampler(void) {
+    static const int dims[4] = {2, 5, 20, 20};
+    cudnnTensorDescriptor_t image = tensor(CUDNN_DATA_FLOAT, dims, 0);
+    cudnnSpatialTransformerDescriptor_t transformer;
+    float one = 1, zero = 0;
+    char *grid = x + BYTES / 2, *gradient = workspace;
+    OK(cudnnCreateSpatialTransformerDescriptor(&transformer));
+    OK(cudnnSetSpatialTransformerNdDescriptor(transformer, CUDNN_SAMPLER_BILINEAR, CUDNN_DATA_FLOAT, 4, dims));
+    OK(cudnnSpatialTfGridGeneratorForward(handle, transformer, x, y));
+    OK(cudnnSpatialTfGridGeneratorBackward(handle, transformer, x, y));
+    OK(cudnnSpatialTfSamplerForward(handle, transformer, &one, image, x, grid, &zero, image, y));
+    OK(cudnnSpatialTfSamplerBackward(handle, transformer, &one, image, x, &zero, image, y, &one, image, x, grid, &zero, gradient));
+    OK(cudnnDestroySpatialTransformerDescriptor(transformer));
+    OK(cudnnDestroyTensorDescriptor(image));
+}
+
 static void *all(void *unused) {
+    static const int dims[][4] = {{2, 24, 30, 31}, {1, 100, 1, 1}, {3, 10, 8, 8}, {1, 1, 1, 1}};
+    static const cudnnDataType_t types[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_DOUBLE, CUDNN_DATA_BFLOAT16};
+    unsigned shape, type;
+    int form;
     (void)unused;
     transforms();
     large();
     padded();
     arithmetic();
+    convolutions();
+    for (shape = 0; shape < sizeof dims / sizeof *dims; shape++)
+        for (type = 0; type < sizeof types / sizeof *types; type++)
+            for (form = 0; form < 3; form++) layers(types[type], form, dims[shape]);
+    sampler();
     return NULL;
 }
 
@@ -159,7 +314,7 @@ int main(void) {
     setenv("CUDNN_SHIM_NUM_THREADS", "2", 1);
     x = (char *)calloc(BYTES, 1);
     y = (char *)calloc(BYTES, 1);
-    workspace = (char *)calloc(1 << 16, 1);
+    workspace = (char *)calloc(BYTES, 1);
     CHECK(x != NULL && y != NULL && workspace != NULL);
     OK(cudnnCreate(&handle));
     CHECK(pthread_attr_init(&attributes) == 0);

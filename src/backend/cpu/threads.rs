@@ -6,6 +6,7 @@
 //! - A task that starts another job runs it alone: nesting can neither deadlock nor multiply threads.
 //! - A forked child has none of the parent's threads; it finds no pool and builds its own, without touching a lock that the
 //!   parent may have held.
+//! - A caller whose stack has little room waits for a thread that has more.
 //! - Workers never run the host program's signal handlers, but for what their own instructions raise, and never end.
 //! - Workers compute in the default floating-point mode, whatever that of their callers is.
 //! - Waking a thread that sleeps can cost more than a call. Calls come in rows, so who waits watches for a moment first,
@@ -16,6 +17,7 @@
 
 mod job;
 mod pool;
+mod room;
 mod signals;
 
 use std::cell::Cell;
@@ -26,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use self::job::{Job, Shared};
 use self::pool::Pool;
+pub use self::room::with_room;
 use super::arena;
 use crate::error::Result;
 

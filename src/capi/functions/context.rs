@@ -13,6 +13,7 @@ use super::types::{
 };
 use crate::backend::Machine;
 use crate::backend::cpu::float_mode::DefaultMode;
+use crate::backend::cpu::threads::with_room;
 use crate::error::{Error, Result};
 use crate::exec::Context;
 
@@ -36,7 +37,7 @@ pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Resu
 
 /// Runs `body` on a copy of the context behind `handle`, for calls that compute: as long as they may take, nothing waits
 /// for them, be it a thread that uses the handle or a child that was forked meanwhile. They compute in the default
-/// floating-point mode. Listeners hear what `body` has to tell when it has ended, in the caller's mode.
+/// floating-point mode, on the CPU core on a stack that has room. Listeners hear what `body` has to tell when it has ended, in the caller's mode.
 ///
 /// # Errors
 /// As [`check`], and those of `body`.
@@ -48,8 +49,22 @@ pub(crate) fn with_note<R>(
     let context = with(handle, |context| Ok(context.clone()))?;
     // Goes last, and is told then.
     let mut note = Note::default();
+    // What a CUDA driver takes of the stack is not ours to say, and what is current there belongs to the thread.
+    if context.is_cuda() {
+        return compute(&context, &mut note, body);
+    }
+    with_room(|| compute(&context, &mut note, body))
+}
+
+/// In a frame of its own: the caller's stack need not have room for it.
+#[inline(never)]
+fn compute<R>(
+    context: &Context,
+    note: &mut Note,
+    body: impl FnOnce(&Context, &mut Note) -> Result<R>,
+) -> Result<R> {
     let _mode = DefaultMode::new();
-    body(&context, &mut note)
+    body(context, note)
 }
 
 /// Creates a handle.

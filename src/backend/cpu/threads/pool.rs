@@ -11,7 +11,7 @@ use crate::backend::cpu::affinity::{self, Processors, Worker};
 use crate::backend::cpu::float_mode;
 
 /// Kernels need little: what is large comes from the arena.
-const STACK_BYTES: usize = 512 << 10;
+pub(super) const STACK_BYTES: usize = 512 << 10;
 
 /// A job that still wants this many workers.
 struct Posting {

@@ -1,0 +1,115 @@
+//! Callers with little stack: what they ask for is computed on a thread that has enough, while they wait.
+
+use std::cell::Cell;
+use std::panic::resume_unwind;
+
+use super::pool::STACK_BYTES;
+use super::signals::BlockedSignals;
+use crate::error::{Error, Result};
+
+/// More than any call takes.
+const NEEDED: usize = 64 << 10;
+
+/// Where the stack of a thread ends that has not asked yet: above every address.
+const UNKNOWN: usize = usize::MAX;
+
+thread_local! {
+    /// The lowest address of this thread's stack.
+    static END: Cell<usize> = const { Cell::new(UNKNOWN) };
+}
+
+/// Calls `work`: on this thread if its stack has room, else on one that is started for it. Of the stack of a coroutine
+/// nothing is known, and it counts as one with room.
+///
+/// # Errors
+/// Those of `work`; host allocation if a thread is wanted and cannot be started.
+#[inline]
+pub fn with_room<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    let here = std::hint::black_box(0_u8);
+    let here = (&raw const here).addr();
+    let end = END.get();
+    // Below the end of its thread's stack, that is on another one, the difference wraps.
+    if here.wrapping_sub(end) < NEEDED || end == UNKNOWN && here.wrapping_sub(look()) < NEEDED {
+        return elsewhere(work);
+    }
+    work()
+}
+
+/// Asks the system where this thread's stack ends: 0, far below everything, if it does not say.
+#[cold]
+fn look() -> usize {
+    // SAFETY: plain data, written before it is read, of the calling thread.
+    let end = unsafe {
+        let mut attributes = std::mem::zeroed();
+        let (mut low, mut size) = (std::ptr::null_mut(), 0);
+        if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) == 0 {
+            libc::pthread_attr_getstack(&raw const attributes, &raw mut low, &raw mut size);
+            libc::pthread_attr_destroy(&raw mut attributes);
+        }
+        low.addr()
+    };
+    END.set(end);
+    end
+}
+
+/// What goes to another thread while this one waits for it.
+struct Lent<T>(T);
+// SAFETY: whoever lends it does nothing until it is back.
+unsafe impl<T> Send for Lent<T> {}
+
+impl<R, F: FnOnce() -> Result<R>> Lent<F> {
+    fn call(self) -> Lent<Result<R>> {
+        Lent((self.0)())
+    }
+}
+
+#[cold]
+fn elsewhere<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    let work = Lent(work);
+    std::thread::scope(|scope| {
+        let signals = BlockedSignals::new();
+        let thread = std::thread::Builder::new().name("cudnn-shim-call".to_owned()).stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, move || work.call());
+        drop(signals);
+        match thread.map_err(|_| Error::HostAllocation { bytes: STACK_BYTES })?.join() {
+            Ok(Lent(outcome)) => outcome,
+            Err(panic) => resume_unwind(panic),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread_of_work() -> std::thread::ThreadId {
+        with_room(|| Ok(std::thread::current().id())).expect("there is memory for a thread")
+    }
+
+    #[test]
+    fn a_stack_with_room_is_used() {
+        let here =
+            std::thread::Builder::new().stack_size(1 << 20).spawn(|| (thread_of_work(), thread_of_work()));
+        let here = here.expect("a thread");
+        let id = here.thread().id();
+        assert_eq!(here.join().expect("no panic"), (id, id));
+    }
+
+    #[test]
+    fn a_stack_without_room_is_not() {
+        let small =
+            std::thread::Builder::new().stack_size(32 << 10).spawn(|| (thread_of_work(), thread_of_work()));
+        let small = small.expect("a thread");
+        let id = small.thread().id();
+        let (first, second) = small.join().expect("no panic");
+        assert!(first != id && second != id);
+    }
+
+    #[test]
+    fn what_happens_elsewhere_comes_back() {
+        let outcome = elsewhere(|| Err::<(), _>(Error::mismatch("as planned")));
+        assert_eq!(outcome, Err(Error::mismatch("as planned")));
+        let panicked = std::panic::catch_unwind(|| elsewhere(|| -> Result<()> { panic!("as planned") }));
+        assert_eq!(panicked.err().and_then(|p| p.downcast_ref::<&str>().copied()), Some("as planned"));
+    }
+}
