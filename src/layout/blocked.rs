@@ -231,8 +231,8 @@ fn even_runs<const N: usize>(
 ///
 /// Pre: equal dims, none 0; every span is known.
 pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(LoopNest<N>)) {
-    let dims = layouts.first().map_or(Dims::EMPTY, |layout| layout.dims);
-    debug_assert!(layouts.iter().all(|layout| layout.dims == dims));
+    let Some(Layout { dims, .. }) = layouts.first() else { return };
+    debug_assert!(layouts.iter().all(|layout| layout.dims == *dims));
     let mut is_split = [false; MAX_RANK];
     for split in layouts.iter().filter_map(|layout| layout.split).filter(|split| split.block() > 1) {
         is_split[split.axis()] = true;
@@ -240,6 +240,9 @@ pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(LoopNes
     let mut plain = LoopNest::new(&[], [0; N]);
     for k in (0..dims.rank()).filter(|&k| !is_split[k]) {
         plain.push(Axis { extent: dims[k], strides: layouts.map(|layout| layout.strides[k]) });
+    }
+    if !is_split.contains(&true) {
+        return emit(plain);
     }
     // Each operand splits one axis at most; usually all the same one.
     cut_axes(layouts, &is_split, 0, plain, emit);

@@ -10,7 +10,7 @@ use super::{Compute, Scaling};
 use crate::desc::{ActivationDescriptor, ActivationMode, NanPropagation, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{self, Layout};
+use crate::layout::{self, Dims, Layout};
 use crate::mode::Mode;
 
 /// Whether the gradient of a function is computed from its argument x, or from its result y.
@@ -57,9 +57,9 @@ fn functions(activation: &ActivationDescriptor) -> (Function, Function, f64) {
 
 /// `dst = alpha * function(a, b) + beta * dst`, checked and ready to run on any core.
 #[derive(Clone, Copy, Debug)]
-pub struct ActivationPlan {
-    /// The destination and what the function reads; of what it does not read, that of the destination without strides.
-    layouts: [Layout; 3],
+pub struct ActivationPlan<'a> {
+    /// The destination and what the function reads; of what it does not read, that of the destination.
+    layouts: [&'a Layout; 3],
     scalars: [Scalar; 3],
     compute: Compute,
     function: Function,
@@ -73,7 +73,7 @@ pub struct ActivationPlan {
     ordered: bool,
 }
 
-impl ActivationPlan {
+impl<'a> ActivationPlan<'a> {
     /// Plans `cudnnActivationForward`. `in_place` tells whether x and y are one pointer.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl ActivationPlan {
     /// parameter: y repeats an address through stride 0. Not supported: vectors of a type that has none.
     pub fn forward(
         activation: &ActivationDescriptor,
-        [x, y]: [&TensorDescriptor; 2],
+        [x, y]: [&'a TensorDescriptor; 2],
         scaling: Scaling,
         in_place: bool,
         mode: Mode,
@@ -117,7 +117,7 @@ impl ActivationPlan {
     /// fold. Bad parameter: dx repeats an address through stride 0. Not supported: vectors of a type that has none.
     pub fn backward(
         activation: &ActivationDescriptor,
-        [saved, dy, dx]: [&TensorDescriptor; 3],
+        [saved, dy, dx]: [&'a TensorDescriptor; 3],
         other: Option<&TensorDescriptor>,
         scaling: Scaling,
         in_place: bool,
@@ -172,7 +172,7 @@ impl ActivationPlan {
 
     /// The operands of the call, destination first, and which of them stand at the places of a step.
     fn new(
-        named: &[(&'static str, Named<'_>)],
+        named: &[(&'static str, Named<'a>)],
         slots: [usize; 3],
         function: Function,
         parameter: f64,
@@ -180,7 +180,7 @@ impl ActivationPlan {
     ) -> Result<Self> {
         let dst = agree::destination(named[0].1)?;
         let mut operands = [Operand::untouched(named[0].0, Scalar::F32); 4];
-        let (mut layouts, mut scalars) = ([*dst; 3], [Scalar::F32; 3]);
+        let (mut layouts, mut scalars) = ([dst; 3], [Scalar::F32; 3]);
         for (&(name, tensor), operand) in named.iter().zip(&mut operands) {
             *operand = Operand::untouched(name, tensor.tensor.data_type().scalar());
         }
@@ -188,11 +188,8 @@ impl ActivationPlan {
             let (_, tensor) = named[slot];
             scalars[place] = operands[slot].scalar;
             if place <= function.arity() {
-                layouts[place] = agree::broadcast(tensor, named[0].1, &dst.dims)?;
-                operands[slot].span = agree::byte_span(&layouts[place], tensor.tensor.data_type())?;
-            } else {
-                layouts[place].strides.fill(0);
-                layouts[place].split = None;
+                layouts[place] = agree::of_equal_dims(tensor, named[0].1, &dst.dims)?;
+                operands[slot].span = agree::span(tensor.tensor)?;
             }
         }
         operands[0].role = Role::blended(scaling.beta);
@@ -220,7 +217,7 @@ impl ActivationPlan {
     }
 }
 
-impl Plan for ActivationPlan {
+impl Plan for ActivationPlan<'_> {
     fn operands(&self) -> &[Operand] {
         &self.operands[..self.count]
     }
@@ -228,12 +225,12 @@ impl Plan for ActivationPlan {
     fn works_in_place(&self, read: usize, _: usize) -> bool {
         let Some(place) = self.place(read) else { return false };
         self.scalars[place].size() == self.scalars[0].size()
-            && agree::same_place(&self.layouts[place], &self.layouts[0])
+            && agree::same_place(self.layouts[place], self.layouts[0])
             && !self.ordered
     }
 
     fn layout(&self, operand: usize) -> Option<&Layout> {
-        self.place(operand).map(|place| &self.layouts[place])
+        self.place(operand).map(|place| self.layouts[place])
     }
 
     fn is_ordered(&self) -> bool {
@@ -242,14 +239,18 @@ impl Plan for ActivationPlan {
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         let mut outcome = Ok(());
-        let [dst, a, b] = &self.layouts;
-        layout::nests([dst, a, b], &mut |mut nest| {
-            if !self.ordered {
-                nest.canonicalise();
-            }
+        let mut layouts = self.layouts;
+        let dst = layouts[0];
+        let still = Layout { dims: dst.dims, strides: Dims::filled(dst.dims.rank(), 0), split: None };
+        layouts[1 + self.function.arity()..].fill(&still);
+        layout::nests(layouts, &mut |nest| {
             let ActivationPlan { scalars, compute, function, parameter, factors, .. } = *self;
+            // Nests are long: this one is moved once.
+            let mut map = Map { nest, scalars, compute, function, parameter, factors };
+            if !self.ordered {
+                map.nest.canonicalise();
+            }
             if outcome.is_ok() {
-                let map = Map { nest, scalars, compute, function, parameter, factors };
                 outcome = sink(Step::Map(&map), &self.slots);
             }
         });
@@ -260,7 +261,7 @@ impl Plan for ActivationPlan {
 }
 
 /// One line per step, as the log shows it.
-impl fmt::Display for ActivationPlan {
+impl fmt::Display for ActivationPlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         plan::list(self, f)
     }

@@ -72,15 +72,30 @@ pub(super) fn broadcast(small: Named<'_>, large: Named<'_>, dims: &[i64]) -> Res
         |k: usize| small.tensor.dims()[k] == 1 && (layout.dims[k] == 1 || lanes(small) == lanes(large));
     let alike = |k: usize| layout.dims[k] == dims[k] || serves_all(k);
     let wide = (0..layout.dims.rank()).all(alike).then(|| layout.broadcast(dims)).flatten();
-    wide.ok_or_else(|| {
-        Error::unsupported(format!(
-            "elements of {} ({:?}) and {} ({:?}) hold different numbers of channels",
-            small.name,
-            small.tensor.data_type(),
-            large.name,
-            large.tensor.data_type()
-        ))
-    })
+    wide.ok_or_else(|| different_channels(small, large))
+}
+
+#[cold]
+fn different_channels(small: Named<'_>, large: Named<'_>) -> Error {
+    Error::unsupported(format!(
+        "elements of {} ({:?}) and {} ({:?}) hold different numbers of channels",
+        small.name,
+        small.tensor.data_type(),
+        large.name,
+        large.tensor.data_type()
+    ))
+}
+
+/// Where the elements of `one` lie, whose dims are those of `other`: with channels counted one by one, `dims`.
+///
+/// # Errors
+/// As for [`broadcast`], of which this is the case without broadcasting.
+pub(super) fn of_equal_dims<'a>(one: Named<'a>, other: Named<'_>, dims: &[i64]) -> Result<&'a Layout> {
+    let layout = one.tensor.layout()?;
+    if layout.dims.iter().eq(dims) {
+        return Ok(layout);
+    }
+    Err(different_channels(one, other))
 }
 
 /// Where the elements of a destination lie.
@@ -153,10 +168,27 @@ const MAX_ELEMENTS: i64 = 1 << 60;
 /// Not supported beyond 64 bits.
 pub(super) fn byte_span(layout: &Layout, data_type: DataType) -> Result<ByteSpan> {
     check_count(&layout.dims)?;
+    layout.padded_span().and_then(|span| in_bytes(span, data_type)).ok_or_else(too_far)
+}
+
+/// The same of a tensor as it is described, which knows how far it reaches.
+///
+/// # Errors
+/// As for [`byte_span`]; not supported for a vectorisation that the type does not have.
+pub(super) fn span(tensor: &TensorDescriptor) -> Result<ByteSpan> {
+    check_count(&tensor.layout()?.dims)?;
+    in_bytes(tensor.span(), tensor.data_type()).ok_or_else(too_far)
+}
+
+#[inline]
+fn in_bytes((low, high): (i64, i64), data_type: DataType) -> Option<ByteSpan> {
     let size = data_type.scalar().size() as i64;
-    let bytes =
-        |(low, high): (i64, i64)| Some((low.checked_mul(size)?, high.checked_add(1)?.checked_mul(size)?));
-    layout.padded_span().and_then(bytes).ok_or_else(|| Error::unsupported("a tensor's offsets leave 64 bits"))
+    Some((low.checked_mul(size)?, high.checked_add(1)?.checked_mul(size)?))
+}
+
+#[cold]
+fn too_far() -> Error {
+    Error::unsupported("a tensor's offsets leave 64 bits")
 }
 
 /// Whether `src` finds each element where `dst` has it, so that both may be the same memory.

@@ -188,8 +188,9 @@ fn far_apart(cores: &mut Cores) {
         (strided(DataType::Float, &[3, 5], &[5, 1]), strided(DataType::Float, &[3, 5], &[FAR / 2, 1]));
     let bytes = cores.rng.bytes(near.size());
     let (held, device) = (Words::new(&bytes), Memory::new(&bytes));
-    let plans = [near, far].map(|y| {
-        let activation = ActivationDescriptor::default();
+    let activation = ActivationDescriptor::default();
+    let tensors = [near, far];
+    let plans = tensors.each_ref().map(|y| {
         ActivationPlan::forward(&activation, [&near.desc, &y.desc], Scaling::MOVE, false, Mode::Extended)
             .expect("a plan")
     });
