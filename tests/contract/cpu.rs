@@ -310,47 +310,72 @@ fn an_image_has_the_same_bits_in_any_batch() {
         }
         let images = 3 + case as i64 % 4;
         (conv.x[0], conv.y[0]) = (images, images);
-        let [dst, a, b] = conv.tensors(Direction::Forward, types, true, &mut rng);
-        let mut real = |t: Tensor| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0);
-        let (mut a, mut b) = (real(a), real(b));
-        let terms = Terms::scaled(Scaling::MOVE);
-        let all = conv.steps(Direction::Forward, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
-        let machine = Machine { isa: Isa::best(), threads: 2 };
-        let (mut together, mut alone) = (dst.clone(), dst.clone());
-        // SAFETY: the memory of the tensors holds all their elements.
-        unsafe { run_contract(&all[0], &[together.base(), a.base(), b.base()], machine) }.unwrap();
-        (conv.x[0], conv.y[0]) = (1, 1);
-        let one = |t: &Tensor| {
-            let mut layout = t.layout;
-            layout.dims[0] = 1;
-            layout
-        };
-        let (x, y) = (one(&a), one(&dst));
-        let side = |layout, index: usize| cudnn::ops::contract::Side { layout, scalar: types[index] };
-        let mut step = None;
-        let mut keep = |s: &Contract| {
-            step = Some(*s);
-            Ok(())
-        };
-        let w = b.layout;
-        Contract::forward(
-            side(&y, 0),
-            side(&x, 1),
-            side(&w, 2),
-            &conv.geometry,
-            Accumulate::Single,
-            &terms,
-            &mut keep,
-        )
-        .unwrap();
-        for image in 0..images as isize {
-            let moved = |p: *mut u8, t: &Tensor| {
-                p.wrapping_offset(image * t.layout.strides[0] as isize * t.scalar.size() as isize)
-            };
-            let at = [moved(alone.base(), &dst), moved(a.base(), &a), b.base()];
-            // SAFETY: as above.
-            unsafe { run_contract(&step.unwrap(), &at, machine) }.unwrap();
-        }
-        assert!(alone.same_bytes(&together), "case {case}: {}", all[0]);
+        let tensors = conv.tensors(Direction::Forward, types, true, &mut rng);
+        let tensors = tensors.map(|t| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0));
+        assert_images_do_not_depend_on_the_batch(conv, tensors, &[0, 1, 2]);
     }
+}
+
+/// More elements than are converted at once.
+#[test]
+fn an_image_has_the_same_bits_in_a_large_batch() {
+    let mut rng = Rng(18);
+    for case in 0..6 {
+        let types =
+            [[Scalar::F32, Scalar::F16, Scalar::F32], [Scalar::F32, Scalar::E4m3, Scalar::F32]][case % 2];
+        let order = [[0, 1, 2, 3], [0, 2, 3, 1]][case / 2 % 2];
+        let mut conv = Convolution::of_plane([32, 33], [16, 17], 1, 1, &mut rng);
+        let images = if case < 4 { (8 << 20) / (32 * 16 * 17) + 1 } else { 4 };
+        (conv.x[0], conv.y[0]) = (images, images);
+        let dims = conv.dims(Direction::Forward);
+        let tensors = [0, 1, 2].map(|at| {
+            let strides = cudnn::layout::format::packed_strides(dims[at], &order).unwrap();
+            Tensor::new(Layout { dims: Dims::new(dims[at]), strides, split: None }, types[at])
+                .fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
+        });
+        assert_images_do_not_depend_on_the_batch(conv, tensors, &[0, images as isize - 1]);
+    }
+}
+
+/// Some images of a batch, computed alone.
+fn assert_images_do_not_depend_on_the_batch(mut conv: Convolution, tensors: [Tensor; 3], images: &[isize]) {
+    let [dst, mut a, mut b] = tensors;
+    let terms = Terms::scaled(Scaling::MOVE);
+    let all = conv.steps(Direction::Forward, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+    let machine = Machine { isa: Isa::best(), threads: 2 };
+    let mut together = dst.clone();
+    // SAFETY: the memory of the tensors holds all their elements.
+    unsafe { run_contract(&all[0], &[together.base(), a.base(), b.base()], machine) }.unwrap();
+    let mut alone = together.clone();
+    (conv.x[0], conv.y[0]) = (1, 1);
+    let one = |t: &Tensor| {
+        let mut layout = t.layout;
+        layout.dims[0] = 1;
+        layout
+    };
+    let layouts = [one(&dst), one(&a), b.layout];
+    let side = |at: usize, t: &Tensor| cudnn::ops::contract::Side { layout: &layouts[at], scalar: t.scalar };
+    let (y, x, w) = (side(0, &dst), side(1, &a), side(2, &b));
+    let mut step = None;
+    let mut keep = |s: &Contract| {
+        step = Some(*s);
+        Ok(())
+    };
+    Contract::forward(y, x, w, &conv.geometry, Accumulate::Single, &terms, &mut keep).unwrap();
+    for &image in images {
+        let moved = |p: *mut u8, t: &Tensor| {
+            p.wrapping_offset(image * t.layout.strides[0] as isize * t.scalar.size() as isize)
+        };
+        let at = [moved(alone.base(), &dst), moved(a.base(), &a), b.base()];
+        // What the batch left there is not to be taken for a result.
+        let row = &layouts[0];
+        each(&row.dims, |index| {
+            let offset = row.offset(index) as isize * dst.scalar.size() as isize;
+            // SAFETY: an element of the image.
+            unsafe { at[0].wrapping_offset(offset).write_bytes(0x5a, dst.scalar.size()) };
+        });
+        // SAFETY: as above.
+        unsafe { run_contract(&step.unwrap(), &at, machine) }.unwrap();
+    }
+    assert!(alone.same_bytes(&together), "{}", all[0]);
 }

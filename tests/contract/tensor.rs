@@ -90,7 +90,7 @@ impl Tensor {
                 }
             };
         }
-        get!(F32 f32, F64 f64, F16 half::f16, Bf16 half::bf16, I8 i8, U8 u8, I32 i32)
+        get!(F32 f32, F64 f64, F16 half::f16, Bf16 half::bf16, I8 i8, U8 u8, I32 i32, E4m3 cudnn::dtype::convert::E4m3)
     }
 
     pub fn set(&mut self, index: &[i64], value: f64) {
@@ -105,7 +105,7 @@ impl Tensor {
                 }
             };
         }
-        set!(F32 f32, F64 f64, F16 half::f16, Bf16 half::bf16, I8 i8, U8 u8, I32 i32)
+        set!(F32 f32, F64 f64, F16 half::f16, Bf16 half::bf16, I8 i8, U8 u8, I32 i32, E4m3 cudnn::dtype::convert::E4m3)
     }
 
     /// Sets every element.

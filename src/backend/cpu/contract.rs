@@ -50,6 +50,7 @@ use self::widen::Widen;
 use self::winograd::{FilterLanes, PixelLanes};
 use super::row::between;
 use super::{Isa, Machine};
+use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::Scaling;
@@ -71,22 +72,33 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     }
     let step = &*step.in_canonical_form();
     step.check_sums()?;
-    // SAFETY: handed on.
-    unsafe {
-        match Widen::of(step) {
-            Some(wide) => {
-                wide.run(step, [at[1], at[2]], machine, |operands| run_on(&wide.step, at, operands, machine))
-            }
-            None => run_on(step, at, [at[1], at[2]], machine),
-        }
+    // What is converted beforehand depends on how much it is, and so on the batch; how sums are made must not.
+    let transformed = [step.a, step.b].iter().all(|a| matches!(a, Scalar::F32 | Scalar::F16 | Scalar::Bf16));
+    let run = |step: &Contract, operands| {
+        // SAFETY: handed on.
+        unsafe { run_on(step, at, operands, transformed, machine) }
+    };
+    match Widen::of(step) {
+        // SAFETY: handed on.
+        Some(wide) => unsafe {
+            wide.run(step, [at[1], at[2]], machine, |operands| run(&wide.step, operands))
+        },
+        None => run(step, [at[1], at[2]]),
     }
 }
 
-/// Runs a canonical step with `a` and `b` at `operands`, and the others where they are among `at`.
+/// Runs a canonical step with `a` and `b` at `operands`, and the others where they are among `at`; `transformed` as in
+/// [`Job`].
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn run_on(step: &Contract, at: &[*mut u8], [a, b]: [*const u8; 2], machine: Machine) -> Result<()> {
+unsafe fn run_on(
+    step: &Contract,
+    at: &[*mut u8],
+    [a, b]: [*const u8; 2],
+    transformed: bool,
+    machine: Machine,
+) -> Result<()> {
     let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
     let simple = Simple::of(step);
     let outputs = Outputs {
@@ -105,7 +117,7 @@ unsafe fn run_on(step: &Contract, at: &[*mut u8], [a, b]: [*const u8; 2], machin
     };
     let operands = Operands { a, b, isa: machine.isa };
     let level = level(machine.isa);
-    let job = Job { outputs, operands, threads: machine.threads };
+    let job = Job { outputs, operands, transformed, threads: machine.threads };
     // SAFETY: the caller's promise; the level is one that the processor has.
     unsafe {
         match (step.accumulate, level) {
@@ -167,6 +179,8 @@ compiled! {
 struct Job<'a> {
     outputs: Outputs<'a>,
     operands: Operands,
+    /// Whether F(2x2, 3x3) may be taken.
+    transformed: bool,
     threads: usize,
 }
 
@@ -177,11 +191,15 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     job: Job<'_>,
     compiled: &'static Compiled<S>,
 ) -> Result<()> {
-    if let Some(winograd) = PixelLanes::new(job.outputs, job.operands, &compiled.kernels) {
+    if job.transformed
+        && let Some(winograd) = PixelLanes::new(job.outputs, job.operands, &compiled.kernels)
+    {
         // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
         return unsafe { winograd.run(job.threads, pixels_task, pixels_filters) };
     }
-    if let Some(winograd) = FilterLanes::new(job.outputs, job.operands, &compiled.kernels) {
+    if job.transformed
+        && let Some(winograd) = FilterLanes::new(job.outputs, job.operands, &compiled.kernels)
+    {
         // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
         return unsafe { winograd.run(job.threads, filters_task, filters_filters) };
     }
@@ -275,7 +293,7 @@ type Task<S> = unsafe fn(&Engine<'_, S>, &Desk<'_, S>, usize);
 /// # Safety
 /// As for [`run`], and for the kernels' level.
 unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static Compiled<S>) -> Result<()> {
-    let Job { outputs, operands, threads } = job;
+    let Job { outputs, operands, threads, .. } = job;
     if let Some(depthwise) = Depthwise::new(outputs, operands, &compiled.kernels) {
         // SAFETY: handed on.
         return unsafe { depthwise.run(threads) };

@@ -17,8 +17,8 @@ use super::{
     store,
 };
 use crate::backend::cpu::{arena, threads};
-use crate::dtype::Scalar;
 use crate::error::Result;
+use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract, Role};
 
 /// Cells between slabs of memory beside their contents: a line, so that the elements of a patch do not meet in the same
@@ -38,8 +38,8 @@ pub(in super::super) struct FilterLanes<'a, S: Simd> {
     batch: Walk,
     images: Walk,
     dims: [Dim; 2],
-    image: *const f32,
-    source: Source<'a>,
+    image: Source<'a>,
+    filter: Source<'a>,
     origin: [i64; 5],
     /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of the patch's order is.
     taps: [i64; 2],
@@ -70,8 +70,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         kernels: &'a Kernels<S>,
     ) -> Option<FilterLanes<'a, S>> {
         let step: &Contract = outputs.step;
-        let single = [step.a, step.b] == [Scalar::F32; 2] && step.accumulate == Accumulate::Single;
-        if !single || step.bounds().len() != 2 {
+        if step.accumulate != Accumulate::Single || step.bounds().len() != 2 {
             return None;
         }
         let direct = Planes::seen(step)?;
@@ -92,15 +91,15 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let pairs = direct.in_pairs()?;
         let tiles = pairs.dims.iter().map(|dim| dim.outputs.extent).product::<usize>() * pairs.outer.len();
         let most = (PATCHES / (channels.extent * size_of::<f32>())).clamp(4 * MR, TILES);
-        let [image, source] = operands.sources::<S>(step);
+        let [image, filter] = operands.sources::<S>(step);
         Some(FilterLanes {
             blocks: tiles.div_ceil(most),
             shares: 1,
             batch,
             images: pairs.outer,
             dims: pairs.dims,
-            image: image.data.cast(),
-            source,
+            image,
+            filter,
             origin: step.nest.offsets,
             outputs,
             kernels,
@@ -133,6 +132,12 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
 
     fn sums(&self, tiles: usize) -> usize {
         tiles * self.group(tiles) * Self::NR + LINE
+    }
+
+    /// Cells of the channels outside the image, and of those of a patch that are converted.
+    fn pixels(&self) -> usize {
+        let converted = if self.image.convert.is_some() { ELEMENTS } else { 0 };
+        (1 + converted) * self.channels.extent
     }
 
     /// Tiles of a row, and of all images.
@@ -168,7 +173,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let (_, tiles) = self.tiles();
         let tiles = tiles.div_ceil(self.blocks);
         let lines = 4 * self.group(tiles) * Self::NR;
-        let scratch = ELEMENTS * (self.slab(tiles) + self.sums(tiles)) + lines + self.channels.extent;
+        let scratch = ELEMENTS * (self.slab(tiles) + self.sums(tiles)) + lines + self.pixels();
         let panels = products * self.panels();
         arena::with(panels * ELEMENTS * self.panel_cells() * size_of::<f32>(), |memory| {
             let shared = Shared(memory.cast::<f32>());
@@ -212,7 +217,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             }
             // SAFETY: the caller promises the elements, and the room; the panel has its place.
             unsafe {
-                pack::<S>(self.source, &lanes[..count], &evens, Self::NR, packed);
+                pack::<S>(self.filter, &lanes[..count], &evens, Self::NR, packed);
                 for (channel, lane) in
                     (0..len).flat_map(|c| (0..Self::NR).step_by(EIGHT).map(move |lane| (c, lane)))
                 {
@@ -239,23 +244,31 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// Transforms the patches of some tiles: `[element][tile][channel]`.
     ///
     /// # Safety
-    /// As for [`task`](FilterLanes::task); `zeros` are as many as channels.
+    /// As for [`task`](FilterLanes::task); of the `pixels` the first are zeros.
     #[inline(always)]
-    unsafe fn patches(&self, place: i64, tiles: std::ops::Range<usize>, zeros: *const f32, to: *mut f32) {
+    unsafe fn patches(&self, place: i64, tiles: std::ops::Range<usize>, pixels: *mut f32, to: *mut f32) {
         let slab = self.slab(tiles.len());
+        let (channels, size) = (self.channels.extent, self.image.scalar.size() as i64);
         for (row, tile) in tiles.enumerate() {
             let (image, at) = self.tile(tile);
-            let mut from = [zeros; ELEMENTS];
+            let mut from = [pixels.cast_const(); ELEMENTS];
             let position = |dim: usize, i: usize| self.dims[dim].first_position() + (2 * at[dim] + i) as i64;
             for (i, from) in from.iter_mut().enumerate() {
                 let positions = [position(0, i / 4), position(1, i % 4)];
                 if self.dims.iter().zip(positions).all(|(dim, x)| dim.holds(x)) {
                     let along: i64 = self.dims.iter().zip(positions).map(|(dim, x)| dim.offset(x)).sum();
-                    *from = self.image.wrapping_offset((place + image.at[1] + along) as isize);
+                    let at = (place + image.at[1] + along) * size;
+                    *from = self.image.data.wrapping_offset(at as isize).cast();
+                    if let Some(convert) = self.image.convert {
+                        let near = pixels.wrapping_add((1 + i) * channels);
+                        // SAFETY: the caller's promises: the channels of a pixel lie side by side.
+                        unsafe { convert(near.cast(), from.cast(), channels, Scaling::MOVE) };
+                        *from = near;
+                    }
                 }
             }
             let to = to.wrapping_add(row * self.tile_cells());
-            for channel in (0..self.channels.extent).step_by(EIGHT) {
+            for channel in (0..channels).step_by(EIGHT) {
                 // SAFETY: the caller's promises: what is outside reads zeros.
                 unsafe {
                     let d = |i: usize, j: usize| load(from[i * 4 + j].add(channel));
@@ -287,11 +300,11 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let (slab, sums_slab, group) = (self.slab(count), self.sums(count), self.group(count));
         let sums = scratch.wrapping_add(ELEMENTS * slab);
         let lines = sums.wrapping_add(ELEMENTS * sums_slab);
-        let zeros = lines.wrapping_add(4 * group * Self::NR);
+        let pixels = lines.wrapping_add(4 * group * Self::NR);
         // SAFETY: the caller's promises; the scratch is as large as `run` says.
         unsafe {
-            zeros.write_bytes(0, self.channels.extent);
-            self.patches(place.at[1], tiles.clone(), zeros, scratch);
+            pixels.write_bytes(0, self.channels.extent);
+            self.patches(place.at[1], tiles.clone(), pixels, scratch);
         }
         let offsets: Vec<i32> = (0..self.channels.extent.min(SUM)).map(|c| (c * Self::NR) as i32).collect();
         let all = self.panels();

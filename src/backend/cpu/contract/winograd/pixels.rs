@@ -67,11 +67,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         kernels: &'a Kernels<S>,
     ) -> Option<PixelLanes<'a, S>> {
         let step: &Contract = outputs.step;
-        let real = |scalar| matches!(scalar, Scalar::F32 | Scalar::F16 | Scalar::Bf16);
-        let single = real(step.a) && real(step.b) && step.accumulate == Accumulate::Single;
         let contiguous = step.loops(Role::M).any(|(_, axis)| axis.strides[0] == 1);
         let many = step.extent(Role::N) >= CHANNELS as i64;
-        if !single || !contiguous || !many || !Kernels::<S>::NR.is_multiple_of(EIGHT) {
+        if step.accumulate != Accumulate::Single
+            || !contiguous
+            || !many
+            || !Kernels::<S>::NR.is_multiple_of(EIGHT)
+        {
             return None;
         }
         let direct = Planes::of(step, Kernels::<S>::NR)?;
