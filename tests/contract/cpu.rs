@@ -316,7 +316,7 @@ fn an_image_has_the_same_bits_in_any_batch() {
     }
 }
 
-/// More elements than are converted at once.
+/// More elements than are converted at once, and more pixels than read filters where they lie.
 #[test]
 fn an_image_has_the_same_bits_in_a_large_batch() {
     let mut rng = Rng(18);

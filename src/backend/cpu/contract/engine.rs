@@ -152,9 +152,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             None => 1,
         };
         let turns = planes.as_ref().map_or(sum.len(), |planes| planes.channels.len());
-        let in_place = planes.is_none() && (!lanes_are_m || still && lane_count < PACKED_FROM);
-        let place = rows_in_place::<S>(&row_source, &rows, &sum, in_place);
-        // Where others are packed, their sums have the same order.
+        let in_place = planes.is_none() && (!lanes_are_m || lane_count < PACKED_FROM);
+        // Where there are more lanes, as in larger batches, rows are packed: their sums have the same order, taps aside.
+        let place = rows_in_place::<S>(&row_source, &rows, &sum, in_place)
+            .filter(|place| !lanes_are_m || matches!(place, RowSource::InPlace { taps: None, .. }));
         let native = <S::Part as Part>::SCALAR == Some(row_source.scalar);
         let inner = match (&planes, sum.turns.last(), &place) {
             (_, _, &Some(RowSource::InPlace { inner, .. })) => inner,
@@ -371,8 +372,9 @@ fn rows_in_place<S: Simd<Part: Part>>(
     let step = turn.by.at[source.slot];
     let fits = wanted && S::PER == 1;
     // Rows outside the bounds read zeros, which lie side by side.
+    let bounded = !source.bounds.is_empty();
     let still = |turn: &Turn| turn.by.pos == [0; MAX_BOUNDS];
-    if !fits || !still(turn) || rows.len() == 0 || step <= 0 || !(step == 1 || source.bounds.is_empty()) {
+    if !fits || rows.len() == 0 || step <= 0 || bounded && !(still(turn) && step == 1) {
         return None;
     }
     if turn.extent >= WORTH {

@@ -1,7 +1,10 @@
 //! Packing: elements of one operand, wherever they lie, into panels of cells that kernels walk in one stream.
 
+mod turn;
+
 use std::mem::MaybeUninit;
 
+use self::turn::{FOUR, MANY, turn, turn_many};
 use super::planes::prefetch;
 use super::points::{Even, Point};
 use super::simd::{MAX_NR, Simd};
@@ -64,6 +67,7 @@ pub(super) struct Source<'a> {
     pub(super) bounds: &'a [Bound],
     /// Converts neighbours, if the kernels of the level compute in another type.
     pub(super) convert: Option<Row>,
+    isa: Isa,
 }
 
 impl<'a> Source<'a> {
@@ -83,6 +87,7 @@ impl<'a> Source<'a> {
             slot,
             bounds,
             convert: other.map(|part| between(scalar, part, Scaling::MOVE, isa)),
+            isa,
         }
     }
 }
@@ -110,14 +115,11 @@ pub(super) unsafe fn pack<S: Simd<Part: Part>>(
     });
 }
 
-/// Elements of a lane that are staged at once, where cells are parts.
-const LINE: usize = 128;
+/// Parts that are staged at once, where cells are parts: of all lanes that are turned together.
+const STAGED: usize = 1024;
 
 /// Parts of a lane where cells are pairs: a whole stretch of the sum.
 const PAIRS: usize = 1024;
-
-/// Lanes that are turned at once.
-const FOUR: usize = 4;
 
 /// Evens that are fetched ahead.
 const AHEAD: usize = 3;
@@ -149,10 +151,11 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
             return pack_pairs::<S, E>(source, lanes, sum, total, width, to);
         }
         let side_by_side = !bounded && starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
-        let mut staged = [const { MaybeUninit::<[S::Part; LINE]>::uninit() }; FOUR];
+        let mut staged = [const { MaybeUninit::<S::Part>::uninit() }; STAGED];
         let mut begin = 0;
         for (number, even) in sum.iter().enumerate() {
             let (by, len) = (even.by as isize, even.len);
+            let together = if !bounded && len >= MANY && starts.len() > FOUR { MANY } else { FOUR };
             // Short runs from many pages: the processor does not see the next ones coming.
             if len <= 2 * SHORT
                 && !bounded
@@ -177,11 +180,12 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
                     }
                 }
             } else {
-                for (group, starts) in starts.chunks(FOUR).enumerate() {
-                    let lanes = &lanes[group * FOUR..];
-                    for first in (0..len).step_by(LINE) {
-                        let count = LINE.min(len - first);
-                        let mut lines = [std::ptr::null(); FOUR];
+                let line = STAGED / together;
+                for (group, starts) in starts.chunks(together).enumerate() {
+                    let lanes = &lanes[group * together..];
+                    for first in (0..len).step_by(line) {
+                        let count = line.min(len - first);
+                        let mut lines = [std::ptr::null(); MANY];
                         // Backwards from the last one.
                         let back = by == -1 && !bounded && S::Part::SCALAR == Some(E::SCALAR);
                         for (l, start) in starts.iter().enumerate() {
@@ -196,21 +200,21 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
                             } else {
                                 let end = first + count;
                                 let inside = [low.clamp(first, end) - first, high.clamp(first, end) - first];
-                                let to = staged[l].as_mut_ptr().cast::<S::Part>();
+                                let to = staged.as_mut_ptr().cast::<S::Part>().wrapping_add(l * line);
                                 stage::<S, E>(source.convert, from, by, inside, count, to);
                                 to
                             };
                         }
-                        let to = to.add((begin + first) * width + group * FOUR);
-                        if back {
-                            turn(
-                                &lines[..starts.len()],
-                                count,
-                                to.add((count - 1) * width),
-                                -(width as isize),
-                            );
+                        let lines = &lines[..starts.len()];
+                        let to = to.add((begin + first) * width + group * together);
+                        let (to, width) = match back {
+                            true => (to.add((count - 1) * width), -(width as isize)),
+                            false => (to, width as isize),
+                        };
+                        if together == FOUR {
+                            turn(lines, count, to, width);
                         } else {
-                            turn(&lines[..starts.len()], count, to, width as isize);
+                            turn_many(lines, count, to, width, source.isa);
                         }
                     }
                 }
@@ -306,55 +310,6 @@ unsafe fn stage<S: Simd<Part: Part>, E: Element>(
         }
     }
 }
-
-/// Cell k of line l to `to[k * width + l]`, for up to [`FOUR`] lines; backwards in memory if the width is negative.
-///
-/// # Safety
-/// The lines have `len` cells, and their places are writable.
-#[inline(always)]
-unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize) {
-    let mut k = 0;
-    let at = |k: usize| to.wrapping_offset(k as isize * width);
-    // SAFETY: the caller's promise; the shuffles belong to the base instruction set and move bits as they are.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if lines.len() == FOUR && size_of::<C>() == 4 {
-            use core::arch::x86_64::*;
-            while k + FOUR <= len {
-                let a = _mm_loadu_ps(lines[0].add(k).cast());
-                let b = _mm_loadu_ps(lines[1].add(k).cast());
-                let c = _mm_loadu_ps(lines[2].add(k).cast());
-                let d = _mm_loadu_ps(lines[3].add(k).cast());
-                let (low, high) = (_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
-                let (low2, high2) = (_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
-                _mm_storeu_ps(at(k).cast(), _mm_movelh_ps(low, low2));
-                _mm_storeu_ps(at(k + 1).cast(), _mm_movehl_ps(low2, low));
-                _mm_storeu_ps(at(k + 2).cast(), _mm_movelh_ps(high, high2));
-                _mm_storeu_ps(at(k + 3).cast(), _mm_movehl_ps(high2, high));
-                k += FOUR;
-            }
-        }
-        #[cfg(target_arch = "x86_64")]
-        if lines.len() == 2 && size_of::<C>() == 4 {
-            use core::arch::x86_64::*;
-            while k + FOUR <= len {
-                let (a, b) =
-                    (_mm_loadu_si128(lines[0].add(k).cast()), _mm_loadu_si128(lines[1].add(k).cast()));
-                let (low, high) = (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
-                _mm_storel_epi64(at(k).cast(), low);
-                _mm_storel_epi64(at(k + 1).cast(), _mm_unpackhi_epi64(low, low));
-                _mm_storel_epi64(at(k + 2).cast(), high);
-                _mm_storel_epi64(at(k + 3).cast(), _mm_unpackhi_epi64(high, high));
-                k += FOUR;
-            }
-        }
-        while k < len {
-            lines.iter().enumerate().for_each(|(l, line)| at(k).add(l).write(line.add(k).read()));
-            k += 1;
-        }
-    }
-}
-
 /// So many neighbours as parts.
 ///
 /// # Safety
