@@ -45,12 +45,17 @@ use crate::backend::Address;
 use crate::error::Result;
 use crate::ops::Plan;
 use binding::Binding;
-use driver::LaunchShape;
+use driver::{DriverFunction, LaunchShape};
 use module::Loaded;
+use plan::Launch;
 
-/// So many calls of a handle look at the memory that they are given, whether or not they are asked to: who mixes up
-/// host and device does so from the start, and work that has begun on such memory takes the context with it.
+/// This many calls of a handle that pass look at the memory that they are given, whether or not they are asked to: who mixes
+/// up host and device does so from the start, and work that has begun on such memory takes the context with it.
 const FIRST_CALLS: u32 = 8;
+
+/// Launches of a plan whose kernels are there before the first of them is queued. Few plans have more, and hold this for
+/// each run of as many.
+const HELD: usize = 64;
 
 /// Where the work of one handle goes.
 #[derive(Debug)]
@@ -60,7 +65,7 @@ pub struct Cuda {
     binding: Mutex<Option<Binding>>,
     /// The kernels of the context that worked last. After a reset of the device that is another one.
     loaded: Mutex<Option<Loaded>>,
-    /// Counts calls up to [`FIRST_CALLS`].
+    /// Counts calls whose memory was looked at, up to [`FIRST_CALLS`] and one for each further thread.
     calls: AtomicU32,
 }
 
@@ -121,13 +126,19 @@ impl Cuda {
         }
     }
 
-    /// Whether this is one of the first calls, which it is counted among then.
-    fn is_young(&self) -> bool {
-        let calls = self.calls.load(Ordering::Relaxed);
-        if calls < FIRST_CALLS {
-            self.calls.store(calls + 1, Ordering::Relaxed);
+    /// Looks at the memory of operands at these addresses, if `looks` says so or every call is asked to.
+    ///
+    /// # Errors
+    /// Bad parameter for memory that the device does not reach; driver errors.
+    fn check(&self, plan: &dyn Plan, at: &[Address], binding: Binding, looks: bool) -> Result<()> {
+        let to_the_end = residency::is_asked_for();
+        if !looks && !to_the_end {
+            return Ok(());
         }
-        calls < FIRST_CALLS
+        for (operand, at) in plan.operands().iter().zip(at).filter(|(operand, _)| operand.is_touched()) {
+            residency::check(self.driver, binding.reader(), operand, at.device(), to_the_end)?;
+        }
+        Ok(())
     }
 
     /// Queues a plan on `stream` (0: the legacy default stream), on operands at these addresses.
@@ -142,11 +153,19 @@ impl Cuda {
     /// until the work is done; what is read does not overlap what is written unless the plan works in place.
     pub unsafe fn run(&self, plan: &dyn Plan, at: &[Address], stream: usize) -> Result<()> {
         let binding = self.bind()?;
-        // SAFETY: handed on.
-        self.driver.within(binding.context, || unsafe { self.queue(plan, at, stream, binding) })
+        self.driver.within(binding.context, || {
+            let is_young = self.calls.load(Ordering::Relaxed) < FIRST_CALLS;
+            self.check(plan, at, binding, is_young)?;
+            // Refused calls do not count: who passes over eight refusals is refused the ninth time, too.
+            if is_young {
+                self.calls.fetch_add(1, Ordering::Relaxed);
+            }
+            // SAFETY: handed on.
+            unsafe { self.queue(plan, at, stream, binding) }
+        })
     }
 
-    /// As [`Cuda::run`], in the context of this handle, which is current.
+    /// As [`Cuda::run`], in the context of this handle, which is current, on memory that was looked at.
     ///
     /// # Errors
     /// As [`Cuda::run`].
@@ -155,20 +174,24 @@ impl Cuda {
     /// As for [`Cuda::run`].
     unsafe fn queue(&self, plan: &dyn Plan, at: &[Address], stream: usize, binding: Binding) -> Result<()> {
         let driver = self.driver;
-        let (is_young, to_the_end) = (self.is_young(), residency::is_asked_for());
-        if is_young || to_the_end {
-            for (operand, at) in plan.operands().iter().zip(at).filter(|(operand, _)| operand.is_touched()) {
-                residency::check(driver, binding.reader(), operand, at.device(), to_the_end)?;
-            }
-        }
         let loaded = self.loaded(binding)?;
-        plan::launches(plan, at, binding.kind, &mut |launch| {
-            let function = loaded.function(driver, launch)?;
+        let start = |(function, launch): &(DriverFunction, Launch)| {
             let shape = LaunchShape { grid: launch.grid, block: launch.block, shared: launch.shared };
             // SAFETY: the kernel was looked up in this context, the caller vouches for the stream and the
             // memory, and the parameters are those that the plan made for this kernel.
-            unsafe { driver.launch(function, shape, stream, launch.params.as_ptr()) }
-        })
+            unsafe { driver.launch(*function, shape, stream, launch.params.as_ptr()) }
+        };
+        let mut held: Vec<(DriverFunction, Launch)> = Vec::new();
+        plan::launches(plan, at, binding.kind, &mut |launch| {
+            held.push((loaded.function(driver, launch)?, *launch));
+            if held.len() < HELD {
+                return Ok(());
+            }
+            held.iter().try_for_each(start)?;
+            held.clear();
+            Ok(())
+        })?;
+        held.iter().try_for_each(start)
     }
 
     /// The milliseconds that a plan takes on `stream`, on operands at these addresses; where there is none, and where the
@@ -196,6 +219,8 @@ impl Cuda {
                     }
                 }
             }
+            // Once for all runs, in every search: it takes longer than to ask.
+            self.check(plan, &places, binding, true)?;
             // SAFETY: what is written is our own, and the caller vouches for the rest.
             clock.best(&mut || unsafe { self.queue(plan, &places, stream, binding) })
         })
