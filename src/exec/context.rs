@@ -46,6 +46,10 @@ impl Context {
             Some("cpu") => Core::Cpu { instead_of_cuda: None },
             Some("" | "auto") => match Driver::get() {
                 Ok(driver) => cuda(driver)?,
+                // As in a child that was forked once the driver had started.
+                Err(Unavailable::Forked) => {
+                    return Err(Error::NotInitialized(Unavailable::Forked.to_string().into()));
+                }
                 Err(reason) => Core::Cpu { instead_of_cuda: Some(reason) },
             },
             Some("cuda") => match Driver::get() {

@@ -2,11 +2,19 @@
 
 use std::{ptr, thread, time::Duration};
 
+use cudnn::desc::{Format, ReduceDescriptor};
+use cudnn::dtype::DataType;
+use cudnn::exec::{Address, Context};
+use cudnn::mode::Mode;
+use cudnn::ops::reduce::workspace_size;
+use cudnn::ops::{ReducePlan, Scaling};
+
 use crate::api::{self, BAD_PARAM, NOT_INITIALIZED, SUCCESS};
 use crate::child;
 use crate::complaints::check;
 use crate::double::{self, Memory, Object, count};
 use crate::launch::{Transpose, destroy};
+use crate::tensors::format;
 
 /// `CUDNN_STATUS_EXECUTION_FAILED`.
 const EXECUTION_FAILED: i32 = 5000;
@@ -172,6 +180,39 @@ fn a_child_that_is_forked_while_a_handle_is_bound() {
     fork_during("retaining", &[("DRIVER_DOUBLE_SLOW_RETAIN", "700")]);
 }
 
+/// A child without a driver must not wait for the thread of its parent that was starting it.
+#[test]
+fn a_child_that_is_forked_while_the_driver_starts() {
+    double::run(&[("DRIVER_DOUBLE_SLOW_START", "700")], || {
+        thread::scope(|scope| {
+            let parent = scope.spawn(|| api::create().expect("a handle").expose_provenance());
+            while count("starting") == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            // SAFETY: as in `fork_during`.
+            unsafe {
+                let child = libc::fork();
+                assert!(child >= 0, "fork failed");
+                if child == 0 {
+                    libc::alarm(20);
+                    let (created, reason) = api::create().expect_err("no core");
+                    let good = created == NOT_INITIALIZED && reason.contains("was forked from the one");
+                    if !good {
+                        eprintln!("{created} {reason}");
+                    }
+                    libc::_exit(i32::from(!good));
+                }
+                let mut status = -1;
+                assert_eq!(libc::waitpid(child, &mut status, 0), child);
+                assert_eq!(status, 0, "the child failed");
+            }
+            let handle = parent.join().expect("a handle");
+            destroy(ptr::with_exposed_provenance_mut(handle));
+        });
+        assert_eq!(count("starting"), 1);
+    });
+}
+
 /// Faults of loading: what they mean is said, nothing is queued, and the next call loads again.
 #[test]
 fn kernels_that_cannot_be_loaded() {
@@ -196,6 +237,35 @@ fn kernels_that_cannot_be_loaded() {
         assert_eq!(count("cuLaunchKernel"), 0, "nothing is queued");
         assert!(transpose.works(handle));
         destroy(handle);
+    });
+}
+
+/// Of a plan of several launches no kernel is queued before all of them are there.
+#[test]
+fn a_second_kernel_that_cannot_be_loaded() {
+    double::run(&[], || {
+        double::use_device(0);
+        let cuda = Context::create().expect("a handle");
+        let long = 1 << 20;
+        let from = format(DataType::Float, Format::Nchw, &[1, 1, 1, long]);
+        let to = format(DataType::Float, Format::Nchw, &[1, 1, 1, 1]);
+        let rule = ReduceDescriptor::default();
+        let plan =
+            ReducePlan::new(&rule, &from.desc, &to.desc, Scaling::MOVE, Mode::Extended).expect("a plan");
+        let workspace = Memory::new(&vec![0; workspace_size(&rule, &from.desc, &to.desc, Mode::Extended)]);
+        let plan = plan.with_workspace(workspace.size);
+        let (a, c) = (Memory::new(&1.0_f32.to_le_bytes().repeat(long as usize)), Memory::new(&[0xEE; 4]));
+        let at = [c.pointer().into(), Address::NULL, a.pointer().into(), workspace.pointer().into()];
+        // SAFETY: the memory holds what the descriptors span, and the workspace.
+        let run = || unsafe { cuda.run(&plan, &at) };
+        double::fail("cuModuleLoadDataEx", 1, 218);
+        let error = run().expect_err("the second kernel is refused");
+        assert!(error.to_string().contains("CUDA_ERROR_INVALID_PTX (218)"), "{error}");
+        assert_eq!((count("cuModuleLoadDataEx"), count("cuLaunchKernel")), (2, 0), "nothing is queued");
+        assert_eq!(c.read(), [0xEE; 4], "nothing is written");
+        run().expect("both kernels are there");
+        assert_eq!((count("cuModuleLoadDataEx"), count("cuLaunchKernel")), (3, 2));
+        assert_eq!(c.read(), (long as f32).to_le_bytes());
     });
 }
 
@@ -237,9 +307,10 @@ fn host_memory_is_refused_by_the_first_calls() {
         let (x, y) = (Memory::new(&transpose.x), Memory::new(&vec![0xEE; transpose.want.len()]));
         let host = transpose.x.as_ptr();
         let value = host.addr();
-        for (x, y, argument) in
-            [(host.cast(), y.pointer(), "x"), (x.pointer().cast_const(), host.cast_mut().cast(), "y")]
-        {
+        let mixed_up =
+            [(host.cast(), y.pointer(), "x"), (x.pointer().cast_const(), host.cast_mut().cast(), "y")];
+        // More often than calls are looked at: those that are refused do not count.
+        for (x, y, argument) in [mixed_up; 5].concat() {
             assert_eq!(transpose.call(handle, x, y), BAD_PARAM);
             let text = api::last_error();
             assert!(text.contains(&format!("{argument} = {value}: ")), "{text}");
@@ -252,8 +323,10 @@ fn host_memory_is_refused_by_the_first_calls() {
         assert_eq!(count("cuLaunchKernel"), 0, "nothing is queued");
         assert!(y.read().iter().all(|byte| *byte == 0xEE), "nothing is written");
         // Later calls are not looked at; the driver double would end this process if that memory was touched.
+        let before = count("cuPointerGetAttributes");
         (0..8).for_each(|_| assert!(transpose.works(handle)));
         let asked = count("cuPointerGetAttributes");
+        assert_eq!(asked - before, 2 * 8, "each of the first calls that pass is looked at");
         (0..4).for_each(|_| assert!(transpose.works(handle)));
         assert_eq!(count("cuPointerGetAttributes"), asked);
         destroy(handle);

@@ -64,7 +64,7 @@ pub fn symbols() -> Vec<&'static str> {
     [Start::SYMBOLS, Table::SYMBOLS].concat()
 }
 
-/// Set in children of a process that had started the driver.
+/// Set in children of a process that had started the driver, or was about to.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// Runs in a forked child.
@@ -129,6 +129,15 @@ impl Driver {
     /// Why there is none.
     pub fn get() -> Result<&'static Driver, &'static Unavailable> {
         static DRIVER: OnceLock<Result<Driver, Unavailable>> = OnceLock::new();
+        if DRIVER.get().is_none() {
+            // A child must not wait for a thread that was starting the driver in its parent.
+            if FORKED.load(Ordering::Relaxed) {
+                return Err(&Unavailable::Forked);
+            }
+            // Before the start, for children that are forked during it. Threads that come here at once each register it.
+            // SAFETY: this library stays loaded. Without memory for it, a child's calls fail at the driver instead.
+            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        }
         DRIVER.get_or_init(Driver::start).as_ref()
     }
 
@@ -160,9 +169,6 @@ impl Driver {
         if devices < 1 {
             return Err(Unavailable::NoDevice);
         }
-        // SAFETY: this library stays loaded to the end of the process. Without memory for it, a child's calls fail at
-        // the driver instead.
-        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
         Ok(Driver { start, table })
     }
 
@@ -173,10 +179,7 @@ impl Driver {
     /// Execution, in such a child.
     pub fn check_process(&self) -> Result<()> {
         if FORKED.load(Ordering::Relaxed) {
-            return Err(Error::Execution(
-                "this process was forked from the one that started the CUDA driver, and has none of its own"
-                    .into(),
-            ));
+            return Err(Error::Execution(Unavailable::Forked.to_string().into()));
         }
         Ok(())
     }

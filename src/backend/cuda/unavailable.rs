@@ -21,6 +21,8 @@ pub enum Unavailable {
     Failed(Error),
     /// The driver sees no device.
     NoDevice,
+    /// This process is a child that was forked once the driver was started, or while it was.
+    Forked,
 }
 
 impl fmt::Display for Unavailable {
@@ -37,6 +39,9 @@ impl fmt::Display for Unavailable {
             ),
             Unavailable::Failed(error) => write!(f, "{error}"),
             Unavailable::NoDevice => f.write_str("the CUDA driver sees no device"),
+            Unavailable::Forked => f.write_str(
+                "this process was forked from the one that started the CUDA driver, and has none of its own",
+            ),
         }
     }
 }
@@ -48,7 +53,7 @@ impl Unavailable {
         match self {
             Unavailable::NoLibrary(_) | Unavailable::NoDevice => false,
             Unavailable::Failed(error) => !no_device(error),
-            Unavailable::MissingSymbol(_) | Unavailable::TooOld(_) => true,
+            Unavailable::MissingSymbol(_) | Unavailable::TooOld(_) | Unavailable::Forked => true,
         }
     }
 }
