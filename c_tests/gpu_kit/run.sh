@@ -12,6 +12,8 @@ mkdir -p "${1:-report}" || exit 2
 report=$(cd "${1:-report}" && pwd)
 original=${2:-}
 export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+# Every step has a cache of its own for assembled kernels, whatever the caller has.
+unset CUDA_CACHE_PATH
 # The test programs leave the driver double away.
 export CUDNN_SHIM_TEST_DRIVER=real
 failed=0
@@ -42,14 +44,15 @@ say() {
     echo "$*" | tee -a "$report/summary.txt"
 }
 
-# step NUMBER NAME COMMAND...: runs a command with a cache of its own for assembled kernels.
+# step NUMBER NAME COMMAND...: runs a command with a cache of its own for assembled kernels, or with that in $kept.
+kept=
 step() {
     file=$report/$1-$2.txt
     title="$1 $2"
     shift 2
     cache=$(mktemp -d)
     echo "\$ $*" >>"$file"
-    if CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$cache} "$@" >>"$file" 2>&1; then
+    if CUDA_CACHE_PATH=${kept:-$cache} "$@" >>"$file" 2>&1; then
         say "$title: passed"
         status=0
     else
@@ -87,10 +90,11 @@ for loading in EAGER LAZY; do
     for cache in cold warm; do
         echo "# $loading, $cache" >>"$report/02-probe.txt"
         [ "$cache" = warm ] || rm -rf "$kept"
-        CUDA_CACHE_PATH=$kept CUDA_MODULE_LOADING=$loading step 02 probe "$here/bin/probe" load "$here/ptx" || exit 1
+        step 02 probe env CUDA_MODULE_LOADING=$loading "$here/bin/probe" load "$here/ptx" || exit 1
     done
 done
 rm -rf "$kept"
+kept=
 step 02 probe "$here/bin/probe" reset || exit 1
 step 02 probe "$here/bin/probe" memory || exit 1
 

@@ -1,5 +1,6 @@
 //! The kit for a machine with a GPU, on the driver double: every step of its script runs, and leaves what it promises.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,9 +8,12 @@ use std::{env, fs};
 
 use crate::{child, common, double};
 
-/// Stands for a tool around a program: it runs the program, and says with what it was started.
-const AROUND: &str = "#!/bin/sh\necho \"around: $*\"\nwhile :; do\n    case $1 in\n    --*) shift 2 ;;\n    \
+/// Stands for a tool around a program: it runs the program, and says with what it was started, and with which cache.
+const AROUND: &str = "#!/bin/sh\necho \"around: $*\"\necho \"cache: $CUDA_CACHE_PATH\"\nwhile :; do\n    case $1 in\n    --*) shift 2 ;;\n    \
                       *) exec \"$@\" ;;\n    esac\ndone\n";
+
+/// A cache of the caller's, which no step may use.
+const INHERITED: &str = "/nonexistent/cache";
 
 /// The kit as `cargo xtask gpu-kit` lays it out, of this program, the library under test and the driver double.
 fn laid_out(name: &str) -> PathBuf {
@@ -35,6 +39,7 @@ fn run(kit: &Path, driver: &Path, original: &[PathBuf]) -> (Output, String) {
     let mut command = Command::new("sh");
     command.arg(kit.join("run.sh")).arg(kit.join("report")).args(original);
     command.env("KIT_QUICK", "1").env("LD_LIBRARY_PATH", driver).env_remove("CUDNN_SHIM_BACKEND");
+    command.env("CUDA_CACHE_PATH", INHERITED);
     command.env("PATH", format!("{}:{path}", kit.join("tools").display()));
     let output = command.output().expect("a shell");
     let summary = fs::read_to_string(kit.join("report/summary.txt")).expect("the summary");
@@ -88,7 +93,11 @@ fn every_step_runs() {
         2,
         "the worst rows\n{profile}"
     );
-    assert_eq!(file("08-sanitizer.txt").matches("around: --tool ").count(), 4);
+    let sanitizer = file("08-sanitizer.txt");
+    assert_eq!(sanitizer.matches("around: --tool ").count(), 4);
+    let caches = sanitizer.lines().filter(|line| line.starts_with("cache: ")).collect::<BTreeSet<_>>();
+    assert_eq!(caches.len(), 4, "each step has a cache of its own: {caches:?}");
+    assert!(!caches.iter().any(|cache| cache.contains(INHERITED)), "{caches:?}");
 }
 
 #[test]
