@@ -375,6 +375,9 @@ impl Cores {
         let before = vec![0xff; near.size()];
         let mut want = Words::new(&before);
         call(&self.cpu, want.address_mut().wrapping_byte_add(near.base()), false).expect("the CPU core");
+        if !memory::has_room(far.size(), &"few elements, far apart") {
+            return;
+        }
         let (middle, got) = (Memory::untouched(far.size()), Memory::new(&before));
         let at = middle.pointer().wrapping_byte_add(far.base());
         call(&self.cuda, at.cast(), true).expect("the CUDA core");

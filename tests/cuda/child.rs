@@ -21,10 +21,7 @@ pub fn run(libraries: &Path, variables: &[(&str, &str)], body: impl FnOnce()) {
     if let Some(output) = start(libraries, variables, body) {
         assert!(output.status.success(), "{}\n{}", output.status, text(&output));
         // Whatever a child skips has to be counted.
-        text(&output)
-            .lines()
-            .filter(|line| line.starts_with("skipped: "))
-            .for_each(|line| println!("{line}"));
+        skips(&text(&output)).for_each(|line| println!("{line}"));
     }
 }
 
@@ -48,6 +45,15 @@ pub fn start(libraries: &Path, variables: &[(&str, &str)], body: impl FnOnce()) 
     }
     command.envs(variables.iter().copied());
     Some(command.output().expect("the test program can be started"))
+}
+
+/// What a child says of what it skips; the first of it may stand behind the name of the test.
+pub fn skips(text: &str) -> impl Iterator<Item = &str> {
+    const MARK: &str = "skipped: ";
+    text.lines().filter_map(|line| {
+        let at = line.find(MARK)?;
+        (at == 0 || line.starts_with("test ") && line[..at].ends_with(" ... ")).then(|| &line[at..])
+    })
 }
 
 /// Both streams of a child.

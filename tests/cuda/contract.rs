@@ -9,7 +9,7 @@ use cudnn::backend::reference;
 use cudnn::dtype::Scalar;
 use cudnn::exec::{Address, Context};
 use cudnn::layout::{Dims, Layout};
-use cudnn::ops::contract::{Accumulate, Activation, Parts, Role as Loop, Side, Terms};
+use cudnn::ops::contract::{Accumulate, Activation, Geometry, Parts, Role as Loop, Side, Terms};
 use cudnn::ops::{Contract, NanRule, Operand, Plan, Role, Scaling, Step, StepSink};
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
@@ -34,6 +34,9 @@ const TYPES: &[([Scalar; 3], Accumulate)] = &[
     ([Scalar::F64, Scalar::I8, Scalar::U8], Accumulate::Double),
     ([Scalar::F16, Scalar::F64, Scalar::F32], Accumulate::Single),
 ];
+
+/// The capability from which on `contract_mma` runs.
+const TENSOR_CORES: u32 = 80;
 
 /// Steps on the same operands as a plan.
 struct Steps {
@@ -391,14 +394,48 @@ fn channels_together(core: &mut Core) {
     }
 }
 
-/// Every problem, on a device of this capability.
-fn all(capability: u32, kernels: &[&str]) {
+/// Taps too far apart for products of fragments, so that bytes have the kernel without them.
+fn far_taps(core: &mut Core) {
+    const FAR: i64 = 1 << 30;
+    let mut rng = Rng(31);
+    let geometry = Geometry {
+        padding: Dims::new(&[FAR, 1]),
+        strides: Dims::new(&[1, 1]),
+        dilation: Dims::new(&[FAR, 1]),
+        groups: 1,
+        flip: false,
+    };
+    // Of two rows of taps the first lies in front of all pixels.
+    let [x, w, y] = [vec![2, 16, 6, 6], vec![24, 16, 2, 3], vec![2, 24, 6, 6]];
+    let conv = Convolution { geometry, x, w, y };
+    let direction = Direction::Forward;
+    let [dst, a, b] = conv.tensors(direction, [Scalar::I32, Scalar::I8, Scalar::I8], true, &mut rng);
+    let terms = Terms::scaled(Scaling::MOVE);
+    let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Int32, &terms).expect("a step");
+    let (mut want, sums) = (dst.clone(), conv.expected(direction, &a, &b));
+    let mut next = sums.iter();
+    each(&dst.layout.dims, |index| want.set(index, next.next().unwrap()[0]));
+    let got = core.run(&steps, &[&dst, &a, &b]);
+    assert!(got.same_bytes(&want), "{}\n{}", lines(&steps), differences(&got, &want));
+}
+
+/// Every problem, on a device of this capability or, where that is not for a test to say, one with Tensor Cores if this one
+/// has some, and only then.
+fn all(wanted: u32, kernels: &[&str]) {
+    double::use_device(0);
+    let capability = double::capability(0);
+    if (capability < TENSOR_CORES) != (wanted < TENSOR_CORES) {
+        assert!(double::is_real(), "the double has the capability {capability}, not {wanted}");
+        println!("skipped: contractions of a device of capability {wanted}, for this one has {capability}");
+        return;
+    }
     let mut core = Core::new(capability);
     channels_together(&mut core);
     convolutions(&mut core, 11, 330, 40_000, false);
     convolutions(&mut core, 12, 60, 300_000, true);
     matrices(&mut core);
     large_tiles(&mut core);
+    far_taps(&mut core);
     long_sums(&mut core);
     real_numbers(&mut core);
     refusals(&mut core);
@@ -424,6 +461,33 @@ const EVERYWHERE: [&str; 13] = [
     "join_direct_i32",
 ];
 
+/// What runs on devices with Tensor Cores beside these.
+const TENSOR_CORES_ONLY: [&str; 14] = [
+    "mma_f16",
+    "mma_bf16",
+    "mma_tf32",
+    "mma_s8",
+    "mma_f16_large",
+    "mma_bf16_large",
+    "mma_tf32_large",
+    "mma_s8_large",
+    "mma_u8",
+    "mma_u8_s8",
+    "mma_s8_u8",
+    "mma_u8_large",
+    "mma_u8_s8_large",
+    "mma_s8_u8_large",
+];
+
+#[test]
+fn every_kernel_is_one_of_those() {
+    let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
+    let known = [&EVERYWHERE[..], &TENSOR_CORES_ONLY].concat();
+    let missed =
+        kernels.filter_map(|name| name.strip_prefix("contract_")).filter(|name| !known.contains(name));
+    assert_eq!(missed.collect::<Vec<_>>(), [""; 0]);
+}
+
 #[test]
 fn contractions_agree_with_the_definition() {
     double::run(&[("CUDNN_SHIM_CHECK", "1"), ("DRIVER_DOUBLE_CAPABILITY", "75")], || all(75, &EVERYWHERE));
@@ -431,23 +495,7 @@ fn contractions_agree_with_the_definition() {
 
 #[test]
 fn contractions_agree_with_the_definition_on_tensor_cores() {
-    let kernels = [
-        "mma_f16",
-        "mma_bf16",
-        "mma_tf32",
-        "mma_s8",
-        "mma_f16_large",
-        "mma_bf16_large",
-        "mma_tf32_large",
-        "mma_s8_large",
-        "mma_u8",
-        "mma_u8_s8",
-        "mma_s8_u8",
-        "mma_u8_large",
-        "mma_u8_s8_large",
-        "mma_s8_u8_large",
-        "join_f32",
-        "join_i32",
-    ];
-    double::run(&[("CUDNN_SHIM_CHECK", "1"), ("DRIVER_DOUBLE_CAPABILITY", "80")], || all(80, &kernels));
+    double::run(&[("CUDNN_SHIM_CHECK", "1"), ("DRIVER_DOUBLE_CAPABILITY", "80")], || {
+        all(80, &[&TENSOR_CORES_ONLY[..], &EVERYWHERE].concat())
+    });
 }

@@ -10,7 +10,7 @@ use cudnn::ops::{Scaling, TransformPlan};
 
 use crate::double::{self, Memory};
 use crate::tensors::{Rng, Tensor, Words, format, packed, strided};
-use crate::{arithmetic, layers, memory, normal, sample, windows};
+use crate::{arithmetic, child, layers, memory, normal, sample, windows};
 
 /// The types of one channel, one for each scalar.
 pub const PLAIN: [DataType; 11] = [
@@ -95,6 +95,9 @@ impl Cores {
         direct: &TransformPlan,
     ) {
         let source = self.rng.bytes(x.size());
+        if !memory::has_room(far.size(), outward) {
+            return;
+        }
         let (held, mut want) = (Words::new(&source), Words::new(&vec![0xff; y.size()]));
         let src = held.address().wrapping_byte_add(x.base());
         let dst = want.address_mut().wrapping_byte_add(y.base());
@@ -462,6 +465,28 @@ fn both_cores_leave_the_same_bits() {
 #[test]
 fn both_cores_leave_the_same_bits_with_threads_in_the_other_order() {
     double::run(&[("DRIVER_DOUBLE_ORDER", "reverse")], || all(&mut Cores::new()));
+}
+
+/// A device that has no room for a far tensor has it skipped, in words that are counted.
+#[test]
+fn what_does_not_fit_the_device_is_skipped() {
+    let output = child::start(&double::libraries(), &[("DRIVER_DOUBLE_FREE", "1024")], || {
+        let mut cores = Cores::new();
+        far_offsets(&mut cores);
+        assert_eq!(cores.solved, 0);
+        cores.transform(
+            format(DataType::Half, Format::Nchw, &[1, 2, 3, 5]),
+            format(DataType::Half, Format::Nhwc, &[1, 2, 3, 5]),
+            (1.0, 0.0),
+        );
+        assert_eq!(cores.solved, 1, "what fits is solved");
+    });
+    let Some(output) = output else { return };
+    let text = child::text(&output);
+    assert!(output.status.success(), "{text}");
+    // Of each type: three types of the far tensor in two layouts, and padding.
+    let skipped = child::skips(&text).filter(|line| line.contains("are free"));
+    assert_eq!(skipped.count(), 4 * (3 * 2 + 1), "{text}");
 }
 
 #[test]

@@ -61,6 +61,7 @@ pub type Object = *mut c_void;
 
 functions! {
     fn cuInit(flags: c_uint) -> c_int;
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) -> c_int;
     fn cuDevicePrimaryCtxRetain(context: *mut Object, device: c_int) -> c_int;
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int;
     fn cuDevicePrimaryCtxReset_v2(device: c_int) -> c_int;
@@ -73,6 +74,8 @@ functions! {
     fn cuCtxSynchronize() -> c_int;
     fn cuMemAlloc_v2(address: *mut u64, size: usize) -> c_int;
     fn cuMemFree_v2(address: u64) -> c_int;
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int;
+    fn cuMemsetD8_v2(address: u64, value: u8, size: usize) -> c_int;
     fn cuMemAllocManaged(address: *mut u64, size: usize, flags: c_uint) -> c_int;
     fn cuMemHostAlloc(address: *mut u64, size: usize, flags: c_uint) -> c_int;
     fn cuMemFreeHost(address: u64) -> c_int;
@@ -140,6 +143,21 @@ fn symbol(name: &str) -> *mut c_void {
     symbol
 }
 
+/// Whether the driver is the double, whatever the tests are told.
+pub fn is_double() -> bool {
+    !find("driver_double_sample").is_null()
+}
+
+/// The compute capability of a device: 75 for 7.5.
+pub fn capability(device: c_int) -> u32 {
+    let mut parts = [0; 2];
+    for (part, attribute) in parts.iter_mut().zip([75, 76]) {
+        // SAFETY: a place for the result.
+        unsafe { assert_eq!(cuDeviceGetAttribute(part, attribute, device), 0) };
+    }
+    (10 * parts[0] + parts[1]) as u32
+}
+
 /// Resets a device and uses it again, as the CUDA runtime does: its primary context is another one, at the same address.
 pub fn renew(device: c_int) {
     let mut context = std::ptr::null_mut();
@@ -201,7 +219,7 @@ pub fn traffic() -> ([Traffic; 2], u64) {
 /// Of grids of more than `3 * blocks` blocks only so many run at the start, in the middle and at the end; 0: all.
 pub fn sample(blocks: u32) {
     // A real driver runs all of them, and fast.
-    if find("driver_double_sample").is_null() {
+    if !is_double() {
         return;
     }
     // SAFETY: a plain number.

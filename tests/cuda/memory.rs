@@ -6,12 +6,22 @@ use std::ffi::c_void;
 use std::fmt::Display;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use crate::double::{cuMemAlloc_v2, cuMemFree_v2, cuMemcpyDtoH_v2, cuMemcpyHtoD_v2};
+use crate::double::{
+    self, cuMemAlloc_v2, cuMemFree_v2, cuMemGetInfo_v2, cuMemcpyDtoH_v2, cuMemcpyHtoD_v2, cuMemsetD8_v2,
+};
 
 /// Bytes on either side; they keep every alignment.
 const GUARD: usize = 256;
 /// What these hold.
 const CANARY: u8 = 0xA5;
+
+/// Bytes at the start of fresh memory that hold [`FILLING`]; behind them are zeros.
+const FILLED: usize = 1 << 24;
+/// What the double leaves there.
+const FILLING: u8 = 0xCD;
+
+/// Device memory that has to be free beside what somebody asks for.
+const SPARE: usize = 256 << 20;
 
 static CANARIES: LazyLock<bool> =
     LazyLock::new(|| env::var_os("CUDNN_SHIM_TEST_CANARIES").is_some_and(|value| value == "1"));
@@ -35,6 +45,31 @@ fn allocate(size: usize) -> u64 {
     let code = unsafe { cuMemAlloc_v2(&mut address, size) };
     assert_eq!(code, 0, "allocation, after {}", problem());
     address
+}
+
+/// Byte `i` of memory that nobody has written.
+pub fn fresh(i: usize) -> u8 {
+    if i < FILLED { FILLING } else { 0 }
+}
+
+/// Makes memory what fresh memory of the double is.
+fn freshen(address: u64, size: usize) {
+    for (value, size) in [(0, size), (FILLING, size.min(FILLED))] {
+        // SAFETY: allocated, and at least as large.
+        unsafe { assert_eq!(cuMemsetD8_v2(address, value, size), 0, "filling, after {}", problem()) };
+    }
+}
+
+/// Whether this many bytes of the device are free. If they are not, it says that `what` is skipped.
+pub fn has_room(bytes: usize, what: &dyn Display) -> bool {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: places for the results.
+    unsafe { assert_eq!(cuMemGetInfo_v2(&mut free, &mut total), 0, "after {}", problem()) };
+    let fits = free >= bytes.saturating_add(SPARE);
+    if !fits {
+        println!("skipped: {bytes} bytes of device memory, of which {free} are free: {what}");
+    }
+    fits
 }
 
 /// Copies to the device.
@@ -73,9 +108,15 @@ impl Memory {
         Memory { address: start + GUARD as u64, size, guard: GUARD }
     }
 
-    /// Memory of any size, which need not be there as long as it is not touched. It has no canaries.
+    /// Memory of any size, [fresh](fresh), which on the double need not be there as long as it is not touched. It has no
+    /// canaries.
     pub fn untouched(size: usize) -> Memory {
-        Memory { address: allocate(size), size, guard: 0 }
+        let memory = Memory { address: allocate(size), size, guard: 0 };
+        // The double would have to find room for it.
+        if !double::is_double() {
+            freshen(memory.address, size);
+        }
+        memory
     }
 
     /// The bytes, once all work is done.
@@ -130,8 +171,23 @@ impl Drop for Memory {
 mod tests {
     use std::panic::catch_unwind;
 
-    use super::{Memory, working_on};
+    use super::{FILLED, Memory, fresh, freshen, working_on};
     use crate::double;
+
+    /// What a real driver's memory is made is what the double's is.
+    #[test]
+    fn fresh_memory_is_alike_everywhere() {
+        double::run(&[], || {
+            double::use_device(0);
+            let size = FILLED + 4096;
+            let is_fresh = |memory: &Memory| memory.read().iter().enumerate().all(|(i, &b)| b == fresh(i));
+            assert!(is_fresh(&Memory::untouched(size)));
+            let memory = Memory::new(&vec![1; size]);
+            assert!(!is_fresh(&memory));
+            freshen(memory.address, size);
+            assert!(is_fresh(&memory));
+        });
+    }
 
     /// What a write outside of its memory looks like where no double watches.
     #[test]
