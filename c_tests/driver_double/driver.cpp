@@ -69,6 +69,9 @@ void slow_down(const char *variable, const char *what) {
     usleep(unsigned(time) * 1000);
 }
 
+// A device with all that the kernels use, unless a test wants another.
+int capability() { return setting("DRIVER_DOUBLE_CAPABILITY", 90); }
+
 bool forked() { return initialised && getpid() != owner; }
 
 int need_initialised() { return initialised ? SUCCESS : NOT_INITIALIZED; }
@@ -172,15 +175,14 @@ ENTRY(cuDeviceGetName, char *name, int size, int device) {
     snprintf(name, size, "Driver Double %d", device);
     return SUCCESS;
 }
-// The compute capability: a device with all that the kernels use, unless a test wants another; and what memory it has.
+// The compute capability, and what memory the device has.
 ENTRY(cuDeviceGetAttribute, int *value, int attribute, int device) {
     START(cuDeviceGetAttribute);
     NEED(need_initialised());
     if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
-    const int capability = setting("DRIVER_DOUBLE_CAPABILITY", 90);
     switch (attribute) {
-    case 75: *value = capability / 10; return SUCCESS;
-    case 76: *value = capability % 10; return SUCCESS;
+    case 75: *value = capability() / 10; return SUCCESS;
+    case 76: *value = capability() % 10; return SUCCESS;
     case 88: *value = is_pageable(); return SUCCESS;
     case 83:
     case 89:

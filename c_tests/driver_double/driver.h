@@ -24,6 +24,8 @@ extern thread_local unsigned pushed;
 extern thread_local int measuring;
 
 Context *current_context();
+// Of every device: 75 for 7.5.
+int capability();
 int need_initialised();
 int need_context();
 // Sleeps for as many milliseconds as a variable says.

@@ -169,6 +169,11 @@ extern "C" __global__ void blocks_apart(const Memory m)
     const int half = int(blockIdx.x) * 32;
     if (threadIdx.x < 32) m.data[half + threadIdx.x] += m.data[half + threadIdx.x];
 }
+// One access of a warp, of neighbours or of what lies apart.
+extern "C" __global__ void reads_apart(const Memory m)
+{
+    if (m.data[threadIdx.x * m.choice % 64] < 0) m.data[0] = 0;
+}
 extern "C" __global__ void long_shift(const Memory m) { m.data[0] = 1 << m.choice; }
 
 // Copies that go on by themselves: 16 threads bring 16 bytes each, and all of them use the bytes the other way round.

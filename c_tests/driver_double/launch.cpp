@@ -264,12 +264,15 @@ ENTRY(cuModuleLoadDataEx, Module **module, const char *image, unsigned count, co
     }
     const std::string text = image;
     Module *loaded = new Module{current_context(), current_context()->id, true, {}};
-    const bool is_ptx = text.find(".version") != std::string::npos && text.find(".target") != std::string::npos;
-    if (is_ptx && read_ptx(text, loaded)) {
+    const size_t target = text.find("\n.target sm_");
+    const bool is_ptx = text.find(".version") != std::string::npos && target != std::string::npos;
+    const bool is_later = is_ptx && atoi(text.c_str() + target + 12) > capability();
+    if (is_ptx && !is_later && read_ptx(text, loaded)) {
         *module = loaded;
         return SUCCESS;
     }
-    if (log != NULL) snprintf(log, size, "the double's assembler does not take this text");
+    const char *wrong = is_later ? "this text is for later devices" : "the double's assembler does not take this text";
+    if (log != NULL) snprintf(log, size, "%s", wrong);
     delete loaded;
     return is_ptx ? INVALID_PTX : INVALID_IMAGE;
 }

@@ -1,7 +1,7 @@
 /* What only a real driver knows, by its own interface alone: no library of ours, no toolkit.
  *
  *   probe device      devices, driver, clocks, whether the assembler is there, pageable memory
- *   probe load DIR    loads every kernel of the texts in DIR in a module of its own, with times
+ *   probe load DIR    loads every kernel of the texts in DIR that this device can have, in a module of its own, with times
  *   probe reset       ids, codes and holders of the primary context around a reset
  *   probe memory      what the driver says of each kind of memory
  *
@@ -113,15 +113,40 @@ static char *contents(const char *path) {
     return text;
 }
 
-static double times[4096];
-static int loaded;
+/* A kernel, and how long it took to load. */
+struct kernel {
+    char name[128];
+    double time;
+};
+static struct kernel kernels[4096];
+static int loaded, skipped;
 
-static int by_size(const void *a, const void *b) {
-    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const struct kernel *)a)->name, ((const struct kernel *)b)->name);
+}
+static int by_time(const void *a, const void *b) {
+    const double one = ((const struct kernel *)a)->time, other = ((const struct kernel *)b)->time;
+    return (one > other) - (one < other);
+}
+
+/* The compute capability of device 0: 75 for 7.5. */
+static int capability(void) {
+    int major = 0, minor = 0;
+    must("cuDeviceGetAttribute", CALL("cuDeviceGetAttribute", &major, 75, 0, 0, 0));
+    must("cuDeviceGetAttribute", CALL("cuDeviceGetAttribute", &minor, 76, 0, 0, 0));
+    return 10 * major + minor;
+}
+
+/* That of the oldest devices that a text is for. */
+static int target(const char *text) {
+    int number = 0;
+    const char *at = strstr(text, "\n.target sm_");
+    if (at != NULL) sscanf(at, "\n.target sm_%d", &number);
+    return number;
 }
 
 /* Each kernel behind what stands in front of the first, as the library loads them. */
-static void load_file(const char *path) {
+static void load_file(const char *path, int device) {
     static const char mark[] = ".visible .entry ";
     char *text = contents(path), *at = text == NULL ? NULL : strstr(text, mark);
     if (at == NULL) {
@@ -129,19 +154,31 @@ static void load_file(const char *path) {
         ++failures;
         return;
     }
+    /* The library launches these on later devices only. */
+    if (target(text) > device) {
+        const char *name = strrchr(path, '/');
+        printf("skipped: %s, whose kernels are for capability %d and later, and device 0 has %d\n",
+               name == NULL ? path : name + 1, target(text), device);
+        ++skipped;
+        free(text);
+        return;
+    }
     const size_t preamble = (size_t)(at - text);
     for (; at != NULL; at = strstr(at + 1, mark)) {
         const char *end = strstr(at, "\n}\n");
         const size_t size = end == NULL ? strlen(at) : (size_t)(end + 3 - at);
-        char *module = calloc(1, preamble + size + 1), name[256] = "";
+        char *module = calloc(1, preamble + size + 1), name[128] = "";
         void *handle = NULL, *function = NULL;
         memcpy(module, text, preamble);
         memcpy(module + preamble, at, size);
-        sscanf(at + sizeof mark - 1, "%255[^(]", name);
+        sscanf(at + sizeof mark - 1, "%127[^(]", name);
         const double before = now();
         must(name, CALL("cuModuleLoadDataEx", &handle, module, 0, NULL, NULL));
         if (handle != NULL) must(name, CALL("cuModuleGetFunction", &function, handle, name, 0, 0));
-        if (loaded < 4096) times[loaded++] = now() - before;
+        if (loaded < 4096) {
+            kernels[loaded].time = now() - before;
+            strcpy(kernels[loaded++].name, name);
+        }
         free(module);
     }
     free(text);
@@ -150,13 +187,14 @@ static void load_file(const char *path) {
 static void load(const char *folder) {
     DIR *list = opendir(folder);
     use(0);
+    const int device = capability();
     const double before = now();
     for (struct dirent *file; list != NULL && (file = readdir(list)) != NULL;) {
         char path[4096];
         const size_t length = strlen(file->d_name);
         if (length < 4 || strcmp(file->d_name + length - 4, ".ptx") != 0) continue;
         snprintf(path, sizeof path, "%s/%s", folder, file->d_name);
-        load_file(path);
+        load_file(path, device);
     }
     const double all = now() - before;
     if (loaded == 0) {
@@ -164,9 +202,11 @@ static void load(const char *folder) {
         ++failures;
         return;
     }
-    qsort(times, (size_t)loaded, sizeof *times, by_size);
-    printf("%d kernels loaded in %.0f ms: median %.2f ms, longest %.2f ms\n", loaded, all, times[loaded / 2],
-           times[loaded - 1]);
+    qsort(kernels, (size_t)loaded, sizeof *kernels, by_name);
+    for (int i = 0; i < loaded; ++i) printf("  %-40s %9.2f ms\n", kernels[i].name, kernels[i].time);
+    qsort(kernels, (size_t)loaded, sizeof *kernels, by_time);
+    printf("%d kernels loaded in %.0f ms: median %.2f ms, longest %.2f ms (%s), %d texts skipped\n", loaded, all,
+           kernels[loaded / 2].time, kernels[loaded - 1].time, kernels[loaded - 1].name, skipped);
 }
 
 /* ---- reset ---------------------------------------------------------------------------------------------------------- */

@@ -47,6 +47,7 @@ pub const KERNELS: &[&str] = &[
     "written_by_two_blocks",
     "read_from_another_block",
     "blocks_apart",
+    "reads_apart",
     "long_shift",
     "waited_copy",
     "early_read_of_a_copy",
@@ -287,6 +288,18 @@ fn ptx_with_other_parameters() {
 #[test]
 fn ptx_with_a_kernel_too_many() {
     expect_stale(&ptx(&["unheard_of"], 16), "a kernel unheard_of that the sources do not have");
+}
+
+/// No complaint, for no rule is broken: a driver refuses such a text.
+#[test]
+fn ptx_for_later_devices() {
+    child::run(&libraries(), &[("DRIVER_DOUBLE_CAPABILITY", "60")], || {
+        double::use_device(0);
+        let memory = Memory::new(&ints(0..64));
+        let text = ptx(KERNELS, 16);
+        assert_eq!(Start::of("reverse").run(&text, memory.address), 218);
+        assert_eq!(Start::of("reverse").run(&text.replace("sm_70", "sm_60"), memory.address), 0);
+    });
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
+use cudnn::backend::cuda::module::kernels;
+
 use crate::{child, common, double};
 
 /// Stands for a tool around a program: it runs the program, and says with what it was started, and with which cache.
@@ -34,12 +36,12 @@ fn laid_out(name: &str) -> PathBuf {
 }
 
 /// Runs the script with a driver that lies in `driver`; `original` is a folder with the library to compare with.
-fn run(kit: &Path, driver: &Path, original: &[PathBuf]) -> (Output, String) {
+fn run(kit: &Path, driver: &Path, original: &[PathBuf], variables: &[(&str, &str)]) -> (Output, String) {
     let path = env::var("PATH").unwrap_or_default();
     let mut command = Command::new("sh");
     command.arg(kit.join("run.sh")).arg(kit.join("report")).args(original);
     command.env("KIT_QUICK", "1").env("LD_LIBRARY_PATH", driver).env_remove("CUDNN_SHIM_BACKEND");
-    command.env("CUDA_CACHE_PATH", INHERITED);
+    command.env("CUDA_CACHE_PATH", INHERITED).envs(variables.iter().copied());
     command.env("PATH", format!("{}:{path}", kit.join("tools").display()));
     let output = command.output().expect("a shell");
     let summary = fs::read_to_string(kit.join("report/summary.txt")).expect("the summary");
@@ -49,7 +51,7 @@ fn run(kit: &Path, driver: &Path, original: &[PathBuf]) -> (Output, String) {
 #[test]
 fn every_step_runs() {
     let kit = laid_out("gpu_kit");
-    let (output, summary) = run(&kit, &double::libraries(), &[kit.join("lib")]);
+    let (output, summary) = run(&kit, &double::libraries(), &[kit.join("lib")], &[]);
     let file = |name: &str| fs::read_to_string(kit.join("report").join(name)).unwrap_or_default();
     let failed = || {
         let lines = summary.lines().filter(|line| line.contains("FAILED"));
@@ -67,6 +69,9 @@ fn every_step_runs() {
     assert!(file("01-device.txt").contains("compute capability, major: 9"));
     let probe = file("02-probe.txt");
     assert_eq!(probe.matches(" kernels loaded in ").count(), 4, "{probe}");
+    for kernel in kernels() {
+        assert_eq!(probe.matches(&format!("\n  {} ", kernel.name)).count(), 4, "{}\n{probe}", kernel.name);
+    }
     for kind in ["managed", "page-locked", "registered", "pooled", "second segment", "enabled peer"] {
         assert!(
             probe.lines().any(|line| line.starts_with(kind) && line.contains("access 3")),
@@ -100,10 +105,30 @@ fn every_step_runs() {
     assert!(!caches.iter().any(|cache| cache.contains(INHERITED)), "{caches:?}");
 }
 
+/// A device without Tensor Cores takes all kernels but theirs, which are counted as skipped. What does not pass the third step,
+/// here for a driver too old, is measured no further.
+#[test]
+fn an_older_device_with_an_older_driver() {
+    let kit = laid_out("gpu_kit_on_an_older_device");
+    let variables = [("DRIVER_DOUBLE_CAPABILITY", "75"), ("DRIVER_DOUBLE_VERSION", "11040")];
+    let (output, summary) = run(&kit, &double::libraries(), &[], &variables);
+    assert!(!output.status.success(), "{summary}");
+    assert_eq!(summary.matches("02 probe: passed, 1 skipped\n").count(), 4, "{summary}");
+    assert_eq!(summary.matches("02 probe: passed\n").count(), 2, "{summary}");
+    assert!(summary.contains("03 smoke: FAILED") && !summary.contains("04 "), "{summary}");
+    let probe = fs::read_to_string(kit.join("report/02-probe.txt")).expect("a report");
+    let skipped = probe.lines().filter(|line| line.starts_with("skipped: "));
+    assert!(skipped.clone().all(|line| line.starts_with("skipped: contract_mma.ptx")), "{probe}");
+    let first = probe.split(" kernels loaded in ").next().expect("a text");
+    let names = first.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    let expected = kernels().iter().filter(|kernel| kernel.family() != "contract_mma");
+    assert_eq!(names.collect::<Vec<_>>(), expected.map(|kernel| kernel.name).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_failure_of_the_probe_ends_the_run() {
     let kit = laid_out("gpu_kit_without_driver");
-    let (output, summary) = run(&kit, Path::new("/nonexistent"), &[]);
+    let (output, summary) = run(&kit, Path::new("/nonexistent"), &[], &[]);
     assert!(!output.status.success(), "{summary}");
     assert!(summary.contains("02 probe: FAILED") && !summary.contains("03 "), "{summary}");
 }

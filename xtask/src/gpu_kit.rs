@@ -12,9 +12,25 @@ use crate::{dist, shell, tools};
 
 /// Most that the folder may hold, in bytes.
 const LIMIT: u64 = 60_000_000;
-/// The programs in C that run on either core.
-const PROGRAMS: [&str; 8] =
-    ["blocked", "context", "convolution", "descriptors", "misuse", "set_up", "threads", "transform"];
+/// The programs in C that work on memory of the device. The others of `c_tests` test memory and threads of the host, or keep
+/// their tensors in host memory, which not every device reaches, or take minutes (`tests/cuda/programs.rs` says which).
+const PROGRAMS: [&str; 15] = [
+    "blocked",
+    "context",
+    "convolution",
+    "descriptors",
+    "misuse",
+    "misuse_filter",
+    "misuse_pointwise",
+    "misuse_reduce",
+    "not_built",
+    "perceptron",
+    "set_up",
+    "small_descriptors",
+    "spatial_transformer",
+    "threads",
+    "transform",
+];
 
 /// What the kit is made of besides sources.
 struct Built {
