@@ -114,6 +114,8 @@ pub struct Estimate {
     pub resident: u64,
     /// Whether all threads of the launch are on the device at once: latency counts, and a launch's own time.
     pub is_small: bool,
+    /// Bytes that are read and written.
+    pub moved: f64,
     /// Share of the speed of a copy of as many bytes; nothing for a kernel that reads nothing.
     pub share: Option<f64>,
 }
@@ -188,7 +190,14 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
         let busy = (bytes * resident) as f64 / LATENCY * ((read + written) / read) / COPY;
         busy / (1.0 + busy)
     });
-    Some(Estimate { kernel: launch.kernel, bytes, resident, is_small: resident == threads(launch), share })
+    Some(Estimate {
+        kernel: launch.kernel,
+        bytes,
+        resident,
+        is_small: resident == threads(launch),
+        moved: read + written,
+        share,
+    })
 }
 
 /// Cells that a thread can load of a window at once, which may be few; of other steps, any number.
