@@ -55,6 +55,19 @@ fn a_context_that_its_last_holder_gave_back() {
 }
 
 #[test]
+fn a_primary_context_that_is_given_back_too_often() {
+    let output = child::start(&double::libraries(), &[], || {
+        double::use_device(0);
+        // SAFETY: plain calls of the driver.
+        unsafe {
+            assert_eq!(double::cuDevicePrimaryCtxRelease_v2(0), 0);
+            assert_eq!(double::cuDevicePrimaryCtxRelease_v2(0), 201);
+        }
+    });
+    check(output, "the primary context of device 0 is released more often than it is retained");
+}
+
+#[test]
 fn a_handle_in_a_context_of_the_program_takes_no_primary_one() {
     double::run(&[], || {
         // SAFETY: 0 is the only flag.

@@ -151,6 +151,18 @@ fn bytes_that_one_block_writes_and_another_reads() {
     expect_complaint(start, "block 1 reads a byte that block 0 writes in the same launch");
 }
 
+/// The block that reads comes first.
+#[test]
+fn bytes_that_one_block_reads_and_another_writes() {
+    let output = child::start(&libraries(), &[("DRIVER_DOUBLE_ORDER", "reverse")], || {
+        double::use_device(0);
+        let memory = Memory::new(&ints(0..64));
+        let start = Start { blocks: 2, threads: 32, ..Start::of("read_from_another_block") };
+        assert_eq!(start.run(&ptx(KERNELS, 16), memory.address), 719);
+    });
+    check(output, "block 0 writes a byte that block 1 reads in the same launch");
+}
+
 #[test]
 fn blocks_of_later_launches_and_apart_are_left_alone() {
     child::run(&libraries(), &[], || {
