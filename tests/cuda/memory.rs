@@ -171,8 +171,35 @@ impl Drop for Memory {
 mod tests {
     use std::panic::catch_unwind;
 
+    use cudnn::desc::Format;
+    use cudnn::dtype::DataType;
+
     use super::{FILLED, Memory, fresh, freshen, working_on};
-    use crate::double;
+    use crate::cores::{Cores, far_offsets};
+    use crate::tensors::format;
+    use crate::{child, double};
+
+    /// A device that has no room for a far tensor has it skipped, in words that are counted.
+    #[test]
+    fn what_does_not_fit_the_device_is_skipped() {
+        let output = child::start(&double::libraries(), &[("DRIVER_DOUBLE_FREE", "1024")], || {
+            let mut cores = Cores::new();
+            far_offsets(&mut cores);
+            assert_eq!(cores.solved, 0);
+            cores.transform(
+                format(DataType::Half, Format::Nchw, &[1, 2, 3, 5]),
+                format(DataType::Half, Format::Nhwc, &[1, 2, 3, 5]),
+                (1.0, 0.0),
+            );
+            assert_eq!(cores.solved, 1, "what fits is solved");
+        });
+        let Some(output) = output else { return };
+        let text = child::text(&output);
+        assert!(output.status.success(), "{text}");
+        // Of each type: three types of the far tensor in two layouts, and padding.
+        let skipped = child::skips(&text).filter(|line| line.contains("are free"));
+        assert_eq!(skipped.count(), 4 * (3 * 2 + 1), "{text}");
+    }
 
     /// What a real driver's memory is made is what the double's is.
     #[test]
