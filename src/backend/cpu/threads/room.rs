@@ -57,24 +57,31 @@ struct Lent<T>(T);
 // SAFETY: whoever lends it does nothing until it is back.
 unsafe impl<T> Send for Lent<T> {}
 
-impl<R, F: FnOnce() -> Result<R>> Lent<F> {
-    fn call(self) -> Lent<Result<R>> {
-        Lent((self.0)())
+impl Lent<&mut dyn FnMut()> {
+    fn call(self) {
+        (self.0)();
     }
 }
 
 #[cold]
 fn elsewhere<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    let (mut work, mut outcome) = (Some(work), None);
+    on_a_thread(&mut || outcome = work.take().map(|work| work()))?;
+    outcome.unwrap_or_else(|| Err(Error::Internal("a thread ended without its work".into())))
+}
+
+/// Not for each kind of work anew: threads take many instructions.
+fn on_a_thread(work: &mut dyn FnMut()) -> Result<()> {
     let work = Lent(work);
     std::thread::scope(|scope| {
         let signals = BlockedSignals::new();
         let thread = std::thread::Builder::new().name("cudnn-shim-call".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn_scoped(scope, move || work.call());
         drop(signals);
-        match thread.map_err(|_| Error::HostAllocation { bytes: STACK_BYTES })?.join() {
-            Ok(Lent(outcome)) => outcome,
-            Err(panic) => resume_unwind(panic),
-        }
+        thread
+            .map_err(|_| Error::HostAllocation { bytes: STACK_BYTES })?
+            .join()
+            .map_err(|panic| resume_unwind(panic))
     })
 }
 
