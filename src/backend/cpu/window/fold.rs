@@ -283,9 +283,7 @@ unsafe fn slide<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize
         match stride {
             1 => shift::<F>(out, lanes, window, n),
             2 => slide_by::<F>(out, lanes, window, 2, n),
-            3 => slide_by::<F>(out, lanes, window, 3, n),
-            4 => slide_by::<F>(out, lanes, window, 4, n),
-            _ => slide_by::<F>(out, lanes, window, stride, n),
+            _ => slide_over::<F>(out, lanes, window, stride, n),
         }
     }
 }
