@@ -8,19 +8,25 @@ use anyhow::Result;
 use crate::api::Api;
 use crate::shell;
 
-/// What `benches/peers.py` needs, and where from.
+/// What the programs with peers need, and where from.
 const INSTALL: &str = "python3 -m venv target/bench-venv && \
                        target/bench-venv/bin/pip install numpy torch onednn-devel-cpu-gomp";
 
-/// Arguments are handed on to the programs: names of rows in `benches/problems.txt` and `benches/steps.txt`.
+/// Programs beside PyTorch whose rows are their own.
+const PEERS: [&str; 3] =
+    ["benches/arithmetic_peers.py", "benches/layers_peers.py", "benches/contractions_peers.py"];
+
+/// Arguments are names of rows in `benches/problems.txt` and `benches/steps.txt`; without any, all programs run.
 pub fn run(names: &[String]) -> Result<()> {
     shell::run(shell::cargo().args(["bench", "--bench", "small_calls"]))?;
     shell::run(shell::cargo().args(["bench", "--bench", "transforms", "--"]).args(names))?;
     shell::run(shell::cargo().args(["bench", "--bench", "layer_steps", "--"]).args(names))?;
-    // Arithmetic has rows of its own.
+    // The rest have rows of their own, which names of the lists do not choose among.
     let all = names.is_empty();
     if all {
-        shell::run(shell::cargo().args(["bench", "--bench", "arithmetic"]))?;
+        for bench in ["arithmetic", "layers"] {
+            shell::run(shell::cargo().args(["bench", "--bench", bench]))?;
+        }
     }
     let venv = shell::target().join("bench-venv");
     let python = venv.join("bin/python");
@@ -47,7 +53,7 @@ pub fn run(names: &[String]) -> Result<()> {
         None => println!("\noneDNN is not installed; to install it:\n  {INSTALL}"),
     }
     shell::run(peers.args(names))?;
-    if all { shell::run(&mut program("benches/arithmetic_peers.py")) } else { Ok(()) }
+    PEERS.into_iter().filter(|_| all).try_for_each(|name| shell::run(&mut program(name)))
 }
 
 /// The library of the PyPI package `onednn-cpu-gomp`.

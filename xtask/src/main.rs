@@ -39,8 +39,9 @@ struct Task {
 const TASKS: &[Task] = &[
     Task {
         name: "bench",
-        about: "times calls, transforms and arithmetic beside copies, and beside PyTorch, oneDNN and NumPy if installed",
-        arguments: "[NAME]...   only these rows of the transforms",
+        about: "times calls, transforms, arithmetic, layers and contractions against copies, and against PyTorch, oneDNN \
+                and NumPy if installed",
+        arguments: "[NAME]...   only these rows of the transforms and of the steps",
         run: bench::run,
     },
     Task {
