@@ -3,7 +3,8 @@
 Random problems over everything: 1 to 6 spatial dimensions, windows, strides, padding, dilation, groups, both modes, every layout
 of x and y, filters in KCRS, KRSC and in vectors, every combination of types, every algorithm number with exactly the workspace
 that was reported for it, filled with NaN and guarded. All memory is compared: gaps and guards too. Two kinds of contents:
-small whole numbers, whose sums are exact so that every bit is known, and real numbers, which may be off by the bound of the sum.
+small whole numbers, times 1e-40 now and then, whose sums are exact so that every bit is known, and real numbers, which may be off
+by the bound of the sum.
 """
 
 import argparse
@@ -216,10 +217,14 @@ class Convolutions(Bench):
         alpha = float(rng.choice([1.0, 1.0, -1.0, 0.5, 2.0, 0.0]))
         beta = 0.0 if fused else float(rng.choice([0.0, 0.0, 1.0, -0.5]))
         limit = 2 if exact else 5
+        # Subnormal multiples of the least number, whose sums are exact, too: weights that are not flushed to 0.
+        tiny = exact and not fused and rng.random() < 0.5 and all(operand.code == cudnn.FLOAT for operand in operands)
         for operand in sources:
             real = TYPES[operand.code][1] not in INTEGERS and not exact
             fill = (lambda n: rng.standard_normal(n).astype(TYPES[operand.code][1])) if real else whole(rng, operand.code, limit)
             operand.allocate(rng, poison(operand.code) if alpha == 0 else fill)
+            if tiny and operand is sources[-1] and alpha != 0:
+                operand.write(operand.raw, operand.read() * np.float32(2.0**-133))
         dst.allocate(rng, poison(dst.code) if beta == 0 else whole(rng, dst.code, 8))
         kind = TYPES[dst.code][1]
         wide = lambda operand: operand.read().astype(np.float64)

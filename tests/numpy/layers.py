@@ -1,11 +1,13 @@
 """Activations and softmax, both directions, against NumPy in binary64.
 
-Every mode, type and pair of layouts, with factors and special numbers, in place and not. A result may be off by the bounds
-at BOUNDS, in units of the last place of the type that it is stored in; where PyTorch is installed, its functions have to
-agree with the formulas of this file, too.
+Every mode and type, ranks 2 to 8, packed, permuted, padded and reversed layouts, with factors and special numbers, in place
+and not; a NaN at every place of short tensors, subnormal numbers, extents beyond 65,535, and gradients against finite
+differences of the library's own forward calls. A result may be off by BOUND, in units of the last place; where PyTorch is
+installed, its functions and gradients have to agree with the formulas of this file, too.
 """
 
 import argparse
+import itertools
 import os
 import sys
 from ctypes import byref, c_double, c_float, c_void_p
@@ -14,16 +16,19 @@ import numpy as np
 
 import cudnn
 import device
+from reference import BF16, convert
+from tensors import LAYOUTS, make, poison
 
 SIGMOID, RELU, TANH, CLIPPED_RELU, ELU, IDENTITY, SWISH = range(7)
 MODES = ["sigmoid", "relu", "tanh", "clipped relu", "elu", "identity", "swish"]
 FAST, ACCURATE, LOG = range(3)
 INSTANCE, CHANNEL = range(2)
-TYPES = {cudnn.FLOAT: np.float32, cudnn.DOUBLE: np.float64, cudnn.HALF: np.float16}
+TYPES = {cudnn.FLOAT: np.float32, cudnn.DOUBLE: np.float64, cudnn.HALF: np.float16, cudnn.BFLOAT16: BF16}
 # Relative errors, in units of the last place of the computation type, that results and gradients may have before they are
 # rounded to their own type: 2 of the elementary function, and the operations around it. Sums and cancellations are judged
 # against the largest term.
 BOUND = 8
+LARGE = [65536, 70000, 131071]
 
 
 def sigmoid(x):
@@ -91,54 +96,71 @@ def softmax_gradient(y, dy, axes, log):
         return y * (dy - dot), np.abs(y) * (np.abs(dy) + size)
 
 
-class Bytes:
-    """An array that a call works on, for the core's memory."""
-
-    def __init__(self, raw):
-        self.raw = raw
-        self.address = raw.ctypes.data
-
-
 class Bench:
     def __init__(self, options):
         self.lib = cudnn.Library(options.library, device.Cuda() if options.core == "cuda" else device.Host())
         self.options = options
         self.passed = self.failed = 0
         self.activation = self.lib.create("ActivationDescriptor")
-        self.descs = [self.lib.create("TensorDescriptor") for _ in range(4)]
 
-    def tensor(self, slot, code, array, layout):
-        """Describes a C-contiguous array of dims as packed in a layout; returns its bytes in that order."""
-        dims = array.shape
-        order = (0, *range(2, len(dims)), 1) if layout == cudnn.NHWC else tuple(range(len(dims)))
-        raw = array.transpose(order).copy(order="C")
-        strides = [0] * len(dims)
-        step = 1
-        for axis in reversed(order):
-            strides[axis] = step
-            step *= dims[axis]
-        self.lib.set_strided(self.descs[slot], code, dims, strides)
-        return raw, np.argsort(order)
+    def place(self, rng, code, values, layouts=LAYOUTS):
+        """A tensor in one of the layouts that holds the values, among bytes that no result looks like."""
+        tensor = make(self.lib, rng, code, values.shape, layouts)
+        tensor.allocate(rng, poison(code))
+        tensor.write(tensor.raw, values)
+        return tensor
 
-    def run(self, name, code, arrays, layouts, call, out):
-        """Calls with arrays in device memory and returns array `out` of them, in the order of dims."""
-        raws = [self.tensor(slot, code, array, layout) for slot, (array, layout) in enumerate(zip(arrays, layouts))]
-        with self.lib.memory.placed(*[Bytes(raw) for raw, _ in raws]) as places:
-            call([c_void_p(place) for place in places])
-        raw, back = raws[out]
-        return raw.transpose(back)
+    def forget(self, *tensors):
+        for desc in {tensor.desc.value: tensor.desc for tensor in tensors}.values():
+            self.lib.destroy("TensorDescriptor", desc)
 
-    def judge(self, name, got, want, size, code, alpha, beta, old):
-        kind = TYPES[code]
-        wide = np.float64 if kind is np.float64 else np.float32
+    def set(self, mode, keeps_nan, c, b=1.0):
+        self.lib.call("cudnnSetActivationDescriptor", self.activation, mode, keeps_nan, c_double(c))
+        self.lib.call("cudnnSetActivationDescriptorSwishBeta", self.activation, c_double(b))
+
+    def activate(self, x, y, alpha=1.0, beta=0.0):
+        p, q = scalars(x.code, alpha, beta)
+        with self.lib.memory.placed(x, y) as (x_at, y_at):
+            self.lib.call("cudnnActivationForward", self.lib.handle, self.activation, byref(p), x.desc, c_void_p(x_at), byref(q),
+                          y.desc, c_void_p(y_at))  # fmt: skip
+
+    def activate_backward(self, saved, dy, dx, alpha=1.0, beta=0.0):
+        """`saved` serves as x and as y: each mode reads one of them."""
+        p, q = scalars(dx.code, alpha, beta)
+        with self.lib.memory.placed(saved, dy, dx) as (at, dy_at, dx_at):
+            self.lib.call("cudnnActivationBackward", self.lib.handle, self.activation, byref(p), saved.desc, c_void_p(at), dy.desc,
+                          c_void_p(dy_at), saved.desc, c_void_p(at), byref(q), dx.desc, c_void_p(dx_at))  # fmt: skip
+
+    def softmax(self, how, x, y, alpha=1.0, beta=0.0):
+        p, q = scalars(x.code, alpha, beta)
+        with self.lib.memory.placed(x, y) as (x_at, y_at):
+            self.lib.call("cudnnSoftmaxForward", self.lib.handle, *how, byref(p), x.desc, c_void_p(x_at), byref(q), y.desc, c_void_p(y_at))
+
+    def softmax_backward(self, how, y, dy, dx, alpha=1.0, beta=0.0):
+        p, q = scalars(y.code, alpha, beta)
+        with self.lib.memory.placed(y, dy, dx) as (y_at, dy_at, dx_at):
+            self.lib.call("cudnnSoftmaxBackward", self.lib.handle, *how, byref(p), y.desc, c_void_p(y_at), dy.desc, c_void_p(dy_at),
+                          byref(q), dx.desc, c_void_p(dx_at))  # fmt: skip
+
+    def judge(self, name, got, want, size, code, alpha=1.0, beta=0.0, old=None):
+        wide = np.float64 if code == cudnn.DOUBLE else np.float32
         with np.errstate(all="ignore"):
-            exact = alpha * want + (beta * old.astype(np.float64) if beta else 0)
-            unit = np.finfo(wide).eps
-            slack = BOUND * unit * (abs(alpha) * np.maximum(np.abs(want), size) + (abs(beta * old.astype(np.float64)) if beta else 0))
-            slack += BOUND * np.finfo(wide).tiny + np.spacing(np.abs(exact.astype(kind))).astype(np.float64)
+            before = beta * old.astype(np.float64) if beta else np.zeros(())
+            exact = alpha * want + before
+            slack = BOUND * np.finfo(wide).eps * (abs(alpha) * np.maximum(np.abs(want), size) + np.abs(before))
             got = got.astype(np.float64)
-            stored = exact.astype(kind).astype(np.float64)
-            same = (got == stored) | (np.isnan(got) & np.isnan(exact)) | (np.abs(got - exact) <= slack)
+            if code == cudnn.INT8:
+                low, high = (convert(exact + side * slack, np.int8) for side in (-1, 1))
+                same = (got >= low) & (got <= high)
+            else:
+                kind = TYPES[code]
+                stored = convert(exact, kind)
+                slack += BOUND * np.finfo(wide).tiny + np.spacing(np.abs(stored)).astype(np.float64)
+                same = (got == stored.astype(np.float64)) | (np.isnan(got) & np.isnan(exact)) | (np.abs(got - exact) <= slack)
+        self.tell(name, same, got, exact)
+
+    def tell(self, name, same, got, want):
+        """Counts a comparison, and describes a failed one."""
         if self.options.negative_control:
             same = same & (np.arange(same.size).reshape(same.shape) != 0)
         if np.all(same):
@@ -147,7 +169,7 @@ class Bench:
         self.failed += 1
         at = np.unravel_index(np.argmax(~same), same.shape)
         if self.failed <= 10:
-            print(f"{name}: at {at}: {got[at]!r} instead of {exact[at]!r}")
+            print(f"{name}: at {at}: {got[at]!r} instead of {want[at]!r}")
 
 
 def scalars(code, alpha, beta):
@@ -155,98 +177,195 @@ def scalars(code, alpha, beta):
     return kind(alpha), kind(beta)
 
 
-def numbers(rng, shape, kind, scale):
-    x = (rng.standard_normal(shape) * scale).astype(kind)
+def numbers(rng, shape, code, scale):
+    if code == cudnn.INT8:
+        return rng.integers(-128, 128, shape).astype(np.int8)
+    x = (rng.standard_normal(shape) * scale).astype(TYPES[code])
     flat = x.reshape(-1)
     flat[rng.integers(0, flat.size, 2)] = 0
     return x
 
 
+def random_shape(rng):
+    """Of any rank, and as many elements whatever it is."""
+    rank = int(rng.integers(2, 9))
+    return tuple(int(n) for n in rng.integers(1, 9 if rank < 6 else 4, rank))
+
+
+def factors(rng):
+    return float(rng.choice([1, 1, -0.5])), float(rng.choice([0, 0, 2]))
+
+
+def activation(bench, rng, mode, code, shape, special):
+    keeps = int(rng.integers(0, 2))
+    c, b = float(rng.choice([0.5, 1.0, 6.0])), float(rng.choice([1.0, 1.25, -0.5]))
+    bench.set(mode, keeps, c, b)
+    values = numbers(rng, shape, code, rng.choice([0.1, 1, 8, 60]))
+    if special and code != cudnn.INT8:
+        values.reshape(-1)[:1] = rng.choice([np.nan, np.inf, -np.inf])
+    alpha, beta = factors(rng)
+    in_place = bool(rng.integers(2))
+    x = bench.place(rng, code, values)
+    old = values if in_place else numbers(rng, shape, code, 1)
+    y = x if in_place else bench.place(rng, code, old)
+    if not in_place and not beta:
+        y.allocate(rng, poison(code))
+    bench.activate(x, y, alpha, beta)
+    name = f"{MODES[mode]} {x} nan={keeps} c={c} b={b} alpha={alpha} beta={beta} to {'itself' if in_place else y}"
+    wide = values.astype(np.float64)
+    want = activated(mode, wide, c, b, keeps)
+    # The product b x is rounded before it is exponentiated.
+    size = np.abs(want) * (1 + np.abs(b * wide)) if mode == SWISH else np.abs(want)
+    bench.judge(name, y.read(), want, np.nan_to_num(size, nan=0, posinf=0), code, alpha, beta, old)
+    bench.forget(x, y)
+    kept = convert(want, values.dtype.type) if mode in (SIGMOID, TANH, ELU) else values
+    given = numbers(rng, shape, code, 1)
+    saved, dy = bench.place(rng, code, kept), bench.place(rng, code, given)
+    old = given if in_place else old
+    dx = dy if in_place else bench.place(rng, code, old)
+    bench.activate_backward(saved, dy, dx, alpha, beta)
+    want, size = gradient(mode, kept.astype(np.float64), given.astype(np.float64), c, b, keeps)
+    if mode == SWISH:
+        size = size * (1 + np.abs(b * wide))
+    bench.judge("gradient of " + name, dx.read(), want, np.nan_to_num(size, nan=0, posinf=0), code, alpha, beta, old)
+    bench.forget(saved, dy, dx)
+
+
 def activations(bench, rng):
-    lib = bench.lib
     for mode in range(7):
-        for code, kind in TYPES.items():
+        for code in (*TYPES, cudnn.INT8):
             for case in range(8):
-                keeps = int(rng.integers(0, 2))
-                c, b = float(rng.choice([0.5, 1.0, 6.0])), float(rng.choice([1.0, 1.25, -0.5]))
-                lib.call("cudnnSetActivationDescriptor", bench.activation, mode, keeps, c_double(c))
-                lib.call("cudnnSetActivationDescriptorSwishBeta", bench.activation, c_double(b))
-                shape = tuple(int(n) for n in rng.integers(1, 9, int(rng.integers(2, 6))))
-                if case == 0:
-                    shape = (3, 70, 41)
-                x = numbers(rng, shape, kind, rng.choice([0.1, 1, 8, 60]))
-                if case % 2:
-                    x.reshape(-1)[:1] = rng.choice([np.nan, np.inf, -np.inf])
-                alpha, beta = float(rng.choice([1, 1, -0.5])), float(rng.choice([0, 0, 2]))
-                old = numbers(rng, shape, kind, 1) if beta else np.full(shape, np.nan, kind)
-                layouts = [int(n) for n in rng.integers(0, 2, 4)]
-                p, q = scalars(code, alpha, beta)
+                activation(bench, rng, mode, code, (3, 70, 41) if case == 0 else random_shape(rng), case % 2)
 
-                def forward(at):
-                    lib.call("cudnnActivationForward", lib.handle, bench.activation, byref(p), bench.descs[0], at[0], byref(q), bench.descs[1], at[1])
 
-                name = f"{MODES[mode]} {kind.__name__} {shape} nan={keeps} c={c} b={b} alpha={alpha} beta={beta}"
-                got = bench.run(name, code, [x, old], layouts, forward, 1)
-                wide = x.astype(np.float64)
-                want = activated(mode, wide, c, b, keeps)
-                # The product b x is rounded before it is exponentiated.
-                size = np.abs(want) * (1 + np.abs(b * wide)) if mode == SWISH else np.abs(want)
-                size = np.nan_to_num(size, nan=0, posinf=0)
-                bench.judge(name, got, want, size, code, alpha, beta, old)
-                saved = want.astype(kind) if mode in (SIGMOID, TANH, ELU) else x
-                dy = numbers(rng, shape, kind, 1)
-
-                def backward(at):
-                    lib.call(
-                        "cudnnActivationBackward", lib.handle, bench.activation, byref(p), bench.descs[0], at[0], bench.descs[1], at[1],
-                        bench.descs[0], at[0], byref(q), bench.descs[2], at[2],
-                    )  # fmt: skip
-
-                got = bench.run(name, code, [saved, dy, old], layouts[:3], backward, 2)
-                want, size = gradient(mode, saved.astype(np.float64), dy.astype(np.float64), c, b, keeps)
-                if mode == SWISH:
-                    size = size * (1 + np.abs(b * wide))
-                bench.judge("gradient of " + name, got, want, np.nan_to_num(size, nan=0, posinf=0), code, alpha, beta, old)
+def one_softmax(bench, rng, how, code, shape, special):
+    algorithm, mode = how
+    kind = TYPES[code]
+    values = numbers(rng, shape, code, rng.choice([0.1, 1, 20]))
+    if special:
+        values.reshape(-1)[:1] = -np.inf
+    alpha, beta = factors(rng)
+    in_place = bool(rng.integers(2))
+    x = bench.place(rng, code, values)
+    old = values if in_place else numbers(rng, shape, code, 1)
+    y = x if in_place else bench.place(rng, code, old)
+    axes = tuple(range(1, len(shape))) if mode == INSTANCE else (1,)
+    name = f"softmax {algorithm} {mode} {x} alpha={alpha} beta={beta} to {'itself' if in_place else y}"
+    bench.softmax(how, x, y, alpha, beta)
+    want, size = softmax(values.astype(np.float64), axes, algorithm == LOG)
+    # Each level of the tree of sums may be half a unit off.
+    size = np.nan_to_num(size * 4, nan=0, posinf=0)
+    bench.judge(name, y.read(), want, size, code, alpha, beta, old)
+    bench.forget(x, y)
+    kept, given = np.nan_to_num(want, nan=0, neginf=-100).astype(kind), numbers(rng, shape, code, 1)
+    y, dy = bench.place(rng, code, kept), bench.place(rng, code, given)
+    old = given if in_place else old
+    dx = dy if in_place else bench.place(rng, code, old)
+    bench.softmax_backward(how, y, dy, dx, alpha, beta)
+    want, size = softmax_gradient(kept.astype(np.float64), given.astype(np.float64), axes, algorithm == LOG)
+    bench.judge("gradient of " + name, dx.read(), want, size * 4, code, alpha, beta, old)
+    bench.forget(y, dy, dx)
 
 
 def softmaxes(bench, rng):
-    lib = bench.lib
-    for algorithm in (FAST, ACCURATE, LOG):
-        for mode in (INSTANCE, CHANNEL):
-            for code, kind in TYPES.items():
-                for case in range(8):
-                    shape = tuple(int(n) for n in rng.integers(1, 9, int(rng.integers(2, 6))))
-                    if case < 2:
-                        shape = [(3, 1000), (2, 1100, 3, 5)][case]
-                    x = numbers(rng, shape, kind, rng.choice([0.1, 1, 20]))
-                    if case == 3:
-                        x.reshape(-1)[:1] = -np.inf
-                    alpha, beta = float(rng.choice([1, 1, -0.5])), float(rng.choice([0, 0, 2]))
-                    old = numbers(rng, shape, kind, 1) if beta else np.full(shape, np.nan, kind)
-                    layouts = [int(n) for n in rng.integers(0, 2, 3)]
-                    p, q = scalars(code, alpha, beta)
-                    axes = tuple(range(1, len(shape))) if mode == INSTANCE else (1,)
-                    name = f"softmax {algorithm} {mode} {kind.__name__} {shape} alpha={alpha} beta={beta}"
+    for how in itertools.product((FAST, ACCURATE, LOG), (INSTANCE, CHANNEL)):
+        for code in TYPES:
+            for case in range(8):
+                shape = [(3, 1000), (2, 1100, 3, 5)][case] if case < 2 else random_shape(rng)
+                one_softmax(bench, rng, how, code, shape, case == 3)
 
-                    def forward(at):
-                        lib.call("cudnnSoftmaxForward", lib.handle, algorithm, mode, byref(p), bench.descs[0], at[0], byref(q), bench.descs[1], at[1])
 
-                    got = bench.run(name, code, [x, old], layouts, forward, 1)
-                    want, size = softmax(x.astype(np.float64), axes, algorithm == LOG)
-                    # Each level of the tree of sums may be half a unit off.
-                    size = np.nan_to_num(size * 4, nan=0, posinf=0)
-                    bench.judge(name, got, want, size, code, alpha, beta, old)
-                    y, dy = np.nan_to_num(want, nan=0, neginf=-100).astype(kind), numbers(rng, shape, kind, 1)
+def large_extents(bench, rng):
+    """Each extent in turn beyond what 16 bits count."""
+    for axis, extent in enumerate([*LARGE, LARGE[0]]):
+        shape = [1, 2, 1, 3]
+        shape[axis] = extent
+        for mode in (RELU, TANH):
+            activation(bench, rng, mode, cudnn.FLOAT, tuple(shape), False)
+        for how in itertools.product((ACCURATE, LOG), (INSTANCE, CHANNEL)):
+            one_softmax(bench, rng, how, cudnn.FLOAT, tuple(shape), False)
 
-                    def backward(at):
-                        lib.call(
-                            "cudnnSoftmaxBackward", lib.handle, algorithm, mode, byref(p), bench.descs[0], at[0], bench.descs[1], at[1],
-                            byref(q), bench.descs[2], at[2],
-                        )  # fmt: skip
 
-                    got = bench.run(name, code, [y, dy, old], layouts, backward, 2)
-                    want, size = softmax_gradient(y.astype(np.float64), dy.astype(np.float64), axes, algorithm == LOG)
-                    bench.judge("gradient of " + name, got, want, size * 4, code, alpha, beta, old)
+def a_nan_anywhere(bench, rng):
+    """A NaN at every index of lengths 1 to 40, in the bodies and tails of vectors, in place: it is kept or not, and alone."""
+    # The driver double takes milliseconds a call.
+    codes = TYPES if bench.options.core == "cpu" else [cudnn.HALF]
+    for code, count in itertools.product(codes, range(1, 41) if bench.options.core == "cpu" else (1, 7, 17, 40)):
+        shape = (1, count, 1, 1)
+        clean, given = numbers(rng, shape, code, 1), numbers(rng, shape, code, 1)
+        x, dx = (bench.place(rng, code, clean, ["nchw"]) for _ in range(2))
+        for mode, keeps in itertools.product(range(7), (0, 1)):
+            bench.set(mode, keeps, 1.0)
+            # A row for each place of the NaN.
+            values = np.repeat(clean.reshape(1, -1), count, 0)
+            np.fill_diagonal(values, np.nan)
+            got, slopes = np.empty_like(values), np.empty_like(values)
+            for row in range(count):
+                x.write(x.raw, values[row].reshape(shape))
+                saved = x.raw.copy()
+                bench.activate(x, x)
+                got[row] = x.read().reshape(-1)
+                x.raw[:] = saved
+                dx.write(dx.raw, given)
+                bench.activate_backward(x, dx, dx)
+                slopes[row] = dx.read().reshape(-1)
+            name = f"{MODES[mode]} of {count} with a NaN, kept {keeps}, type {code}"
+            wide, dy = values.astype(np.float64), given.astype(np.float64).reshape(1, -1)
+            want = activated(mode, wide, 1.0, 1.0, keeps)
+            bench.judge(name, got, want, np.nan_to_num(np.abs(want) * (1 + np.abs(wide))), code)
+            want, size = gradient(mode, wide, dy, 1.0, 1.0, keeps)
+            bench.judge("gradient of " + name, slopes, want, np.nan_to_num(size * (1 + np.abs(wide))), code)
+        bench.forget(x, dx)
+
+
+def subnormals(bench, rng):
+    """Numbers of 1e-40 are not flushed to 0."""
+    values = (rng.standard_normal((3, 5, 7, 11)) * 1e-40).astype(np.float32)
+    slopes = {RELU: values > 0, CLIPPED_RELU: values > 0, IDENTITY: 1, TANH: 1, ELU: 1, SWISH: 0.5}
+    x, y = bench.place(rng, cudnn.FLOAT, values), bench.place(rng, cudnn.FLOAT, values)
+    ones = bench.place(rng, cudnn.FLOAT, np.ones_like(values))
+    for mode, slope in slopes.items():
+        bench.set(mode, 1, 1.0)
+        want = values.astype(np.float64) * slope
+        # Two units in the last place of the functions.
+        slack = 0 if mode in (RELU, CLIPPED_RELU, IDENTITY) else 2.0**-148
+        bench.activate(x, y)
+        got = y.read().astype(np.float64)
+        bench.tell(f"{MODES[mode]} of subnormals", np.abs(got - want) <= slack, got, want)
+        # dy subnormal, and saved values of 1, where every slope is known.
+        bench.activate_backward(ones, x, y)
+        want, _ = gradient(mode, np.ones_like(want), values.astype(np.float64), 1.0, 1.0, 1)
+        got = y.read().astype(np.float64)
+        bench.tell(f"gradient of {MODES[mode]}, subnormal", np.abs(got - want) <= 2.0**-147, got, want)
+    bench.forget(x, y, ones)
+
+
+def finite_differences(bench, rng):
+    """What forward calls differ by, 1e-5 to either side, is what backward calls give: in binary64, away from kinks."""
+    code, shape, step = cudnn.DOUBLE, (2, 6, 3, 4), 1e-5
+    values = rng.uniform(-3, 3, shape)
+    for kink in (0.0, 1.0):
+        values = np.where(np.abs(values - kink) < 0.01, kink + 0.02, values)
+    given = rng.standard_normal(shape)
+    way = rng.standard_normal(shape)
+
+    def compared(name, forward, backward, saves_y):
+        sides = [bench.place(rng, code, values + k * step * way) for k in (-1, 0, 1)]
+        results = [bench.place(rng, code, given) for _ in sides]
+        for x, y in zip(sides, results):
+            forward(x, y)
+        dy, dx = bench.place(rng, code, given), bench.place(rng, code, given)
+        backward(results[1] if saves_y else sides[1], dy, dx)
+        got = np.array([(dx.read() * way).sum()])
+        want = np.array([((results[2].read() - results[0].read()) * given).sum() / (2 * step)])
+        bench.tell(f"gradient of {name} against differences", np.abs(got - want) <= 1e-7 * (1 + np.abs(want)), got, want)
+        bench.forget(*sides, *results, dy, dx)
+
+    for mode in range(7):
+        bench.set(mode, 1, 1.0, 1.25)
+        compared(MODES[mode], bench.activate, bench.activate_backward, mode in (SIGMOID, TANH, ELU))
+    for how in itertools.product((FAST, ACCURATE, LOG), (INSTANCE, CHANNEL)):
+        compared(f"softmax {how}", lambda x, y: bench.softmax(how, x, y), lambda *given: bench.softmax_backward(how, *given), True)
 
 
 def agrees_with_torch():
@@ -265,11 +384,23 @@ def agrees_with_torch():
     ]  # fmt: skip
     for mode, want, c in pairs:
         assert np.allclose(activated(mode, x, c, 1.0, True), want.numpy(), rtol=1e-13, atol=1e-300), MODES[mode]
+    leaf = t[np.abs(x) > 1e-3].clone().requires_grad_()
+    dy = torch.cos(leaf.detach())
+    graphs = [torch.sigmoid, torch.relu, torch.tanh, functional.relu6, lambda v: functional.elu(v, 0.5), functional.silu]
+    for (mode, _, c), graph in zip(pairs, graphs):
+        y = graph(leaf)
+        saved = (y if mode in (SIGMOID, TANH, ELU) else leaf).detach().numpy()
+        want = torch.autograd.grad(y, leaf, dy)[0].numpy()
+        assert np.allclose(gradient(mode, saved, dy.numpy(), c, 1.0, True)[0], want, rtol=1e-12, atol=1e-14), MODES[mode]
     special = np.array([[0.0, -np.inf], [-np.inf, -np.inf], [np.inf, 0.0], [np.nan, 0.0], [1e30, -1e30]])
     for log in (False, True):
         function = torch.log_softmax if log else torch.softmax
         assert np.allclose(softmax(special, (1,), log)[0], function(torch.from_numpy(special), 1).numpy(), equal_nan=True)
-    return len(pairs) + 2
+        leaf = torch.linspace(-5, 5, 60, dtype=torch.float64).sin().reshape(3, 5, 4).requires_grad_()
+        y, dy = function(leaf, 1), torch.cos(leaf.detach() * 3)
+        want = torch.autograd.grad(y, leaf, dy)[0].numpy()
+        assert np.allclose(softmax_gradient(y.detach().numpy(), dy.numpy(), (1,), log)[0], want, rtol=1e-12, atol=1e-14)
+    return 2 * len(pairs) + 4
 
 
 def main():
@@ -283,8 +414,8 @@ def main():
     np.seterr(all="ignore")  # overflow and NaN are part of the data
     bench = Bench(options)
     rng = np.random.default_rng(options.seed)
-    activations(bench, rng)
-    softmaxes(bench, rng)
+    for part in (activations, softmaxes, large_extents, a_nan_anywhere, subnormals, finite_differences):
+        part(bench, rng)
     if options.negative_control:
         bench.passed, bench.failed = bench.failed, bench.passed
     else:

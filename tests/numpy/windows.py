@@ -1,8 +1,8 @@
-"""Random pooling, response normalisation and Im2Col, and their gradients, against NumPy in binary64.
+"""Random pooling along 1 to 6 axes and response normalisation, and their gradients, against NumPy in binary64.
 
 The bound: with k terms in a sum of magnitude M, results are off by at most (k + 16) roundings of the type that is computed
 in (binary32, or binary64 for DOUBLE) times M, and half a unit in the last place of the type that is stored. Maxima are
-exact.
+exact. Where PyTorch is installed, its pooling and gradients have to agree with the formulas of this file, too.
 """
 
 import argparse
@@ -69,8 +69,10 @@ def pooling_gradient(x, dy, geometry, mode):
         given, at = dy[(..., *o)], (slice(None), slice(None), *box)
         if mode in (MAX, MAX_DETERMINISTIC):
             cells = x[at]
-            first = np.unravel_index(cells.reshape(x.shape[:2] + (-1,)).argmax(-1), cells.shape[2:])
-            place = (n, c, *(f + b.start for f, b in zip(first, box)))
+            index = cells.reshape(x.shape[:2] + (-1,)).argmax(-1)
+            # Of one dimension: NumPy 2.4 unravels more than 8,192 indices of several dimensions wrongly.
+            first = np.unravel_index(index.reshape(-1), cells.shape[2:])
+            place = (n, c, *(f.reshape(index.shape) + b.start for f, b in zip(first, box)))
             result[place] += given
             magnitude[place] += np.abs(given)
         else:
@@ -149,17 +151,21 @@ class Bench:
         unit = ROUNDING[cudnn.DOUBLE if code == cudnn.DOUBLE else cudnn.FLOAT]
         want = alpha * want + (beta * old if beta else 0)
         if self.control:
-            want = want + 1
+            # A lowest number and 1 more is the same number.
+            want = want + 1 + np.abs(want) / 8
         bound = (terms + 16) * unit * (abs(alpha) * magnitude + np.abs(want) + (abs(beta * old) if beta else 0))
         if code == cudnn.INT8:
             low, high = (np.clip(np.rint(want + side * (bound + 1e-12)), -128, 127) for side in (-1, 1))
             wrong = (got < low) | (got > high)
         else:
-            wrong = ~(np.abs(got - want) <= bound + ROUNDING[code] * np.abs(want) * 1.01 + LEAST[code])
+            # Of subnormal numbers, a quotient and its scaling each round to a multiple of the least.
+            wrong = ~(np.abs(got - want) <= bound + ROUNDING[code] * np.abs(want) * 1.01 + 2 * LEAST[code])
         if self.control:
             # What is one off must be seen.
             self.passed += bool(wrong.any())
             self.failed += not wrong.any()
+            if not wrong.any():
+                print(f"FAILED {title}: nothing is seen of 1 more in {tensor}")
             return
         if wrong.any():
             at = tuple(int(i[0]) for i in np.nonzero(wrong))
@@ -173,21 +179,38 @@ class Bench:
 
     def pool(self):
         rng = self.rng
-        spatial = int(rng.choice([1, 2, 2, 2, 3]))
-        code = int(rng.choice(FLOATS + [cudnn.INT8]))
-        mode, nan = int(rng.integers(4)), int(rng.integers(2))
-        inputs = [int(v) for v in rng.integers(1, [0, 20, 12, 7][spatial], spatial)]
-        window = [int(v) for v in rng.integers(1, 6, spatial)]
+        spatial = int(rng.choice([1, 2, 2, 2, 3, 4, 5, 6]))
+        # Along many axes there would be very many windows.
+        most, size, pad = [(20, 6, 6), (12, 6, 6), (7, 6, 6), (5, 4, 2), (4, 3, 2), (4, 3, 2)][spatial - 1]
+        inputs = [int(v) for v in rng.integers(1, most, spatial)]
+        window = [int(v) for v in rng.integers(1, size, spatial)]
         stride = [int(v) for v in rng.integers(1, 5, spatial)]
-        padding = [int(v) for v in rng.integers(0, 6, spatial)]
+        padding = [int(v) for v in rng.integers(0, pad, spatial)]
+        batch = (int(rng.integers(1, 4)), int(rng.integers(1, 20 if spatial < 5 else 4)))
+        self.pool_of(int(rng.choice(FLOATS + [cudnn.INT8])), batch, inputs, window, stride, padding)
+
+    def large_pools(self):
+        """Each extent in turn beyond what 16 bits count."""
+        for batch, inputs in [((65536, 1), [2, 3]), ((1, 70000), [3, 2]), ((1, 2), [131071, 2]), ((1, 1), [3, 65537])]:
+            # A window of 1, or as large as the short axis, in few positions: each is a step of the loop that judges.
+            window = [n if n < 4 else 40000 for n in inputs]
+            stride = [n if n < 4 else 30000 for n in inputs]
+            for code in (cudnn.FLOAT, cudnn.HALF):
+                self.pool_of(code, batch, inputs, window, stride, [0, 0])
+
+    def pool_of(self, code, batch, inputs, window, stride, padding):
+        rng, spatial = self.rng, len(inputs)
+        mode, nan = int(rng.integers(4)), int(rng.integers(2))
         # Rounded down, rounded up, and one more.
         extra = int(rng.integers(3))
         outputs = [max(n + 2 * p - w, 0) // s + 1 + (extra if s > 1 else extra // 2) for n, p, w, s in zip(inputs, padding, window, stride)]
-        batch = (int(rng.integers(1, 4)), int(rng.integers(1, 20)))
         ints = lambda values: (cudnn.c_int * spatial)(*values)
         self.lib.call("cudnnSetPoolingNdDescriptor", self.pooling, mode, nan, spatial, ints(window), ints(padding), ints(stride))
         geometry = (inputs, outputs, window, stride, padding)
         values = self.values(code, batch + tuple(inputs))
+        if code == cudnn.FLOAT and rng.random() < 0.2:
+            # Subnormal, and still exact.
+            values = values * np.float32(2.0**-133)
         x = self.tensor(code, batch + tuple(inputs), values)
         alpha, beta, *factors = self.factors(code)
         y, old = self.output(code, batch + tuple(outputs), beta)
@@ -288,6 +311,30 @@ class Bench:
         return type(tensor)(tensor.code, tensor.desc, tensor.stored, tensor.strides, tensor.how, raw, tensor.base)
 
 
+def agrees_with_torch():
+    """Compares the formulas of this file with PyTorch, if it is there: how many agree."""
+    try:
+        import torch
+    except ImportError:
+        print("skipped: no PyTorch; install it: pip install torch")
+        return 0
+    functional, agreed = torch.nn.functional, 0
+    for spatial, mode in itertools.product((1, 2, 3), range(4)):
+        inputs, window, stride, padding = [9, 8, 7][:spatial], [3, 2, 4][:spatial], [2, 1, 3][:spatial], [1, 1, 2][:spatial]
+        leaf = torch.arange(2.0 * 3 * math.prod(inputs), dtype=torch.float64).mul(37.7).sin().reshape(2, 3, *inputs).requires_grad_()
+        if mode in (MAX, MAX_DETERMINISTIC):
+            y = getattr(functional, f"max_pool{spatial}d")(leaf, window, stride, padding)
+        else:
+            y = getattr(functional, f"avg_pool{spatial}d")(leaf, window, stride, padding, count_include_pad=mode == WITH_PADDING)
+        dy = torch.cos(y.detach() * 5)
+        slope = torch.autograd.grad(y, leaf, dy)[0].numpy()
+        x, geometry = leaf.detach().numpy(), (inputs, list(y.shape[2:]), window, stride, padding)
+        assert np.allclose(pooled(x, geometry, mode, -np.inf)[0], y.detach().numpy(), rtol=1e-13), (spatial, mode)
+        assert np.allclose(pooling_gradient(x, dy.numpy(), geometry, mode)[0], slope, rtol=1e-12, atol=1e-14), (spatial, mode)
+        agreed += 2
+    return agreed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True)
@@ -301,6 +348,9 @@ def main():
     bench = Bench(options)
     for case in range(options.cases):
         bench.pool() if case % 2 else bench.respond()
+    bench.large_pools()
+    if not options.negative_control:
+        bench.passed += agrees_with_torch()
     print(f"{bench.passed} passed, {bench.failed} failed, 0 skipped")
     return bench.failed > 0
 

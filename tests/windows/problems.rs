@@ -138,7 +138,7 @@ fn scaling(rng: &mut Rng) -> Scaling {
 
 /// A pooling or its gradient in any geometry.
 fn pooling_problem(rng: &mut Rng) -> Problem {
-    let spatial = [1, 2, 2, 2, 3, 4][rng.below(6)];
+    let spatial = [1, 2, 2, 2, 3, 4, 5, 6][rng.below(8)];
     let data_type = TYPES[rng.below(TYPES.len())];
     let mode = PoolingMode::from_code(rng.below(4) as i32).expect("a mode");
     let forwards = rng.below(2) == 0;
@@ -150,7 +150,11 @@ pub fn wide(rng: &mut Rng) -> Vec<Problem> {
     let mut all = Vec::new();
     for data_type in [DataType::Float, DataType::Double] {
         for mode in [PoolingMode::Max, PoolingMode::AverageWithPadding] {
-            all.extend([true, false].map(|forwards| pooling_of(4, data_type, mode, forwards, rng)));
+            for spatial in 4..=6 {
+                all.extend(
+                    [true, false].map(|forwards| pooling_of(spatial, data_type, mode, forwards, rng)),
+                );
+            }
         }
     }
     all
@@ -165,24 +169,27 @@ fn pooling_of(
 ) -> Problem {
     let large = spatial == 2 && rng.below(4) == 0;
     let nan = NanPropagation::from_code(rng.below(2) as i32).expect("a rule");
-    let channels = if large { between(rng, 1, 70) } else { between(rng, 1, 19) };
-    let mut dims = vec![between(rng, 1, 3), channels];
+    // Along many axes there are very many windows of very many cells.
+    let wide = spatial > 4;
+    let channels = between(rng, 1, if large { 70 } else { [19, 5][usize::from(wide)] });
+    let mut dims = vec![between(rng, 1, if wide { 2 } else { 3 }), channels];
     let (mut window, mut padding, mut strides) = (vec![], vec![], vec![]);
     let mut outputs = dims.clone();
-    let most = if large { 40 } else { [14, 14, 9, 6, 4][spatial.min(4)] };
+    let most = if large { 40 } else { [14, 14, 9, 6, 4, 3, 3][spatial] };
     let whole = rng.below(8) == 0;
     for _ in 0..spatial {
         let extent = between(rng, 1, most);
         let (k, p, s) = if whole {
             (extent, 0, 1)
         } else {
-            (between(rng, 1, 5), between(rng, -1, 5), between(rng, 1, 4))
+            let (taps, pad) = if wide { (2, 1) } else { (5, 5) };
+            (between(rng, 1, taps), between(rng, -1, pad), between(rng, 1, 4))
         };
         let computed = (extent + 2 * p - k).max(0) / s + 1;
         // One more than computed, as some programs have it, or any number.
         let out = match rng.below(6) {
             0 if !whole => computed + 1,
-            1 if !whole => between(rng, 1, 12),
+            1 if !whole => between(rng, 1, if wide { 4 } else { 12 }),
             _ => computed,
         };
         dims.push(extent);
