@@ -1,7 +1,17 @@
-/* Calls that are exported but not built: never success, and a sentence that names the call. */
+/* Calls that are exported but not built: never success, and a sentence that names the call and where it is listed. */
 #include "check.h"
 
 static cudnnHandle_t handle;
+static int shown;
+
+/* The log of a call shows its arguments, whether it is built or not. */
+static void CUDNNWINAPI listen(cudnnSeverity_t severity, void *udata, const cudnnDebug_t *dbg, const char *message) {
+    (void)udata, (void)dbg;
+    if (severity != CUDNN_SEV_INFO) return;
+    shown += strstr(message, "cudnnGetRNNWeightSpaceSize(handle=0x") != NULL &&
+             strstr(message, ", rnnDesc=0x0, weightSpaceSize=0x") != NULL &&
+             strstr(message, "-> CUDNN_STATUS_NOT_SUPPORTED") != NULL;
+}
 
 /* What is exported but not built refuses: NULL handles as the original does, good ones with a sentence. */
 static void not_built(void) {
@@ -9,10 +19,14 @@ static void not_built(void) {
     size_t size = 0;
     BAD(cudnnGetRNNWeightSpaceSize(NULL, NULL, &size));
     cudnnGetLastErrorString(text, sizeof text);
+    OK(cudnnSetCallback(CUDNN_SEV_INFO_EN, NULL, listen));
     EXPECT(CUDNN_STATUS_NOT_SUPPORTED, cudnnGetRNNWeightSpaceSize(handle, NULL, &size));
+    OK(cudnnSetCallback(0, NULL, NULL));
+    CHECK(shown == 1);
     memset(text, 0, sizeof text);
     cudnnGetLastErrorString(text, sizeof text);
-    CHECK(strstr(text, "cudnnGetRNNWeightSpaceSize") != NULL);
+    CHECK(strstr(text, "cudnnGetRNNWeightSpaceSize: ") == text);
+    CHECK(strstr(text, "its row in MATRIX.md") != NULL);
 }
 
 int main(void) {

