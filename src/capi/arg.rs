@@ -91,16 +91,74 @@ impl Out<c_int> {
     }
 }
 
-/// The end of a Get: looks at every place, in this order, then stores into all of them. `new` places take their own type, `code`
-/// places the number of an enumerator: `results!(new groupCount = desc.groups, code mathType = desc.math_type.code())`. The
-/// entry point is unsafe as [`Out::new`] is, and a place has the name of its argument.
+impl<T> Out<T> {
+    /// A required place that C calls `void *`.
+    ///
+    /// # Errors
+    /// Bad parameter for NULL.
+    ///
+    /// # Safety
+    /// As [`Out::new`].
+    pub(crate) unsafe fn cast(pointer: *mut c_void, argument: &'static str) -> Result<Self> {
+        // SAFETY: handed on.
+        unsafe { Out::new(pointer.cast::<T>(), argument) }
+    }
+}
+
+/// Results with their places, a list that the compiler takes apart.
+pub(crate) trait Pending {
+    /// Stores all of them, in the order of the list.
+    fn store(self);
+}
+
+impl Pending for () {
+    fn store(self) {}
+}
+
+impl<T, R: Pending> Pending for ((Out<T>, T), R) {
+    fn store(self) {
+        let ((place, value), rest) = self;
+        place.set(value);
+        rest.store();
+    }
+}
+
+impl<const N: usize, R: Pending> Pending for (([Out<c_int>; N], Dims), R) {
+    fn store(self) {
+        let ((places, values), rest) = self;
+        set_first(&places, &values);
+        rest.store();
+    }
+}
+
+/// The end of a Get: looks at every place, in this order, then computes every value, then stores them, so that a value which
+/// is an error leaves all places as they are. `new` places take their own type, `code` places the number of an enumerator,
+/// `cast` places of `void *` what the value is, and `each` the first entries of dims, zeros where they end:
+/// `results!(code mode = pooling.mode().code(), each [windowHeight, windowWidth] = pooling.window())`. The entry point is
+/// unsafe as [`Out::new`] is, and a place has the name of its argument.
+///
+/// Calls whose order is another use [`Out`] itself: those that write before an error (0 into sizes and output dims, as the
+/// original does), that judge more arguments between a place and its value, or that store only if something else succeeded.
 macro_rules! results {
-    ($($kind:ident $place:ident = $value:expr),+ $(,)?) => {{
-        // SAFETY: as the caller of the entry point promises; so for all of them.
-        $(let $place = unsafe { $crate::capi::arg::Out::$kind($place, stringify!($place)) }?;)+
-        $($place.set($value);)+
+    ($($kind:ident $place:tt = $value:expr),+ $(,)?) => {{
+        $(let $place = results!(@place $kind $place);)+
+        $crate::capi::arg::Pending::store(results!(@list $($place = $value),+));
         Ok(())
     }};
+    (@place each [$($place:ident),+]) => {
+        // SAFETY: as the caller of the entry point promises, for all of them.
+        unsafe { [$($crate::capi::arg::Out::new($place, stringify!($place))?),+] }
+    };
+    (@place $kind:ident $place:ident) => {
+        // SAFETY: as the caller of the entry point promises.
+        unsafe { $crate::capi::arg::Out::$kind($place, stringify!($place)) }?
+    };
+    (@list $place:tt = $value:expr $(, $next:tt = $then:expr)*) => {
+        (($place, $value), results!(@list $($next = $then),*))
+    };
+    (@list) => {
+        ()
+    };
 }
 pub(crate) use results;
 
@@ -235,6 +293,24 @@ pub(crate) fn set_first(places: &[Out<c_int>], values: &[i64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_are_stored_together_or_not_at_all() {
+        let store = |places: &mut [c_int; 3], lost: usize, value: Result<c_int>| -> Result<()> {
+            let base = places.as_mut_ptr();
+            let place = |k: usize| if k == lost { std::ptr::null_mut() } else { base.wrapping_add(k) };
+            let (first, second, third) = (place(0), place(1), place(2).cast::<c_void>());
+            results!(each [first, second] = Dims::new(&[3]), cast third = value?)
+        };
+        let mut places = [7; 3];
+        let refused = Error::unsupported("no");
+        assert_eq!(store(&mut places, 3, Err(refused.clone())), Err(refused));
+        assert_eq!(store(&mut places, 1, Ok(5)), Err(Error::Null { argument: "second" }));
+        assert_eq!(store(&mut places, 2, Ok(5)), Err(Error::Null { argument: "third" }));
+        assert_eq!(places, [7; 3]);
+        assert_eq!(store(&mut places, 3, Ok(5)), Ok(()));
+        assert_eq!(places, [3, 0, 5]);
+    }
 
     #[test]
     fn data_is_aligned_to_its_scalars() {

@@ -1,11 +1,13 @@
 //! Algorithm descriptors and performances, which version 9 removed: plain data that a program stores and reads back.
 
 use std::ffi::{c_int, c_void};
+use std::fmt;
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out, results};
+use super::arg::{self, results};
 use super::context;
-use super::guard::entry;
+use super::guard::{Argument, entry_point};
+use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     Algorithm, cudnnAlgorithm_t, cudnnAlgorithmDescriptor_t, cudnnAlgorithmPerformance_t, cudnnHandle_t,
@@ -15,6 +17,20 @@ use crate::error::{Error, Result};
 
 static ALGORITHMS: Table<cudnnAlgorithm_t> = Table::new(Kind::Algorithm);
 static PERFORMANCES: Table<Performance> = Table::new(Kind::AlgorithmPerformance);
+
+/// Algorithm 0.
+impl Default for cudnnAlgorithm_t {
+    fn default() -> Self {
+        cudnnAlgorithm_t { algo: Algorithm { convFwdAlgo: MaybeUninit::zeroed() } }
+    }
+}
+
+impl Argument for cudnnAlgorithm_t {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: every member of the union is an int of any value.
+        write!(f, "{}", raw(unsafe { self.algo.convFwdAlgo }))
+    }
+}
 
 /// What a search found out about an algorithm.
 #[derive(Clone, Copy)]
@@ -39,13 +55,7 @@ struct Performance {
 pub unsafe extern "C" fn cudnnCreateAlgorithmDescriptor(
     algoDesc: *mut cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
-    entry("cudnnCreateAlgorithmDescriptor", format_args!("algoDesc={algoDesc:p}"), || {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(algoDesc, "algoDesc") }?;
-        let zero = cudnnAlgorithm_t { algo: Algorithm { convFwdAlgo: MaybeUninit::zeroed() } };
-        out.set(std::ptr::without_provenance_mut(ALGORITHMS.insert(zero)?));
-        Ok(())
-    })
+    create!(cudnnCreateAlgorithmDescriptor(algoDesc), ALGORITHMS)
 }
 
 /// Stores an algorithm, whatever its number.
@@ -57,7 +67,7 @@ pub extern "C" fn cudnnSetAlgorithmDescriptor(
     algoDesc: cudnnAlgorithmDescriptor_t,
     algorithm: cudnnAlgorithm_t,
 ) -> cudnnStatus_t {
-    entry("cudnnSetAlgorithmDescriptor", format_args!("algoDesc={algoDesc:p}"), || {
+    entry_point!(cudnnSetAlgorithmDescriptor(algoDesc, algorithm), || {
         ALGORITHMS.with_mut(algoDesc.addr(), "algoDesc", |stored| {
             *stored = algorithm;
             Ok(())
@@ -77,8 +87,7 @@ pub unsafe extern "C" fn cudnnGetAlgorithmDescriptor(
     algoDesc: cudnnAlgorithmDescriptor_t,
     algorithm: *mut cudnnAlgorithm_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("algoDesc={algoDesc:p}, algorithm={algorithm:p}");
-    entry("cudnnGetAlgorithmDescriptor", arguments, || {
+    entry_point!(cudnnGetAlgorithmDescriptor(algoDesc, algorithm), || {
         let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
         results!(new algorithm = stored)
     })
@@ -93,7 +102,7 @@ pub extern "C" fn cudnnCopyAlgorithmDescriptor(
     src: cudnnAlgorithmDescriptor_t,
     dest: cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
-    entry("cudnnCopyAlgorithmDescriptor", format_args!("src={src:p}, dest={dest:p}"), || {
+    entry_point!(cudnnCopyAlgorithmDescriptor(src, dest), || {
         let algorithm = ALGORITHMS.get(src.addr(), "src")?;
         ALGORITHMS.with_mut(dest.addr(), "dest", |stored| {
             *stored = algorithm;
@@ -108,12 +117,7 @@ pub extern "C" fn cudnnCopyAlgorithmDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyAlgorithmDescriptor(algoDesc: cudnnAlgorithmDescriptor_t) -> cudnnStatus_t {
-    entry("cudnnDestroyAlgorithmDescriptor", format_args!("algoDesc={algoDesc:p}"), || {
-        if algoDesc.is_null() {
-            return Ok(());
-        }
-        ALGORITHMS.remove(algoDesc.addr(), "algoDesc").map(drop)
-    })
+    destroy!(cudnnDestroyAlgorithmDescriptor(algoDesc), ALGORITHMS)
 }
 
 /// Bytes that an algorithm takes when it is saved: those of its number.
@@ -129,8 +133,7 @@ pub unsafe extern "C" fn cudnnGetAlgorithmSpaceSize(
     algoDesc: cudnnAlgorithmDescriptor_t,
     algoSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("handle={handle:p}, algoDesc={algoDesc:p}");
-    entry("cudnnGetAlgorithmSpaceSize", arguments, || {
+    entry_point!(cudnnGetAlgorithmSpaceSize(handle, algoDesc, algoSpaceSizeInBytes), || {
         context::check(handle)?;
         ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
         results!(new algoSpaceSizeInBytes = size_of::<cudnnAlgorithm_t>())
@@ -152,8 +155,7 @@ pub unsafe extern "C" fn cudnnSaveAlgorithm(
     algoSpace: *mut c_void,
     algoSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("handle={handle:p}, algoDesc={algoDesc:p}, algoSpace={algoSpace:p}");
-    entry("cudnnSaveAlgorithm", arguments, || {
+    entry_point!(cudnnSaveAlgorithm(handle, algoDesc, algoSpace, algoSpaceSizeInBytes), || {
         context::check(handle)?;
         let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
         arg::required(algoSpace, "algoSpace")?;
@@ -179,8 +181,7 @@ pub unsafe extern "C" fn cudnnRestoreAlgorithm(
     algoSpaceSizeInBytes: usize,
     algoDesc: cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("handle={handle:p}, algoSpace={algoSpace:p}, algoDesc={algoDesc:p}");
-    entry("cudnnRestoreAlgorithm", arguments, || {
+    entry_point!(cudnnRestoreAlgorithm(handle, algoSpace, algoSpaceSizeInBytes, algoDesc), || {
         context::check(handle)?;
         arg::required(algoSpace, "algoSpace")?;
         check_space(algoSpaceSizeInBytes)?;
@@ -214,8 +215,7 @@ pub unsafe extern "C" fn cudnnCreateAlgorithmPerformance(
     algoPerf: *mut cudnnAlgorithmPerformance_t,
     numberToCreate: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("algoPerf={algoPerf:p}, numberToCreate={numberToCreate}");
-    entry("cudnnCreateAlgorithmPerformance", arguments, || {
+    entry_point!(cudnnCreateAlgorithmPerformance(algoPerf, numberToCreate), || {
         arg::required(algoPerf, "algoPerf")?;
         let empty = Performance { algorithm: 0, status: MaybeUninit::zeroed(), time: 0.0, memory: 0 };
         let mut created = Vec::new();
@@ -248,11 +248,7 @@ pub extern "C" fn cudnnSetAlgorithmPerformance(
     time: f32,
     memory: usize,
 ) -> cudnnStatus_t {
-    let arguments = format_args!(
-        "algoPerf={algoPerf:p}, algoDesc={algoDesc:p}, status={}, time={time}, memory={memory}",
-        raw(status)
-    );
-    entry("cudnnSetAlgorithmPerformance", arguments, || {
+    entry_point!(cudnnSetAlgorithmPerformance(algoPerf, algoDesc, status, time, memory), || {
         PERFORMANCES.with_mut(algoPerf.addr(), "algoPerf", |stored| {
             *stored = Performance { algorithm: algoDesc.addr(), status, time, memory };
             Ok(())
@@ -275,23 +271,15 @@ pub unsafe extern "C" fn cudnnGetAlgorithmPerformance(
     time: *mut f32,
     memory: *mut usize,
 ) -> cudnnStatus_t {
-    entry("cudnnGetAlgorithmPerformance", format_args!("algoPerf={algoPerf:p}"), || {
+    entry_point!(cudnnGetAlgorithmPerformance(algoPerf, algoDesc, status, time, memory), || {
         let stored = PERFORMANCES.get(algoPerf.addr(), "algoPerf")?;
-        // SAFETY: as the caller promises, for all four; what was stored may be no enumerator, so that the
-        // status is written as the integer that it is.
-        let (algorithm, code, duration, bytes) = unsafe {
-            (
-                Out::new(algoDesc, "algoDesc")?,
-                Out::new(status.cast::<c_int>(), "status")?,
-                Out::new(time, "time")?,
-                Out::new(memory, "memory")?,
-            )
-        };
-        algorithm.set(std::ptr::without_provenance_mut(stored.algorithm));
-        code.set(raw(stored.status));
-        duration.set(stored.time);
-        bytes.set(stored.memory);
-        Ok(())
+        results! {
+            new algoDesc = std::ptr::without_provenance_mut(stored.algorithm),
+            // What was stored may be no enumerator.
+            code status = raw(stored.status),
+            new time = stored.time,
+            new memory = stored.memory,
+        }
     })
 }
 
@@ -308,8 +296,7 @@ pub unsafe extern "C" fn cudnnDestroyAlgorithmPerformance(
     algoPerf: *mut cudnnAlgorithmPerformance_t,
     numberToDestroy: c_int,
 ) -> cudnnStatus_t {
-    let arguments = format_args!("algoPerf={algoPerf:p}, numberToDestroy={numberToDestroy}");
-    entry("cudnnDestroyAlgorithmPerformance", arguments, || {
+    entry_point!(cudnnDestroyAlgorithmPerformance(algoPerf, numberToDestroy), || {
         arg::required(algoPerf, "algoPerf")?;
         for index in 0..count(numberToDestroy, "numberToDestroy")? {
             // SAFETY: not NULL, and the caller promises this many handles.

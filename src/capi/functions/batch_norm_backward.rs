@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-use super::arg::{self, Out};
+use super::arg::{self, Out, results};
 use super::guard::entry_point;
 use super::normalise::{BackwardCall, follows, fused, input};
 use super::types::{
@@ -417,12 +417,13 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
         || {
             context::check(handle)?;
             let x = tensor::get(xDesc, "xDesc")?;
-            // SAFETY: as the caller promises.
-            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-            let mode = arg::choice(mode, "mode")?;
-            let follows = follows(arg::choice(bnOps, "bnOps")?, activationDesc)?;
-            size.set(training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?);
-            Ok(())
+            results! {
+                new sizeInBytes = {
+                    let mode = arg::choice(mode, "mode")?;
+                    let follows = follows(arg::choice(bnOps, "bnOps")?, activationDesc)?;
+                    training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?
+                },
+            }
         }
     )
 }

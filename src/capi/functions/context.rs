@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::arg::{Out, results};
+use super::arg::{self, Out, results};
 use super::guard::{self, entry_point};
 use super::log::{self, Callback, Note};
 use super::slab::{Kind, Table};
@@ -167,13 +167,11 @@ pub unsafe extern "C" fn cudnnQueryRuntimeError(
 ) -> cudnnStatus_t {
     entry_point!(cudnnQueryRuntimeError(handle, rstatus, mode, tag), || {
         check(handle)?;
-        // SAFETY: as the caller promises.
-        let rstatus = unsafe { Out::new(rstatus, "rstatus") }?;
+        arg::required(rstatus, "rstatus")?;
         if !(0..=2).contains(&raw(mode)) {
             return Err(Error::argument("mode", raw(mode).into(), "0 raw code, 1 nonblocking, 2 blocking"));
         }
-        rstatus.set(cudnnStatus_t::CUDNN_STATUS_SUCCESS);
-        Ok(())
+        results!(new rstatus = cudnnStatus_t::CUDNN_STATUS_SUCCESS)
     })
 }
 
@@ -225,13 +223,7 @@ pub unsafe extern "C" fn cudnnGetCallback(
     fptr: *mut cudnnCallback_t,
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetCallback(mask, udata, fptr), || {
-        // SAFETY: as the caller promises, for all three.
-        let outputs =
-            unsafe { (Out::new(mask, "mask")?, Out::new(udata, "udata")?, Out::new(fptr, "fptr")?) };
         let callback = log::callback();
-        outputs.0.set(callback.mask);
-        outputs.1.set(callback.udata);
-        outputs.2.set(callback.function);
-        Ok(())
+        results!(new mask = callback.mask, new udata = callback.udata, new fptr = callback.function)
     })
 }

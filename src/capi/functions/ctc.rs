@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::{arguments, entry, entry_point, stub_on};
+use super::guard::{entry_point, stub_on};
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -77,9 +77,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptor(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
     compType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry("cudnnSetCTCLossDescriptor", arguments!(ctcLossDesc, compType), || {
-        set(ctcLossDesc, compType, 0, 0, 0)
-    })
+    entry_point!(cudnnSetCTCLossDescriptor(ctcLossDesc, compType), || { set(ctcLossDesc, compType, 0, 0, 0) })
 }
 
 /// Sets compute type, normalisation and NaN rule of a CTC loss, the longest label to 0.
@@ -96,7 +94,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptorEx(
     gradMode: MaybeUninit<cudnnNanPropagation_t>,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(gradMode));
-    entry("cudnnSetCTCLossDescriptorEx", arguments!(ctcLossDesc, compType, normMode, gradMode), || {
+    entry_point!(cudnnSetCTCLossDescriptorEx(ctcLossDesc, compType, normMode, gradMode), || {
         set(ctcLossDesc, compType, norm, grad, 0)
     })
 }

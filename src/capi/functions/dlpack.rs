@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::arg::{self, Out};
-use super::guard::{entry, entry_point};
+use super::guard::entry_point;
 use super::types::{
     cudnnHandle_t, cudnnShimDLDataType_t, cudnnShimDLDevice_t, cudnnShimDLManagedTensorVersioned_t,
     cudnnShimDLPackVersion_t, cudnnShimDLTensor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
@@ -116,9 +116,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPack(
     tensor: *const cudnnShimDLTensor_t,
     data: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    let arguments =
-        format_args!("handle={handle:p}, tensorDesc={tensorDesc:p}, tensor={tensor:p}, data={data:p}");
-    entry("cudnnShimSetTensorFromDLPack", arguments, || {
+    entry_point!(cudnnShimSetTensorFromDLPack(handle, tensorDesc, tensor, data), || {
         // SAFETY: handed on.
         unsafe { set(handle, tensorDesc, tensor, data) }
     })

@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, Out, results};
 use super::data_type;
 use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
@@ -150,18 +150,11 @@ pub unsafe extern "C" fn cudnnGetFilter4dDescriptor(
 ) -> cudnnStatus_t {
     entry_point!(cudnnGetFilter4dDescriptor(filterDesc, dataType, format, k, c, h, w), || {
         let filter = get(filterDesc, "filterDesc")?;
-        // SAFETY: as the caller promises, for all of them.
-        let (data_type, format, places) = unsafe {
-            (
-                Out::new(dataType, "dataType")?,
-                Out::code(format, "format")?,
-                [Out::new(k, "k")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?],
-            )
-        };
-        data_type.set(data_type::encode(filter.data_type()));
-        format.set(filter.format().code());
-        arg::set_first(&places, &filter.dims());
-        Ok(())
+        results! {
+            new dataType = data_type::encode(filter.data_type()),
+            code format = filter.format().code(),
+            each [k, c, h, w] = filter.dims(),
+        }
     })
 }
 
@@ -199,13 +192,11 @@ pub unsafe extern "C" fn cudnnGetFilterNdDescriptor(
                 )));
             }
             arg::required(filterDimA, "filterDimA")?;
-            // SAFETY: as the caller promises, for all three.
-            let (data_type, format, rank) = unsafe {
-                (Out::new(dataType, "dataType")?, Out::code(format, "format")?, Out::new(nbDims, "nbDims")?)
-            };
-            data_type.set(data_type::encode(filter.data_type()));
-            format.set(filter.format().code());
-            rank.set(filter.dims().rank() as c_int);
+            results! {
+                new dataType = data_type::encode(filter.data_type()),
+                code format = filter.format().code(),
+                new nbDims = filter.dims().rank() as c_int,
+            }?;
             // SAFETY: not NULL, and the caller vouches for nbDimsRequested entries.
             unsafe { arg::store_padded(filterDimA, &filter.dims(), nbDimsRequested) };
             Ok(())

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, Out, results};
 use super::guard::{entry, entry_point};
 use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
@@ -260,8 +260,6 @@ pub unsafe extern "C" fn cudnnGetFusedOpsVariantParamPackAttribute(
     entry_point!(cudnnGetFusedOpsVariantParamPackAttribute(varPack, paramLabel, ptr), || {
         let pack = variants(varPack)?;
         pack.kind_to_get(label)?;
-        // SAFETY: as the caller promises.
-        unsafe { Out::new(ptr.cast::<u64>(), "ptr") }?.set(pack.value(label));
-        Ok(())
+        results!(cast ptr = pack.value(label))
     })
 }

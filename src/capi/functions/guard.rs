@@ -44,10 +44,10 @@ pub(crate) use arguments;
 
 /// [`entry`] for a function and its arguments, which are named once: `entry_point!(cudnnDestroy(handle), || ...)`.
 macro_rules! entry_point {
-    ($function:ident($($argument:ident),+ $(,)?), $body:expr) => {
+    ($function:ident($($argument:ident),* $(,)?), $body:expr) => {
         $crate::capi::functions::guard::entry(
             stringify!($function),
-            $crate::capi::functions::guard::arguments!($($argument),+),
+            $crate::capi::functions::guard::arguments!($($argument),*),
             $body,
         )
     };

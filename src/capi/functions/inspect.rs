@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arg::results;
 use super::context;
-use super::guard::{arguments, entry, entry_point};
+use super::guard::entry_point;
 use super::layout::store_string;
 use super::types::{cudnnHandle_t, cudnnStatus_t};
 use crate::error::Result;
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn cudnnShimGetLastPlan(
     plan: *mut c_char,
     needed: *mut usize,
 ) -> cudnnStatus_t {
-    entry("cudnnShimGetLastPlan", arguments!(planSize, plan, needed), || -> Result<()> {
+    entry_point!(cudnnShimGetLastPlan(planSize, plan, needed), || -> Result<()> {
         let text = LAST_PLAN.with_borrow(|last| last.to_string());
         // SAFETY: as the caller promises, for both.
         unsafe {

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out, results};
-use super::guard::{entry, entry_point};
+use super::arg::{self, results};
+use super::guard::entry_point;
 use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{data_type, tensor};
 use crate::desc::TensorDescriptor;
@@ -63,16 +63,13 @@ fn elements(desc: cudnnTensorDescriptor_t) -> Result<(TensorDescriptor, Layout)>
 /// # Safety
 /// `answer` is NULL or valid for one write.
 unsafe fn ask(
-    call: &'static str,
     tensorDesc: cudnnTensorDescriptor_t,
     answer: *mut c_int,
     question: impl FnOnce(&Layout) -> Result<bool>,
-) -> cudnnStatus_t {
-    entry(call, format_args!("tensorDesc={tensorDesc:p}, answer={answer:p}"), || {
-        let (_, layout) = elements(tensorDesc)?;
-        let yes = question(&layout)?;
-        results!(new answer = c_int::from(yes))
-    })
+) -> Result<()> {
+    let (_, layout) = elements(tensorDesc)?;
+    let yes = question(&layout)?;
+    results!(new answer = c_int::from(yes))
 }
 
 /// Sets a packed tensor in the layout of this name, of 2 to 8 dimensions in the usual order (N C H W, N C D H W, B M N).
@@ -144,8 +141,10 @@ pub unsafe extern "C" fn cudnnShimIsTensorFullyPacked(
     tensorDesc: cudnnTensorDescriptor_t,
     answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: handed on.
-    unsafe { ask("cudnnShimIsTensorFullyPacked", tensorDesc, answer, |layout| Ok(layout.is_fully_packed())) }
+    entry_point!(cudnnShimIsTensorFullyPacked(tensorDesc, answer), || {
+        // SAFETY: handed on.
+        unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_fully_packed())) }
+    })
 }
 
 /// Whether the tensor is packed in these letters of N C H W, N C D H W, B M N or N C W ("WC-packed").
@@ -173,8 +172,10 @@ pub unsafe extern "C" fn cudnnShimIsTensorPacked(
         })?;
         Ok(layout.is_packed_in(&wanted))
     };
-    // SAFETY: handed on.
-    unsafe { ask("cudnnShimIsTensorPacked", tensorDesc, answer, question) }
+    entry_point!(cudnnShimIsTensorPacked(tensorDesc, answer), || {
+        // SAFETY: handed on.
+        unsafe { ask(tensorDesc, answer, question) }
+    })
 }
 
 /// Whether the tensor is spatially packed: NCHW or CNHW with HW (or DHW) packed.
@@ -188,10 +189,10 @@ pub unsafe extern "C" fn cudnnShimIsTensorSpatiallyPacked(
     tensorDesc: cudnnTensorDescriptor_t,
     answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: handed on.
-    unsafe {
-        ask("cudnnShimIsTensorSpatiallyPacked", tensorDesc, answer, |layout| Ok(layout.is_spatially_packed()))
-    }
+    entry_point!(cudnnShimIsTensorSpatiallyPacked(tensorDesc, answer), || {
+        // SAFETY: handed on.
+        unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_spatially_packed())) }
+    })
 }
 
 /// Whether a walk of the whole range visits some address twice.
@@ -208,8 +209,10 @@ pub unsafe extern "C" fn cudnnShimIsTensorOverlapping(
     tensorDesc: cudnnTensorDescriptor_t,
     answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: handed on.
-    unsafe { ask("cudnnShimIsTensorOverlapping", tensorDesc, answer, |layout| Ok(layout.overlaps())) }
+    entry_point!(cudnnShimIsTensorOverlapping(tensorDesc, answer), || {
+        // SAFETY: handed on.
+        unsafe { ask(tensorDesc, answer, |layout| Ok(layout.overlaps())) }
+    })
 }
 
 /// Whether some dimension of more than one element has stride 0, so that it repeats what it reads.
@@ -223,8 +226,10 @@ pub unsafe extern "C" fn cudnnShimIsTensorBroadcast(
     tensorDesc: cudnnTensorDescriptor_t,
     answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: handed on.
-    unsafe { ask("cudnnShimIsTensorBroadcast", tensorDesc, answer, |layout| Ok(layout.is_broadcast())) }
+    entry_point!(cudnnShimIsTensorBroadcast(tensorDesc, answer), || {
+        // SAFETY: handed on.
+        unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_broadcast())) }
+    })
 }
 
 /// The contiguous range of memory that a tensor reaches, padding and gaps included.
@@ -244,9 +249,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorRange(
     elements: *mut i64,
     bytes: *mut usize,
 ) -> cudnnStatus_t {
-    let arguments =
-        format_args!("tensorDesc={tensorDesc:p}, first={first:p}, elements={elements:p}, bytes={bytes:p}");
-    entry("cudnnShimGetTensorRange", arguments, || {
+    entry_point!(cudnnShimGetTensorRange(tensorDesc, first, elements, bytes), || {
         let (tensor, _) = self::elements(tensorDesc)?;
         let ((low, high), unit) = (tensor.span(), tensor.scalars_per_element());
         // SAFETY: as the caller promises, for all three.
@@ -276,12 +279,9 @@ pub unsafe extern "C" fn cudnnShimGetTensorOffset(
     indexA: *const i64,
     offset: *mut i64,
 ) -> cudnnStatus_t {
-    let arguments =
-        format_args!("tensorDesc={tensorDesc:p}, nbDims={nbDims}, indexA={indexA:p}, offset={offset:p}");
-    entry("cudnnShimGetTensorOffset", arguments, || {
+    entry_point!(cudnnShimGetTensorOffset(tensorDesc, nbDims, indexA, offset), || {
         let (_, layout) = elements(tensorDesc)?;
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(offset, "offset") }?;
+        arg::required(offset, "offset")?;
         arg::required(indexA, "indexA")?;
         same_rank(&layout, nbDims)?;
         let mut index = layout.dims;
@@ -291,8 +291,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorOffset(
             let rule = format!("the extent is {}", layout.dims[axis]);
             return Err(Error::element("indexA", axis, index[axis], rule));
         }
-        out.set(layout.offset(&index));
-        Ok(())
+        results!(new offset = layout.offset(&index))
     })
 }
 
@@ -312,9 +311,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorIndex(
     nbDims: c_int,
     indexA: *mut i64,
 ) -> cudnnStatus_t {
-    let arguments =
-        format_args!("tensorDesc={tensorDesc:p}, offset={offset}, nbDims={nbDims}, indexA={indexA:p}");
-    entry("cudnnShimGetTensorIndex", arguments, || {
+    entry_point!(cudnnShimGetTensorIndex(tensorDesc, offset, nbDims, indexA), || {
         let (_, layout) = elements(tensorDesc)?;
         arg::required(indexA, "indexA")?;
         same_rank(&layout, nbDims)?;

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, Out, results};
 use super::guard::entry_point;
 use super::norm::{check_equal, check_groups, groups};
 use super::normalise::{follows, fused};
@@ -197,11 +197,12 @@ pub unsafe extern "C" fn cudnnGetNormalizationTrainingReserveSpaceSize(
             let mode = groups(mode, algo)?;
             context::check(handle)?;
             let x = tensor::get(xDesc, "xDesc")?;
-            // SAFETY: as the caller promises.
-            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-            let follows = follows(ops, activationDesc)?;
-            size.set(training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?);
-            Ok(())
+            results! {
+                new sizeInBytes = {
+                    let follows = follows(ops, activationDesc)?;
+                    training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?
+                },
+            }
         }
     )
 }

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
-use super::guard::{entry, entry_point};
+use super::arg::{self, Out, results};
+use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -188,32 +188,13 @@ pub unsafe extern "C" fn cudnnGetPooling2dDescriptor(
         ),
         || {
             let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-            // SAFETY: as the caller promises, for all of them.
-            let (mode, nan, places) = unsafe {
-                (
-                    Out::code(mode, "mode")?,
-                    Out::code(maxpoolingNanOpt, "maxpoolingNanOpt")?,
-                    [
-                        [Out::new(windowHeight, "windowHeight")?, Out::new(windowWidth, "windowWidth")?],
-                        [
-                            Out::new(verticalPadding, "verticalPadding")?,
-                            Out::new(horizontalPadding, "horizontalPadding")?,
-                        ],
-                        [
-                            Out::new(verticalStride, "verticalStride")?,
-                            Out::new(horizontalStride, "horizontalStride")?,
-                        ],
-                    ],
-                )
-            };
-            mode.set(pooling.mode().code());
-            nan.set(pooling.nan().code());
-            for (places, values) in
-                places.iter().zip([pooling.window(), pooling.padding(), pooling.strides()])
-            {
-                arg::set_first(places, &values);
+            results! {
+                code mode = pooling.mode().code(),
+                code maxpoolingNanOpt = pooling.nan().code(),
+                each [windowHeight, windowWidth] = pooling.window(),
+                each [verticalPadding, horizontalPadding] = pooling.padding(),
+                each [verticalStride, horizontalStride] = pooling.strides(),
             }
-            Ok(())
         }
     )
 }
@@ -261,17 +242,11 @@ pub unsafe extern "C" fn cudnnGetPoolingNdDescriptor(
             if nbDimsRequested > 0 {
                 arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
             }
-            // SAFETY: as the caller promises, for all three.
-            let (mode, nan, rank) = unsafe {
-                (
-                    Out::code(mode, "mode")?,
-                    Out::code(maxpoolingNanOpt, "maxpoolingNanOpt")?,
-                    Out::new(nbDims, "nbDims")?,
-                )
-            };
-            mode.set(pooling.mode().code());
-            nan.set(pooling.nan().code());
-            rank.set(pooling.window().rank() as c_int);
+            results! {
+                code mode = pooling.mode().code(),
+                code maxpoolingNanOpt = pooling.nan().code(),
+                new nbDims = pooling.window().rank() as c_int,
+            }?;
             for (array, _, values) in arrays {
                 // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
                 unsafe { arg::store_padded(array, &values, nbDimsRequested) };
@@ -338,19 +313,20 @@ pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
     nbDims: c_int,
     outputTensorDimA: *mut c_int,
 ) -> cudnnStatus_t {
-    let arguments =
-        format_args!("poolingDesc={poolingDesc:p}, inputTensorDesc={inputTensorDesc:p}, nbDims={nbDims}");
-    entry("cudnnGetPoolingNdForwardOutputDim", arguments, || {
-        let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-        let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
-        arg::required(outputTensorDimA, "outputTensorDimA")?;
-        if usize::try_from(nbDims) != Ok(input.rank()) {
-            let rule = format!("the input has {} dimensions", input.rank());
-            return Err(Error::argument("nbDims", nbDims.into(), rule));
+    entry_point!(
+        cudnnGetPoolingNdForwardOutputDim(poolingDesc, inputTensorDesc, nbDims, outputTensorDimA),
+        || {
+            let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+            let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
+            arg::required(outputTensorDimA, "outputTensorDimA")?;
+            if usize::try_from(nbDims) != Ok(input.rank()) {
+                let rule = format!("the input has {} dimensions", input.rank());
+                return Err(Error::argument("nbDims", nbDims.into(), rule));
+            }
+            // SAFETY: not NULL, and the caller vouches for nbDims entries, which are as many as the input has dims.
+            unsafe { arg::store_until_error(outputTensorDimA, pooling.output_dims(&input, Mode::current())?) }
         }
-        // SAFETY: not NULL, and the caller vouches for nbDims entries, which are as many as the input has dims.
-        unsafe { arg::store_until_error(outputTensorDimA, pooling.output_dims(&input, Mode::current())?) }
-    })
+    )
 }
 
 /// `y = alpha * pool(x) + beta * y`, the maximum or the average over windows of the spatial dimensions.

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::guard::{entry, entry_point};
+use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -201,9 +201,9 @@ pub extern "C" fn cudnnRNNSetClip_v8(
     rclip: f64,
 ) -> cudnnStatus_t {
     let (mode, nan) = (raw(clipMode), raw(clipNanOpt));
-    let arguments =
-        format_args!("rnnDesc={rnnDesc:p}, clipMode={mode}, clipNanOpt={nan}, lclip={lclip}, rclip={rclip}");
-    entry("cudnnRNNSetClip_v8", arguments, || set_clip(rnnDesc, mode, nan, lclip, rclip))
+    entry_point!(cudnnRNNSetClip_v8(rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
+        set_clip(rnnDesc, mode, nan, lclip, rclip)
+    })
 }
 
 /// The work of every call that sets clipping with a NaN rule.

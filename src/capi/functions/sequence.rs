@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, results};
 use super::data_type;
 use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
@@ -174,23 +174,13 @@ pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
                     arg::required(seqLengthArray, "seqLengthArray")?;
                 }
                 arg::required(paddingFill, "paddingFill")?;
-                // SAFETY: as the caller promises, for all of them.
-                let (data_type, layout, sizes) = unsafe {
-                    (
-                        Out::new(dataType, "dataType")?,
-                        Out::code(layout, "layout")?,
-                        [
-                            Out::new(maxSeqLength, "maxSeqLength")?,
-                            Out::new(batchSize, "batchSize")?,
-                            Out::new(vectorSize, "vectorSize")?,
-                        ],
-                    )
-                };
-                data_type.set(data_type::encode(desc.data_type()));
-                layout.set(desc.layout().code());
-                sizes[0].set(desc.max_length());
-                sizes[1].set(desc.lengths().len() as c_int);
-                sizes[2].set(desc.vector_size());
+                results! {
+                    new dataType = data_type::encode(desc.data_type()),
+                    code layout = desc.layout().code(),
+                    new maxSeqLength = desc.max_length(),
+                    new batchSize = desc.lengths().len() as c_int,
+                    new vectorSize = desc.vector_size(),
+                }?;
                 let lengths = desc.lengths().iter().copied().chain(std::iter::repeat(0));
                 // SAFETY: not NULL if anything is written, and the caller vouches for this many entries.
                 unsafe {

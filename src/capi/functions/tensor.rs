@@ -284,15 +284,15 @@ pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
         cudnnGetTensorNdDescriptor(tensorDesc, nbDimsRequested, dataType, nbDims, dimA, strideA),
         || {
             let tensor = get(tensorDesc, "tensorDesc")?;
-            // SAFETY: as the caller promises, for both.
-            let (data_type, rank) = unsafe { (Out::new(dataType, "dataType")?, Out::new(nbDims, "nbDims")?) };
             let count = usize::try_from(nbDimsRequested).unwrap_or(0);
             if count > 0 {
                 arg::required(dimA, "dimA")?;
                 arg::required(strideA, "strideA")?;
             }
-            data_type.set(data_type::encode(tensor.data_type()));
-            rank.set(tensor.rank() as c_int);
+            results! {
+                new dataType = data_type::encode(tensor.data_type()),
+                new nbDims = tensor.rank() as c_int,
+            }?;
             // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
             unsafe {
                 arg::store(dimA, tensor.dims().iter().take(count).map(|&d| d as c_int));

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::arg::{self, Out};
+use super::arg::{self, results};
 use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::log::Note;
@@ -172,8 +172,12 @@ pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
                 let rule = format!("3 to {MAX_RANK} dimensions can be read");
                 return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), rule));
             }
-            // SAFETY: as the caller promises.
-            let direction = unsafe { Out::new(direction, "direction") }?;
+            results! {
+                new direction = match transform.direction {
+                    Folding::Fold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_FOLD,
+                    Folding::Unfold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_UNFOLD,
+                },
+            }?;
             // SAFETY: as the caller promises; the format may be any integer, which the C enum holds as well.
             unsafe {
                 arg::set_optional(destFormat.cast::<c_int>(), transform.dest_format);
@@ -181,10 +185,6 @@ pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
                 arg::store_optional(padAfterA, &transform.pad_after[..rank]);
                 arg::store_optional(foldA, &transform.fold[..(rank - 2).min(MAX_FOLDS)]);
             }
-            direction.set(match transform.direction {
-                Folding::Fold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_FOLD,
-                Folding::Unfold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_UNFOLD,
-            });
             Ok(())
         }
     )

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::arg::Out;
-use super::guard::entry;
+use super::arg::results;
+use super::guard::{entry, entry_point};
 use super::release::Version;
 use super::types::{CUDNN_MAX_DEVICE_VERSION, cudnnStatus_t, libraryPropertyType};
 use super::{cudart, log};
@@ -89,22 +89,20 @@ pub unsafe extern "C" fn cudnnGetProperty(
     value: *mut c_int,
 ) -> cudnnStatus_t {
     let code = super::types::raw(r#type);
-    entry("cudnnGetProperty", format_args!("type={code}, value={value:p}"), || {
-        // SAFETY: as the caller promises.
-        let value = unsafe { Out::new(value, "value") }?;
-        value.set(match code {
-            0..=2 => reported().0[code as usize],
-            BUILD_PROPERTY => BUILD,
-            _ => {
-                return Err(Error::argument(
-                    "type",
-                    code.into(),
-                    "0 major, 1 minor, 2 patch level, 100 build",
-                ));
-            }
-        });
-        Ok(())
-    })
+    // The macro would show the name as Rust writes it, `r#type`.
+    entry(
+        "cudnnGetProperty",
+        format_args!("type={code}, value={value:p}"),
+        || results!(new value = property(code)?),
+    )
+}
+
+fn property(code: c_int) -> Result<c_int, Error> {
+    match code {
+        0..=2 => Ok(reported().0[code as usize]),
+        BUILD_PROPERTY => Ok(BUILD),
+        _ => Err(Error::argument("type", code.into(), "0 major, 1 minor, 2 patch level, 100 build")),
+    }
 }
 
 /// Whether the graph part fits the rest: always, it is one library.
@@ -113,7 +111,7 @@ pub unsafe extern "C" fn cudnnGetProperty(
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGraphVersionCheck() -> cudnnStatus_t {
-    entry("cudnnGraphVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnGraphVersionCheck(), || Ok(()))
 }
 
 /// Whether the ops part fits the rest: always, it is one library.
@@ -122,7 +120,7 @@ pub extern "C" fn cudnnGraphVersionCheck() -> cudnnStatus_t {
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsVersionCheck() -> cudnnStatus_t {
-    entry("cudnnOpsVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnOpsVersionCheck(), || Ok(()))
 }
 
 /// Whether the cnn part fits the rest: always, it is one library.
@@ -131,7 +129,7 @@ pub extern "C" fn cudnnOpsVersionCheck() -> cudnnStatus_t {
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnVersionCheck() -> cudnnStatus_t {
-    entry("cudnnCnnVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnCnnVersionCheck(), || Ok(()))
 }
 
 /// Whether the adv part fits the rest: always, it is one library.
@@ -140,7 +138,7 @@ pub extern "C" fn cudnnCnnVersionCheck() -> cudnnStatus_t {
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvVersionCheck() -> cudnnStatus_t {
-    entry("cudnnAdvVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnAdvVersionCheck(), || Ok(()))
 }
 
 /// Whether the subquadratic-ops part fits the rest: always, it is one library.
@@ -149,7 +147,7 @@ pub extern "C" fn cudnnAdvVersionCheck() -> cudnnStatus_t {
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSubquadraticOpsVersionCheck() -> cudnnStatus_t {
-    entry("cudnnSubquadraticOpsVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnSubquadraticOpsVersionCheck(), || Ok(()))
 }
 
 /// Whether the ops inference part of version 8 fits the rest: always, it is one library.
@@ -157,7 +155,7 @@ pub extern "C" fn cudnnSubquadraticOpsVersionCheck() -> cudnnStatus_t {
 /// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsInferVersionCheck() -> cudnnStatus_t {
-    entry("cudnnOpsInferVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnOpsInferVersionCheck(), || Ok(()))
 }
 
 /// Whether the ops training part of version 8 fits the rest: always, it is one library.
@@ -165,7 +163,7 @@ pub extern "C" fn cudnnOpsInferVersionCheck() -> cudnnStatus_t {
 /// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsTrainVersionCheck() -> cudnnStatus_t {
-    entry("cudnnOpsTrainVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnOpsTrainVersionCheck(), || Ok(()))
 }
 
 /// Whether the cnn inference part of version 8 fits the rest: always, it is one library.
@@ -173,7 +171,7 @@ pub extern "C" fn cudnnOpsTrainVersionCheck() -> cudnnStatus_t {
 /// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnInferVersionCheck() -> cudnnStatus_t {
-    entry("cudnnCnnInferVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnCnnInferVersionCheck(), || Ok(()))
 }
 
 /// Whether the cnn training part of version 8 fits the rest: always, it is one library.
@@ -181,7 +179,7 @@ pub extern "C" fn cudnnCnnInferVersionCheck() -> cudnnStatus_t {
 /// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnTrainVersionCheck() -> cudnnStatus_t {
-    entry("cudnnCnnTrainVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnCnnTrainVersionCheck(), || Ok(()))
 }
 
 /// Whether the adv inference part of version 8 fits the rest: always, it is one library.
@@ -189,7 +187,7 @@ pub extern "C" fn cudnnCnnTrainVersionCheck() -> cudnnStatus_t {
 /// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvInferVersionCheck() -> cudnnStatus_t {
-    entry("cudnnAdvInferVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnAdvInferVersionCheck(), || Ok(()))
 }
 
 /// Whether the adv training part of version 8 fits the rest: always, it is one library.
@@ -197,5 +195,5 @@ pub extern "C" fn cudnnAdvInferVersionCheck() -> cudnnStatus_t {
 /// Status: SUCCESS.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvTrainVersionCheck() -> cudnnStatus_t {
-    entry("cudnnAdvTrainVersionCheck", format_args!(""), || Ok(()))
+    entry_point!(cudnnAdvTrainVersionCheck(), || Ok(()))
 }
