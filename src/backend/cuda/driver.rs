@@ -12,14 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudarc::driver::sys;
 
 use super::table::entry_points;
-use super::unavailable::Unavailable;
+use super::unavailable::{MIN_VERSION, Unavailable};
 use crate::error::{Error, Result};
 
 /// The driver library of every Linux installation. `libcuda.so` without the number may be a stub for linking.
 const LIBRARY: &CStr = c"libcuda.so.1";
-
-/// Oldest driver that serves: 12.0 (525), the first with context ids and with the PTX version that is embedded.
-pub(super) const MIN_VERSION: c_int = 12_000;
 
 /// `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use super::driver::MIN_VERSION;
 use crate::error::Error;
+
+/// Oldest driver that serves: 12.0 (525), the first with context ids and with the PTX version that is embedded.
+pub(super) const MIN_VERSION: i32 = 12_000;
 
 /// `CUDA_ERROR_NO_DEVICE`.
 const NO_DEVICE: i32 = 100;
