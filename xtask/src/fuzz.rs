@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: random transforms against the reference, as many as there is time for.
+//! `cargo xtask fuzz`: random variations of every kind of step against the reference, as many as there is time for.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

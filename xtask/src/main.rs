@@ -64,7 +64,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "fuzz",
-        about: "checks random transforms against the reference, for a minute or as many SECONDS as are given",
+        about: "checks random variations of every kind of step against the reference, for a minute or as many SECONDS as are given",
         arguments: "[SECONDS]   how long, 60 if not given",
         run: fuzz::run,
     },
