@@ -2,6 +2,9 @@
 
 usage: layers_peers.py LIBCUDNN [--threads N] [--bytes N] [--rounds N] [--types f32,f16,bf16] [--layouts nchw,nhwc] [NAME...]
 
+All layouts of a row are measured in the same rounds and in the same memory: which pages a tensor gets is worth a tenth or two
+of a row that only moves bytes, and so is what else the machine does a minute later.
+
 Every row prints the share of the memory's speed (the time of a copy that moves as many bytes over that of the call) and the
 speed as a multiple of PyTorch's, each best and median of the rounds. Results are compared before anything is measured;
 dropout's are not, whose random numbers differ.
@@ -33,12 +36,34 @@ def at(tensor):
     return c.c_void_p(tensor.data_ptr())
 
 
+# What tensors are for, each with memory of its own; those that meet in a call do not begin at the same place of a page.
+ROLES = ["source", "target", "x", "y", "dy", "dx"]
+STAGGER, PAGE = 4096 + 256, 4096
+
+
 class Bench:
     def __init__(self, given):
         self.given = given
         self.library = Library(given.library, given.threads)
-        self.source, self.target = (torch.ones(given.bytes // 4) for _ in range(2))
+        self.memory = {}
+        self.source, self.target = (self.placed(role, (given.bytes // 4,), "f32", None).fill_(1) for role in ROLES[:2])
         self.lines = []
+        # What calls still use when a row has been made.
+        self.kept = []
+
+    def placed(self, role, shape, dtype, layout):
+        """A tensor in the memory of its role, which all rows share."""
+        kind = TYPES[dtype][0]
+        size = max(math.prod(shape) * kind.itemsize, self.given.bytes)
+        if role not in self.memory or self.memory[role].nbytes < size:
+            raw = torch.zeros(size + PAGE + len(ROLES) * STAGGER, dtype=torch.uint8)
+            first = -raw.data_ptr() % PAGE + ROLES.index(role) * STAGGER
+            self.memory[role] = raw[first : first + size]
+        flat = self.memory[role][: math.prod(shape) * kind.itemsize].view(kind)
+        if layout == "nhwc":
+            n, channels, *image = shape
+            return flat.reshape(n, *image, channels).movedim(-1, 1)
+        return flat.reshape(shape)
 
     def tensor(self, tensor, dtype, layout):
         form = NHWC if layout == "nhwc" else NCHW
@@ -50,10 +75,13 @@ class Bench:
         self.library.call(setter, made, *args)
         return made
 
-    def filled(self, shape, dtype, layout):
+    def filled(self, role, shape, dtype, layout):
+        """Numbers in the order of memory: what one layout has left is what another finds."""
         count = math.prod(shape)
-        x = ((torch.arange(count) * 7919 % 1000) / 125 - 4).reshape(shape).to(TYPES[dtype][0])
-        return x.to(memory_format=torch.channels_last) if layout == "nhwc" else x
+        numbers = (torch.arange(count) * 7919 % 1000) / 125 - 4
+        tensor = self.placed(role, shape, dtype, layout)
+        self.memory[role][: tensor.nbytes].view(tensor.dtype).copy_(numbers if role == "x" else numbers.flip(0))
+        return tensor
 
     def shape(self, dtype, channels, side):
         """As many pictures as `bytes` hold."""
@@ -69,23 +97,30 @@ class Bench:
 
         return run
 
-    def row(self, name, dtype, layout, traffic, ours, theirs, result=None):
-        """Measures; `traffic` counts bytes, `result` is what `theirs` returns, as the library left it."""
+    def check(self, name, dtype, layout, ours, theirs, result):
         ours()
-        expected = theirs()
         if result is not None:
-            wanted = expected.float()
+            wanted = theirs().float()
             error = ((result.float() - wanted).abs().max() / wanted.abs().max()).item()
             assert error < TOLERANCE[dtype], f"{name} {dtype} {layout}: results differ by {error}"
-        del expected
-        times = [[], [], []]
-        bodies = (ours, theirs, lambda: self.target.copy_(self.source))
+
+    def row(self, name, dtype, layouts):
+        """Measures a row in every layout: (traffic in bytes, ours, theirs, what `theirs` returns, as the library left it)."""
+        for layout, (_, ours, theirs, result) in layouts.items():
+            self.check(name, dtype, layout, ours, theirs, result)
+        copy = lambda: self.target.copy_(self.source)
+        bodies = [body for _, ours, theirs, _ in layouts.values() for body in (ours, theirs, copy)]
+        times = [[] for _ in bodies]
         for _ in range(self.given.rounds):
             for body, seconds in zip(bodies, times):
                 time.sleep(PAUSE)
                 start = time.perf_counter()
                 body()
                 seconds.append(time.perf_counter() - start)
+        for at, (layout, (traffic, *_)) in enumerate(layouts.items()):
+            self.report(name, dtype, layout, traffic, times[3 * at : 3 * at + 3])
+
+    def report(self, name, dtype, layout, traffic, times):
         figures = [(min(t), statistics.median(t)) for t in times]
         copied = 2 * self.source.nbytes
         share = [copy * traffic / copied / mine for mine, copy in zip(figures[0], figures[2])]
@@ -105,15 +140,13 @@ UNIT, NIL = c.byref(ONE), c.byref(ZERO)
 def activations(b, dtype, layout):
     shape = b.shape(dtype, 64, 56)
     for name, (mode, theirs, coefficient) in ACTIVATIONS.items():
-        x = b.filled(shape, dtype, layout)
-        y, desc = torch.empty_like(x), b.tensor(x, dtype, layout)
+        x = b.filled("x", shape, dtype, layout)
+        y, desc = b.placed("y", shape, dtype, layout), b.tensor(x, dtype, layout)
         function = b.made("Activation", "SetActivationDescriptor", mode, 0, c.c_double(coefficient))
         run = b.call("ActivationForward", function, UNIT, desc, at(x), NIL, desc, at(y))
         yield name, 2 * x.nbytes, run, lambda f=theirs, x=x: f(x), y
         if name in ("relu", "sigmoid", "tanh"):
-            dy, dx = b.filled(shape, dtype, layout).flip(0).contiguous(
-                memory_format=torch.channels_last if layout == "nhwc" else torch.contiguous_format
-            ), torch.empty_like(x)
+            dy, dx = b.filled("dy", shape, dtype, layout), b.placed("dx", shape, dtype, layout)
             run = b.call(
                 "ActivationBackward", function, UNIT, desc, at(y), desc, at(dy), desc, at(x), NIL, desc, at(dx)
             )
@@ -128,14 +161,14 @@ def activations(b, dtype, layout):
 def softmaxes(b, dtype, layout):
     for classes in (10, 100, 1000):
         for algorithm, name, theirs in ((1, "softmax", torch.softmax), (2, "log-softmax", torch.log_softmax)):
-            x = b.filled(b.shape(dtype, classes, 28), dtype, layout)
-            y, desc = torch.empty_like(x), b.tensor(x, dtype, layout)
+            x = b.filled("x", b.shape(dtype, classes, 28), dtype, layout)
+            y, desc = b.placed("y", x.shape, dtype, layout), b.tensor(x, dtype, layout)
             run = b.call("SoftmaxForward", algorithm, 1, UNIT, desc, at(x), NIL, desc, at(y))
             yield f"{name}-{classes}", 2 * x.nbytes, run, lambda f=theirs, x=x: f(x, 1), y
 
 
 def poolings(b, dtype, layout):
-    x = b.filled(b.shape(dtype, 64, 56), dtype, layout)
+    x = b.filled("x", b.shape(dtype, 64, 56), dtype, layout)
     desc = b.tensor(x, dtype, layout)
     for window, stride, pad in ((2, 2, 0), (3, 2, 1), (3, 1, 1), (56, 1, 0)):
         for mode, name in ((0, "max"), (1, "average")):
@@ -143,13 +176,13 @@ def poolings(b, dtype, layout):
                 continue
             function = b.made("Pooling", "SetPooling2dDescriptor", mode, 1, *[window] * 2, *[pad] * 2, *[stride] * 2)
             apply = F.max_pool2d if mode == 0 else F.avg_pool2d
-            y = torch.empty_like(apply(x, window, stride, pad))
+            y = b.placed("y", apply(x, window, stride, pad).shape, dtype, layout)
             y_desc = b.tensor(y, dtype, layout)
             run = b.call("PoolingForward", function, UNIT, desc, at(x), NIL, y_desc, at(y))
             label = f"{name}-{window}x{window}/{stride}"
             theirs = lambda a=apply, w=window, s=stride, p=pad: a(x, w, s, p)
             yield label, x.nbytes + y.nbytes, run, theirs, y
-            dy, dx = b.filled(y.shape, dtype, layout), torch.empty_like(x)
+            dy, dx = b.filled("dy", y.shape, dtype, layout), b.placed("dx", x.shape, dtype, layout)
             run = b.call(
                 "PoolingBackward", function, UNIT, y_desc, at(y), y_desc, at(dy), desc, at(x), NIL, desc, at(dx)
             )
@@ -168,8 +201,8 @@ def poolings(b, dtype, layout):
 
 
 def norms(b, dtype, layout):
-    x = b.filled(b.shape(dtype, 64, 56), dtype, layout)
-    y, desc = torch.empty_like(x), b.tensor(x, dtype, layout)
+    x = b.filled("x", b.shape(dtype, 64, 56), dtype, layout)
+    y, desc = b.placed("y", x.shape, dtype, layout), b.tensor(x, dtype, layout)
     scale, bias = torch.rand(64) + 0.5, torch.rand(64)
     mean, variance = torch.rand(64), torch.rand(64) + 0.5
     channels = b.library.descriptor("Tensor", NCHW, 0, 1, 64, 1, 1)
@@ -179,15 +212,15 @@ def norms(b, dtype, layout):
         "BatchNormalizationForwardInference", 1, UNIT, NIL, desc, at(x), desc, at(y), *params, at(mean), at(variance), epsilon
     )
     yield "norm-inference", 2 * x.nbytes, run, lambda: F.batch_norm(x, mean, variance, scale, bias, False, 0.1, 1e-5), y
-    y2, saved, deviation = torch.empty_like(x), torch.empty(64), torch.empty(64)
+    saved, deviation = torch.empty(64), torch.empty(64)
     running = [mean.clone(), variance.clone()]
     run = b.call(
-        "BatchNormalizationForwardTraining", 1, UNIT, NIL, desc, at(x), desc, at(y2), *params, factor,
+        "BatchNormalizationForwardTraining", 1, UNIT, NIL, desc, at(x), desc, at(y), *params, factor,
         at(running[0]), at(running[1]), epsilon, at(saved), at(deviation),
     )  # fmt: skip
     theirs = [mean.clone(), variance.clone()]
-    yield "norm-training", 3 * x.nbytes, run, lambda: F.batch_norm(x, *theirs, scale, bias, True, 0.1, 1e-5), y2
-    dy, dx = b.filled(x.shape, dtype, layout), torch.empty_like(x)
+    yield "norm-training", 3 * x.nbytes, run, lambda: F.batch_norm(x, *theirs, scale, bias, True, 0.1, 1e-5), y
+    dy, dx = b.filled("dy", x.shape, dtype, layout), b.placed("dx", x.shape, dtype, layout)
     dscale, dbias = torch.empty(64), torch.empty(64)
     run = b.call(
         "BatchNormalizationBackward", 1, UNIT, NIL, UNIT, NIL, desc, at(x), desc, at(dy), desc, at(dx), channels,
@@ -199,9 +232,8 @@ def norms(b, dtype, layout):
     yield "norm-gradient", 5 * x.nbytes, run, theirs, None
     if dtype == "f32":
         window = b.made("LRN", "SetLRNDescriptor", 5, c.c_double(1e-4), c.c_double(0.75), c.c_double(2.0))
-        y3 = torch.empty_like(x)
-        run = b.call("LRNCrossChannelForward", window, 0, UNIT, desc, at(x), NIL, desc, at(y3))
-        yield "lrn-5", 2 * x.nbytes, run, lambda: F.local_response_norm(x, 5, 1e-4, 0.75, 2.0), y3
+        run = b.call("LRNCrossChannelForward", window, 0, UNIT, desc, at(x), NIL, desc, at(y))
+        yield "lrn-5", 2 * x.nbytes, run, lambda: F.local_response_norm(x, 5, 1e-4, 0.75, 2.0), y
     bias_gradient = torch.empty(64, dtype=x.dtype)
     one = b.library.descriptor("Tensor", NCHW, TYPES[dtype][1], 1, 64, 1, 1)
     run = b.call("ConvolutionBackwardBias", UNIT, desc, at(x), NIL, one, at(bias_gradient))
@@ -213,9 +245,9 @@ def norms(b, dtype, layout):
     b.library.call("CreateDropoutDescriptor", c.byref(drop))
     b.library.call("SetDropoutDescriptor", drop, b.library.handle, c.c_float(0.5), at(states), size, c.c_ulonglong(1))
     b.library.call("DropoutGetReserveSpaceSize", desc, c.byref(size))
-    reserve, y4 = torch.empty(size.value, dtype=torch.uint8), torch.empty_like(x)
-    run = b.call("DropoutForward", drop, desc, at(x), desc, at(y4), at(reserve), size)
-    b.kept = (states, reserve)
+    reserve = torch.empty(size.value, dtype=torch.uint8)
+    run = b.call("DropoutForward", drop, desc, at(x), desc, at(y), at(reserve), size)
+    b.kept.append((states, reserve))
     yield "dropout", 2 * x.nbytes, run, lambda: F.dropout(x, 0.5, True), None
 
 
@@ -234,11 +266,12 @@ def main():
     bench = Bench(given)
     print(f"{given.threads} threads, {given.bytes >> 20} MiB, best (median) of {given.rounds} rounds in turns")
     for dtype in given.types.split(","):
-        for layout in given.layouts.split(","):
-            for family in (activations, softmaxes, poolings, norms):
-                for name, *rest in family(bench, dtype, layout):
-                    if not given.names or any(word in name for word in given.names):
-                        bench.row(name, dtype, layout, *rest)
+        layouts = given.layouts.split(",")
+        for family in (activations, softmaxes, poolings, norms):
+            for rows in zip(*(family(bench, dtype, layout) for layout in layouts), strict=True):
+                (name,) = {name for name, *_ in rows}
+                if not given.names or any(word in name for word in given.names):
+                    bench.row(name, dtype, dict(zip(layouts, (rest for _, *rest in rows))))
     mean = math.exp(sum(map(math.log, bench.lines)) / len(bench.lines))
     print(f"speed: geometric mean {mean:.2f}, least {min(bench.lines):.2f}, of {len(bench.lines)}")
 

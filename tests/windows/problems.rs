@@ -151,9 +151,7 @@ pub fn wide(rng: &mut Rng) -> Vec<Problem> {
     for data_type in [DataType::Float, DataType::Double] {
         for mode in [PoolingMode::Max, PoolingMode::AverageWithPadding] {
             for spatial in 4..=6 {
-                all.extend(
-                    [true, false].map(|forwards| pooling_of(spatial, data_type, mode, forwards, rng)),
-                );
+                all.extend([true, false].map(|forwards| pooling_of(spatial, data_type, mode, forwards, rng)));
             }
         }
     }
