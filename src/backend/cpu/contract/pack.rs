@@ -155,7 +155,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
         let mut begin = 0;
         for (number, even) in sum.iter().enumerate() {
             let (by, len) = (even.by as isize, even.len);
-            let together = if !bounded && len >= MANY && starts.len() > FOUR { MANY } else { FOUR };
+            let together = if !bounded && len >= MANY && starts.len() >= MANY / 2 { MANY } else { FOUR };
             // Short runs from many pages: the processor does not see the next ones coming.
             if len <= 2 * SHORT
                 && !bounded

@@ -183,7 +183,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         })
     }
 
-    /// Transforms the filters of one strip: `[element][channel][row]`.
+    /// Transforms the filters of one strip: `[element][strip][channel][row]`, as tasks walk them.
     ///
     /// # Safety
     /// As for [`run`](super::super::run); `to` has room for all strips.
@@ -192,7 +192,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let (batch, strip) = (self.batch.point(number / self.strips), number % self.strips);
         let (begin, count) = self.strip(strip);
         let cells = self.strip_cells();
-        let to = to.wrapping_add(number * ELEMENTS * cells);
+        let apart = self.strips * cells;
+        let to = to.wrapping_add(number / self.strips * ELEMENTS * apart + strip * cells);
         let mut rows = [Point::default(); MR];
         for (m, row) in rows[..count].iter_mut().enumerate() {
             row.at[2] = self.origin[2] + batch.at[2] + self.rows.offset(begin + m, 2) + self.first;
@@ -243,7 +244,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                 let column = filter([lines[0][j], lines[1][j], lines[2][j]]);
                 for (i, &v) in column.iter().enumerate() {
                     // SAFETY: the strip has its place; what a vector has too much the next channel overwrites.
-                    unsafe { store(to.add((i * 4 + j) * cells + channel * count), v) };
+                    unsafe { store(to.add((i * 4 + j) * apart + channel * count), v) };
                 }
             }
         }
@@ -330,8 +331,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                     for (p, tile) in tiles.list.iter().enumerate() {
                         for strip in strips.clone() {
                             let (_, count) = self.strip(strip);
-                            let from =
-                                filters.add((product * self.strips + strip) * ELEMENTS * cells + e * cells);
+                            let place = (product * ELEMENTS + e) * self.strips + strip;
+                            let from = filters.add(place * cells);
                             let to = kept(e, strip - strips.start, p);
                             let c: [*mut f32; MR] = std::array::from_fn(|m| to.wrapping_add(m * nr));
                             for begin in (0..channels).step_by(SUM) {
