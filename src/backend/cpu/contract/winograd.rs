@@ -23,7 +23,7 @@ const FILTER: usize = 20 << 20;
 
 /// Bytes of one element of the transformed patches of a task, which stay in the second cache while strips meet them, and
 /// the most tiles that there are of.
-const PATCHES: usize = 96 << 10;
+const PATCHES: usize = 256 << 10;
 const TILES: usize = 128;
 
 /// Bytes of sums that are kept at once.
