@@ -68,12 +68,15 @@ impl Contract {
         tiles(Role::M).saturating_mul(tiles(Role::N)).saturating_mul(self.extent(Role::Batch))
     }
 
-    /// Whether tiles are mostly edges, so that a GPU takes a thread for a result.
+    /// Whether tiles are mostly edges, so that a GPU takes a thread for a result. Their columns decide, for rows count the
+    /// images of a batch, and Tensor Cores add in another order than one thread does: an image has the same bits in any
+    /// batch.
     pub fn wastes_tiles(&self) -> bool {
-        let computed = self.tiles(Parts::SIDE).saturating_mul(Parts::SIDE * Parts::SIDE);
+        let columns = self.extent(Role::N);
+        let computed = columns.saturating_add(Parts::SIDE - 1) / Parts::SIDE * Parts::SIDE;
         // What is staged for sums in binary32 has no more than 4 bytes.
         let held = |scalar: Scalar| scalar.size() <= 4 && scalar != Scalar::I32;
         let fits = self.accumulate != Accumulate::Single || held(self.a) && held(self.b);
-        self.results() < computed / Parts::OF_USE || !fits
+        columns < computed / Parts::OF_USE || !fits
     }
 }
