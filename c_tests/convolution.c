@@ -97,13 +97,13 @@ int main(void) {
         release(memory, size);
     }
 
-    /* Measuring leaves y as it is, gives times, and sorts by them. */
+    /* Measuring leaves y as it is, and gives times: one for all numbers here, as none of them does anything else. */
     memset(y, 0x77, sizeof y);
     OK(cudnnFindConvolutionForwardAlgorithmEx(handle, x_desc, x, w_desc, w, conv, y_desc, y, most, &count, records,
                                               NULL, 0));
     CHECK(count > 0 && records[0].status == CUDNN_STATUS_SUCCESS && records[0].time >= 0);
     for (int i = 1; i < count && records[i].status == CUDNN_STATUS_SUCCESS; i++)
-        CHECK(records[i - 1].time <= records[i].time);
+        CHECK(records[0].time == records[i].time);
     for (size_t i = 0; i < sizeof y; i++) CHECK(((unsigned char *)y)[i] == 0x77);
     OK(cudnnFindConvolutionForwardAlgorithm(handle, x_desc, w_desc, conv, y_desc, 1, &count, records));
     CHECK(count == 1);

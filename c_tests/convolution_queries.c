@@ -28,10 +28,11 @@ static int is_deterministic(enum direction direction, int number) {
 }
 
 /* What lists promise: every number once, or twice with two math types; those that serve first; the workspace that the query
- * tells; times in order, where there are times. */
+ * tells; times in order, where there are times, and one time for all that do the same: all numbers, or all but 0. */
 static void check_records(const struct convolution *of, enum direction direction, const struct record *records,
                           int count, int is_measured) {
     int seen[8] = {0}, i;
+    float times[2] = {-1, -1};
     cudnnMathType_t set = CUDNN_DEFAULT_MATH;
     OK(cudnnGetConvolutionMathType(of->desc, &set));
     for (i = 0; i < count; i++) {
@@ -49,13 +50,18 @@ static void check_records(const struct convolution *of, enum direction direction
               (is_deterministic(direction, records[i].algo) ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC));
         CHECK(records[i].math == CUDNN_DEFAULT_MATH || records[i].math == set);
         if (is_measured) {
+            float *of_kind = &times[records[i].algo == 0];
             CHECK(records[i].time >= 0 && records[i].time < 60000);
             CHECK(i == 0 || records[i - 1].time <= records[i].time);
+            CHECK(*of_kind == -1 || *of_kind == records[i].time);
+            *of_kind = records[i].time;
         } else {
             CHECK(records[i].time == -1);
         }
     }
     CHECK(records[0].status == CUDNN_STATUS_SUCCESS);
+    /* On the CPU, number 0 does what the others do. */
+    CHECK(!is_measured || records[0].memory > 16 || records[count - 1].memory > 16 || times[0] == times[1]);
     for (i = 0; i < numbers[direction]; i++) CHECK(seen[i] == 1 || (seen[i] == 2 && set != CUDNN_DEFAULT_MATH));
 }
 
@@ -123,19 +129,27 @@ static void check_records(const struct convolution *of, enum direction direction
         free(kept);                                                                                                  \
     }
 
-/* The choice by preference: what is chosen runs with what it asks for, and a limit that is too small is an answer too. */
+/* The choice by preference: number 1, or number 0, which needs nothing, where the workspace of the others is beyond the limit. */
 #define CHECK_PREFERENCES(NAME, SHORT, DIRECTION, FIRST_DESC, SECOND_DESC, LAST_DESC)                                  \
     static void preferences_##DIRECTION(struct convolution *of, void *x, void *w, void *y) {                           \
         cudnnConvolution##SHORT##Algo_t algo;                                                                          \
-        int preference;                                                                                                \
-        for (preference = 0; preference < 3; preference++) {                                                           \
-            size_t limit = 1 << 20, size = 0;                                                                          \
+        const int preferences[] = {0, 1, 2, 2, 2, 2}, chosen[] = {0, 1, 0, 0, 1, 1};                                   \
+        size_t told = 0, limits[6] = {1 << 20, 0, 0, 0, 0, 1 << 20};                                                   \
+        int i;                                                                                                         \
+        OK(workspace_size(handle, of, DIRECTION, 1, &told));                                                           \
+        CHECK(told >= 16 && told <= limits[5]);                                                                        \
+        limits[3] = told - 1;                                                                                          \
+        limits[4] = told;                                                                                              \
+        for (i = 0; i < 6; i++) {                                                                                      \
             algo = (cudnnConvolution##SHORT##Algo_t)GUARDED;                                                           \
             OK(cudnnGetConvolution##NAME##Algorithm(handle, FIRST_DESC, SECOND_DESC, of->desc, LAST_DESC,              \
-                                                    (cudnnConvolution##SHORT##Preference_t)preference, limit, &algo)); \
-            CHECK((int)algo >= 0 && (int)algo < numbers[DIRECTION]);                                                   \
-            OK(workspace_size(handle, of, DIRECTION, (int)algo, &size));                                               \
-            CHECK(preference == 1 || size <= limit);                                                                   \
+                                                    (cudnnConvolution##SHORT##Preference_t)preferences[i], limits[i],  \
+                                                    &algo));                                                           \
+            CHECK((int)algo == chosen[i]);                                                                             \
+            if (chosen[i] == 0) {                                                                                      \
+                struct room none = {NULL, 0};                                                                          \
+                OK(compute_in(handle, of, DIRECTION, 0, none, 1, 0, x, w, y));                                         \
+            }                                                                                                          \
             OK(compute(handle, of, DIRECTION, (int)algo, 1, 0, x, w, y));                                              \
         }                                                                                                              \
         algo = (cudnnConvolution##SHORT##Algo_t)GUARDED;                                                               \

@@ -185,6 +185,11 @@ fn convolution_sums() {
 }
 
 #[test]
+fn convolution_workspaces() {
+    passes_in_place("convolution_workspaces");
+}
+
+#[test]
 fn fused_operations() {
     passes_in_place("fused_operations");
 }

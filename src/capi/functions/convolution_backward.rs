@@ -21,7 +21,7 @@ use crate::ops::convolution::Direction;
 /// - `dy`: N x K x space, any strides; `dx`: N x C x space, distinct elements
 /// - `algo`: 0 to 5; every number gives the same bits in every run, for any number of threads
 ///
-/// Workspace: what cudnnGetConvolutionBackwardDataWorkspaceSize answers; NULL and 0 where that is 16.
+/// Workspace: what cudnnGetConvolutionBackwardDataWorkspaceSize answers, else as cudnnConvolutionForward.
 ///
 /// Status, in this order: as cudnnConvolutionForward, with dx for y; strict mode does not refuse dx = dy.
 ///
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
 /// - `x`: N x C x space, `dy`: N x K x space, any strides; `dw`: K x C/groups x space, packed
 /// - `algo`: 0 to 6; every number gives the same bits in every run, for any number of threads
 ///
-/// Workspace: what cudnnGetConvolutionBackwardFilterWorkspaceSize answers; NULL and 0 where that is 16.
+/// Workspace: what cudnnGetConvolutionBackwardFilterWorkspaceSize answers, else as cudnnConvolutionForward.
 ///
 /// Status, in this order: as cudnnConvolutionForward, with dw for y.
 ///

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::arg::{self, Out};
 use super::context;
-use super::convolution_problem::{CRecord, Described, check_workspace, records, store, take_workspace, told};
+use super::convolution_problem::{CRecord, Described, check_workspace, cuts_sums, is_usable, records, store};
 use super::guard::{arguments, entry};
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
@@ -13,14 +13,16 @@ use super::types::{
     cudnnTensorDescriptor_t,
 };
 use crate::error::{Error, Result};
+use crate::exec::Address;
 use crate::ops::Scaling;
 use crate::ops::convolution::{ConvolutionPlan, Direction, Record};
 
 /// Forward algorithms, ranked by measuring them on memory of the library's own.
 ///
-/// The records of cudnnGetConvolutionForwardAlgorithm_v7 with the milliseconds that a call takes. All numbers are
-/// computed alike, so that one measurement, the best of up to three runs, serves all of them and their order is the same
-/// in every run. `time` is -1 where nothing was measured, for want of memory.
+/// The records of cudnnGetConvolutionForwardAlgorithm_v7 with the milliseconds that a call takes, the shortest first. Numbers
+/// that are computed alike share one measurement, the best of up to three runs: all of them on the CPU core, so that their
+/// order is the same in every run; on a GPU, where long sums are cut, all but 0. `time` is -1 where nothing was measured, for
+/// want of memory.
 ///
 /// Operands
 /// - descriptors of the problem, as for the call that computes
@@ -454,43 +456,71 @@ unsafe fn measured<R: CRecord>(
             }
             let problem = alive.problem()?;
             let mut records = records(context, &problem);
-            let mut time = -1.0;
-            if records.iter().any(|record| record.workspace.is_ok()) {
-                let mut plan = ConvolutionPlan::new(&problem, Scaling::MOVE)?;
-                // With as much workspace as the records tell of: the caller's, or one of the search's own.
-                let at = match search.data {
-                    Some(data) => {
-                        let [dst, a, b] = data.map(|(pointer, _)| Some(pointer.into()));
-                        [dst, a, b, Some(take_workspace(context, &mut plan, search.workspace))]
+            if !records.iter().any(is_ok) {
+                // SAFETY: not NULL, and the caller vouches for as many records as are requested.
+                returned.set(unsafe { store(search.results, search.requested, &records, |_| UNKNOWN) });
+                return Ok(());
+            }
+            let plain = ConvolutionPlan::new(&problem, Scaling::MOVE)?;
+            // With as much workspace as the records tell of: the caller's, or one of the search's own.
+            let mut cut = plain.clone();
+            let given = match search.data {
+                Some(_) => {
+                    if is_usable(search.workspace.0) {
+                        search.workspace.1
+                    } else {
+                        0
                     }
-                    None => {
-                        let told = told(context, &problem, 0)?;
-                        if told > 0 {
-                            plan.take_workspace(told);
-                        }
-                        [None; 4]
-                    }
-                };
+                }
+                None => records
+                    .iter()
+                    .filter_map(|record| record.workspace.as_ref().ok().copied())
+                    .max()
+                    .unwrap_or(0),
+            };
+            if cuts_sums(context) && given > 0 {
+                cut.take_workspace(given);
+            }
+            let mut at: [Option<Address>; 4] = [None; 4];
+            if let Some(data) = search.data {
+                for (place, (pointer, _)) in at.iter_mut().zip(data) {
+                    *place = Some(pointer.into());
+                }
+                at[3] = Some(search.workspace.0.into());
+            }
+            let mut measure = |plan: &ConvolutionPlan| {
                 note.set(format_args!("{name}: {plan}"));
                 // SAFETY: the caller vouches for the operands that are read.
-                let outcome = unsafe { context.measure(&plan, &at) };
-                let (workspace, given) = search.workspace;
-                for record in &mut records {
-                    let fits = check_workspace(record.algorithm, workspace, given, plan.workspace());
-                    let fits = if search.data.is_some() { fits } else { Ok(()) };
-                    let serves = fits.and(serves(&outcome));
-                    record.workspace = record.workspace.clone().and_then(|bytes| serves.map(|()| bytes));
-                }
-                records.sort_by_key(|record| record.workspace.is_err());
-                time = outcome.unwrap_or(time);
+                unsafe { context.measure(plan, &at) }
+            };
+            // One measurement for all numbers that do the same.
+            let others = measure(&cut);
+            let zero = if cut.uses_workspace()? { measure(&plain) } else { others.clone() };
+            let outcome = |record: &Record| if record.algorithm.takes_workspace() { &others } else { &zero };
+            for record in &mut records {
+                let fits = match search.data {
+                    Some(_) => check_workspace(context, &problem, record.algorithm, search.workspace),
+                    None => Ok(()),
+                };
+                let serves = fits.and(serves(outcome(record)));
+                record.workspace = record.workspace.clone().and_then(|bytes| serves.map(|()| bytes));
             }
-            let of = |record: &_| if is_ok(record) { time } else { -1.0 };
+            let time = |record: &Record| match outcome(record) {
+                Ok(time) if is_ok(record) => *time,
+                _ => UNKNOWN,
+            };
+            // Those without a time go behind those with one.
+            let place = |record: &Record| if time(record) < 0.0 { f32::INFINITY } else { time(record) };
+            records.sort_by(|a, b| (!is_ok(a)).cmp(&!is_ok(b)).then(place(a).total_cmp(&place(b))));
             // SAFETY: not NULL, and the caller vouches for as many records as are requested.
-            returned.set(unsafe { store(search.results, search.requested, &records, of) });
+            returned.set(unsafe { store(search.results, search.requested, &records, time) });
             Ok(())
         })
     })
 }
+
+/// The time of what was not measured.
+const UNKNOWN: f32 = -1.0;
 
 fn is_ok(record: &Record) -> bool {
     record.workspace.is_ok()

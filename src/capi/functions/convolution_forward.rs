@@ -30,9 +30,10 @@ use crate::ops::convolution::{Algorithm, ConvolutionPlan, Direction, Fused};
 /// - types: FLOAT, DOUBLE, HALF, BFLOAT16, FP8 and 8-bit integers for x and w, any for y but BOOLEAN. Products are summed
 ///   in binary64 for DOUBLE data or compute type, exactly for integers, else in binary32, and rounded once; integers
 ///   saturate. Channels are counted one by one, also those that share an element
-/// - `algo`: 0 to 7; every number gives the same bits
+/// - `algo`: 0 to 7; every number gives the same bits on the CPU core. On a GPU the workspace is used by all but 0
 ///
-/// Workspace: what cudnnGetConvolutionForwardWorkspaceSize answers; NULL and 0 where that is 16.
+/// Workspace: what cudnnGetConvolutionForwardWorkspaceSize answers; NULL and less as well, with which long sums take longer
+/// on a GPU, in strict mode with algorithm 0 only.
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive, a NULL pointer
@@ -40,7 +41,7 @@ use crate::ops::convolution::{Algorithm, ConvolutionPlan, Direction, Fused};
 ///   repeats an address
 /// - NOT_SUPPORTED: the algorithm is none; types that are not multiplied; INT32 sums of floating products. In strict mode
 ///   also ranks, types, layouts and algorithms that the original refuses, and y = x
-/// - BAD_PARAM: the workspace is NULL or too small
+/// - strict mode, BAD_PARAM: the workspace is NULL or too small, but for algorithm 0
 /// - BAD_PARAM_MISALIGNED_POINTER: x, w or y
 ///
 /// Aliasing: y may overlap x and w on the CPU core, which then keeps a copy; the CUDA core answers NOT_SUPPORTED. With
@@ -113,7 +114,8 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
 /// - `activationDesc`: every mode of the descriptor
 /// - everything is added in binary32 (binary64 for sums in binary64 and 32-bit integers in y), the result rounded once
 ///
-/// Workspace: what cudnnGetConvolutionForwardWorkspaceSize answers; NULL and 0 where that is 16.
+/// Workspace: what cudnnGetConvolutionForwardWorkspaceSize answers; NULL and less as well, with which long sums take longer
+/// on a GPU, in strict mode with algorithm 0 only.
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive, a NULL pointer, also of z
@@ -122,7 +124,7 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
 ///   that is not like y; _DATA_TYPE: a bias of another type than x (FLOAT for integers)
 /// - NOT_SUPPORTED_SHAPE: a dimension of z or the bias that is neither that of y nor 1
 /// - NOT_SUPPORTED: as cudnnConvolutionForward; in strict mode algorithm 3, but no other
-/// - BAD_PARAM: the workspace is NULL or too small
+/// - strict mode, BAD_PARAM: the workspace is NULL or too small, but for algorithm 0
 /// - BAD_PARAM_MISALIGNED_POINTER: a data pointer
 ///
 /// Aliasing: z may be y where their elements lie alike; everything else as cudnnConvolutionForward. A failing call writes
@@ -213,12 +215,13 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
                 if mode.is_strict() && y.cast_const() == x {
                     return Err(Error::unsupported("y = x, which strict mode does not compute"));
                 }
-                check_workspace(algorithm, workSpace, workSpaceSizeInBytes, plan.workspace())?;
+                let given = (workSpace, workSpaceSizeInBytes);
+                check_workspace(context, &problem, algorithm, given)?;
                 let data = [y, x.cast_mut(), w.cast_mut(), z.cast_mut(), bias.cast_mut()];
                 for (operand, pointer) in plan.operands().iter().zip(data) {
                     check_alignment(operand, pointer)?;
                 }
-                let workspace = take_workspace(context, &mut plan, (workSpace, workSpaceSizeInBytes));
+                let workspace = take_workspace(context, &mut plan, algorithm, given);
                 let [y, x, w, z, bias] = data.map(Into::into);
                 let at = [y, x, w, z, bias, workspace];
                 note.set(format_args!("cudnnConvolutionBiasActivationForward: {plan}"));

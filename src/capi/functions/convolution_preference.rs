@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::arg::Out;
 use super::context;
-use super::convolution_problem::Described;
+use super::convolution_problem::{Described, records};
 use super::guard::{arguments, entry};
 use super::types::{
     CEnum, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataPreference_t,
@@ -15,14 +15,13 @@ use super::types::{
     cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
 use crate::error::Error;
-use crate::mode::Mode;
 use crate::ops::convolution::Direction;
 
 /// The forward algorithm that fits a preference.
 ///
 /// The first algorithm of cudnnGetConvolutionForwardAlgorithm_v7 that serves and whose workspace fits: none for
-/// NO_WORKSPACE, any for PREFER_FASTEST, at most `memoryLimitInBytes` for SPECIFY_WORKSPACE_LIMIT. An algorithm whose
-/// workspace query answers 16 needs none.
+/// NO_WORKSPACE, any for PREFER_FASTEST, at most `memoryLimitInBytes` for SPECIFY_WORKSPACE_LIMIT. Algorithm 0 makes no use
+/// of a workspace and fits every limit, though its workspace query answers 16 as well.
 ///
 /// Operands: descriptors of the problem, as for the call that computes; `algo`: one enumerator.
 ///
@@ -181,14 +180,22 @@ unsafe fn preferred<A: CEnum>(
             }
         };
         let problem = described.problem()?;
-        let needed = problem.workspace()?;
-        let records = problem.records(Mode::current());
-        let best = records.iter().find(|record| record.workspace.is_ok());
-        let best = best.ok_or_else(|| Error::unsupported("no algorithm computes this problem"))?;
-        if needed > limit {
-            return Err(Error::unsupported(format!("{needed} bytes of workspace are needed")));
+        let records = context::with(handle, |context| Ok(records(context, &problem)))?;
+        let mut least = None;
+        for record in &records {
+            let Ok(told) = record.workspace else { continue };
+            let needed = if record.algorithm.takes_workspace() { told } else { 0 };
+            if needed <= limit {
+                algo.set(record.algorithm.number());
+                return Ok(());
+            }
+            least = Some(least.map_or(needed, |least: usize| least.min(needed)));
         }
-        algo.set(best.algorithm.number());
-        Ok(())
+        Err(match least {
+            Some(needed) => {
+                Error::unsupported(format!("{needed} bytes of workspace are needed, {limit} are allowed"))
+            }
+            None => Error::unsupported("no algorithm computes this problem"),
+        })
     })
 }

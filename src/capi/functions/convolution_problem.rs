@@ -198,11 +198,11 @@ pub(super) unsafe fn compute(
             )));
         }
         let mut plan = ConvolutionPlan::new(&problem, scaling)?;
-        check_workspace(algorithm, call.workspace.0, call.workspace.1, plan.workspace())?;
+        check_workspace(context, &problem, algorithm, call.workspace)?;
         for (operand, (pointer, _)) in plan.operands().iter().zip(call.data) {
             check_alignment(operand, pointer)?;
         }
-        let workspace = take_workspace(context, &mut plan, call.workspace);
+        let workspace = take_workspace(context, &mut plan, algorithm, call.workspace);
         note.set(format_args!("{name}: {plan}"));
         let at = [dst.into(), a.into(), b.into(), workspace];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
@@ -211,48 +211,50 @@ pub(super) unsafe fn compute(
     })
 }
 
-/// Lets a plan use the workspace that a program gives, where the core has a use for it. One off the alignment is as good as
-/// none.
+/// Lets a plan use the workspace that a program gives, where algorithm and core have a use for it. One off the alignment is
+/// as good as none.
 pub(super) fn take_workspace(
     context: &Context,
     plan: &mut ConvolutionPlan,
+    algorithm: Algorithm,
     (workspace, bytes): (*mut c_void, usize),
 ) -> Address {
-    let serves = !workspace.is_null() && workspace.addr().is_multiple_of(16) && bytes > 0;
-    if serves && !context.is_cpu() {
+    if is_usable(workspace) && bytes > 0 && cuts_sums(context) && algorithm.takes_workspace() {
         plan.take_workspace(bytes);
     }
     workspace.into()
 }
 
-/// What a query tells of a workspace of these bytes on a core: a GPU has use for more than is needed.
-///
-/// # Errors
-/// As [`Convolution::workspace`].
-pub(super) fn told(context: &Context, problem: &Convolution, bytes: usize) -> Result<usize> {
-    if context.is_cpu() { Ok(bytes) } else { Ok(problem.useful_workspace()?.max(bytes)) }
+/// Whether there can be partial sums at an address.
+pub(super) fn is_usable(workspace: *mut c_void) -> bool {
+    !workspace.is_null() && workspace.addr().is_multiple_of(16)
+}
+
+/// Whether the core of a handle cuts long sums, for which it has a use for a workspace.
+pub(super) fn cuts_sums(context: &Context) -> bool {
+    !context.is_cpu()
 }
 
 /// The records of all algorithms, with the workspaces that a program is told of.
 pub(super) fn records(context: &Context, problem: &Convolution) -> Vec<Record> {
-    let mut records = problem.records(Mode::current());
-    for record in &mut records {
-        record.workspace = record.workspace.clone().and_then(|bytes| told(context, problem, bytes));
-    }
-    records
+    problem.records(Mode::current(), cuts_sums(context))
 }
 
-/// Refuses a workspace that an algorithm needs and that is not there.
+/// Refuses, in strict mode, less workspace than the query tells of. Outside of it every sum is computed without as well.
 ///
 /// # Errors
 /// Bad parameter, naming the bytes given and needed.
 pub(super) fn check_workspace(
+    context: &Context,
+    problem: &Convolution,
     algorithm: Algorithm,
-    workspace: *mut c_void,
-    given: usize,
-    needed: usize,
+    (workspace, given): (*mut c_void, usize),
 ) -> Result<()> {
-    if needed == 0 || (given >= needed && !workspace.is_null()) {
+    if !Mode::current().is_strict() || !algorithm.takes_workspace() {
+        return Ok(());
+    }
+    let needed = problem.workspace(algorithm, cuts_sums(context))?;
+    if given >= needed && !workspace.is_null() {
         return Ok(());
     }
     let place = if workspace.is_null() { "NULL" } else { "given" };

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::arg::{self, Out, results};
 use super::context;
-use super::convolution_problem::{CRecord, Described, records, store, told};
+use super::convolution_problem::{CRecord, Described, cuts_sums, records, store};
 use super::guard::{arguments, entry, entry_point};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
@@ -285,9 +285,10 @@ unsafe fn ranked<R: CRecord>(
 
 /// Bytes of workspace of a convolution.
 ///
-/// At least 16, as a driver-level allocation of 0 bytes fails; the same for every algorithm and math type. The call takes
-/// NULL and 0 as well. On a GPU the answer is more where sums are so long, and results so few, that several blocks of
-/// threads sum parts of each; without that workspace one block sums them all, which takes longer and may round otherwise.
+/// At least 16, as a driver-level allocation of 0 bytes fails; 16 for algorithm 0, which makes no use of it, and the same
+/// for every other algorithm and math type. On a GPU the answer is more where sums are so long, and results so few, that
+/// several blocks of threads sum parts of each; without that workspace one block sums them all, which takes longer and may
+/// round otherwise. The call takes NULL and less as well; in strict mode with algorithm 0 only.
 ///
 /// Operands
 /// - descriptors of the problem, as for the call that computes
@@ -431,7 +432,7 @@ unsafe fn workspace(
     let size = unsafe { Out::new(size, "sizeInBytes") }?;
     let problem = described.problem()?;
     let algorithm = Algorithm::new(described.direction, number)?;
-    let bytes = problem.reported_workspace(algorithm, Mode::current())?;
-    size.set(context::with(handle, |context| told(context, &problem, bytes))?);
+    algorithm.check(&problem, Mode::current())?;
+    size.set(context::with(handle, |context| problem.workspace(algorithm, cuts_sums(context)))?);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Algorithm numbers: which there are per direction, what a query says of each, and in which order.
 //!
-//! Every number computes every problem, as the numbers are the programs' way to ask and not ours to compute.
+//! Every number computes every problem, as the numbers are the programs' way to ask and not ours to compute. They differ in
+//! one thing: number 0 makes no use of a workspace.
 
 use std::fmt;
 
@@ -42,6 +43,11 @@ impl Algorithm {
     /// Its number.
     pub fn number(self) -> i32 {
         self.number
+    }
+
+    /// Whether it makes use of a workspace. Number 0 is for programs that have none, as it is in the original (documentation).
+    pub fn takes_workspace(self) -> bool {
+        self.number != 0
     }
 
     /// What the original says of this number. No number of this library gives other bits in another run.

@@ -76,40 +76,30 @@ impl Convolution {
         Ok(Convolution { direction, desc: *desc, x: *x, w: *w, y: *y, groups })
     }
 
-    /// What a query says of every algorithm.
-    pub fn records(&self, mode: Mode) -> Vec<Record> {
-        // The same for all numbers.
-        let workspace = self.workspace();
+    /// What a query says of every algorithm, on a core that cuts long sums or on one that does not.
+    pub fn records(&self, mode: Mode, cuts: bool) -> Vec<Record> {
+        // The same for all numbers that have a use for it.
+        let useful = self.useful_workspace(cuts);
         let of = |algorithm: Algorithm| {
             algorithm.check(self, mode)?;
-            workspace.clone().map(|bytes| bytes.max(LEAST_WORKSPACE))
+            let useful = useful.clone()?;
+            Ok(if algorithm.takes_workspace() { useful } else { LEAST_WORKSPACE })
         };
         records(self.direction, self.desc.math_type, of)
     }
 
-    /// Bytes of workspace that a program is told to allocate.
-    ///
-    /// # Errors
-    /// Not supported where the algorithm does not serve.
-    pub fn reported_workspace(&self, algorithm: Algorithm, mode: Mode) -> Result<usize> {
-        algorithm.check(self, mode)?;
-        Ok(self.workspace()?.max(LEAST_WORKSPACE))
-    }
-
-    /// Bytes of workspace that a program is told to allocate for a GPU, where sums may be cut.
-    ///
-    /// # Errors
-    /// As [`Convolution::workspace`].
-    pub fn useful_workspace(&self) -> Result<usize> {
-        ConvolutionPlan::new(self, Scaling::MOVE)?.useful_workspace()
-    }
-
-    /// Bytes of workspace that are touched.
+    /// Bytes of workspace that a program is told to allocate for an algorithm.
     ///
     /// # Errors
     /// As [`ConvolutionPlan::new`], which every factor is the same to.
-    pub fn workspace(&self) -> Result<usize> {
-        ConvolutionPlan::new(self, Scaling::MOVE).map(|plan| plan.workspace())
+    pub fn workspace(&self, algorithm: Algorithm, cuts: bool) -> Result<usize> {
+        self.useful_workspace(cuts && algorithm.takes_workspace())
+    }
+
+    /// Bytes of workspace with which all sums are cut that are worth it.
+    fn useful_workspace(&self, cuts: bool) -> Result<usize> {
+        let plan = ConvolutionPlan::new(self, Scaling::MOVE)?;
+        Ok(if cuts { plan.useful_workspace()?.max(LEAST_WORKSPACE) } else { LEAST_WORKSPACE })
     }
 }
 

@@ -147,11 +147,6 @@ impl ConvolutionPlan {
 }
 
 impl ConvolutionPlan {
-    /// Bytes of workspace without which a step does not run.
-    pub fn workspace(&self) -> usize {
-        0
-    }
-
     /// Bytes of workspace with which a GPU cuts all sums that are worth it.
     ///
     /// # Errors
@@ -174,6 +169,19 @@ impl ConvolutionPlan {
         let span = (0, i64::try_from(bytes).unwrap_or(i64::MAX));
         let operand = Operand { role: Role::Scratch, span, ..Operand::untouched("workSpace", Scalar::F64) };
         self.operands.push(operand);
+    }
+
+    /// Whether a step sums otherwise for the workspace that was given.
+    ///
+    /// # Errors
+    /// As for [`Plan::steps`].
+    pub fn uses_workspace(&self) -> Result<bool> {
+        let mut uses = false;
+        self.steps(&mut |step, _| {
+            uses |= matches!(step, Step::Contract(step) if step.workspace > 0);
+            Ok(())
+        })?;
+        Ok(uses)
     }
 
     /// Gives a step the workspace, if it has use for it and there is enough.
