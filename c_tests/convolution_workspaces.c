@@ -57,26 +57,49 @@ static void direction(const struct convolution *of, enum direction direction) {
     free(x), free(w), free(y), free(kept);
 }
 
+static int says(const char *words) {
+    char text[512];
+    cudnnGetLastErrorString(text, sizeof text);
+    return strstr(text, words) != NULL;
+}
+
+static cudnnActivationDescriptor_t identity;
+
+/* Without a workspace. */
+static cudnnStatus_t fused(const struct convolution *of, const float *x, const float *w, float *y,
+                           cudnnTensorDescriptor_t bias_desc, const float *bias, cudnnTensorDescriptor_t z_desc) {
+    const float one = 1, zero = 0;
+    return cudnnConvolutionBiasActivationForward(handle, &one, of->x, x, of->w, w, of->desc,
+                                                 CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, NULL, 0, &zero,
+                                                 z_desc, y, bias_desc, bias, identity, of->y, y);
+}
+
 /* The fused call, too, and searches on a workspace that only number 0 is content with. */
 static void fused_and_found(const struct convolution *of) {
     float *x = whole(of->inputs, 2), *w = whole(of->weights, 3), *y = whole(of->outputs, 4), *bias = whole(24, 1);
     cudnnConvolutionFwdAlgoPerf_t records[8];
     cudnnConvolutionFwdAlgo_t algo = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
-    cudnnTensorDescriptor_t vector;
-    cudnnActivationDescriptor_t identity;
-    const float one = 1, zero = 0;
+    cudnnTensorDescriptor_t vector, other;
     size_t told = 0;
     int count = 0, i;
+    OK(cudnnCreateTensorDescriptor(&other));
     OK(cudnnCreateTensorDescriptor(&vector));
     OK(cudnnSetTensor4dDescriptor(vector, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 24, 1, 1));
     OK(cudnnCreateActivationDescriptor(&identity));
     OK(cudnnSetActivationDescriptor(identity, CUDNN_ACTIVATION_IDENTITY, CUDNN_NOT_PROPAGATE_NAN, 0));
     OK(workspace_size(handle, of, FORWARD, 1, &told));
     memset(y, CHECK_FILL, of->outputs * sizeof *y);
-    BAD(cudnnConvolutionBiasActivationForward(handle, &one, of->x, x, of->w, w, of->desc,
-                                              CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, NULL, 0, &zero, of->y,
-                                              y, vector, bias, identity, of->y, y));
+    BAD(fused(of, x, w, y, vector, bias, of->y));
     CHECK(names(0, told) && all_filled(y, of->outputs * sizeof *y));
+    /* The dims of the bias are judged before z, and its type last. */
+    OK(cudnnSetTensor4dDescriptor(other, CUDNN_TENSOR_NCHW, CUDNN_DATA_DOUBLE, 1, 24, 2, 1));
+    EXPECT(CUDNN_STATUS_NOT_SUPPORTED_SHAPE, fused(of, x, w, y, other, bias, of->x));
+    CHECK(says("dimension 2 of biasDesc"));
+    OK(cudnnSetTensor4dDescriptor(other, CUDNN_TENSOR_NCHW, CUDNN_DATA_DOUBLE, 1, 24, 1, 1));
+    EXPECT(CUDNN_STATUS_NOT_SUPPORTED_SHAPE, fused(of, x, w, y, other, bias, of->x));
+    CHECK(says("zDesc"));
+    EXPECT(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, fused(of, x, w, y, other, bias, of->y));
+    CHECK(says("biasDesc has type") && all_filled(y, of->outputs * sizeof *y));
     OK(cudnnFindConvolutionForwardAlgorithmEx(handle, of->x, x, of->w, w, of->desc, of->y, y, 8, &count, records, NULL,
                                               0));
     CHECK(count == 8 && records[0].algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM);
@@ -86,8 +109,9 @@ static void fused_and_found(const struct convolution *of) {
     OK(cudnnGetConvolutionForwardAlgorithm(handle, of->x, of->w, of->desc, of->y, CUDNN_CONVOLUTION_FWD_NO_WORKSPACE, 0,
                                            &algo));
     CHECK(algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM);
-    OK(cudnnDestroyActivationDescriptor(identity));
+    OK(cudnnDestroyTensorDescriptor(other));
     OK(cudnnDestroyTensorDescriptor(vector));
+    OK(cudnnDestroyActivationDescriptor(identity));
     free(x), free(w), free(y), free(bias);
 }
 

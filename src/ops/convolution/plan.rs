@@ -220,10 +220,20 @@ fn activation(desc: &ActivationDescriptor) -> Activation {
     }
 }
 
-/// The shapes and types of z and the bias that the original takes.
+/// The shapes and types of z and the bias that the original takes: dims of the bias, then z, then the type of the bias.
 fn check_strict(convolution: &Convolution, z: &TensorDescriptor, bias: &TensorDescriptor) -> Result<()> {
     let Convolution { x, y, desc, .. } = convolution;
+    let of_bias = bias.dims();
+    let wanted = |axis: usize| if axis == 1 { y.dims()[1] } else { 1 };
+    let text =
+        |axis: usize| format!("dimension {axis} of biasDesc is {}, not {}", of_bias[axis], wanted(axis));
+    // Computed in HALF, the original takes another number of channels for another type.
     let is_half = desc.geometry.compute_type() == DataType::Half;
+    let is_type = |axis: usize| is_half && axis == 1 && of_bias[axis] != 1;
+    let mut wrong = (0..of_bias.rank()).filter(|&axis| of_bias[axis] != wanted(axis));
+    if let Some(axis) = wrong.clone().find(|&axis| !is_type(axis)) {
+        return Err(Error::UnsupportedShape(text(axis).into()));
+    }
     let unit = |axis: usize| y.stored_dims()[axis] == 1;
     let alike = z.data_type() == y.data_type()
         && z.dims() == y.dims()
@@ -232,22 +242,13 @@ fn check_strict(convolution: &Convolution, z: &TensorDescriptor, bias: &TensorDe
     if !alike {
         return Err(Error::UnsupportedShape("zDesc is not like yDesc".into()));
     }
+    if let Some(axis) = wrong.next() {
+        return Err(Error::UnsupportedType(text(axis).into()));
+    }
     let wanted = if x.data_type().scalar().size() == 1 { DataType::Float } else { x.data_type() };
     if bias.data_type() != wanted {
         let text = format!("biasDesc has type {:?}, strict mode takes {wanted:?}", bias.data_type());
         return Err(Error::UnsupportedType(text.into()));
-    }
-    let of_bias = bias.dims();
-    let wanted = |axis: usize| if axis == 1 { y.dims()[1] } else { 1 };
-    if let Some(axis) = (0..of_bias.rank()).find(|&axis| of_bias[axis] != wanted(axis)) {
-        let text = format!("dimension {axis} of biasDesc is {}, not {}", of_bias[axis], wanted(axis));
-        // Computed in HALF, the original takes another number of channels for another type.
-        let is_type = is_half && axis == 1 && of_bias[axis] != 1;
-        return Err(if is_type {
-            Error::UnsupportedType(text.into())
-        } else {
-            Error::UnsupportedShape(text.into())
-        });
     }
     Ok(())
 }
