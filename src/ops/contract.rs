@@ -12,8 +12,9 @@
 //! `dst[m, n] = f(alpha * sum over k of a[m, k] * b[k, n] + beta * dst[m, n] + alpha2 * z[m, n] + bias[m, n])`
 //!
 //! Operand `a` may be seen through a window: a [`Bound`] ties an M loop to a K loop and says between which positions
-//! `a` has elements; a product outside counts as 0 and neither operand is read for it. Everything else about a window
-//! (stride, dilation, padding, flipped taps) is in the strides and the offset of `a`. Convolutions map to it as
+//! `a` has elements; a product outside counts as 0, and no element of `a` is read for it. Kernels may multiply its factor of
+//! `b` by a zero, though: finite factors leave no trace, infinities and NaN may. Everything else about a window (stride,
+//! dilation, padding, flipped taps) is in the strides and the offset of `a`. Convolutions map to it as
 //!
 //! | direction       | dst | a (windowed) | b  | M          | N       | K             | Batch  |
 //! |-----------------|-----|--------------|----|------------|---------|---------------|--------|
