@@ -161,7 +161,8 @@ impl Convolution {
         Ok(steps)
     }
 
-    /// Tensors for the destination, `a` and `b` in layouts of any kind, the operands filled with small integers.
+    /// Tensors for the destination, `a` and `b` in layouts of any kind, the operands, which may run
+    /// backwards and overlap themselves, filled with small integers.
     pub fn tensors(
         &self,
         direction: Direction,
@@ -172,6 +173,7 @@ impl Convolution {
         let dims = self.dims(direction);
         let mut filled = |at: usize, scalar: Scalar| {
             let tensor = Tensor::random(dims[at], scalar, plain, rng);
+            let tensor = if at > 0 && !plain && rng.below(4) == 0 { tensor.strewn(rng) } else { tensor };
             let low = if scalar == Scalar::U8 { 0.0 } else { -4.0 };
             tensor.fill(|| low + rng.below(9) as f64)
         };

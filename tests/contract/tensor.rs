@@ -49,6 +49,14 @@ impl Tensor {
         Tensor::new(layout, scalar)
     }
 
+    /// The same elements, not filled, with some strides turned round, 0 or so small that elements lie in each other's place.
+    pub fn strewn(self, rng: &mut Rng) -> Self {
+        let Layout { dims, strides, split: None } = self.layout else { return self };
+        let strides: Vec<i64> =
+            strides.iter().map(|&stride| rng.pick(&[stride, stride, -stride, -stride, 0, 1, -3])).collect();
+        Tensor::new(Layout { dims, strides: Dims::new(&strides), split: None }, self.scalar)
+    }
+
     pub fn side(&self) -> Side<'_> {
         Side { layout: &self.layout, scalar: self.scalar }
     }

@@ -71,6 +71,12 @@ impl Windows {
                 let status = if complete(&[4, 5]) { OK } else { BAD_PARAM };
                 (like(dy) && like(dx)).then_some(Promise { departure: "response", status })
             }
+            "DivisiveNormalizationForward" if step.status() == BAD_PARAM && complete(&[6]) => {
+                widened(tensor(4)?, tensor(10)?)
+            }
+            "DivisiveNormalizationBackward" if step.status() == BAD_PARAM && complete(&[6, 13]) => {
+                widened(tensor(4)?, tensor(11)?)
+            }
             "DivisiveNormalizationForward" if refused && complete(&[6]) => {
                 tensor(4)?;
                 tensor(10)?;
@@ -150,6 +156,15 @@ impl Windows {
             _ => {}
         }
     }
+}
+
+/// Divisive normalisation of as many dimensions as the original refuses.
+fn widened(x: &Tensor, y: &Tensor) -> Option<Promise> {
+    let is_new = x.rank == 3 || (6..=8).contains(&x.rank);
+    let forwards = |tensor: &Tensor| tensor.strides.iter().flatten().all(|&stride| stride >= 0);
+    let fits = x.rank == y.rank && x.dims == y.dims && x.data_type == y.data_type;
+    (is_new && fits && forwards(x) && forwards(y))
+        .then_some(Promise { departure: "response-rank", status: OK })
 }
 
 /// Whether a filter of 4 dimensions goes with a tensor, channels as they are stored.

@@ -53,7 +53,8 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Checks ranks, channels, batch, spatial extents and strides, in this order.
+    /// Checks ranks, channels, batch, spatial extents and strides, in this order. What is read may have any strides outside
+    /// strict mode.
     ///
     /// # Errors
     /// Bad parameter, naming the extent that would be right; outside strict mode not supported where elements of
@@ -70,8 +71,15 @@ impl Convolution {
         check_ranks(names, desc, [x.rank(), w.stored_dims().rank(), y.rank()])?;
         let groups = check_channels(names, x, w, y, mode)?;
         check_spatial(names, desc, &x.stored_dims(), &w.stored_dims(), &y.stored_dims())?;
-        for (name, tensor) in [(names[0], x), (names[2], y)] {
-            check_strides(name, tensor, mode)?;
+        let written = match direction {
+            Direction::Forward => Some(2),
+            Direction::BackwardData => Some(0),
+            Direction::BackwardFilter => None,
+        };
+        for (at, tensor) in [(0, x), (2, y)] {
+            if mode.is_strict() || written == Some(at) {
+                check_strides(names[at], tensor)?;
+            }
         }
         Ok(Convolution { direction, desc: *desc, x: *x, w: *w, y: *y, groups })
     }
@@ -212,9 +220,8 @@ fn check_spatial(
     Ok(())
 }
 
-/// Refuses negative strides and elements that share an address. An input may repeat one through stride 0, which only
-/// setters outside strict mode let pass.
-fn check_strides(name: &str, tensor: &TensorDescriptor, mode: Mode) -> Result<()> {
+/// Refuses negative strides and elements that share an address.
+fn check_strides(name: &str, tensor: &TensorDescriptor) -> Result<()> {
     if tensor.is_packed() {
         return Ok(());
     }
@@ -223,7 +230,7 @@ fn check_strides(name: &str, tensor: &TensorDescriptor, mode: Mode) -> Result<()
     if let Some(axis) = axes().find(|&axis| strides[axis] < 0) {
         return Err(Error::element("strideA", axis, strides[axis], format!("{name} runs backwards")));
     }
-    let mut order: Vec<usize> = axes().filter(|&axis| mode.is_strict() || strides[axis] != 0).collect();
+    let mut order: Vec<usize> = axes().collect();
     order.sort_by_key(|&axis| strides[axis]);
     let mut reach = 0;
     for axis in order {
