@@ -147,7 +147,7 @@ int main(void) {
     CHECK(size > 0);
     unsigned char *memory = workspace(size);
     OK(cudnnCreateFusedOpsVariantParamPack(&variants, CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS));
-    const cudnnFusedOpsVariantParamLabel_t labels[] = {CUDNN_PTR_XDATA, CUDNN_PTR_WDATA, CUDNN_PTR_YDATA,
+    const cudnnFusedOpsVariantParamLabel_t labels[] = {CUDNN_PTR_XDATA, CUDNN_PTR_WDATA,  CUDNN_PTR_YDATA,
                                                        CUDNN_PTR_YSUM,  CUDNN_PTR_YSQSUM, CUDNN_PTR_WORKSPACE};
     void *const places[] = {x, w, y, sums, squares, memory};
     const size_t sizes[] = {sizeof x, sizeof w, sizeof y, sizeof sums, sizeof squares, size};

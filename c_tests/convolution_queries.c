@@ -129,35 +129,35 @@ static void check_records(const struct convolution *of, enum direction direction
         free(kept);                                                                                                  \
     }
 
-/* The choice by preference: number 1, or number 0, which needs nothing, where the workspace of the others is beyond the limit. */
-#define CHECK_PREFERENCES(NAME, SHORT, DIRECTION, FIRST_DESC, SECOND_DESC, LAST_DESC)                                  \
-    static void preferences_##DIRECTION(struct convolution *of, void *x, void *w, void *y) {                           \
-        cudnnConvolution##SHORT##Algo_t algo;                                                                          \
-        const int preferences[] = {0, 1, 2, 2, 2, 2}, chosen[] = {0, 1, 0, 0, 1, 1};                                   \
-        size_t told = 0, limits[6] = {1 << 20, 0, 0, 0, 0, 1 << 20};                                                   \
-        int i;                                                                                                         \
-        OK(workspace_size(handle, of, DIRECTION, 1, &told));                                                           \
-        CHECK(told >= 16 && told <= limits[5]);                                                                        \
-        limits[3] = told - 1;                                                                                          \
-        limits[4] = told;                                                                                              \
-        for (i = 0; i < 6; i++) {                                                                                      \
-            algo = (cudnnConvolution##SHORT##Algo_t)GUARDED;                                                           \
-            OK(cudnnGetConvolution##NAME##Algorithm(handle, FIRST_DESC, SECOND_DESC, of->desc, LAST_DESC,              \
-                                                    (cudnnConvolution##SHORT##Preference_t)preferences[i], limits[i],  \
-                                                    &algo));                                                           \
-            CHECK((int)algo == chosen[i]);                                                                             \
-            if (chosen[i] == 0) {                                                                                      \
-                struct room none = {NULL, 0};                                                                          \
-                OK(compute_in(handle, of, DIRECTION, 0, none, 1, 0, x, w, y));                                         \
-            }                                                                                                          \
-            OK(compute(handle, of, DIRECTION, (int)algo, 1, 0, x, w, y));                                              \
-        }                                                                                                              \
-        algo = (cudnnConvolution##SHORT##Algo_t)GUARDED;                                                               \
-        BAD(cudnnGetConvolution##NAME##Algorithm(handle, FIRST_DESC, SECOND_DESC, of->desc, LAST_DESC,                 \
-                                                 (cudnnConvolution##SHORT##Preference_t)3, 0, &algo));                 \
-        BAD(cudnnGetConvolution##NAME##Algorithm(handle, FIRST_DESC, SECOND_DESC, NULL, LAST_DESC,                     \
-                                                 (cudnnConvolution##SHORT##Preference_t)1, 0, &algo));                 \
-        CHECK((int)algo == GUARDED);                                                                                   \
+/* The choice by preference: number 1, or number 0, which needs nothing, where the others need more than the limit. */
+#define CHECK_PREFERENCES(NAME, SHORT, DIRECTION, FIRST_DESC, SECOND_DESC, LAST_DESC)                                 \
+    static void preferences_##DIRECTION(struct convolution *of, void *x, void *w, void *y) {                          \
+        cudnnConvolution##SHORT##Algo_t algo;                                                                         \
+        const int preferences[] = {0, 1, 2, 2, 2, 2}, chosen[] = {0, 1, 0, 0, 1, 1};                                  \
+        size_t told = 0, limits[6] = {1 << 20, 0, 0, 0, 0, 1 << 20};                                                  \
+        int i;                                                                                                        \
+        OK(workspace_size(handle, of, DIRECTION, 1, &told));                                                          \
+        CHECK(told >= 16 && told <= limits[5]);                                                                       \
+        limits[3] = told - 1;                                                                                         \
+        limits[4] = told;                                                                                             \
+        for (i = 0; i < 6; i++) {                                                                                     \
+            algo = (cudnnConvolution##SHORT##Algo_t)GUARDED;                                                          \
+            OK(cudnnGetConvolution##NAME##Algorithm(handle, FIRST_DESC, SECOND_DESC, of->desc, LAST_DESC,             \
+                                                    (cudnnConvolution##SHORT##Preference_t)preferences[i], limits[i], \
+                                                    &algo));                                                          \
+            CHECK((int)algo == chosen[i]);                                                                            \
+            if (chosen[i] == 0) {                                                                                     \
+                struct room none = {NULL, 0};                                                                         \
+                OK(compute_in(handle, of, DIRECTION, 0, none, 1, 0, x, w, y));                                        \
+            }                                                                                                         \
+            OK(compute(handle, of, DIRECTION, (int)algo, 1, 0, x, w, y));                                             \
+        }                                                                                                             \
+        algo = (cudnnConvolution##SHORT##Algo_t)GUARDED;                                                              \
+        BAD(cudnnGetConvolution##NAME##Algorithm(handle, FIRST_DESC, SECOND_DESC, of->desc, LAST_DESC,                \
+                                                 (cudnnConvolution##SHORT##Preference_t)3, 0, &algo));                \
+        BAD(cudnnGetConvolution##NAME##Algorithm(handle, FIRST_DESC, SECOND_DESC, NULL, LAST_DESC,                    \
+                                                 (cudnnConvolution##SHORT##Preference_t)1, 0, &algo));                \
+        CHECK((int)algo == GUARDED);                                                                                  \
     }
 
 #define X_SIZE (of->inputs * bytes_of(of->shape.type))

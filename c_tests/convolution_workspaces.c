@@ -5,8 +5,8 @@
 static cudnnHandle_t handle;
 
 /* Long sums of few results, which a GPU cuts: its query tells more than the least. */
-static const struct shape shape = {1, 128, 6, 6, 24, 3, 3, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_TENSOR_NCHW,
-                                   CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT};
+static const struct shape shape = {
+    1, 128, 6, 6, 24, 3, 3, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT};
 
 /* The last error speaks of so many bytes given and needed. */
 static int names(size_t given, size_t needed) {

@@ -6,10 +6,13 @@
 #include "failing_memory.h"
 
 #ifdef IS_FAILING
+enum { CALLS = 13 };
 enum { N = 16, C = 64, H = 40, W = 44, COUNT = N * C * H * W };
 
 static cudnnHandle_t handle;
-static cudnnTensorDescriptor_t nchw, nhwc, half, channels, sum;
+static cudnnTensorDescriptor_t nchw, nhwc, half, channels, sum, pooled;
+static cudnnPoolingDescriptor_t pooling;
+static cudnnActivationDescriptor_t relu;
 static cudnnReduceTensorDescriptor_t add, max;
 static cudnnOpTensorDescriptor_t product;
 static float *x, *y, *want;
@@ -25,6 +28,16 @@ static cudnnStatus_t call(int which) {
     case 4: return cudnnReduceTensor(handle, add, NULL, 0, NULL, 0, &one, nhwc, x, &zero, channels, y);
     case 5: return cudnnReduceTensor(handle, max, indices, 4 * C, NULL, 0, &one, nchw, x, &zero, sum, y);
     case 6: return cudnnOpTensor(handle, product, &one, nchw, x, &one, channels, x, &zero, half, y);
+    case 7: return cudnnPoolingForward(handle, pooling, &one, nchw, x, &zero, pooled, y);
+    case 8: return cudnnPoolingBackward(handle, pooling, &one, pooled, x, pooled, x, nchw, x, &zero, nchw, y);
+    case 9:
+        return cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_LOG, CUDNN_SOFTMAX_MODE_CHANNEL, &one, nchw, x, &zero, nchw,
+                                   y);
+    case 10:
+        return cudnnSoftmaxBackward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one, nhwc, x, nhwc, x,
+                                    &zero, nhwc, y);
+    case 11: return cudnnActivationForward(handle, relu, &one, nchw, x, &zero, nchw, y);
+    case 12: return cudnnActivationBackward(handle, relu, &one, nhwc, x, nhwc, x, nhwc, x, &zero, nhwc, y);
     default: return CUDNN_STATUS_NOT_SUPPORTED;
     }
 }
@@ -35,7 +48,7 @@ static void exhausted(int which) {
     /* With memory: what is wanted, and the threads begin. */
     memset(want, 0xff, COUNT * sizeof *want);
     memset(y, 0xff, COUNT * sizeof *y);
-    if (call(which) == CUDNN_STATUS_NOT_SUPPORTED) return;
+    OK(call(which));
     memcpy(want, y, COUNT * sizeof *want);
     for (n = 0; n < 64 && !succeeded; n++) {
         cudnnStatus_t status;
@@ -83,6 +96,12 @@ int main(void) {
     OK(cudnnCreateTensorDescriptor(&half));
     OK(cudnnCreateTensorDescriptor(&channels));
     OK(cudnnCreateTensorDescriptor(&sum));
+    OK(cudnnCreateTensorDescriptor(&pooled));
+    OK(cudnnCreatePoolingDescriptor(&pooling));
+    OK(cudnnCreateActivationDescriptor(&relu));
+    OK(cudnnSetTensor4dDescriptor(pooled, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, N, C, H / 2, W / 2));
+    OK(cudnnSetPooling2dDescriptor(pooling, CUDNN_POOLING_MAX, CUDNN_NOT_PROPAGATE_NAN, 2, 2, 0, 0, 2, 2));
+    OK(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0));
     OK(cudnnCreateReduceTensorDescriptor(&add));
     OK(cudnnCreateReduceTensorDescriptor(&max));
     OK(cudnnCreateOpTensorDescriptor(&product));
@@ -98,10 +117,13 @@ int main(void) {
     OK(cudnnSetOpTensorDescriptor(product, CUDNN_OP_TENSOR_MUL, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN));
     /* The threads begin. */
     OK(call(0));
-    for (which = 0; which < 7; which++) {
+    for (which = 0; which < CALLS; which++) {
         CHECK(pthread_create(&thread, NULL, first_calls, &which) == 0);
         CHECK(pthread_join(thread, NULL) == 0);
     }
+    OK(cudnnDestroyActivationDescriptor(relu));
+    OK(cudnnDestroyPoolingDescriptor(pooling));
+    OK(cudnnDestroyTensorDescriptor(pooled));
     OK(cudnnDestroyTensorDescriptor(nchw));
     OK(cudnnDestroyTensorDescriptor(nhwc));
     OK(cudnnDestroyTensorDescriptor(half));

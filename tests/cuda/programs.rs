@@ -190,6 +190,16 @@ fn convolution_workspaces() {
 }
 
 #[test]
+fn layers() {
+    passes_in_place("layers");
+}
+
+#[test]
+fn in_place() {
+    passes_in_place("in_place");
+}
+
+#[test]
 fn fused_operations() {
     passes_in_place("fused_operations");
 }

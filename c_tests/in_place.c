@@ -1,0 +1,215 @@
+/* Layers that write over what they read give what they give elsewhere, bit for bit: normalisations, dropout, softmax and
+ * activations, forwards and backwards. LRN reads its neighbours, so that a GPU refuses it in place. */
+#include "check.h"
+
+enum { FEATURES = 64 };
+
+static cudnnHandle_t handle;
+static int is_gpu;
+
+/* A tensor of a case: its type and layout, and how much memory that is. */
+struct tensor {
+    cudnnTensorDescriptor_t desc;
+    cudnnDataType_t type;
+    size_t count, size;
+};
+
+static size_t bytes_of(cudnnDataType_t type) {
+    return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
+}
+
+/* Numbers between -2 and 2 that all types hold. */
+static void *numbers(const struct tensor *of, int step) {
+    char *array = (char *)guarded_alloc(of->size);
+    size_t i;
+    for (i = 0; i < of->count; i++) {
+        double wide = (double)((int)((i * (size_t)step + i / 7) % 33) - 16) / 8;
+        float value = (float)wide;
+        uint32_t bits;
+        memcpy(&bits, &value, 4);
+        bits >>= 16;
+        if (of->type == CUDNN_DATA_DOUBLE) memcpy(array + 8 * i, &wide, 8);
+        if (of->type == CUDNN_DATA_FLOAT) memcpy(array + 4 * i, &value, 4);
+        if (of->type == CUDNN_DATA_BFLOAT16) memcpy(array + 2 * i, &bits, 2);
+    }
+    return array;
+}
+
+/* What a call reads: the operand that is written over, and another. */
+struct call {
+    const struct tensor *of;
+    const void *over, *other;
+    void *written;
+};
+
+static double parameters[4][FEATURES];
+static float states[8192];
+static void *reserve;
+static size_t reserve_size, states_size;
+static cudnnTensorDescriptor_t derived;
+static cudnnDropoutDescriptor_t dropout;
+static cudnnActivationDescriptor_t activation;
+static cudnnLRNDescriptor_t lrn;
+
+/* Factors and parameters are binary64 for DOUBLE, else binary32. */
+static const void *factor(const struct tensor *of, int i) {
+    static const double wide[2] = {0, 1};
+    static const float narrow[2] = {0, 1};
+    return of->type == CUDNN_DATA_DOUBLE ? (const void *)&wide[i] : (const void *)&narrow[i];
+}
+
+static void set_parameters(cudnnDataType_t type) {
+    int i, k;
+    for (i = 0; i < 4; i++)
+        for (k = 0; k < FEATURES; k++) {
+            double value = i == 3 ? 1 + k % 3 : 0.5 + k % 5;
+            float narrow = (float)value;
+            if (type == CUDNN_DATA_DOUBLE)
+                parameters[i][k] = value;
+            else
+                memcpy((float *)parameters[i] + k, &narrow, 4);
+        }
+}
+
+static cudnnStatus_t inference(const struct call *c) {
+    return cudnnBatchNormalizationForwardInference(handle, CUDNN_BATCHNORM_SPATIAL, factor(c->of, 1), factor(c->of, 0),
+                                                   c->of->desc, c->over, c->of->desc, c->written, derived,
+                                                   parameters[0], parameters[1], parameters[2], parameters[3], 1e-5);
+}
+
+static cudnnStatus_t training(const struct call *c) {
+    return cudnnBatchNormalizationForwardTraining(handle, CUDNN_BATCHNORM_SPATIAL, factor(c->of, 1), factor(c->of, 0),
+                                                  c->of->desc, c->over, c->of->desc, c->written, derived, parameters[0],
+                                                  parameters[1], 0, NULL, NULL, 1e-5, NULL, NULL);
+}
+
+static double sums[2][FEATURES];
+
+static cudnnStatus_t normalisation_gradient(const struct call *c) {
+    const void *one = factor(c->of, 1), *zero = factor(c->of, 0);
+    return cudnnBatchNormalizationBackward(handle, CUDNN_BATCHNORM_SPATIAL, one, zero, one, zero, c->of->desc, c->other,
+                                           c->of->desc, c->over, c->of->desc, c->written, derived, parameters[0],
+                                           sums[0], sums[1], 1e-5, NULL, NULL);
+}
+
+static cudnnStatus_t softmax(const struct call *c) {
+    return cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, factor(c->of, 1),
+                               c->of->desc, c->over, factor(c->of, 0), c->of->desc, c->written);
+}
+
+static cudnnStatus_t softmax_gradient(const struct call *c) {
+    return cudnnSoftmaxBackward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, factor(c->of, 1),
+                                c->of->desc, c->other, c->of->desc, c->over, factor(c->of, 0), c->of->desc, c->written);
+}
+
+static cudnnStatus_t activate(const struct call *c) {
+    return cudnnActivationForward(handle, activation, factor(c->of, 1), c->of->desc, c->over, factor(c->of, 0),
+                                  c->of->desc, c->written);
+}
+
+static cudnnStatus_t activation_gradient(const struct call *c) {
+    return cudnnActivationBackward(handle, activation, factor(c->of, 1), c->of->desc, c->other, c->of->desc, c->over,
+                                   c->of->desc, c->other, factor(c->of, 0), c->of->desc, c->written);
+}
+
+/* Each call of a generator draws another mask: it is set anew. */
+static cudnnStatus_t drop(const struct call *c) {
+    OK(cudnnSetDropoutDescriptor(dropout, handle, 0.5f, states, states_size, 7));
+    return cudnnDropoutForward(handle, dropout, c->of->desc, c->over, c->of->desc, c->written, reserve, reserve_size);
+}
+
+static cudnnStatus_t dropout_gradient(const struct call *c) {
+    return cudnnDropoutBackward(handle, dropout, c->of->desc, c->over, c->of->desc, c->written, reserve, reserve_size);
+}
+
+static cudnnStatus_t across_channels(const struct call *c) {
+    return cudnnLRNCrossChannelForward(handle, lrn, CUDNN_LRN_CROSS_CHANNEL_DIM1, factor(c->of, 1), c->of->desc,
+                                       c->over, factor(c->of, 0), c->of->desc, c->written);
+}
+
+static const struct {
+    const char *name;
+    cudnnStatus_t (*run)(const struct call *);
+    int reads_neighbours;
+} layers[] = {
+    {"batch normalisation at inference", inference, 0},
+    {"batch normalisation in training", training, 0},
+    {"gradient of a batch normalisation", normalisation_gradient, 0},
+    {"softmax", softmax, 0},
+    {"gradient of softmax", softmax_gradient, 0},
+    {"activation", activate, 0},
+    {"gradient of an activation", activation_gradient, 0},
+    {"dropout", drop, 0},
+    {"gradient of dropout", dropout_gradient, 0},
+    {"LRN", across_channels, 1},
+};
+
+static void compare(size_t layer, const struct tensor *of) {
+    struct call call;
+    void *over = numbers(of, 5), *other = numbers(of, 3), *apart = guarded_alloc(of->size), *before = numbers(of, 5);
+    cudnnStatus_t status;
+    call.of = of, call.over = over, call.other = other, call.written = apart;
+    OK(layers[layer].run(&call));
+    CHECK(memcmp(over, before, of->size) == 0 && !all_filled(apart, of->size));
+    call.written = over;
+    status = layers[layer].run(&call);
+    if (is_gpu && layers[layer].reads_neighbours) {
+        EXPECT(CUDNN_STATUS_NOT_SUPPORTED, status);
+        CHECK(memcmp(over, before, of->size) == 0);
+    } else if (status != CUDNN_STATUS_SUCCESS || memcmp(over, apart, of->size) != 0) {
+        fprintf(stderr, "%s in place of %zu elements of %zu bytes: %s\n", layers[layer].name, of->count,
+                bytes_of(of->type), cudnnGetErrorString(status));
+        check_failures++;
+    }
+    guarded_free(before, of->size);
+    guarded_free(apart, of->size);
+    guarded_free(other, of->size);
+    guarded_free(over, of->size);
+}
+
+static void every_layer(cudnnTensorFormat_t format, cudnnDataType_t type, int n, int c, int h, int w) {
+    struct tensor of;
+    size_t layer;
+    of.type = type;
+    of.count = (size_t)n * c * h * w;
+    of.size = of.count * bytes_of(type);
+    OK(cudnnCreateTensorDescriptor(&of.desc));
+    OK(cudnnSetTensor4dDescriptor(of.desc, format, type, n, c, h, w));
+    OK(cudnnDeriveBNTensorDescriptor(derived, of.desc, CUDNN_BATCHNORM_SPATIAL));
+    set_parameters(type);
+    OK(cudnnDropoutGetReserveSpaceSize(of.desc, &reserve_size));
+    reserve = guarded_alloc(reserve_size);
+    for (layer = 0; layer < sizeof layers / sizeof *layers; layer++) compare(layer, &of);
+    guarded_free(reserve, reserve_size);
+    OK(cudnnDestroyTensorDescriptor(of.desc));
+}
+
+int main(void) {
+    const cudnnDataType_t types[3] = {CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_BFLOAT16};
+    const char *core = getenv("CUDNN_SHIM_BACKEND");
+    int i;
+    is_gpu = core != NULL && strcmp(core, "cuda") == 0;
+    OK(cudnnCreate(&handle));
+    OK(cudnnCreateTensorDescriptor(&derived));
+    OK(cudnnCreateDropoutDescriptor(&dropout));
+    OK(cudnnCreateActivationDescriptor(&activation));
+    OK(cudnnCreateLRNDescriptor(&lrn));
+    OK(cudnnSetActivationDescriptor(activation, CUDNN_ACTIVATION_TANH, CUDNN_NOT_PROPAGATE_NAN, 0));
+    OK(cudnnSetLRNDescriptor(lrn, 5, 1e-1, 0.75, 2));
+    OK(cudnnDropoutGetStatesSize(handle, &states_size));
+    CHECK(states_size <= sizeof states);
+    for (i = 0; i < 3; i++) {
+        every_layer(CUDNN_TENSOR_NCHW, types[i], 2, 5, 4, 3);
+        every_layer(CUDNN_TENSOR_NHWC, types[i], 3, 33, 5, 7);
+        every_layer(CUDNN_TENSOR_NCHW, types[i], 4, 16, 13, 8);
+    }
+    /* Enough for several threads. */
+    if (!is_gpu) every_layer(CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
+    if (!is_gpu) every_layer(CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
+    OK(cudnnDestroyLRNDescriptor(lrn));
+    OK(cudnnDestroyActivationDescriptor(activation));
+    OK(cudnnDestroyDropoutDescriptor(dropout));
+    OK(cudnnDestroyTensorDescriptor(derived));
+    OK(cudnnDestroy(handle));
+    return check_result("in_place");
+}
