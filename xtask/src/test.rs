@@ -266,10 +266,11 @@ fn numpy(dist: &Dist) -> Result<Tally> {
             tally + program("normalisation.py", &["--core", core, "--cases", "60", "--negative-control"])?;
         tally = tally + program("sampler.py", &["--core", core])?;
         tally = tally + program("sampler.py", &["--core", core, "--cases", "60", "--negative-control"])?;
+        // On the driver double fewer, for they take it longer; tests/cuda/contract.rs has more of them, and larger ones.
+        let cases = if *core == "cpu" { NUMPY_CASES } else { "600" };
+        tally = tally + program("convolution.py", &["--core", core, "--cases", cases])?;
+        tally = tally + program("convolution.py", &["--core", core, "--cases", "60", "--negative-control"])?;
     }
-    // On the driver double, where these cases take too long, tests/cuda/contract.rs holds contractions to the CPU core.
-    tally = tally + program("convolution.py", &["--cases", NUMPY_CASES])?;
-    tally = tally + program("convolution.py", &["--cases", "200", "--negative-control"])?;
     // What PyTorch makes of the perceptron of the C programs.
     let mut command = Command::new(&python);
     command.arg(shell::root().join("c_tests/perceptron.py")).arg("--check");
