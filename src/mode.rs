@@ -12,6 +12,13 @@ pub enum Mode {
     Strict,
 }
 
+/// Whether FLOAT data may be multiplied as TF32 where a convolution's math type allows it: not if `NVIDIA_TF32_OVERRIDE`,
+/// which NVIDIA's libraries share, is `0`. Read once.
+pub fn allows_tf32() -> bool {
+    static ALLOWS: OnceLock<bool> = OnceLock::new();
+    *ALLOWS.get_or_init(|| std::env::var_os("NVIDIA_TF32_OVERRIDE").is_none_or(|value| value != "0"))
+}
+
 impl Mode {
     /// The mode of this process: `CUDNN_SHIM_STRICT`, read once; unset, empty and `0` mean [`Mode::Extended`].
     pub fn current() -> Mode {

@@ -79,6 +79,7 @@ unsafe extern "C" {
     ) -> c_int;
     fn cudnnCreateConvolutionDescriptor(desc: *mut Opaque) -> c_int;
     fn cudnnDestroyConvolutionDescriptor(desc: Opaque) -> c_int;
+    fn cudnnSetConvolutionMathType(desc: Opaque, math_type: c_int) -> c_int;
     fn cudnnSetConvolutionNdDescriptor(
         desc: Opaque,
         rank: c_int,
@@ -273,4 +274,41 @@ fn searches_measure_long_sums_in_parts() {
             assert!(count(&format!("measured {name}")) > 0, "{name} was not measured");
         }
     });
+}
+
+/// Searches where the math type allows conversion, with the variable set so; which kernels were measured says what was made
+/// of it.
+fn converts(variable: &str, expected: bool) {
+    if double::is_real() {
+        return println!("skipped: a real driver does not tell which kernels were measured");
+    }
+    double::run(&[("NVIDIA_TF32_OVERRIDE", variable), ("DRIVER_DOUBLE_CAPABILITY", "80")], || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle");
+        let [x, w, y, desc] = Layer { channels: [32, 64], side: 9, data_type: FLOAT }.describe();
+        // SAFETY: the descriptor from above; 2 is TENSOR_OP_MATH_ALLOW_CONVERSION.
+        unsafe { assert_eq!(cudnnSetConvolutionMathType(desc, 2), SUCCESS) };
+        serving(|most, returned, found| {
+            // SAFETY: descriptors of a problem that fits, and room for so many records.
+            unsafe { cudnnFindConvolutionForwardAlgorithm(handle, x, w, desc, y, most, returned, found) }
+        });
+        let of = |part: &str| {
+            let names = kernels().iter().map(|kernel| kernel.name).filter(|name| name.contains(part));
+            names.map(|name| count(&format!("measured {name}"))).sum::<u32>()
+        };
+        assert_eq!(of("tf32") > 0, expected, "NVIDIA_TF32_OVERRIDE={variable}");
+        assert_eq!(of("contract_f32") > 0, !expected, "NVIDIA_TF32_OVERRIDE={variable}");
+        // SAFETY: the handle from above.
+        unsafe { assert_eq!(api::cudnnDestroy(handle), SUCCESS) };
+    });
+}
+
+#[test]
+fn floats_are_converted_where_the_math_type_allows_it() {
+    converts("1", true);
+}
+
+#[test]
+fn one_variable_forbids_conversion() {
+    converts("0", false);
 }

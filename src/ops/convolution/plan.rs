@@ -9,7 +9,7 @@ use crate::desc::{
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout};
-use crate::mode::Mode;
+use crate::mode::{Mode, allows_tf32};
 use crate::ops::contract::{Accumulate, Activation, Contract, Geometry, Parts, Role as Loop, Side, Terms};
 use crate::ops::fill::zero_tail;
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
@@ -106,7 +106,7 @@ impl ConvolutionPlan {
             z: None,
             bias: None,
             activation: Activation::Identity,
-            allow_conversion: desc.math_type == MathType::TensorOpWithConversion,
+            allow_conversion: desc.math_type == MathType::TensorOpWithConversion && allows_tf32(),
             z_in_place: false,
             given: 0,
         })
