@@ -19,6 +19,7 @@ mod fragments;
 mod kinds;
 mod kit;
 mod large;
+mod large_sums;
 mod launch;
 mod layers;
 mod listed;
