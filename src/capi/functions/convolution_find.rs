@@ -89,7 +89,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
 /// Forward algorithms, ranked by measuring them on the caller's `x` and `w`.
 ///
 /// As cudnnFindConvolutionForwardAlgorithm, on `x` and `w`. `y` is not touched: what is measured goes to memory of the
-/// library's own. An algorithm that needs more workspace than is given is listed with BAD_PARAM.
+/// library's own. In strict mode an algorithm that needs more workspace than is given is listed with BAD_PARAM.
 ///
 /// Operands
 /// - `x`, `w`, `y` and their descriptors: as cudnnConvolutionForward
