@@ -1,23 +1,18 @@
 //! Algorithms for a convolution, ranked by measuring them.
 
 use std::ffi::{c_int, c_void};
-use std::fmt;
 
-use super::arg::{self, Out};
-use super::context;
-use super::convolution_problem::{CRecord, Described, check_workspace, cuts_sums, is_usable, records, store};
-use super::guard::{arguments, entry};
+use super::convolution_measured::{Search, measured};
+use super::convolution_problem::Described;
+use super::guard::arguments;
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use crate::error::{Error, Result};
-use crate::exec::Address;
-use crate::ops::Scaling;
-use crate::ops::convolution::{ConvolutionPlan, Direction, Record};
+use crate::ops::convolution::Direction;
 
-/// Forward algorithms, ranked by measuring them on memory of the library's own.
+/// Forward algorithms for `y = conv(x, w)`, ranked by measuring them on memory of the library's own.
 ///
 /// The records of cudnnGetConvolutionForwardAlgorithm_v7 with the milliseconds that a call takes, the shortest first. Numbers
 /// that are computed alike share one measurement, the best of up to three runs: all of them on the CPU core, so that their
@@ -35,7 +30,9 @@ use crate::ops::convolution::{ConvolutionPlan, Direction, Record};
 /// - BAD_PARAM: a handle or descriptor that is not alive, a NULL pointer, a request below 1, a problem that does not fit
 /// - SUCCESS otherwise, also where nothing serves: every record then holds the status of the call that computes
 ///
-/// Aliasing: none. Source: observed on 9.27.0.
+/// Aliasing: none.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
@@ -164,13 +161,17 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
     }
 }
 
-/// Data gradient algorithms, ranked by measuring them on memory of the library's own.
+/// Algorithms for the `dx` of a convolution, ranked by measuring them on memory of the library's own.
 ///
-/// Operands, Workspace: as cudnnFindConvolutionForwardAlgorithm.
+/// Operands: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// Workspace: as cudnnFindConvolutionForwardAlgorithm.
 ///
 /// Status, in this order: as cudnnFindConvolutionForwardAlgorithm.
 ///
-/// Aliasing, Source: as cudnnFindConvolutionForwardAlgorithm.
+/// Aliasing: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// Source: as cudnnFindConvolutionForwardAlgorithm.
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm.
@@ -293,13 +294,17 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
     }
 }
 
-/// Filter gradient algorithms, ranked by measuring them on memory of the library's own.
+/// Algorithms for the `dw` of a convolution, ranked by measuring them on memory of the library's own.
 ///
-/// Operands, Workspace: as cudnnFindConvolutionForwardAlgorithm.
+/// Operands: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// Workspace: as cudnnFindConvolutionForwardAlgorithm.
 ///
 /// Status, in this order: as cudnnFindConvolutionForwardAlgorithm.
 ///
-/// Aliasing, Source: as cudnnFindConvolutionForwardAlgorithm.
+/// Aliasing: as cudnnFindConvolutionForwardAlgorithm.
+///
+/// Source: as cudnnFindConvolutionForwardAlgorithm.
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm.
@@ -419,117 +424,5 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
             &described,
             search,
         )
-    }
-}
-
-/// What is measured, and where the records go.
-struct Search<R> {
-    /// The caller's operands with their names, the destination first.
-    data: Option<[(*mut c_void, &'static str); 3]>,
-    workspace: (*mut c_void, usize),
-    requested: c_int,
-    returned: *mut c_int,
-    results: *mut R,
-}
-
-/// # Safety
-/// As for the calls above.
-unsafe fn measured<R: CRecord>(
-    name: &'static str,
-    arguments: fmt::Arguments<'_>,
-    handle: cudnnHandle_t,
-    described: &Described,
-    search: Search<R>,
-) -> cudnnStatus_t {
-    entry(name, arguments, || {
-        context::with_note(handle, |context, note| {
-            let alive = described.alive()?;
-            // SAFETY: as the caller promises.
-            let returned = unsafe { Out::new(search.returned, "returnedAlgoCount") }?;
-            arg::required(search.results, "perfResults")?;
-            for (pointer, name) in search.data.iter().flatten() {
-                arg::required(*pointer, name)?;
-            }
-            if search.requested < 1 {
-                let rule = "at least 1";
-                return Err(Error::argument("requestedAlgoCount", search.requested.into(), rule));
-            }
-            let problem = alive.problem()?;
-            let mut records = records(context, &problem);
-            if !records.iter().any(is_ok) {
-                // SAFETY: not NULL, and the caller vouches for as many records as are requested.
-                returned.set(unsafe { store(search.results, search.requested, &records, |_| UNKNOWN) });
-                return Ok(());
-            }
-            let plain = ConvolutionPlan::new(&problem, Scaling::MOVE)?;
-            // With as much workspace as the records tell of: the caller's, or one of the search's own.
-            let mut cut = plain.clone();
-            let given = match search.data {
-                Some(_) => {
-                    if is_usable(search.workspace.0) {
-                        search.workspace.1
-                    } else {
-                        0
-                    }
-                }
-                None => records
-                    .iter()
-                    .filter_map(|record| record.workspace.as_ref().ok().copied())
-                    .max()
-                    .unwrap_or(0),
-            };
-            if cuts_sums(context) && given > 0 {
-                cut.take_workspace(given);
-            }
-            let mut at: [Option<Address>; 4] = [None; 4];
-            if let Some(data) = search.data {
-                for (place, (pointer, _)) in at.iter_mut().zip(data) {
-                    *place = Some(pointer.into());
-                }
-                at[3] = Some(search.workspace.0.into());
-            }
-            let mut measure = |plan: &ConvolutionPlan| {
-                note.set(format_args!("{name}: {plan}"));
-                // SAFETY: the caller vouches for the operands that are read.
-                unsafe { context.measure(plan, &at) }
-            };
-            // One measurement for all numbers that do the same.
-            let others = measure(&cut);
-            let zero = if cut.uses_workspace()? { measure(&plain) } else { others.clone() };
-            let outcome = |record: &Record| if record.algorithm.takes_workspace() { &others } else { &zero };
-            for record in &mut records {
-                let fits = match search.data {
-                    Some(_) => check_workspace(context, &problem, record.algorithm, search.workspace),
-                    None => Ok(()),
-                };
-                let serves = fits.and(serves(outcome(record)));
-                record.workspace = record.workspace.clone().and_then(|bytes| serves.map(|()| bytes));
-            }
-            let time = |record: &Record| match outcome(record) {
-                Ok(time) if is_ok(record) => *time,
-                _ => UNKNOWN,
-            };
-            // Those without a time go behind those with one.
-            let place = |record: &Record| if time(record) < 0.0 { f32::INFINITY } else { time(record) };
-            records.sort_by(|a, b| (!is_ok(a)).cmp(&!is_ok(b)).then(place(a).total_cmp(&place(b))));
-            // SAFETY: not NULL, and the caller vouches for as many records as are requested.
-            returned.set(unsafe { store(search.results, search.requested, &records, time) });
-            Ok(())
-        })
-    })
-}
-
-/// The time of what was not measured.
-const UNKNOWN: f32 = -1.0;
-
-fn is_ok(record: &Record) -> bool {
-    record.workspace.is_ok()
-}
-
-/// Whether the call would do it: memory that only the measurement needs is no reason against.
-fn serves(outcome: &Result<f32>) -> Result<()> {
-    match outcome {
-        Err(error) if !error.is_want_of_memory() => Err(error.clone()),
-        _ => Ok(()),
     }
 }
