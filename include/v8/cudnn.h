@@ -2584,7 +2584,7 @@ cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle,
                                            cudnnTensorDescriptor_t dbDesc,
                                            void *db);
 
-/** Forward algorithms, ranked by measuring them on memory of the library's own. */
+/** Forward algorithms for `y = conv(x, w)`, ranked by measuring them on memory of the library's own. */
 cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t handle,
                                                    cudnnTensorDescriptor_t xDesc,
                                                    cudnnFilterDescriptor_t wDesc,
@@ -2609,7 +2609,7 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(cudnnHandle_t handle,
                                                      void *workSpace,
                                                      size_t workSpaceSizeInBytes);
 
-/** Data gradient algorithms, ranked by measuring them on memory of the library's own. */
+/** Algorithms for the `dx` of a convolution, ranked by measuring them on memory of the library's own. */
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle,
                                                         cudnnFilterDescriptor_t wDesc,
                                                         cudnnTensorDescriptor_t dyDesc,
@@ -2634,7 +2634,7 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(cudnnHandle_t handle,
                                                           void *workSpace,
                                                           size_t workSpaceSizeInBytes);
 
-/** Filter gradient algorithms, ranked by measuring them on memory of the library's own. */
+/** Algorithms for the `dw` of a convolution, ranked by measuring them on memory of the library's own. */
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(cudnnHandle_t handle,
                                                           cudnnTensorDescriptor_t xDesc,
                                                           cudnnTensorDescriptor_t dyDesc,
