@@ -77,7 +77,7 @@ impl Core {
     }
 
     /// Runs steps on copies of the tensors, the destination first, and returns the destination; nothing else may change.
-    fn run(&mut self, steps: &[Contract], tensors: &[&Tensor]) -> Tensor {
+    pub fn run(&mut self, steps: &[Contract], tensors: &[&Tensor]) -> Tensor {
         let operand = |(k, tensor): (usize, &&Tensor)| {
             let (low, high) = tensor.layout.padded_span().expect("small");
             let size = tensor.scalar.size() as i64;

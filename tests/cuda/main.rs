@@ -5,6 +5,7 @@ mod common;
 
 mod api;
 mod arithmetic;
+mod batches;
 mod child;
 mod complaints;
 mod contexts;

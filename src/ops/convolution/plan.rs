@@ -155,8 +155,7 @@ impl ConvolutionPlan {
         let mut most = 0;
         self.steps(&mut |step, _| {
             if let Step::Contract(step) = step {
-                let parts = Parts::of(step).and_then(|parts| parts.workspace(step.accumulate));
-                most = most.max(parts.unwrap_or(0));
+                most = most.max(self.workspace_of(step).unwrap_or(0));
             }
             Ok(())
         })?;
@@ -184,10 +183,18 @@ impl ConvolutionPlan {
         Ok(uses)
     }
 
+    /// Bytes with which the sums of a step are cut. Those of a forward call never are: whether that is worth it depends on how
+    /// many images there are, and an image has the same bits in any batch.
+    fn workspace_of(&self, step: &Contract) -> Option<usize> {
+        Parts::of(step)
+            .filter(|_| self.direction != Direction::Forward)
+            .and_then(|parts| parts.workspace(step.accumulate))
+    }
+
     /// Gives a step the workspace, if it has use for it and there is enough.
     fn give_workspace(&self, step: &mut Contract) {
         if self.given > 0 {
-            let needed = Parts::of(step).and_then(|parts| parts.workspace(step.accumulate));
+            let needed = self.workspace_of(step);
             step.workspace = needed.filter(|&needed| needed <= self.given).unwrap_or(0);
         }
     }
