@@ -64,8 +64,6 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
     constexpr bool CUT = SIDE == 64;
     const PartOfSum part = CUT ? part_of_sum(p) : PartOfSum{0, blockIdx.x, 0, p.depth};
     const auto corner = tables.locate(p, part.block);
-    tables.tabulate(p, part.begin);
-    __syncthreads();
 
     const u32 me = threadIdx.x;
     const bool a_by_16 = p.flags & A_BY_16, b_by_16 = p.flags & B_BY_16;
@@ -134,17 +132,14 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
             for (u32 k = 0; k < 4; ++k) sums[i][j][k] = Sum(0);
         }
     }
+    // Each turn brings the operands of the next one, so the first has nothing to multiply yet.
     const u64 step = WORDS * Type::PER;
-    u32 turn = 0;
-    if (p.depth > 0) {
-        fetch(part.begin, 0);
-        wait_for_copies();
-    }
-    __syncthreads();
+    u32 turn = 1;
+    bool is_brought = false;
 #pragma unroll 1
-    for (u64 first = part.begin; first < part.end; first += step, turn ^= 1) {
-        const u64 next = first + step;
+    for (u64 next = part.begin;; next += step, turn ^= 1) {
         const bool more = next < part.end;
+        if (!more && !is_brought) break;
         if (more) {
             if (next % TERMS == 0) {
                 // The last entries were read before the last barrier.
@@ -153,27 +148,30 @@ __device__ __forceinline__ void multiplied(const Contract &p) {
             }
             fetch(next, turn ^ 1);
         }
-        u32 columns[ACROSS][2];
+        if (is_brought) {
+            u32 columns[ACROSS][2];
 #pragma unroll
-        for (u32 j = 0; j < ACROSS; ++j) {
+            for (u32 j = 0; j < ACROSS; ++j) {
 #pragma unroll
-            for (u32 r = 0; r < 2; ++r) {
-                const u32 word = mma_b_k<Type>(r) / Type::PER;
-                columns[j][r] = ready(Type(), tile.staged[turn][1][left + 8 * j + mma_b_column(r)][word]);
-            }
-        }
-#pragma unroll
-        for (u32 i = 0; i < DOWN; ++i) {
-            u32 rows[4];
-#pragma unroll
-            for (u32 r = 0; r < 4; ++r) {
-                const u32 word = mma_a_k<Type>(r) / Type::PER;
-                rows[r] = ready(Type(), tile.staged[turn][0][above + 16 * i + mma_a_row(r)][word]);
+                for (u32 r = 0; r < 2; ++r) {
+                    const u32 word = mma_b_k<Type>(r) / Type::PER;
+                    columns[j][r] = ready(Type(), tile.staged[turn][1][left + 8 * j + mma_b_column(r)][word]);
+                }
             }
 #pragma unroll
-            for (u32 j = 0; j < ACROSS; ++j) mma(Type(), sums[i][j], rows, columns[j]);
+            for (u32 i = 0; i < DOWN; ++i) {
+                u32 rows[4];
+#pragma unroll
+                for (u32 r = 0; r < 4; ++r) {
+                    const u32 word = mma_a_k<Type>(r) / Type::PER;
+                    rows[r] = ready(Type(), tile.staged[turn][0][above + 16 * i + mma_a_row(r)][word]);
+                }
+#pragma unroll
+                for (u32 j = 0; j < ACROSS; ++j) mma(Type(), sums[i][j], rows, columns[j]);
+            }
         }
-        wait_for_copies();
+        if (more) wait_for_copies();
+        is_brought = more;
         __syncthreads();
     }
 
