@@ -60,8 +60,9 @@ uint64_t shuffle(unsigned mask, uint64_t value, unsigned source);
 // One bit per lane of `mask`: whether its predicate is true.
 unsigned ballot(unsigned mask, bool predicate);
 // C += A * B of fragments that the warp holds together; C is 4 floats, or 4 ints for bytes; A
-// and B have a type each in the last two.
-enum class Element { F16, BF16, TF32, S8, U8, U8_S8, S8_U8 };
+// and B have a type each in U8_S8 and S8_U8. The last two are products of less than 16 x 8 x K: of two registers of A and one of
+// B, and of one of each, with 2 ints of C.
+enum class Element { F16, BF16, TF32, S8, U8, U8_S8, S8_U8, F16_16X8X8, S8_8X8X16 };
 void multiply_add(Element type, const unsigned *a, const unsigned *b, void *c);
 // Copies of 4 or 16 bytes to shared memory that go on by themselves, zeros for what is not there; what was begun so far becomes
 // a group; waits until at most so many groups are under way.

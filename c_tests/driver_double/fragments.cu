@@ -6,7 +6,8 @@ struct Product {
     const u32 *a;
     const u32 *b;
     char *c;
-    u32 wrong;  // 1: rows of A, 2: k of A, 3: columns of B, 4: k of B, 5: rows of C, 6: columns of C
+    // 1: rows of A, 2: k of A, 3: columns of B, 4: k of B, 5: rows of C, 6: columns of C, 7: halves of k of A change places
+    u32 wrong;
     u32 unused;
 };
 
@@ -19,7 +20,8 @@ __device__ __forceinline__ void product_of(const Product &p) {
     for (u32 r = 0; r < 4; ++r) {
         const u32 row = p.wrong == 1 ? mma_group() + 8 * (r / 2) : mma_a_row(r);
         const u32 k = p.wrong == 2 ? Type::PER * (4 * (mma_member() % 2) + 2 * (r / 2)) : mma_a_k<Type>(r);
-        a[r] = p.a[row * words + k / Type::PER];
+        const u32 other_half = p.wrong == 7 ? words / 2 : 0;
+        a[r] = p.a[row * words + (k / Type::PER ^ other_half)];
     }
     for (u32 r = 0; r < 2; ++r) {
         const u32 column = p.wrong == 3 ? threadIdx.x % 8 : mma_b_column(r);
@@ -43,6 +45,10 @@ extern "C" __global__ void __launch_bounds__(32) fragments_s8(const Product p) {
 extern "C" __global__ void __launch_bounds__(32) fragments_u8(const Product p) { product_of<MmaU8>(p); }
 extern "C" __global__ void __launch_bounds__(32) fragments_u8_s8(const Product p) { product_of<MmaU8S8>(p); }
 extern "C" __global__ void __launch_bounds__(32) fragments_s8_u8(const Product p) { product_of<MmaS8U8>(p); }
+extern "C" __global__ void __launch_bounds__(32) fragments_f16_halves(const Product p) { product_of<MmaF16Halves>(p); }
+extern "C" __global__ void __launch_bounds__(32) fragments_s8_quarters(const Product p) {
+    product_of<MmaS8Quarters>(p);
+}
 
 // Lanes that stay away from a product: what no kernel may do.
 extern "C" __global__ void __launch_bounds__(32) fragments_divergent(const Product p) {

@@ -24,10 +24,12 @@ double number(unsigned bits, int exponent, int mantissa) {
 // Element `i` of a lane's registers, counted from the lowest bits of the first.
 double element(emu::Element type, const unsigned *words, int i) {
     switch (type) {
-    case emu::Element::F16: return number(words[i / 2] >> (i % 2 * 16) & 0xffff, 5, 10);
+    case emu::Element::F16:
+    case emu::Element::F16_16X8X8: return number(words[i / 2] >> (i % 2 * 16) & 0xffff, 5, 10);
     case emu::Element::BF16: return number(words[i / 2] >> (i % 2 * 16) & 0xffff, 8, 7);
     case emu::Element::TF32: return number(words[i] >> 13, 8, 10);
-    case emu::Element::S8: return double(int8_t(words[i / 4] >> (i % 4 * 8)));
+    case emu::Element::S8:
+    case emu::Element::S8_8X8X16: return double(int8_t(words[i / 4] >> (i % 4 * 8)));
     default: return double(uint8_t(words[i / 4] >> (i % 4 * 8)));
     }
 }
@@ -48,16 +50,19 @@ using namespace driver_double;
 void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void *c) {
     const Thread *me = running.thread;
     Registers *lanes = registers[me->warp][exchange_row(me)];
-    memcpy(lanes[me->lane].a, a, sizeof lanes->a);
-    memcpy(lanes[me->lane].b, b, sizeof lanes->b);
+    const bool is_quarter = type == Element::S8_8X8X16, is_half = type == Element::F16_16X8X8;
+    // Whole products have four registers of A and two of B.
+    const unsigned words = is_quarter ? 1 : is_half ? 2 : 4;
+    memcpy(lanes[me->lane].a, a, words * sizeof *a);
+    memcpy(lanes[me->lane].b, b, (words + 1) / 2 * sizeof *b);
     sync_warp(~0u, Together::MATRIX);
     // The whole of both matrices, as every lane sees them.
     static double rows[16][32], columns[8][32];
-    const int k_of[] = {16, 16, 8, 32, 32, 32, 32};
-    const int depth = k_of[int(type)];
+    const int k_of[] = {16, 16, 8, 32, 32, 32, 32, 8, 16};
+    const int depth = k_of[int(type)], height = is_quarter ? 8 : 16;
     for (int lane = 0; lane < 32; ++lane) {
         const int group = lane >> 2, member = lane % 4;
-        for (int i = 0; i < depth / 2; ++i) {
+        for (int i = 0; i < depth * height / 32; ++i) {
             int row = 0, k = 0;
             switch (type) {
             case Element::F16:
@@ -68,6 +73,14 @@ void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void 
             case Element::TF32:
                 row = i == 0 || i == 2 ? group : group + 8;
                 k = i == 0 || i == 1 ? member : member + 4;
+                break;
+            case Element::F16_16X8X8:
+                row = i < 2 ? group : group + 8;
+                k = member * 2 + (i & 1);
+                break;
+            case Element::S8_8X8X16:
+                row = group;
+                k = member * 4 + i;
                 break;
             default:
                 row = i < 4 || (i >= 8 && i < 12) ? group : group + 8;
@@ -82,18 +95,20 @@ void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void 
             case Element::F16:
             case Element::BF16: k = member * 2 + (i & 1) + (i >= 2 ? 8 : 0); break;
             case Element::TF32: k = i == 0 ? member : member + 4; break;
+            case Element::F16_16X8X8: k = member * 2 + i; break;
+            case Element::S8_8X8X16: k = member * 4 + i; break;
             default: k = member * 4 + (i & 3) + (i >= 4 ? 16 : 0); break;
             }
             columns[group][k] = element(right(type), lanes[lane].b, i);
         }
     }
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < height / 4; ++i) {
         const int group = int(me->lane) >> 2, member = int(me->lane) % 4;
         const int row = i < 2 ? group : group + 8, column = member * 2 + (i & 1);
         double sum = 0;
         for (int k = 0; k < depth; ++k) sum += rows[row][k] * columns[column][k];
         // Devices sum in an order and to a precision that the manual leaves open; bytes are exact and wrap.
-        if (type >= Element::S8) {
+        if (type >= Element::S8 && !is_half) {
             int *to = static_cast<int *>(c) + i;
             *to = int(unsigned(*to) + unsigned(int(sum)));
         } else {

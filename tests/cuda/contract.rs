@@ -35,8 +35,8 @@ const TYPES: &[([Scalar; 3], Accumulate)] = &[
     ([Scalar::F16, Scalar::F64, Scalar::F32], Accumulate::Single),
 ];
 
-/// The capability from which on `contract_mma` runs.
-const TENSOR_CORES: u32 = 80;
+/// The capabilities from which on `contract_mma75` and `contract_mma` run.
+const TENSOR_CORES: [u32; 2] = [75, 80];
 
 /// Steps on the same operands as a plan.
 struct Steps {
@@ -166,6 +166,11 @@ fn side(tensor: &Tensor) -> Side<'_> {
 fn matrix(rng: &mut Rng, dims: [i64; 3], scalar: Scalar) -> Tensor {
     let order = rng.pick(&[[0, 1, 2], [0, 2, 1], [1, 2, 0]]);
     let outer = [dims[0], dims[1] + rng.below(2) as i64, dims[2] + rng.below(2) as i64];
+    ordered(rng, dims, outer, order, scalar)
+}
+
+/// One in this order, in a packed one of the extents `outer`.
+fn ordered(rng: &mut Rng, dims: [i64; 3], outer: [i64; 3], order: [usize; 3], scalar: Scalar) -> Tensor {
     let strides = cudnn::layout::format::packed_strides(&outer, &order).unwrap();
     let layout = Layout { dims: Dims::new(&dims), strides, split: None };
     let low = if scalar == Scalar::U8 { 0.0 } else { -1.0 };
@@ -215,25 +220,28 @@ fn matrices(core: &mut Core) {
 /// Enough rows and columns for large tiles, with ragged edges, by columns and by rows.
 fn large_tiles(core: &mut Core) {
     let mut rng = Rng(17);
-    let types: &[([Scalar; 3], Accumulate)] = if core.device.capability < 80 {
-        &[([Scalar::F32; 3], Accumulate::Single)]
-    } else {
-        &[
-            ([Scalar::F16; 3], Accumulate::Single),
-            ([Scalar::Bf16; 3], Accumulate::Single),
-            ([Scalar::F32; 3], Accumulate::Single),
-            ([Scalar::I8; 3], Accumulate::Int32),
-            ([Scalar::U8; 3], Accumulate::Int32),
-            ([Scalar::I32, Scalar::U8, Scalar::I8], Accumulate::Int32),
-            ([Scalar::I32, Scalar::I8, Scalar::U8], Accumulate::Int32),
-        ]
-    };
-    let extents = [[1275, 1030, 5], [65, 10_200, 19]];
+    let types = [
+        ([Scalar::F32; 3], Accumulate::Single),
+        ([Scalar::F16; 3], Accumulate::Single),
+        ([Scalar::I8; 3], Accumulate::Int32),
+        ([Scalar::Bf16; 3], Accumulate::Single),
+        ([Scalar::U8; 3], Accumulate::Int32),
+        ([Scalar::I32, Scalar::U8, Scalar::I8], Accumulate::Int32),
+        ([Scalar::I32, Scalar::I8, Scalar::U8], Accumulate::Int32),
+    ];
+    // Those that have large tiles of their own.
+    let types = &types[..[1, 3, 7][TENSOR_CORES.iter().filter(|&&of| core.device.capability >= of).count()]];
+    // The last are terms side by side in both operands, 16 bytes of them at a time.
+    let extents = [[1275, 1030, 5], [65, 10_200, 19], [1025, 1030, 32]];
     for ([m, n, k], (scalars, accumulate)) in
         extents.into_iter().flat_map(|extents| types.iter().map(move |&of| (extents, of)))
     {
         let dims = [[1, m, n], [1, m, k], [1, k, n]];
-        let [c, a, b] = [0, 1, 2].map(|of| matrix(&mut rng, dims[of], scalars[of]));
+        let orders = (k == 32).then_some([[0, 1, 2], [0, 1, 2], [0, 2, 1]]);
+        let [c, a, b] = [0, 1, 2].map(|of| match orders {
+            Some(orders) => ordered(&mut rng, dims[of], dims[of], orders[of], scalars[of]),
+            None => matrix(&mut rng, dims[of], scalars[of]),
+        });
         let terms = Terms::scaled(Scaling::MOVE);
         let mut step = Contract::matmul(side(&c), side(&a), side(&b), accumulate, &terms).unwrap();
         step.allow_conversion = core.device.capability >= 80;
@@ -419,12 +427,12 @@ fn far_taps(core: &mut Core) {
     assert!(got.same_bytes(&want), "{}\n{}", lines(&steps), differences(&got, &want));
 }
 
-/// Every problem, on a device of this capability or, where that is not for a test to say, one with Tensor Cores if this one
-/// has some, and only then.
+/// Every problem, on a device of this capability or, where that is not for a test to say, one whose Tensor Cores are used for
+/// the same types.
 fn all(wanted: u32, kernels: &[&str]) {
     double::use_device(0);
     let capability = double::capability(0);
-    if (capability < TENSOR_CORES) != (wanted < TENSOR_CORES) {
+    if TENSOR_CORES.map(|first| capability < first) != TENSOR_CORES.map(|first| wanted < first) {
         assert!(double::is_real(), "the double has the capability {capability}, not {wanted}");
         println!("skipped: contractions of a device of capability {wanted}, for this one has {capability}");
         return;
@@ -461,7 +469,10 @@ const EVERYWHERE: [&str; 13] = [
     "join_direct_i32",
 ];
 
-/// What runs on devices with Tensor Cores beside these.
+/// What runs beside these on devices of capability 7.5.
+const FIRST_TENSOR_CORES: [&str; 4] = ["mma75_f16", "mma75_s8", "mma75_f16_large", "mma75_s8_large"];
+
+/// What does on those from 8.0 on.
 const TENSOR_CORES_ONLY: [&str; 14] = [
     "mma_f16",
     "mma_bf16",
@@ -482,7 +493,7 @@ const TENSOR_CORES_ONLY: [&str; 14] = [
 #[test]
 fn every_kernel_is_one_of_those() {
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
-    let known = [&EVERYWHERE[..], &TENSOR_CORES_ONLY].concat();
+    let known = [&EVERYWHERE[..], &FIRST_TENSOR_CORES, &TENSOR_CORES_ONLY].concat();
     let missed =
         kernels.filter_map(|name| name.strip_prefix("contract_")).filter(|name| !known.contains(name));
     assert_eq!(missed.collect::<Vec<_>>(), [""; 0]);
@@ -490,7 +501,14 @@ fn every_kernel_is_one_of_those() {
 
 #[test]
 fn contractions_agree_with_the_definition() {
-    double::run(&[("CUDNN_SHIM_CHECK", "1"), ("DRIVER_DOUBLE_CAPABILITY", "75")], || all(75, &EVERYWHERE));
+    double::run(&[("CUDNN_SHIM_CHECK", "1"), ("DRIVER_DOUBLE_CAPABILITY", "70")], || all(70, &EVERYWHERE));
+}
+
+#[test]
+fn contractions_agree_with_the_definition_on_the_first_tensor_cores() {
+    double::run(&[("CUDNN_SHIM_CHECK", "1"), ("DRIVER_DOUBLE_CAPABILITY", "75")], || {
+        all(75, &[&FIRST_TENSOR_CORES[..], &EVERYWHERE].concat())
+    });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `kernels/mma.cuh`, products of fragments that a warp holds, against plain loops; and layouts that are wrong.
 
 use std::ffi::{CString, c_void};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -97,7 +98,7 @@ const fn bytes(kernel: &'static str, ranges: [[i32; 2]; 2]) -> Type {
     Type { kernel, depth: 32, bytes: |x| vec![x as u8], ranges, sum: |x| x.to_le_bytes() }
 }
 
-const TYPES: [Type; 7] = [
+const TYPES: [Type; 9] = [
     Type {
         kernel: "fragments_f16",
         depth: 16,
@@ -123,7 +124,17 @@ const TYPES: [Type; 7] = [
     bytes("fragments_u8", [UNSIGNED, UNSIGNED]),
     bytes("fragments_u8_s8", [UNSIGNED, SIGNED]),
     bytes("fragments_s8_u8", [SIGNED, UNSIGNED]),
+    bytes("fragments_s8_quarters", [SIGNED, SIGNED]),
+    Type {
+        kernel: "fragments_f16_halves",
+        depth: 16,
+        bytes: |x| f16::from_f32(x as f32).to_le_bytes().to_vec(),
+        ranges: SMALL,
+        sum: |x| (x as f32).to_le_bytes(),
+    },
 ];
+/// Those of bytes.
+const BYTES: Range<usize> = 3..8;
 
 /// Whether a product of random integers, which the type holds exactly, is what plain loops make of them.
 fn is_right(this: &Type, wrong: u32) -> bool {
@@ -164,7 +175,7 @@ fn every_wrong_layout_is_found_out() {
     child::run(&libraries(), &[], || {
         double::use_device(0);
         for this in &TYPES {
-            for wrong in 1..=6 {
+            for wrong in 1..=7 {
                 assert!(!is_right(this, wrong), "{} with layout {wrong}", this.kernel);
             }
         }
@@ -175,8 +186,8 @@ fn every_wrong_layout_is_found_out() {
 fn bytes_taken_for_those_of_another_sign_are_found_out() {
     child::run(&libraries(), &[], || {
         double::use_device(0);
-        for taken in &TYPES[3..] {
-            for meant in &TYPES[3..] {
+        for taken in &TYPES[BYTES] {
+            for meant in &TYPES[BYTES] {
                 let this = bytes(taken.kernel, meant.ranges);
                 assert_eq!(
                     is_right(&this, 0),

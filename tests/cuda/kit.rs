@@ -105,7 +105,7 @@ fn every_step_runs() {
     assert!(!caches.iter().any(|cache| cache.contains(INHERITED)), "{caches:?}");
 }
 
-/// A device without Tensor Cores takes all kernels but theirs, which are counted as skipped. What does not pass the third step,
+/// A device of capability 7.5 takes all kernels but those of 8.0, which are counted as skipped. What does not pass the third step,
 /// here for a driver too old, is measured no further.
 #[test]
 fn an_older_device_with_an_older_driver() {

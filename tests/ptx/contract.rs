@@ -61,6 +61,10 @@ pub fn launches() -> Vec<(String, Launch)> {
         ("contract_mma_u8_s8_large", [1500, 1600, 70], u8_s8, int),
         ("contract_mma_s8_u8", [50, 60, 70], s8_u8, int),
         ("contract_mma_s8_u8_large", [1500, 1600, 70], s8_u8, int),
+        ("contract_mma75_f16", [50, 60, 70], [Scalar::F16; 3], single),
+        ("contract_mma75_f16_large", [1500, 1600, 70], [Scalar::F16; 3], single),
+        ("contract_mma75_s8", [50, 60, 70], [Scalar::I8; 3], int),
+        ("contract_mma75_s8_large", [1500, 1600, 70], [Scalar::I8; 3], int),
         ("contract_f32", [50, 60, 70], [Scalar::F32; 3], single),
         ("contract_f32_large", [1500, 1600, 70], [Scalar::F32; 3], single),
         ("contract_f64", [50, 60, 70], [Scalar::F64; 3], double),
@@ -72,13 +76,22 @@ pub fn launches() -> Vec<(String, Launch)> {
         let mut plan = product(extents, scalars, accumulate);
         plan.0.allow_conversion = kernel.contains("tf32");
         let at = [0x1000, 0x2000, 0x3000].map(place);
-        let device = if kernel.contains("_mma_") { Device { capability: 80 } } else { Device::ANY };
-        // The last device without them.
-        let before = collected_on(Device { capability: 75 }, &plan, &at);
-        assert!(before.iter().all(|launch| !launch.kernel.contains("_mma_")), "{kernel}");
-        let launches = collected_on(device, &plan, &at);
-        assert_eq!(launches.iter().map(|launch| launch.kernel).collect::<Vec<_>>(), [kernel]);
-        list.extend(launches.into_iter().map(|launch| (kernel.to_owned(), launch)));
+        // The devices that have the kernel, from the first to the last.
+        let of = |capability| collected_on(Device { capability }, &plan, &at);
+        let devices: &[u32] = match kernel {
+            _ if kernel.contains("_mma_") => &[80, 90, 120],
+            _ if kernel.contains("_mma75_") => &[75, 79],
+            _ => &[50],
+        };
+        for &capability in devices {
+            let names: Vec<_> = of(capability).iter().map(|launch| launch.kernel).collect();
+            assert_eq!(names, [kernel], "{capability}");
+        }
+        // The last devices without Tensor Cores, and without asynchronous copies.
+        for (capability, other) in [(70, "_mma"), (74, "_mma"), (79, "_mma_")] {
+            assert!(of(capability).iter().all(|launch| !launch.kernel.contains(other)), "{kernel}");
+        }
+        list.extend(of(devices[0]).into_iter().map(|launch| (kernel.to_owned(), launch)));
     }
     for (kernels, extents, scalar, accumulate) in [
         (["contract_f32", "contract_join_f32"], [50, 60, 7000], Scalar::F32, single),

@@ -1,4 +1,4 @@
-//! Launches of contractions (`kernels/contract.cu`, `kernels/contract_mma.cu`): tiles of the destination, by Tensor Cores
+//! Launches of contractions (`kernels/contract.cu`, `kernels/contract_mma.cuh`): tiles of the destination, by Tensor Cores
 //! where the device has them for the types, or a thread for each of its elements.
 
 use super::params::{Divisor, Index, Params};
@@ -27,8 +27,8 @@ const DST_ALONG_COLUMNS: u32 = 128;
 const A_BY_16: u32 = 256;
 const B_BY_16: u32 = 512;
 
-/// The capability from which on `kernels/contract_mma.cu` runs.
-const TENSOR_CORES: u32 = 80;
+/// The capabilities from which on `kernels/contract_mma75.cu` and `kernels/contract_mma.cu` run.
+const TENSOR_CORES: [u32; 2] = [75, 80];
 /// Bounds that its kernels look at.
 const SPATIAL: usize = 3;
 
@@ -198,8 +198,20 @@ fn way(step: &Contract) -> Way {
 /// The kernels whose products of fragments compute a contraction, for tiles and for large ones; `None` if the device or the
 /// types have no such products.
 fn fragments(step: &Contract, device: Device) -> Option<[&'static str; 2]> {
-    if device.capability < TENSOR_CORES || step.bounds().len() > SPATIAL || !positions_are_near(step) {
+    let [first, all] = TENSOR_CORES;
+    if device.capability < first || step.bounds().len() > SPATIAL || !positions_are_near(step) {
         return None;
+    }
+    if device.capability < all {
+        return match (step.accumulate, step.a, step.b) {
+            (Accumulate::Single, Scalar::F16, Scalar::F16) => {
+                Some(["contract_mma75_f16", "contract_mma75_f16_large"])
+            }
+            (Accumulate::Int32, Scalar::I8, Scalar::I8) => {
+                Some(["contract_mma75_s8", "contract_mma75_s8_large"])
+            }
+            _ => None,
+        };
     }
     match (step.accumulate, step.a, step.b) {
         (Accumulate::Single, Scalar::F16, Scalar::F16) => {
