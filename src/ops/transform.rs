@@ -2,7 +2,6 @@
 
 mod boxes;
 
-use std::borrow::Cow;
 use std::fmt;
 
 use super::agree::Named;
@@ -25,8 +24,7 @@ pub type Sink<'a> = &'a mut dyn FnMut(Step<'_>) -> Result<()>;
 /// part. It borrows the layouts of its descriptors: small calls would notice copies.
 #[derive(Clone, Debug)]
 pub struct TransformPlan<'a> {
-    /// A broadcast source has one of its own.
-    src: Cow<'a, Layout>,
+    src: SourceLayout<'a>,
     dst: &'a Layout,
     types: Types,
     scaling: Scaling,
@@ -37,6 +35,25 @@ pub struct TransformPlan<'a> {
     operands: [Operand; 2],
     /// Whether destination addresses repeat.
     ordered: bool,
+}
+
+/// Where a source lies. A broadcast one has a layout of its own, on the heap as few plans have one and all are moved.
+#[derive(Clone, Debug)]
+enum SourceLayout<'a> {
+    Described(&'a Layout),
+    Own(Box<Layout>),
+}
+
+impl std::ops::Deref for SourceLayout<'_> {
+    type Target = Layout;
+
+    #[inline]
+    fn deref(&self) -> &Layout {
+        match self {
+            SourceLayout::Described(layout) => layout,
+            SourceLayout::Own(layout) => layout,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +94,7 @@ impl<'a> TransformPlan<'a> {
         if !as_usual {
             check_dims(src, dst, mode)?;
         }
-        let (x, y) = (Cow::Borrowed(x?), y?);
+        let (x, y) = (SourceLayout::Described(x?), y?);
         TransformPlan::checked(
             x,
             y,
@@ -144,7 +161,8 @@ impl<'a> TransformPlan<'a> {
         let map = Some(Box::new(Map::new(transform, &x.dims, unit)));
         let dst = Named { name: "destDesc", tensor: dst };
         let names = ["destData", "srcData"];
-        let plan = TransformPlan::checked(Cow::Borrowed(x), y, src.span(), src, dst, scaling, names)?;
+        let plan =
+            TransformPlan::checked(SourceLayout::Described(x), y, src.span(), src, dst, scaling, names)?;
         Ok(TransformPlan { map, ..plan })
     }
 
@@ -163,13 +181,13 @@ impl<'a> TransformPlan<'a> {
         let Some(span) = src.padded_span() else {
             return Err(Error::unsupported("a tensor's offsets leave 64 bits"));
         };
-        TransformPlan::checked(Cow::Owned(src), dst, span, x, y, scaling, ["C", "A"])
+        TransformPlan::checked(SourceLayout::Own(Box::new(src)), dst, span, x, y, scaling, ["C", "A"])
     }
 
     /// A plan without padding and folding; `names` are those of the destination's and of the source's C parameters.
     #[inline(always)]
     fn checked(
-        src: Cow<'a, Layout>,
+        src: SourceLayout<'a>,
         dst: &'a Layout,
         src_span: (i64, i64),
         x: &TensorDescriptor,
@@ -219,18 +237,21 @@ impl<'a> TransformPlan<'a> {
     /// # Errors
     /// The first of `sink`, which ends the plan.
     pub fn for_each(&self, sink: Sink<'_>) -> Result<()> {
-        match self.single() {
-            Some(transform) => sink(Step::Transform(&transform)),
-            None => boxes::emit(self, sink),
+        if self.is_single() {
+            return sink(Step::Transform(&self.single()));
         }
+        boxes::emit(self, sink)
     }
 
-    /// The one part that most plans have: every dimension is a loop.
-    fn single(&self) -> Option<Transform> {
+    /// Whether there is one part, as in most plans.
+    fn is_single(&self) -> bool {
+        self.map.is_none() && self.src.split.is_none() && self.dst.split.is_none()
+    }
+
+    /// That part: every dimension is a loop.
+    #[inline]
+    fn single(&self) -> Transform {
         let TransformPlan { src, dst, types, scaling, .. } = self;
-        if self.map.is_some() || src.split.is_some() || dst.split.is_some() {
-            return None;
-        }
         let mut transform =
             Transform { nest: LoopNest::new(&[], [0, 0]), dst: types.dst, src: types.src, scaling: *scaling };
         for (k, &extent) in dst.dims.iter().enumerate().filter(|&(_, &extent)| extent != 1) {
@@ -239,7 +260,7 @@ impl<'a> TransformPlan<'a> {
         if !self.ordered {
             transform.nest.canonicalise();
         }
-        Some(transform)
+        transform
     }
 }
 
@@ -269,10 +290,10 @@ impl Plan for TransformPlan<'_> {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        match self.single() {
-            Some(transform) => sink(Step::Transform(&transform), &[0, 1]),
-            None => sink(Step::Mapped(self), &[0, 1]),
+        if self.is_single() {
+            return sink(Step::Transform(&self.single()), &[0, 1]);
         }
+        sink(Step::Mapped(self), &[0, 1])
     }
 }
 
