@@ -98,7 +98,8 @@ fn pack_kernels() {
 fn compressed(bytes: &[u8], to: &Path) -> usize {
     // Who unpacks takes as much memory as the dictionary has.
     let dict_size = bytes.len().next_multiple_of(4096) as u32;
-    let options = LzmaOptions { dict_size, ..LzmaOptions::with_preset(6) };
+    // Text has no alignment.
+    let options = LzmaOptions { dict_size, pb: 0, ..LzmaOptions::with_preset(6) };
     let packed = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))
         .and_then(|mut writer| writer.write_all(bytes).and_then(|()| writer.finish()))
         .expect("a buffer takes what is written");

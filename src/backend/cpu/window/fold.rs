@@ -178,7 +178,9 @@ pub(super) fn folds<F: Fold>(isa: Isa) -> Folds<F> {
         return Folds { rows: avx2::rows::<F>, slide: avx2::slide::<F> };
     }
     let _ = isa;
-    Folds { rows: rows::<F>, slide: slide::<F> }
+    // On x86-64 these are processors of before 2013, which are not worth a loop for each window and stride.
+    let slide = if cfg!(target_arch = "x86_64") { slide_over::<F> } else { slide::<F> };
+    Folds { rows: rows::<F>, slide }
 }
 
 #[cfg(target_arch = "x86_64")]
