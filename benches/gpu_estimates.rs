@@ -15,23 +15,26 @@ fn main() {
         "# ESTIMATES, no measurements: of 132 multiprocessors, 4.3 TB/s for a copy, 0.7 us for a load, by what the"
     );
     println!("# machine code for sm_90 keeps in flight. Arithmetic, caches and sectors are left out.");
-    println!("{:22}{:28}{:>8}{:>10}{:>14}", "# row", "largest launch", "bytes", "threads", "est. of copy");
+    println!("{:24}{:28}{:>8}{:>10}{:>14}", "# row", "largest launch", "bytes", "threads", "est. of copy");
     let row = |name: &str, plan: &dyn Plan| {
         if !names.is_empty() && !names.iter().any(|part| name.contains(part.as_str())) {
             return;
         }
-        let Some(found) = estimate::of(plan, &figures) else { return println!("{name:22}no launches") };
+        let Some(found) = estimate::of(plan, &figures) else { return println!("{name:24}no launches") };
         let share = match found.share {
             None => "no reads".to_owned(),
             Some(share) if found.is_small => format!("{share:.2} small"),
             Some(share) => format!("{share:.2}      "),
         };
-        println!("{name:22}{:28}{:>8}{:>10}{share:>14}", found.kernel, found.bytes, found.resident);
+        println!("{name:24}{:28}{:>8}{:>10}{share:>14}", found.kernel, found.bytes, found.resident);
     };
     for problem in problems::read() {
         for problem in [problem.inverse(), problem].iter().rev() {
             row(&problem.name, &problem.tensors().plan());
         }
+    }
+    for problem in problems::devices::read() {
+        row(&format!("gpu {}", problem.name), &problem.plan());
     }
     for step in steps::read() {
         row(&step.name, &step);

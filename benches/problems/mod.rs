@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "every program uses its own part of this module")]
 #![allow(missing_docs, reason = "no part of the library")]
 
+pub mod devices;
+
 use cudnn::desc::{Format, TensorDescriptor};
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::format::packed_strides;
@@ -34,7 +36,7 @@ pub struct Side {
 pub struct Tensors {
     pub src: TensorDescriptor,
     pub dst: TensorDescriptor,
-    name: String,
+    pub name: String,
     scaling: Scaling,
 }
 

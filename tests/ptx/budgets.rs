@@ -131,6 +131,9 @@ fn rows() -> Vec<Listed> {
             row(format!("transform {}", problem.name), &problem.tensors().plan());
         }
     }
+    for problem in problems::devices::read() {
+        row(format!("gpu {}", problem.name), &problem.plan());
+    }
     steps::read().into_iter().for_each(|step| row(step.name.clone(), &step));
     assert!(all > 150, "only {all} rows");
     rows
