@@ -219,7 +219,8 @@ fn gradient(
 /// Refuses what divisive normalisation takes of neither direction: ranks, dims, types and strides of the descriptor of
 /// what is read and of the one of what is written.
 fn check_divisive(src: Named<'_>, dst: Named<'_>, mode: Mode) -> Result<()> {
-    let ranks = if mode.is_strict() { 4..=5 } else { 3..=MAX_RANK };
+    // Kernels of windows of windows go along three axes at most.
+    let ranks = if mode.is_strict() { 4..=5 } else { 3..=5 };
     if let Some(tensor) = [src, dst].into_iter().find(|tensor| !ranks.contains(&tensor.tensor.rank())) {
         let (name, rank, least, most) = (tensor.name, tensor.tensor.rank(), ranks.start(), ranks.end());
         return Err(Error::mismatch(format!(
@@ -246,7 +247,7 @@ fn check_divisive(src: Named<'_>, dst: Named<'_>, mode: Mode) -> Result<()> {
 /// neighbours along each of the d spatial dimensions, m being the mean at the output, if there are means.
 ///
 /// # Errors
-/// In this order. Bad parameter: less than 3 dimensions, in strict mode other than 4 and 5; dims or types that differ, negative strides. Not
+/// In this order. Bad parameter: other than 3 to 5 dimensions, in strict mode than 4 and 5; dims or types that differ, negative strides. Not
 /// supported, in strict mode: other types than FLOAT, DOUBLE and HALF, strides that differ. Not supported: NCHW_VECT_C of
 /// a type of one channel. Bad parameter: y repeats an address through stride 0.
 pub fn divisive(

@@ -205,8 +205,9 @@ fn fused_operations() {
 }
 
 /// What these test lies in the memory and the threads of the host.
-const OF_THE_HOST: [&str; 8] = [
+const OF_THE_HOST: [&str; 9] = [
     "convolution_no_memory",
+    "disjoint",
     "factors",
     "float_mode",
     "forked",

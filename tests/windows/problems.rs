@@ -228,7 +228,7 @@ fn response_problem(rng: &mut Rng) -> Problem {
     let data_type = if kind == 0 { rng.pick(&TYPES[..6]) } else { rng.pick(&TYPES[..4]) };
     let large = rng.below(4) == 0;
     let mut dims = vec![between(rng, 1, 2), between(rng, 1, if large { 40 } else { 9 })];
-    let spatial = if kind < 2 { 1 + rng.below(3) } else { rng.pick(&[1, 2, 2, 3, 3, 4, 6]) };
+    let spatial = if kind < 2 { 1 + rng.below(3) } else { rng.pick(&[1, 2, 2, 3, 3]) };
     dims.extend((0..spatial).map(|_| between(rng, 1, if large { 9 } else { 5 })));
     let n = between(rng, 1, if kind < 2 { 7 } else { 5 }) as u32;
     let beta = rng.pick(&[0.5, 0.75, 1.0, 0.8, 2.0]);

@@ -234,7 +234,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
 /// Computed as cudnnLRNCrossChannelForward is.
 ///
 /// Operands
-/// - `x`, `means`: 3 to 8 dimensions, any type, strides and layout; device memory on the CUDA core. `means` has the
+/// - `x`, `means`: 3 to 5 dimensions, any type, strides and layout; device memory on the CUDA core. `means` has the
 ///   descriptor of x; NULL stands for zeros.
 /// - `temp`, `temp2`: not touched, but not NULL.
 /// - `y`: dims and type of x, its own strides and layout. With beta = 0 it is never read.
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
-/// - BAD_PARAM: less than 3 dimensions, in strict mode other than 4 and 5; dims or types that differ; a negative stride.
+/// - BAD_PARAM: other than 3 to 5 dimensions, in strict mode than 4 and 5; dims or types that differ; a negative stride.
 /// - NOT_SUPPORTED, in strict mode: other types than FLOAT, DOUBLE and HALF; strides that differ.
 /// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: y repeats an address through stride 0.
 ///
