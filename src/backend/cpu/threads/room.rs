@@ -53,11 +53,11 @@ fn look() -> usize {
 }
 
 /// What goes to another thread while this one waits for it.
-struct Lent<T>(T);
+struct Lent<'a>(&'a mut dyn FnMut());
 // SAFETY: whoever lends it does nothing until it is back.
-unsafe impl<T> Send for Lent<T> {}
+unsafe impl Send for Lent<'_> {}
 
-impl Lent<&mut dyn FnMut()> {
+impl Lent<'_> {
     fn call(self) {
         (self.0)();
     }

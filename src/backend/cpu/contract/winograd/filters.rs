@@ -52,6 +52,8 @@ pub(in super::super) struct FilterLanes<'a, S: Simd> {
     /// Parts that the tiles of all images, and that the panels of filters are divided in.
     blocks: usize,
     shares: usize,
+    /// Panels whose sums are kept at once: the same in all blocks, so that the scratch of the largest one is enough.
+    group: usize,
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
@@ -95,6 +97,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         Some(FilterLanes {
             blocks: tiles.div_ceil(most),
             shares: 1,
+            group: 1,
             batch,
             images: pairs.outer,
             dims: pairs.dims,
@@ -131,7 +134,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     }
 
     fn sums(&self, tiles: usize) -> usize {
-        tiles * self.group(tiles) * Self::NR + LINE
+        tiles * self.group * Self::NR + LINE
     }
 
     /// Cells of the channels outside the image, and of those of a patch that are converted.
@@ -140,14 +143,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         (1 + converted) * self.channels.extent
     }
 
-    /// Tiles of a row, and of all images.
-    fn tiles(&self) -> (usize, usize) {
-        let [slow, fast] = self.dims.each_ref().map(|dim| dim.outputs.extent);
-        (fast, slow * fast * self.images.len())
+    /// Tiles of all images.
+    fn tiles(&self) -> usize {
+        self.dims.iter().map(|dim| dim.outputs.extent).product::<usize>() * self.images.len()
     }
 
-    /// Panels whose sums are kept at once, of so many tiles.
-    fn group(&self, tiles: usize) -> usize {
+    /// Panels whose sums are kept at once, of this many tiles.
+    fn group_of(&self, tiles: usize) -> usize {
         let panel = tiles * Self::NR * ELEMENTS * size_of::<f32>();
         let panels = self.panels().div_ceil(self.shares);
         let most = (SUMS / panel).max(GROUP.div_ceil(Self::NR));
@@ -170,9 +172,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             let wanted = (4 * threads).div_ceil(products * self.blocks);
             self.shares = wanted.min(self.panels()).min(self.filters.extent.div_ceil(128));
         }
-        let (_, tiles) = self.tiles();
-        let tiles = tiles.div_ceil(self.blocks);
-        let lines = 4 * self.group(tiles) * Self::NR;
+        let tiles = self.tiles().div_ceil(self.blocks);
+        self.group = self.group_of(tiles);
+        let lines = 4 * self.group * Self::NR;
         let scratch = ELEMENTS * (self.slab(tiles) + self.sums(tiles)) + lines + self.pixels();
         let panels = products * self.panels();
         arena::with(panels * ELEMENTS * self.panel_cells() * size_of::<f32>(), |memory| {
@@ -292,12 +294,12 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     pub(in super::super) unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
         let (share, index) = (index % self.shares, index / self.shares);
         let (block, product) = (index % self.blocks, index / self.blocks);
-        let (_, all) = self.tiles();
+        let all = self.tiles();
         let tiles = all * block / self.blocks..all * (block + 1) / self.blocks;
         let count = tiles.len();
         let mut place = self.batch.point(product);
         (0..5).for_each(|k| place.at[k] += self.origin[k]);
-        let (slab, sums_slab, group) = (self.slab(count), self.sums(count), self.group(count));
+        let (slab, sums_slab, group) = (self.slab(count), self.sums(count), self.group);
         let sums = scratch.wrapping_add(ELEMENTS * slab);
         let lines = sums.wrapping_add(ELEMENTS * sums_slab);
         let pixels = lines.wrapping_add(4 * group * Self::NR);
