@@ -247,9 +247,9 @@ fn check_divisive(src: Named<'_>, dst: Named<'_>, mode: Mode) -> Result<()> {
 /// neighbours along each of the d spatial dimensions, m being the mean at the output, if there are means.
 ///
 /// # Errors
-/// In this order. Bad parameter: other than 3 to 5 dimensions, in strict mode than 4 and 5; dims or types that differ, negative strides. Not
-/// supported, in strict mode: other types than FLOAT, DOUBLE and HALF, strides that differ. Not supported: NCHW_VECT_C of
-/// a type of one channel. Bad parameter: y repeats an address through stride 0.
+/// In this order. Bad parameter: other than 3 to 5 dimensions, in strict mode than 4 and 5; dims or types that differ,
+/// negative strides. Not supported, in strict mode: other types than FLOAT, DOUBLE and HALF, strides that differ. Not
+/// supported: NCHW_VECT_C of a type of one channel. Bad parameter: y repeats an address through stride 0.
 pub fn divisive(
     desc: &LrnDescriptor,
     x: &TensorDescriptor,

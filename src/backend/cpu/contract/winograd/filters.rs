@@ -128,7 +128,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         self.channels.extent + LINE
     }
 
-    /// Cells of one element of the transformed patches of so many tiles, and of their sums with a group of panels.
+    /// Cells of one element of the transformed patches of this many tiles, and of their sums with a group of panels.
     fn slab(&self, tiles: usize) -> usize {
         tiles * self.tile_cells() + LINE
     }
