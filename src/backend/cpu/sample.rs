@@ -3,15 +3,16 @@
 //! What is summed over positions - the gradient of x - is summed in scratch, in planes or in bands of planes, each by one
 //! thread in the order of the positions.
 
+mod cells;
 mod chunk;
 mod gradient;
 
+use self::cells::{Cells, with_cells};
 use self::chunk::{CHUNK, Chunk, Numbers, Sink};
 use super::{Machine, grid, row, threads};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
-use crate::dtype::convert::{Element, convert, with_element};
 use crate::dtype::math::Math;
 use crate::error::Result;
 use crate::ops::Scaling;
@@ -32,9 +33,9 @@ pub(in crate::backend) unsafe fn run(step: &Sample, at: &[Address], machine: Mac
             match step.function {
                 SampleFunction::AffineGrid => job.affine_grid::<T>(),
                 SampleFunction::AffineGradient => job.affine_gradient::<T>(),
-                SampleFunction::Bilinear => with_element!(step.x.scalar, S => job.bilinear::<T, S>()),
-                SampleFunction::DataGradient => with_element!(step.y.scalar, S => job.data_gradient::<T, S>()),
-                SampleFunction::GridGradient => with_element!(step.y.scalar, S => job.grid_gradient::<T, S>()),
+                SampleFunction::Bilinear => with_cells!(step.x.scalar, T, cells => job.bilinear::<T>(cells)),
+                SampleFunction::DataGradient => with_cells!(step.y.scalar, T, cells => job.data_gradient::<T>(cells)),
+                SampleFunction::GridGradient => with_cells!(step.y.scalar, T, cells => job.grid_gradient::<T>(cells)),
             }
         }
     })
@@ -51,14 +52,6 @@ struct Job<'a> {
 #[inline(always)]
 fn coordinate<T: Real>(i: i64, n: i64) -> T {
     if n == 1 { T::ZERO } else { T::from_f64((2 * i - (n - 1)) as f64) / T::from_f64((n - 1) as f64) }
-}
-
-/// # Safety
-/// The element is readable and aligned.
-#[inline(always)]
-unsafe fn get<S: Element, T: Element>(base: *const u8, offset: i64) -> T {
-    // SAFETY: the caller's promise.
-    convert(unsafe { base.cast::<S>().offset(offset as isize).read() })
 }
 
 impl Job<'_> {
@@ -178,8 +171,8 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run); elements of x are `S`.
-    unsafe fn bilinear<T: Real + Math, S: Element>(&self) -> Result<()> {
+    /// As for [`run`](fn@run); elements of x are `cells`.
+    unsafe fn bilinear<T: Real + Math>(&self, cells: impl Cells<T>) -> Result<()> {
         let Sample { x, y, channels, target: [_, columns], .. } = self.step;
         let (grid, sink) = (self.grid::<T>(2), self.sink::<T>(y.scalar));
         let side_by_side = |at: &Pictures| at.block == 1 && at.strides[1] == 1;
@@ -194,7 +187,7 @@ impl Job<'_> {
                         let to = y.offset([n, 0, place / columns, place % columns]);
                         for c in (0..*channels).step_by(2 * CHUNK) {
                             let width = (2 * CHUNK).min((channels - c) as usize);
-                            self.blend_channels::<T, S>(chunk, i, x.channel(n, c), width);
+                            self.blend_channels(cells, chunk, i, x.channel(n, c), width);
                             let to = sink.place(self.at[0], to + c);
                             sink.put(to, sink.cell(), chunk.pairs.as_ptr(), width);
                         }
@@ -204,7 +197,7 @@ impl Job<'_> {
                 for c in 0..*channels {
                     let from = x.channel(n, c);
                     for i in 0..count {
-                        chunk.pairs[i] = self.blend::<T, S>(chunk, i, from);
+                        chunk.pairs[i] = self.blend(cells, chunk, i, from);
                     }
                     chunk.rows(first, count, *columns, |begin, h, w, width| {
                         let to = sink.place(self.at[0], y.offset([n, c, h, w]));
@@ -220,13 +213,13 @@ impl Job<'_> {
     /// # Safety
     /// As for [`bilinear`](Self::bilinear).
     #[inline(always)]
-    unsafe fn blend<T: Real + Math, S: Element>(&self, chunk: &Chunk<T>, i: usize, from: i64) -> T {
+    unsafe fn blend<T: Real + Math>(&self, cells: impl Cells<T>, chunk: &Chunk<T>, i: usize, from: i64) -> T {
         let (x, [row, column]) = (self.at[1].pointer().cast_const(), chunk.steps);
         let (from, mut total) = (from + chunk.first[i], T::ZERO);
         for (k, offset) in [0, column, row, row + column].into_iter().enumerate() {
             if chunk.inside[i] >> k & 1 == 1 {
                 // SAFETY: a pixel.
-                total = total + chunk.weights[i][k] * unsafe { get::<S, T>(x, from + offset) };
+                total = total + chunk.weights[i][k] * unsafe { cells.get(x, from + offset) };
             }
         }
         total.canonical()
@@ -236,8 +229,9 @@ impl Job<'_> {
     ///
     /// # Safety
     /// As for [`bilinear`](Self::bilinear).
-    unsafe fn blend_channels<T: Real + Math, S: Element>(
+    unsafe fn blend_channels<T: Real + Math>(
         &self,
+        cells: impl Cells<T>,
         chunk: &mut Chunk<T>,
         i: usize,
         from: i64,
@@ -252,7 +246,7 @@ impl Job<'_> {
                 let weight = chunk.weights[i][k];
                 for (c, number) in (from + offset..).zip(numbers.iter_mut()) {
                     // SAFETY: a pixel.
-                    *number = *number + weight * unsafe { get::<S, T>(x, c) };
+                    *number = *number + weight * unsafe { cells.get(x, c) };
                 }
             }
         }

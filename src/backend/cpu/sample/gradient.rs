@@ -1,10 +1,10 @@
 //! The gradients of sampling: of x, by planes of sums, and of the grid.
 
+use super::Job;
+use super::cells::Cells;
 use super::chunk::{CHUNK, Chunk, Sink};
-use super::{Job, get};
 use crate::backend::cpu::threads;
 use crate::backend::function::Real;
-use crate::dtype::convert::Element;
 use crate::dtype::math::Math;
 use crate::error::Result;
 use crate::ops::sample::Sample;
@@ -23,8 +23,8 @@ struct Share {
 
 impl Job<'_> {
     /// # Safety
-    /// As for [`run`](fn@super::run); elements of dy are `S`.
-    pub(super) unsafe fn data_gradient<T: Real + Math, S: Element>(&self) -> Result<()> {
+    /// As for [`run`](fn@super::run); elements of dy are `cells`.
+    pub(super) unsafe fn data_gradient<T: Real + Math>(&self, cells: impl Cells<T>) -> Result<()> {
         let Sample { channels, source: [rows, columns], images, .. } = *self.step;
         let pixels = (rows * columns) as usize;
         let threads = self.threads(images * channels * (rows * columns + self.step.positions()));
@@ -48,14 +48,20 @@ impl Job<'_> {
                     pixels: [begin as i64, (begin + band).min(pixels) as i64],
                 };
                 // SAFETY: shares are apart, and the scratch has room for one.
-                unsafe { self.share::<T, S>(&share, chunk, sums) };
+                unsafe { self.share(cells, &share, chunk, sums) };
             }
         })
     }
 
     /// # Safety
     /// As for [`data_gradient`](Self::data_gradient); the sums have room for the share.
-    unsafe fn share<T: Real + Math, S: Element>(&self, share: &Share, chunk: &mut Chunk<T>, sums: *mut T) {
+    unsafe fn share<T: Real + Math>(
+        &self,
+        cells: impl Cells<T>,
+        share: &Share,
+        chunk: &mut Chunk<T>,
+        sums: *mut T,
+    ) {
         let Sample { x, y, source: [_, columns], target, .. } = *self.step;
         let (grid, sink) = (self.grid::<T>(2), self.sink::<T>(x.scalar));
         let dy = self.at[1].pointer().cast_const();
@@ -77,7 +83,7 @@ impl Job<'_> {
                     for k in 0..width {
                         let i = part + k;
                         // SAFETY: an element of dy.
-                        let given: T = unsafe { get::<S, T>(dy, from + k as i64 * y.strides[3]) };
+                        let given: T = unsafe { cells.get(dy, from + k as i64 * y.strides[3]) };
                         let corner = chunk.corner[i][0] * columns + chunk.corner[i][1];
                         for (tap, step) in [0, 1, columns, columns + 1].into_iter().enumerate() {
                             let pixel = corner + step;
@@ -112,8 +118,8 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@super::run); elements of x and dy are `S`.
-    pub(super) unsafe fn grid_gradient<T: Real + Math, S: Element>(&self) -> Result<()> {
+    /// As for [`run`](fn@super::run); elements of x and dy are `cells`.
+    pub(super) unsafe fn grid_gradient<T: Real + Math>(&self, cells: impl Cells<T>) -> Result<()> {
         let Sample { x, y, channels, target: [_, columns], .. } = *self.step;
         let halves = self.step.halves().map(T::from_f64);
         let (grid, sink): (_, Sink<T>) = (self.grid::<T>(3), self.sink(self.step.grid));
@@ -137,14 +143,14 @@ impl Job<'_> {
                     let tap = |k: usize, offset: i64| {
                         if inside >> k & 1 == 1 {
                             // SAFETY: a pixel.
-                            unsafe { get::<S, T>(pixels.pointer().cast_const(), from + offset) }
+                            unsafe { cells.get(pixels.pointer().cast_const(), from + offset) }
                         } else {
                             T::ZERO
                         }
                     };
                     let v = [tap(0, 0), tap(1, column), tap(2, row), tap(3, row + column)];
                     // SAFETY: an element of dy.
-                    let given: T = unsafe { get::<S, T>(dy.pointer().cast_const(), y.offset([n, c, h, w])) };
+                    let given: T = unsafe { cells.get(dy.pointer().cast_const(), y.offset([n, c, h, w])) };
                     let along = (v[1] - v[0]) * above + (v[3] - v[2]) * below;
                     let across = (v[2] - v[0]) * left + (v[3] - v[1]) * right;
                     sums = [sums[0] + given * along, sums[1] + given * across];
