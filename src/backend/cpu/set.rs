@@ -40,8 +40,12 @@ pub(in crate::backend) unsafe fn run(set: &Set, dst: *mut u8, machine: Machine) 
 
 /// A cache line full of the cell.
 fn pattern(set: &Set) -> [u8; 64] {
-    let cell = set.cell.to_le_bytes();
-    std::array::from_fn(|i| cell[i % set.dst.size()])
+    // A word full of it as a product: a division for each byte takes as long as setting a small tensor.
+    let ones = u64::MAX / (u64::MAX >> (64 - 8 * set.dst.size()));
+    let word = set.cell * ones;
+    let mut pattern = [0; 64];
+    pattern.as_chunks_mut::<8>().0.iter_mut().for_each(|chunk| *chunk = word.to_le_bytes());
+    pattern
 }
 
 /// # Safety
@@ -74,34 +78,39 @@ unsafe fn run_of(cell: usize, dst: *mut u8, n: usize, pattern: &[u8; 64], stream
 }
 
 /// # Safety
-/// `lines` times 64 bytes are writable at `dst`, which is 64-byte aligned.
+/// `lines` times 64 bytes are writable at `dst`, which is 64-byte aligned. If they are streamed, whoever hands them to another
+/// thread must first call [`stream::fence`](super::stream::fence), as the grid does.
 unsafe fn fill_lines(dst: *mut u8, lines: usize, pattern: &[u8; 64], streams: bool, isa: Isa) {
-    #[cfg(target_arch = "x86_64")]
-    if streams && isa.has_avx2() {
-        // SAFETY: handed on; the processor has AVX2.
-        unsafe { stream_lines(dst, lines, pattern) };
-        return;
-    }
-    let _ = (streams, isa);
-    for i in 0..lines {
-        // SAFETY: a line of the run.
-        unsafe { dst.add(i * 64).cast::<[u8; 64]>().write(*pattern) };
+    // SAFETY: handed on; the processor has AVX2 where that is used.
+    unsafe {
+        match (isa.has_avx2(), streams) {
+            #[cfg(target_arch = "x86_64")]
+            (true, true) => lines_avx2::<true>(dst, lines, pattern),
+            #[cfg(target_arch = "x86_64")]
+            (true, false) => lines_avx2::<false>(dst, lines, pattern),
+            _ => (0..lines).for_each(|i| dst.add(i * 64).cast::<[u8; 64]>().write(*pattern)),
+        }
     }
 }
 
 /// # Safety
-/// As for [`fill_lines`]; whoever hands the result to another thread must first call [`stream::fence`](super::stream::fence), as the grid does.
+/// As for [`fill_lines`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn stream_lines(dst: *mut u8, lines: usize, pattern: &[u8; 64]) {
-    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_stream_si256};
+unsafe fn lines_avx2<const STREAMS: bool>(dst: *mut u8, lines: usize, pattern: &[u8; 64]) {
+    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_store_si256, _mm256_stream_si256};
     // SAFETY: the pattern is 64 bytes long; the lines are the caller's promise.
     unsafe {
         let halves = [0, 32].map(|at| _mm256_loadu_si256(pattern.as_ptr().add(at).cast()));
         for i in 0..lines {
             let line = dst.add(i * 64).cast::<__m256i>();
-            _mm256_stream_si256(line, halves[0]);
-            _mm256_stream_si256(line.add(1), halves[1]);
+            for (k, half) in halves.into_iter().enumerate() {
+                if STREAMS {
+                    _mm256_stream_si256(line.add(k), half)
+                } else {
+                    _mm256_store_si256(line.add(k), half)
+                }
+            }
         }
     }
 }
