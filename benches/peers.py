@@ -11,12 +11,11 @@ import ctypes as c
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
 import torch
+from onednn import add_options, opened
 
 # The tensors lie in host memory.
 os.environ["CUDNN_SHIM_BACKEND"] = "cpu"
@@ -27,14 +26,14 @@ PAUSE = 0.02
 
 HERE = pathlib.Path(__file__).parent
 BEYOND, INSIDE = 128 << 20, 8 << 20
-#           PyTorch          cudnn  oneDNN
+#           PyTorch          cudnn
 TYPES = {
-    "f32": (torch.float32, 0, 3),
-    "f64": (torch.float64, 1, None),
-    "f16": (torch.float16, 2, 1),
-    "bf16": (torch.bfloat16, 9, 2),
-    "s8": (torch.int8, 3, 5),
-    "u8": (torch.uint8, 6, 6),
+    "f32": (torch.float32, 0),
+    "f64": (torch.float64, 1),
+    "f16": (torch.float16, 2),
+    "bf16": (torch.bfloat16, 9),
+    "s8": (torch.int8, 3),
+    "u8": (torch.uint8, 6),
 }
 FORMAT_BLOCKED = 0x43580000
 
@@ -44,7 +43,7 @@ class Side:
 
     def __init__(self, dtype, layout, dims, letters, outer):
         self.dtype, self.dims = dtype, dims
-        self.torch_type, self.cudnn_type, self.dnnl_type = TYPES[dtype]
+        self.torch_type, self.cudnn_type = TYPES[dtype]
         digits = "".join(filter(str.isdigit, layout))
         self.block = int(digits) if digits else None
         self.tag = layout
@@ -146,83 +145,11 @@ class Cudnn:
         return lambda: self.check(self.lib.cudnnTransformTensor(*arguments))
 
 
-class Dnnl:
-    """oneDNN's reorder through its C interface."""
-
-    def __init__(self, path, include):
-        self.lib, self.include = c.CDLL(path), include
-        self.engine, self.stream = c.c_void_p(), c.c_void_p()
-        self.check(self.lib.dnnl_engine_create(c.byref(self.engine), 1, c.c_size_t(0)))
-        self.check(self.lib.dnnl_stream_create(c.byref(self.stream), self.engine, 1))
-        self.tags = self.read_tags()
-
-        class Version(c.Structure):
-            _fields_ = [("major", c.c_int), ("minor", c.c_int), ("patch", c.c_int)]
-
-        self.lib.dnnl_version.restype = c.POINTER(Version)
-        v = self.lib.dnnl_version().contents
-        self.version = f"{v.major}.{v.minor}.{v.patch}"
-
-    @staticmethod
-    def check(status):
-        if status:
-            raise RuntimeError(f"dnnl status {status}")
-
-    def read_tags(self):
-        """Values of the blocked format tags, asked of the C compiler; they differ between versions."""
-        if not self.include:
-            return {}
-        names = {"nChw8c": "dnnl_nChw8c", "nChw16c": "dnnl_nChw16c", "nChw32c": "dnnl_nChw32c"}
-        with tempfile.TemporaryDirectory() as folder:
-            source, program = pathlib.Path(folder, "tags.c"), pathlib.Path(folder, "tags")
-            prints = "".join(f'printf("%d\\n", (int){value});' for value in names.values())
-            header = "oneapi/dnnl/dnnl_types.h"
-            if not pathlib.Path(self.include, header).exists():
-                header = "dnnl_types.h"
-            source.write_text(f"#include <stdio.h>\n#include <{header}>\nint main(void) {{ {prints} return 0; }}\n")
-            subprocess.run(["cc", f"-I{self.include}", source, "-o", program], check=True)
-            values = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
-        return dict(zip(names, map(int, values)))
-
-    def memory(self, side):
-        desc, memory, rank = c.c_void_p(), c.c_void_p(), len(side.dims)
-        longs = lambda values: (c.c_int64 * 12)(*values)
-        if side.dnnl_type is None:
-            raise RuntimeError("no such type")
-        if side.block:
-            tag = self.tags[side.tag]
-            self.check(self.lib.dnnl_memory_desc_create_with_tag(c.byref(desc), rank, longs(side.dims), side.dnnl_type, tag))
-        else:
-            self.check(
-                self.lib.dnnl_memory_desc_create_with_strides(
-                    c.byref(desc), rank, longs(side.dims), side.dnnl_type, longs(side.strides)
-                )
-            )
-        self.check(self.lib.dnnl_memory_create(c.byref(memory), desc, self.engine, c.c_void_p(side.pointer)))
-        return desc, memory
-
-    def call(self, src, dst, alpha, beta):
-        if (alpha, beta) != (1.0, 0.0):
-            raise RuntimeError("scaled rows are another job")
-        (x_desc, x), (y_desc, y) = self.memory(src), self.memory(dst)
-        primitive_desc, primitive = c.c_void_p(), c.c_void_p()
-        self.check(
-            self.lib.dnnl_reorder_primitive_desc_create(
-                c.byref(primitive_desc), x_desc, self.engine, y_desc, self.engine, None
-            )
-        )
-        self.check(self.lib.dnnl_primitive_create(c.byref(primitive), primitive_desc))
-
-        class Argument(c.Structure):
-            _fields_ = [("which", c.c_int), ("memory", c.c_void_p)]
-
-        arguments = (Argument * 2)(Argument(1, x), Argument(17, y))  # DNNL_ARG_FROM, DNNL_ARG_TO
-
-        def run():
-            self.check(self.lib.dnnl_primitive_execute(primitive, self.stream, 2, arguments))
-            self.check(self.lib.dnnl_stream_wait(self.stream))
-
-        return run
+def dnnl_call(dnnl, src, dst, alpha, beta):
+    if (alpha, beta) != (1.0, 0.0):
+        raise RuntimeError("scaled rows are another job")
+    described = lambda side: dnnl.described(side.dtype, side.dims, side.strides, side.tag if side.block else None)
+    return dnnl.reorder(*((described(side), c.c_void_p(side.pointer)) for side in (src, dst)))
 
 
 def torch_call(src, dst, dims, alpha, beta):
@@ -259,8 +186,7 @@ def measure(contenders, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("library")
-    parser.add_argument("--libdnnl")
-    parser.add_argument("--include", help="folder of oneDNN's headers, for blocked layouts")
+    add_options(parser)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--size", choices=["beyond", "inside", "all"], default="all")
     parser.add_argument("names", nargs="*")
@@ -268,7 +194,7 @@ def main():
     threads = int(os.environ.get("CUDNN_SHIM_NUM_THREADS", os.cpu_count() or 1))
     torch.set_num_threads(threads)
     cudnn = Cudnn(options.library)
-    dnnl = Dnnl(options.libdnnl, options.include) if options.libdnnl else None
+    dnnl = opened(options)
     print(f"# PyTorch {torch.__version__}, oneDNN {dnnl.version if dnnl else 'not installed'}, threads: {threads}")
     print(f"# microseconds, best / median of {options.rounds} rounds in turns; last: speed over the faster peer")
     slower = 0
@@ -287,7 +213,7 @@ def main():
             contenders = {"ours": cudnn.call(src, dst, alpha, beta)}
             makers = {"torch": lambda: torch_call(src, dst, extents, alpha, beta)}
             if dnnl:
-                makers["onednn"] = lambda: dnnl.call(src, dst, alpha, beta)
+                makers["onednn"] = lambda: dnnl_call(dnnl, src, dst, alpha, beta)
             for peer, make in makers.items():
                 try:
                     contenders[peer] = make()

@@ -12,9 +12,8 @@ use crate::shell;
 const INSTALL: &str = "python3 -m venv target/bench-venv && \
                        target/bench-venv/bin/pip install numpy torch onednn-devel-cpu-gomp";
 
-/// Programs beside PyTorch whose rows are their own.
-const PEERS: [&str; 3] =
-    ["benches/arithmetic_peers.py", "benches/layers_peers.py", "benches/contractions_peers.py"];
+/// Programs beside PyTorch alone, whose rows are their own.
+const PEERS: [&str; 2] = ["benches/arithmetic_peers.py", "benches/contractions_peers.py"];
 
 /// Arguments are names of rows in `benches/problems.txt` and `benches/steps.txt`; without any, all programs run.
 pub fn run(names: &[String]) -> Result<()> {
@@ -45,15 +44,16 @@ pub fn run(names: &[String]) -> Result<()> {
         command.current_dir(shell::root()).arg(name).arg(&library);
         command
     };
-    let mut peers = program("benches/peers.py");
-    match libdnnl(&venv) {
-        Some(libdnnl) => {
-            peers.arg("--libdnnl").arg(libdnnl).arg("--include").arg(venv.join("include"));
-        }
-        None => println!("\noneDNN is not installed; to install it:\n  {INSTALL}"),
+    let dnnl = libdnnl(&venv).map_or_else(Vec::new, |path| vec!["--libdnnl".into(), path]);
+    if dnnl.is_empty() {
+        println!("\noneDNN is not installed; to install it:\n  {INSTALL}");
     }
-    shell::run(peers.args(names))?;
-    PEERS.into_iter().filter(|_| all).try_for_each(|name| shell::run(&mut program(name)))
+    shell::run(program("benches/peers.py").args(&dnnl).args(names))?;
+    if all {
+        shell::run(program("benches/layers_peers.py").args(&dnnl))?;
+        PEERS.into_iter().try_for_each(|name| shell::run(&mut program(name)))?;
+    }
+    Ok(())
 }
 
 /// The library of the PyPI package `onednn-cpu-gomp`.
