@@ -2,7 +2,8 @@
 //! takes; and what the log shows of plans with many parts.
 
 use cudnn::backend::Address;
-use cudnn::backend::cuda::plan::{Device, launches};
+use cudnn::backend::cuda::launch::Device;
+use cudnn::backend::cuda::plan::launches;
 use cudnn::desc::{Folding, TensorDescriptor, TransformDescriptor};
 use cudnn::dtype::DataType;
 use cudnn::exec::Context;

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use cudnn::backend::cuda::launch::{Device, Launch};
 use cudnn::backend::cuda::module::kernels;
-use cudnn::backend::cuda::plan::{self, Device, Launch};
+use cudnn::backend::cuda::plan;
 use cudnn::exec::Address;
 use cudnn::ops::window::{WindowAxis, WindowFunction};
 use cudnn::ops::{Operand, Plan, Role, Step};

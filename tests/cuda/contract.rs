@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cudnn::backend::cuda::plan::{self, Device};
+use cudnn::backend::cuda::launch::Device;
+use cudnn::backend::cuda::plan;
 use cudnn::backend::reference;
 use cudnn::dtype::Scalar;
 use cudnn::exec::{Address, Context};

@@ -1,6 +1,6 @@
 //! Launches of every kernel that computes.
 
-use cudnn::backend::cuda::plan::Launch;
+use cudnn::backend::cuda::launch::Launch;
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{OpTensorDescriptor, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor};
 use cudnn::dtype::DataType;

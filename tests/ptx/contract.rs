@@ -1,6 +1,6 @@
 //! Launches of every kernel of contractions.
 
-use cudnn::backend::cuda::plan::{Device, Launch};
+use cudnn::backend::cuda::launch::{Device, Launch};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
 use cudnn::ops::contract::{Accumulate, Parts, Side, Terms};

@@ -1,6 +1,6 @@
 //! Launches of every kernel of activations and softmax.
 
-use cudnn::backend::cuda::plan::Launch;
+use cudnn::backend::cuda::launch::Launch;
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{ActivationDescriptor, SoftmaxAlgorithm, SoftmaxMode, TensorDescriptor};
 use cudnn::dtype::DataType;

@@ -20,9 +20,10 @@ mod windows;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
+use cudnn::backend::cuda::launch::{Device, Launch, Pointers};
 use cudnn::backend::cuda::module::{Kernel, kernels};
 use cudnn::backend::cuda::params::{Divisor, Index};
-use cudnn::backend::cuda::plan::{self, Device, Launch, Pointers};
+use cudnn::backend::cuda::plan;
 use cudnn::desc::TensorDescriptor;
 use cudnn::desc::tensor::Format;
 use cudnn::dtype::DataType;

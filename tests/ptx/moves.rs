@@ -1,6 +1,6 @@
 //! Launches of every kernel that moves and converts.
 
-use cudnn::backend::cuda::plan::{Launch, Pointers};
+use cudnn::backend::cuda::launch::{Launch, Pointers};
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{TensorDescriptor, TransformDescriptor};
 use cudnn::dtype::DataType;

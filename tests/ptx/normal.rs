@@ -1,6 +1,6 @@
 //! Launches of every kernel of dropout and normalisation.
 
-use cudnn::backend::cuda::plan::Launch;
+use cudnn::backend::cuda::launch::Launch;
 use cudnn::desc::normalization::{BatchNormMode, parameters};
 use cudnn::desc::{ActivationDescriptor, ActivationMode, DropoutDescriptor, tensor::Format};
 use cudnn::dtype::DataType;

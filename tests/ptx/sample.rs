@@ -1,6 +1,6 @@
 //! Launches of every kernel of spatial transformers.
 
-use cudnn::backend::cuda::plan::Launch;
+use cudnn::backend::cuda::launch::Launch;
 use cudnn::desc::{SpatialTransformerDescriptor, tensor::Format};
 use cudnn::dtype::DataType;
 use cudnn::layout::Dims;

@@ -1,6 +1,6 @@
 //! Launches of every kernel of windows.
 
-use cudnn::backend::cuda::plan::Launch;
+use cudnn::backend::cuda::launch::Launch;
 use cudnn::desc::convolution::{ConvolutionGeometry, ConvolutionMode};
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{

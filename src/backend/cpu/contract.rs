@@ -5,7 +5,7 @@
 //!  pack.rs     any operand into panels          tiles.rs   where the lanes of a tile are in the destination
 //!  kernel.rs   a tile of sums in registers      simd.rs    its vector operations, per level and type
 //!  engine.rs   the loops around it              finish.rs  from sums to the destination
-//!  narrow.rs   the same for short runs of halves and bytes
+//!  narrow.rs   the same for short runs of halves and bytes     run.rs  what both know
 //!  depthwise.rs   sums over the taps of one channel, in planes
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
@@ -22,6 +22,7 @@ mod narrow;
 mod pack;
 mod planes;
 mod points;
+mod run;
 mod simd;
 #[cfg(target_arch = "x86_64")]
 mod taps;
@@ -104,7 +105,7 @@ unsafe fn run_on(
     let outputs = Outputs {
         simple,
         #[cfg(target_arch = "x86_64")]
-        narrow: narrow::Narrow::of(step, machine.isa),
+        narrow: narrow::Narrow::of(step, at[0], slot(step.bias_slot()), machine.isa),
         store: between(step.real().scalar(), step.dst, Scaling::MOVE, machine.isa),
         load: [Some(step.dst), step.epilogue.z.map(|(scalar, _)| scalar)].map(|scalar| {
             between(scalar.unwrap_or(step.dst), step.real().scalar(), Scaling::MOVE, machine.isa)

@@ -1,7 +1,7 @@
 //! The context that a handle works in for its life.
 
 use super::driver::{Driver, DriverContext};
-use super::plan;
+use super::launch::Device;
 use super::residency::Reader;
 use crate::error::{Error, Result};
 
@@ -11,7 +11,7 @@ pub(super) struct Binding {
     pub(super) context: DriverContext,
     pub(super) device: i32,
     /// What the choice of kernels depends on.
-    pub(super) kind: plan::Device,
+    pub(super) kind: Device,
     /// Whether the device reaches all memory of the host.
     is_pageable: bool,
     /// The id of a primary context that has to be given back.
@@ -23,7 +23,7 @@ const GONE: [i32; 2] = [201, 709];
 
 impl Binding {
     fn new(driver: &Driver, context: DriverContext, device: i32, retained: Option<u64>) -> Result<Binding> {
-        let kind = plan::Device { capability: driver.capability(device)? };
+        let kind = Device { capability: driver.capability(device)? };
         Ok(Binding { context, device, kind, is_pageable: driver.is_pageable(device)?, retained })
     }
 

@@ -1,6 +1,6 @@
 //! A nest whose strides count bytes, and whose elements may be wider than the scalars it came from.
 
-use super::plan::Pointers;
+use super::launch::Pointers;
 use crate::layout::{Axis, LoopNest};
 use crate::ops::Transform;
 

@@ -1,8 +1,8 @@
 //! Launches of contractions (`kernels/contract.cu`, `kernels/contract_mma.cuh`): tiles of the destination, by Tensor Cores
 //! where the device has them for the types, or a thread for each of its elements.
 
+use super::launch::{Device, Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
-use super::plan::{Device, Emit, Launch, grid};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, MAX_AXES};

@@ -1,8 +1,9 @@
 //! Launches of SetTensor and ScaleTensor, and of the zeros of padding (`kernels/set.cu`).
 
 use super::general::{self, index_for, launch};
+use super::launch::{Emit, Launch, Pointers, grid};
+use super::nest::single;
 use super::params::{Divisor, Index, Params, Turn};
-use super::plan::{Emit, Launch, Pointers, grid, single};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::{Scale, Scaling, Set, Step, Transform};

@@ -1,8 +1,8 @@
 //! Launches of the functions of the table (`kernels/formula.cu`).
 
 use super::general::{index_for, launch};
+use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
-use super::plan::{Emit, Launch, grid};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};

@@ -1,8 +1,8 @@
 //! Launches of the kernels that take every problem (`kernels/general.cuh`).
 
 use super::bytes::ByteNest;
+use super::launch::{Emit, Launch, Pointers, grid};
 use super::params::{Divisor, Index, Operation, Params, Turn};
-use super::plan::{Emit, Launch, Pointers, grid};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout, LoopNest, MAX_AXES, MAX_RANK};
 use crate::ops::transform::{CHANNEL, Map};

@@ -1,7 +1,7 @@
 //! Launches for one run of elements that are neighbours in both operands (`kernels/linear.cuh`).
 
+use super::launch::{Launch, Pointers, grid};
 use super::params::{Operation, Params};
-use super::plan::{Launch, Pointers, grid};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::Transform;

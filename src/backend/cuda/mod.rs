@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  driver.rs   the driver's entry points, found at run time     module.rs       the kernels; how to add a family
-//!  plan.rs     which kernels run a step, with what grid         residency.rs    what memory a call is given
-//!  params.rs   how parameters get to a kernel                   bytes.rs        nests in bytes
+//!  plan.rs     which kernels run a step                         residency.rs    what memory a call is given
+//!  launch.rs   a launch, and where launches go                  bytes.rs        nests in bytes
+//!  params.rs   how parameters get to a kernel                   nest.rs         which kernel moves a nest
 //!  table.rs    tables of entry points                           measure.rs      how long a plan takes
 //!  binding.rs  which context a handle works in                  unavailable.rs  why there is no CUDA core
 //!  linear.rs tiled.rs general.rs pointwise.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
@@ -18,9 +19,11 @@ mod driver;
 mod fill;
 pub mod formula;
 mod general;
+pub mod launch;
 mod linear;
 mod measure;
 pub mod module;
+mod nest;
 mod normalise;
 pub mod params;
 pub mod plan;
@@ -46,8 +49,8 @@ use crate::error::Result;
 use crate::ops::Plan;
 use binding::Binding;
 use driver::{DriverFunction, LaunchShape};
+use launch::Launch;
 use module::Loaded;
-use plan::Launch;
 
 /// This many calls of a handle that pass look at the memory that they are given, whether or not they are asked to: who mixes
 /// up host and device does so from the start, and work that has begun on such memory takes the context with it.

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use lzma_rust2::LzmaReader;
 
 use super::driver::{Driver, DriverFunction};
-use super::plan::Launch;
+use super::launch::Launch;
 use crate::error::{Error, Result};
 
 /// The embedded text of a family: a preamble, and kernels that each follow it in a module of their own.

@@ -1,9 +1,9 @@
 //! Launches of normalisations (`kernels/normalise.cu`).
 
 use super::general::{launch, launch_of};
+use super::launch::{Emit, Launch, grid};
 use super::linear::VECTOR;
 use super::params::{Divisor, Index, Params};
-use super::plan::{Emit, Launch, grid};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::LoopNest;

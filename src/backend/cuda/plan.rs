@@ -4,63 +4,13 @@
 //! one launch of a kernel that finds every destination element's source; a destination that repeats addresses is
 //! walked by one thread, in order.
 
-use super::bytes::ByteNest;
-use super::params::{Operation, Params};
-use super::{
-    contract, fill, formula, general, linear, normalise, pointwise, random, reduce, sample, tiled, window,
-};
+use super::launch::{Device, Emit, Pointers};
+use super::nest::single;
+use super::{contract, fill, formula, general, normalise, pointwise, random, reduce, rows, sample, window};
 use crate::backend::Address;
 use crate::error::{Error, Result};
-use crate::layout::Pattern;
 use crate::ops::function::Function;
-use crate::ops::{Plan, Step, Transform, TransformPlan};
-
-/// One kernel launch.
-#[derive(Clone, Copy, Debug)]
-pub struct Launch {
-    /// The kernel's name, one of [`kernels`](super::module::kernels).
-    pub kernel: &'static str,
-    /// Blocks; only x exceeds 65535 and is below 2^31.
-    pub grid: [u32; 3],
-    /// Threads per block.
-    pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
-    pub shared: u32,
-    /// The kernel's one parameter, by value.
-    pub params: Params,
-}
-
-/// Device addresses of the data pointers, aligned to their scalars; null is never followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Pointers {
-    /// The destination.
-    pub dst: u64,
-    /// The source.
-    pub src: u64,
-}
-
-impl Pointers {
-    /// Both moved on by these many bytes.
-    pub(super) fn offset(self, dst: i64, src: i64) -> Pointers {
-        Pointers { dst: self.dst.wrapping_add_signed(dst), src: self.src.wrapping_add_signed(src) }
-    }
-}
-
-/// What the choice of kernels depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// The compute capability: 75 for 7.5.
-    pub capability: u32,
-}
-
-impl Device {
-    /// One that every kernel for all devices runs on.
-    pub const ANY: Device = Device { capability: 50 };
-}
-
-/// Receives launches, in the order in which the stream must run them.
-pub type Emit<'a> = &'a mut dyn FnMut(&Launch) -> Result<()>;
+use crate::ops::{Plan, Step, TransformPlan};
 
 /// Hands the launches of a plan on operands at these addresses to `emit`. Memory may be shared only where the plan
 /// [works in place](Plan::works_in_place).
@@ -89,7 +39,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
                 formula::launches(map, std::array::from_fn(place), ordered, emit)
             }
             Step::Map(map) => pointwise::launches(map, std::array::from_fn(place), ordered, emit),
-            Step::Rows(rows) => super::rows::launches(rows, std::array::from_fn(place), ordered, emit),
+            Step::Rows(step) => rows::launches(step, std::array::from_fn(place), ordered, emit),
             Step::WideMap(map) => formula::launches(map, std::array::from_fn(place), ordered, emit),
             Step::Reduce(reduce) => {
                 let at =
@@ -153,46 +103,4 @@ fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
         Step::Scale(part) => fill::fill(part, at.dst, false, emit),
         other => Err(Error::Internal(format!("no part of a transform: {other}").into())),
     })
-}
-
-/// The launches for one canonical nest: the first kernel that fits, and what it leaves.
-pub(super) fn single(transform: &Transform, at: Pointers, emit: Emit<'_>) -> Result<()> {
-    if pointwise::blend(transform, at, emit)? {
-        return Ok(());
-    }
-    emit(&kernel(transform, at)?)
-}
-
-fn kernel(transform: &Transform, at: Pointers) -> Result<Launch> {
-    let moves = Operation::new(transform.src, transform.dst, transform.scaling).is_move();
-    match transform.nest.pattern() {
-        Pattern::Contiguous if moves => return linear::copy(transform, at),
-        Pattern::Contiguous => {
-            if let Some(kernel) = linear::conversion(transform) {
-                return linear::convert(transform, at, kernel);
-            }
-        }
-        _ if moves => {
-            let grid = ByteNest::widened(transform, at);
-            return match tiled::transpose(&grid)? {
-                Some(launch) => Ok(launch),
-                None => general::strided_move(&grid),
-            };
-        }
-        Pattern::Transpose { .. } => {
-            if let Some(launch) = tiled::transpose_convert(transform, at)? {
-                return Ok(launch);
-            }
-        }
-        _ => {}
-    }
-    general::strided(transform, at)
-}
-
-/// The number of blocks as the x extent of a grid.
-pub(super) fn grid(blocks: u64) -> Result<[u32; 3]> {
-    match u32::try_from(blocks) {
-        Ok(x) if x < 1 << 31 => Ok([x, 1, 1]),
-        _ => Err(Error::unsupported(format!("{blocks} blocks are more than one CUDA grid holds"))),
-    }
 }

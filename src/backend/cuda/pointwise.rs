@@ -1,8 +1,8 @@
 //! Launches of OpTensor, and of AddTensor with a broadcast source (`kernels/pointwise.cuh`).
 
 use super::general::{index_for, launch};
+use super::launch::{Emit, Launch, Pointers, grid};
 use super::params::{Divisor, Index, OperandTurn, Params};
-use super::plan::{Emit, Launch, Pointers, grid};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};

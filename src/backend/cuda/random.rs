@@ -1,8 +1,8 @@
 //! Launches of random masks (`kernels/random.cu`).
 
 use super::general::index_for;
+use super::launch::{Emit, Launch, grid};
 use super::params::{Index, OperandTurn, Params};
-use super::plan::{Emit, Launch, grid};
 use super::pointwise::operand_turns;
 use crate::dtype::Scalar;
 use crate::error::Result;

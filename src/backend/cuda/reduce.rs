@@ -5,8 +5,8 @@
 //! is a workspace for what they are joined to. The bits are the same in every case.
 
 use super::general::turns;
+use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, OperandTurn, Operation, Params, Turn};
-use super::plan::{Emit, Launch, grid};
 use super::pointwise::operand_turns;
 use crate::dtype::Scalar;
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Launches of statistics of groups (`kernels/rows.cu`).
 
+use super::launch::{Emit, Launch, grid};
 use super::params::{Index, OperandTurn, Operation, Params};
-use super::plan::{Emit, Launch, grid};
 use super::pointwise::operand_turns;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};

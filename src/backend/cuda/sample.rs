@@ -1,7 +1,7 @@
 //! Launches of samplers (`kernels/sample.cu`).
 
+use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, Operation, Params};
-use super::plan::{Emit, Launch, grid};
 use crate::error::{Error, Result};
 use crate::ops::Compute;
 use crate::ops::sample::{LANES, Pictures as Tensor, Sample, SampleFunction};

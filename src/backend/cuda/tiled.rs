@@ -2,9 +2,9 @@
 
 use super::bytes::ByteNest;
 use super::general::turns;
+use super::launch::{Launch, Pointers};
 use super::linear::{COMMON_PAIRS, VECTOR};
 use super::params::{Divisor, Index, Operation, Params, Turn};
-use super::plan::{Launch, Pointers};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::Transform;

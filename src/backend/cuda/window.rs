@@ -1,7 +1,7 @@
 //! Launches of windows (`kernels/window.cuh`): a thread for every cell of the destination.
 
+use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, OperandTurn, Operation, Params};
-use super::plan::{Emit, Launch, grid};
 use super::pointwise::operand_turns;
 use crate::backend::reference::lowest;
 use crate::error::Result;

@@ -1,8 +1,12 @@
 //! From sums to the destination: factors, further terms, activation, conversion.
 
-use super::planes::prefetch;
+#[cfg(target_arch = "x86_64")]
+use super::narrow::Narrow;
+pub(super) use super::run::Run;
+use super::run::{Clip, EIGHT, clip};
 use super::simd::MR;
 use crate::backend::cpu::row::Row;
+use crate::backend::cpu::stream::fetch;
 use crate::backend::cpu::{Isa, map};
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
@@ -10,17 +14,6 @@ use crate::dtype::convert::{Element, convert, with_element};
 use crate::ops::contract::{Accumulate, Activation, Contract};
 use crate::ops::function::Function;
 use crate::ops::{NanRule, Scaling};
-
-/// Neighbouring lanes of a tile whose elements are evenly spaced in dst, z and bias.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) lane: u32,
-    pub(super) len: u32,
-    /// Offsets of dst, a, b, z and bias of the first element, less those of the row.
-    pub(super) at: [i64; 5],
-    /// How far neighbours are apart.
-    pub(super) by: [i64; 5],
-}
 
 /// What the epilogue reads and writes.
 #[derive(Clone, Copy)]
@@ -32,7 +25,7 @@ pub(super) struct Outputs<'a> {
     /// What is to do where it is simple.
     pub(super) simple: Option<Simple>,
     #[cfg(target_arch = "x86_64")]
-    pub(super) narrow: Option<super::narrow::Narrow>,
+    pub(super) narrow: Option<Narrow>,
     /// Converts neighbours of the type that is computed in to elements of the destination.
     pub(super) store: Row,
     /// Converts neighbours of the destination and of z to the type that is computed in.
@@ -50,22 +43,6 @@ pub(super) struct Simple {
     /// The rule of NaN, and the ceiling.
     clip: Clip,
 }
-
-/// The rule of NaN and the ceiling of what is clipped.
-pub(super) type Clip = Option<(NanRule, f32)>;
-
-/// What an activation clips; `None` if it does something else.
-pub(super) fn clip(activation: Activation) -> Option<Clip> {
-    match activation {
-        Activation::Identity => Some(None),
-        Activation::Relu(rule) => Some(Some((rule, f32::INFINITY))),
-        Activation::ClippedRelu(ceiling, rule) => Some(Some((rule, ceiling as f32))),
-        _ => None,
-    }
-}
-
-/// Elements that are finished at once.
-pub(super) const EIGHT: usize = 8;
 
 impl Simple {
     /// Whether the epilogue of the step is that simple.
@@ -195,7 +172,7 @@ impl Outputs<'_> {
     #[inline(always)]
     pub(super) fn prefetch(&self, row: &[i64; 5], run: &Run) {
         let at = |data: *const u8, slot: usize, scalar: Scalar| {
-            prefetch(data.wrapping_offset((row[slot] + run.at[slot]) as isize * scalar.size() as isize));
+            fetch(data.wrapping_offset((row[slot] + run.at[slot]) as isize * scalar.size() as isize));
         };
         at(self.dst, 0, self.step.dst);
         if let Some((scalar, _)) = self.step.epilogue.z {
@@ -230,7 +207,7 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
     #[cfg(target_arch = "x86_64")]
     if let Some(narrow) = &outputs.narrow {
         // SAFETY: handed on; it was made for the step, of which these are the sums.
-        return unsafe { narrow.finish(outputs, std::slice::from_ref(row), run, &sums.cast()) };
+        return unsafe { narrow.finish(std::slice::from_ref(row), run, &sums.cast()) };
     }
     // SAFETY: handed on.
     with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
@@ -254,7 +231,7 @@ pub(super) unsafe fn finish_rows<A: Element>(
     #[cfg(target_arch = "x86_64")]
     if let (None, Some(narrow)) = (&outputs.simple, &outputs.narrow) {
         // SAFETY: handed on.
-        return unsafe { narrow.finish(outputs, rows, run, from.as_ptr().cast()) };
+        return unsafe { narrow.finish(rows, run, from.as_ptr().cast()) };
     }
     for (row, from) in rows.iter().zip(from) {
         // SAFETY: handed on.

@@ -5,8 +5,8 @@ use std::arch::x86_64::*;
 
 use std::any::TypeId;
 
-use super::finish::{Clip, EIGHT, Outputs, Run, clip};
 use super::kernel::{Panel, sums};
+use super::run::{Clip, EIGHT, Run, clip};
 use super::simd::{Avx2Int, Avx2Single, MR, Simd};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::wide::Cells;
@@ -17,10 +17,14 @@ use crate::ops::{Compute, NanRule};
 /// `alpha * sum + bias`, clipped or not.
 #[derive(Clone, Copy)]
 pub(super) struct Narrow {
+    dst: *mut u8,
+    bias: *const f32,
+    /// Bytes of an element of the destination.
+    size: isize,
     alpha: f32,
     has_bias: bool,
     clip: Clip,
-    rows: unsafe fn(&Narrow, &Outputs<'_>, &[[i64; 5]], &Run, *const *const u8),
+    rows: unsafe fn(&Narrow, &[[i64; 5]], &Run, *const *const u8),
     /// The kernels that finish whole tiles, by the number of rows, and the type of their vectors.
     tiles: Option<(TypeId, [Tile; MR])>,
 }
@@ -37,28 +41,9 @@ pub(super) struct Ends {
     before: Option<(*const u8, usize)>,
 }
 
-impl Ends {
-    /// The ends of some rows, whose lanes are the run.
-    #[inline(always)]
-    pub(super) fn of(
-        outputs: &Outputs<'_>,
-        rows: &[[i64; 5]],
-        run: &Run,
-        before: Option<(*const u8, usize)>,
-    ) -> Ends {
-        let (mut to, mut bias) = ([std::ptr::null_mut(); MR], [std::ptr::null(); MR]);
-        let size = outputs.step.dst.size() as isize;
-        for (m, row) in rows.iter().enumerate().take(MR) {
-            to[m] = outputs.dst.wrapping_offset((row[0] + run.at[0]) as isize * size);
-            bias[m] = outputs.bias.cast::<f32>().wrapping_offset((row[4] + run.at[4]) as isize);
-        }
-        Ends { to, bias, bias_step: run.by[4] as isize, before }
-    }
-}
-
 impl Narrow {
-    /// Whether the epilogue of the step is that simple.
-    pub(super) fn of(step: &Contract, isa: Isa) -> Option<Narrow> {
+    /// For a destination and a bias at these addresses, if the epilogue of the step is that simple.
+    pub(super) fn of(step: &Contract, dst: *mut u8, bias: *const u8, isa: Isa) -> Option<Narrow> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
         let plain = epilogue.scaling.beta == 0.0
@@ -87,13 +72,25 @@ impl Narrow {
             _ => None,
         };
         let (alpha, has_bias) = (epilogue.scaling.alpha as f32, epilogue.bias.is_some());
-        Some(Narrow { alpha, has_bias, clip, rows, tiles })
+        let (bias, size) = (bias.cast(), step.dst.size() as isize);
+        Some(Narrow { dst, bias, size, alpha, has_bias, clip, rows, tiles })
     }
 
     /// Whether there are kernels that finish whole tiles of these vectors.
     #[inline(always)]
     pub(super) fn ends_tiles<S: Simd>(&self) -> bool {
         self.tiles.as_ref().is_some_and(|(of, _)| *of == TypeId::of::<S>())
+    }
+
+    /// The ends of some rows, whose lanes are the run.
+    #[inline(always)]
+    pub(super) fn ends(&self, rows: &[[i64; 5]], run: &Run, before: Option<(*const u8, usize)>) -> Ends {
+        let (mut to, mut bias) = ([std::ptr::null_mut(); MR], [std::ptr::null(); MR]);
+        for (m, row) in rows.iter().enumerate().take(MR) {
+            to[m] = self.dst.wrapping_offset((row[0] + run.at[0]) as isize * self.size);
+            bias[m] = self.bias.wrapping_offset((row[4] + run.at[4]) as isize);
+        }
+        Ends { to, bias, bias_step: run.by[4] as isize, before }
     }
 
     /// Computes a whole tile of so many rows and puts its results where they belong.
@@ -112,17 +109,12 @@ impl Narrow {
     /// Finishes the sums of one run of some rows: of row m from `sums[m]` on.
     ///
     /// # Safety
-    /// As for [`finish`](super::finish::finish); the sums are of the type of the step that this was made for.
+    /// Every element of dst is writable; every term of the bias is readable, if there is one; all are aligned. The sums are as
+    /// many as the run has, of the type of the step that this was made for.
     #[inline(always)]
-    pub(super) unsafe fn finish(
-        &self,
-        outputs: &Outputs<'_>,
-        rows: &[[i64; 5]],
-        run: &Run,
-        sums: *const *const u8,
-    ) {
+    pub(super) unsafe fn finish(&self, rows: &[[i64; 5]], run: &Run, sums: *const *const u8) {
         // SAFETY: handed on; the processor has AVX2.
-        unsafe { (self.rows)(self, outputs, rows, run, sums) }
+        unsafe { (self.rows)(self, rows, run, sums) }
     }
 }
 
@@ -162,7 +154,6 @@ impl Sums for i32 {
 #[target_feature(enable = "avx2,f16c")]
 unsafe fn rows<A: Sums, E: Cells<__m256>>(
     narrow: &Narrow,
-    outputs: &Outputs<'_>,
     rows: &[[i64; 5]],
     run: &Run,
     sums: *const *const u8,
@@ -172,8 +163,8 @@ unsafe fn rows<A: Sums, E: Cells<__m256>>(
     unsafe {
         for (m, row) in rows.iter().enumerate() {
             let sums = sums.add(m).read().cast::<A>();
-            let to = outputs.dst.cast::<E>().wrapping_offset((row[0] + run.at[0]) as isize);
-            let bias = outputs.bias.cast::<f32>().wrapping_offset((row[4] + run.at[4]) as isize);
+            let to = narrow.dst.cast::<E>().wrapping_offset((row[0] + run.at[0]) as isize);
+            let bias = narrow.bias.wrapping_offset((row[4] + run.at[4]) as isize);
             let mut i = 0;
             if step == 1 {
                 while i + EIGHT <= len {

@@ -5,11 +5,11 @@ mod turn;
 use std::mem::MaybeUninit;
 
 use self::turn::{FOUR, MANY, turn, turn_many};
-use super::planes::prefetch;
 use super::points::{Even, Point};
 use super::simd::{MAX_NR, Simd};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::row::{Row, between};
+use crate::backend::cpu::stream::fetch;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
 use crate::ops::Scaling;
@@ -162,7 +162,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
                 && let Some(next) = sum.get(number + AHEAD)
             {
                 for start in starts {
-                    prefetch(data.wrapping_offset((start + next.at) as isize));
+                    fetch(data.wrapping_offset((start + next.at) as isize).cast());
                 }
             }
             if side_by_side {

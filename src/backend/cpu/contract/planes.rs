@@ -91,18 +91,6 @@ const FAR: i64 = 8;
 /// Channels ahead that are asked for.
 const AHEAD: i64 = 8;
 
-/// Asks for a cache line.
-#[inline(always)]
-pub(super) fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: part of the base instruction set; an address that cannot be read is ignored.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
 /// How a step is computed from planes.
 #[derive(Clone, Debug)]
 pub(super) struct Planes {

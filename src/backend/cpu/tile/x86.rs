@@ -230,9 +230,11 @@ unsafe fn starts<const LINE: usize, D: RowStarts, S>(
 
 mod beside;
 mod carried;
+mod direct;
 mod few;
 mod first_columns;
 mod halves;
+mod lanes;
 mod lines;
 mod partial;
 mod staged;
@@ -240,9 +242,9 @@ mod strips;
 mod through;
 
 pub(super) use carried::{carry, carry_converted};
+pub(super) use direct::convert;
 pub(super) use few::few;
 pub(super) use strips::strips;
-pub(super) use through::convert;
 
 mod sse2 {
     use super::*;

@@ -7,13 +7,11 @@ use super::stretch::{SUM, Stretch};
 use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
 use crate::backend::cpu::contract::finish::{Run, finish, finish_rows};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
-#[cfg(target_arch = "x86_64")]
-use crate::backend::cpu::contract::narrow::Ends;
 use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
-use crate::backend::cpu::contract::planes::prefetch;
 use crate::backend::cpu::contract::points::{Even, Point};
 use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::tiles::Tiles;
+use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::Element;
 use crate::ops::contract::MAX_BOUNDS;
 
@@ -330,7 +328,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 let before = sums(0).cast::<u8>();
                                 let apart = width * size_of::<S::Sum>();
                                 let before = (!is_first).then_some((before.cast_const(), apart));
-                                let ends = Ends::of(&self.outputs, places, &runs[0], before);
+                                let ends = narrow.ends(places, &runs[0], before);
                                 narrow.finish_tile::<S>(&panel, count, &ends);
                                 continue;
                             }
@@ -392,7 +390,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 for (rows, start) in table.iter_mut().zip(starts.iter().step_by(per)) {
                     rows[m] = from.wrapping_offset(start.at[slot] as isize);
                     if far {
-                        prefetch(rows[m]);
+                        fetch(rows[m].cast());
                     }
                 }
                 continue;

@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::super::pack::{Part, Source, pairs, row};
 use super::super::points::Point;
 use super::super::simd::Simd;
-use super::{AHEAD, Planes, prefetch};
+use super::{AHEAD, Planes};
+use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::{Element, with_element};
 use crate::ops::Scaling;
 
@@ -192,7 +193,7 @@ impl Block {
                         let line = (64 / size_of::<E>() as i64).max(1);
                         (0..span.len as i64 * step.abs() as i64)
                             .step_by(line as usize)
-                            .for_each(|i| prefetch(data.wrapping_offset((from + ahead + i) as isize)));
+                            .for_each(|i| fetch(data.wrapping_offset((from + ahead + i) as isize).cast()));
                     }
                     if !kept && done < span.to {
                         clear(done..span.to);

@@ -3,7 +3,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{Ahead, Matrix, Moved, RowStarts, avx512, first_columns, lines};
+use super::through::Moved;
+use super::{Ahead, Matrix, RowStarts, avx512, first_columns, lanes};
 
 /// So few columns crowd little: their lines are put together of 16 bytes of each row.
 const MOST_BY_LANES: usize = 16;
@@ -117,7 +118,7 @@ macro_rules! half_lines {
                     let starts_line = dst.addr().is_multiple_of(64);
                     for k in (0..K).step_by(2) {
                         ahead.fetch(2 * ROWS / K);
-                        let pairs = lines::avx512::lines([a[k], b[k], a[k + 1], b[k + 1]]);
+                        let pairs = lanes::avx512::lines([a[k], b[k], a[k + 1], b[k + 1]]);
                         for (l, [pair]) in pairs.into_iter().enumerate() {
                             // SAFETY: two columns of the block, one after the other.
                             unsafe {

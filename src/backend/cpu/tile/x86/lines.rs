@@ -1,11 +1,11 @@
 //! Transposes of whole cache lines of either operand: each is read once and written once, whatever else shares their cache
-//! sets. Cells may be converted on the way (`through.rs`). Blocks of cells of one and two bytes are in `staged.rs`. With AVX2
+//! sets. Cells may be converted on the way (`direct.rs`). Blocks of cells of one and two bytes are in `staged.rs`. With AVX2
 //! those of four bytes hold more registers than there are, and serve conversions only.
 
 use std::arch::x86_64::*;
 
 use super::through::{Direct, Place, Through};
-use super::{Ahead, Matrix, Order, RowStarts, staged};
+use super::{Ahead, Matrix, Order, RowStarts, lanes, staged};
 
 /// Defines one transpose of whole lines, block by block by `$block`, or in groups by `$in_groups`.
 macro_rules! lines {
@@ -54,7 +54,7 @@ macro_rules! lines {
 /// Defines the transpose of one block: as many groups of K rows as make a line are made K x K cells per lane, and the lanes of
 /// all are exchanged.
 macro_rules! block {
-    ($W:ident, $feature:literal, $V:ty, $zero:ident, $lo:ident, $hi:ident) => {
+    ($W:ident, $feature:literal, $V:ty, $lanes:path, $zero:ident, $lo:ident, $hi:ident) => {
         /// # Safety
         /// As for [`Transpose`](super::super::Transpose), for LINE rows from `i` on and LINE columns from `j` on.
         #[target_feature(enable = $feature)]
@@ -88,7 +88,7 @@ macro_rules! block {
                 }
                 for k in 0..K {
                     ahead.fetch(LANES);
-                    let lines = lines([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
+                    let lines = $lanes([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
                     // SAFETY: LINE cells of columns of the block. They start on a line if they are streamed.
                     unsafe {
                         let to: [_; LANES] = m.dst_rows.cells(m.dst.add(i * F::DST), left + k, K);
@@ -114,20 +114,18 @@ macro_rules! block {
 pub(super) mod avx2 {
     use super::*;
 
-    /// The lines of as many columns as a register has lanes: lane `l` of each of four registers is a part of line `l`.
-    #[target_feature(enable = "avx2,f16c")]
-    #[inline]
-    pub fn lines([a, b, c, d]: [__m256i; 4]) -> [[__m256i; 2]; 2] {
-        [
-            [_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x20>(c, d)],
-            [_mm256_permute2x128_si256::<0x31>(a, b), _mm256_permute2x128_si256::<0x31>(c, d)],
-        ]
-    }
-
     mod block {
         use super::*;
 
-        block!(u32, "avx2,f16c", __m256i, _mm256_setzero_si256, _mm256_unpacklo_epi32, _mm256_unpackhi_epi32);
+        block!(
+            u32,
+            "avx2,f16c",
+            __m256i,
+            lanes::avx2::lines,
+            _mm256_setzero_si256,
+            _mm256_unpacklo_epi32,
+            _mm256_unpackhi_epi32
+        );
     }
 
     lines!(u8, "avx2,f16c", __m256i, staged::avx2::u8::block, staged::avx2::u8::in_groups);
@@ -139,22 +137,6 @@ pub(super) mod avx2 {
 pub(super) mod avx512 {
     use super::*;
 
-    /// As for AVX2.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub fn lines([a, b, c, d]: [__m512i; 4]) -> [[__m512i; 1]; 4] {
-        const EVEN: i32 = 0b10_00_10_00;
-        const ODD: i32 = 0b11_01_11_01;
-        let (ab_even, ab_odd) = (_mm512_shuffle_i32x4::<EVEN>(a, b), _mm512_shuffle_i32x4::<ODD>(a, b));
-        let (cd_even, cd_odd) = (_mm512_shuffle_i32x4::<EVEN>(c, d), _mm512_shuffle_i32x4::<ODD>(c, d));
-        [
-            [_mm512_shuffle_i32x4::<EVEN>(ab_even, cd_even)],
-            [_mm512_shuffle_i32x4::<EVEN>(ab_odd, cd_odd)],
-            [_mm512_shuffle_i32x4::<ODD>(ab_even, cd_even)],
-            [_mm512_shuffle_i32x4::<ODD>(ab_odd, cd_odd)],
-        ]
-    }
-
     pub mod block {
         use super::*;
 
@@ -162,6 +144,7 @@ pub(super) mod avx512 {
             u32,
             "avx512f,avx512bw,avx512dq,avx512vl",
             __m512i,
+            lanes::avx512::lines,
             _mm512_setzero_si512,
             _mm512_unpacklo_epi32,
             _mm512_unpackhi_epi32
@@ -170,6 +153,7 @@ pub(super) mod avx512 {
             u64,
             "avx512f,avx512bw,avx512dq,avx512vl",
             __m512i,
+            lanes::avx512::lines,
             _mm512_setzero_si512,
             _mm512_unpacklo_epi64,
             _mm512_unpackhi_epi64

@@ -10,7 +10,7 @@
 use std::arch::x86_64::*;
 
 use super::through::{Place, Through};
-use super::{Ahead, Matrix, RowStarts, lines};
+use super::{Ahead, Matrix, RowStarts, lanes};
 use crate::backend::cpu::arena;
 use crate::backend::cpu::stage::Stage;
 
@@ -268,7 +268,7 @@ pub(super) mod avx2 {
     registers!(
         "avx2,f16c",
         __m256i,
-        lines::avx2::lines,
+        lanes::avx2::lines,
         [[__m256i; 2]; 2],
         _mm256_setzero_si256,
         [_mm256_unpacklo_epi8, _mm256_unpackhi_epi8],
@@ -284,7 +284,7 @@ pub(super) mod avx512 {
     registers!(
         "avx512f,avx512bw,avx512dq,avx512vl",
         __m512i,
-        lines::avx512::lines,
+        lanes::avx512::lines,
         [[__m512i; 1]; 4],
         _mm512_setzero_si512,
         [_mm512_unpacklo_epi8, _mm512_unpackhi_epi8],
