@@ -1,0 +1,267 @@
+//! Every function of the table.
+
+use cudnn::backend::reference;
+use cudnn::dtype::Scalar;
+use cudnn::ops::Map;
+use cudnn::ops::function::{Function, MOST_OPERANDS, Scaled, TABLE};
+use cudnn::ops::map::Factors;
+
+use crate::plain::{Column, Plain, grid, is_less, is_more, is_near, line};
+use crate::random::Rng;
+
+unsafe extern "C" {
+    safe fn erf(x: f64) -> f64;
+}
+
+/// The reference's results for operands of one type.
+fn mapped<T: Plain>(
+    function: Function,
+    operands: &[Column],
+    scalar: Scalar,
+    parameter: f64,
+    factors: Factors,
+    old: &[T],
+) -> Vec<T> {
+    let mut scalars = [scalar; MOST_OPERANDS + 1];
+    scalars[0] = T::SCALAR;
+    let map = Map { nest: line(old.len()), scalars, compute: T::COMPUTE, function, parameter, factors };
+    let mut results = old.to_vec();
+    let at = std::array::from_fn(|k| match k {
+        0 => results.as_mut_ptr().cast::<u8>(),
+        _ => operands[k - 1].ptr(),
+    });
+    // SAFETY: every operand has as many elements as there are results.
+    unsafe { reference::map(&map, at) };
+    results
+}
+
+/// The one of two numbers that is `ahead`: a NaN only if both are, or, if it wins, one is. Of zeros, one sign wins.
+fn chosen<T: Plain>(x: T, y: T, ahead: fn(T, T) -> bool, nan_wins: bool) -> T {
+    match (x.is_missing(), y.is_missing()) {
+        (true, _) if nan_wins => x,
+        (_, true) if nan_wins => y,
+        (true, _) => y,
+        (_, true) => x,
+        _ if ahead(x, y) => x,
+        _ => y,
+    }
+}
+
+/// What a function is that rounds once for each operation.
+fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T) -> Option<T> {
+    let (zero, one) = (T::of(0.0), T::of(1.0));
+    // NaNs compare as nothing.
+    let between = |low: T, high: T| low < x && x < high;
+    Some(match function {
+        Function::Add => x + y,
+        Function::Mul => x * y,
+        Function::MinNumber => chosen(x, y, is_less, false),
+        Function::MinOrNan => chosen(x, y, is_less, true),
+        Function::MaxNumber => chosen(x, y, is_more, false),
+        Function::MaxOrNan => chosen(x, y, is_more, true),
+        Function::Sqrt => x.root(),
+        Function::Not => one - x,
+        Function::First => x,
+        Function::SigmoidGradient => y * (x * (one - x)),
+        Function::TanhGradient => y * (one - x * x),
+        Function::Relu if x > zero => x,
+        Function::Relu => zero,
+        Function::ReluOrNan if x > zero || x.is_missing() => x,
+        Function::ReluOrNan => zero,
+        Function::ReluGradient if x > zero => y,
+        Function::ReluGradient => zero,
+        Function::ReluOrNanGradient if x > zero || x.is_missing() => y,
+        Function::ReluOrNanGradient => zero,
+        Function::ClippedRelu | Function::ClippedReluOrNan if x > c => c,
+        Function::ClippedRelu if x > zero => x,
+        Function::ClippedRelu => zero,
+        Function::ClippedReluOrNan if x > zero || x.is_missing() => x,
+        Function::ClippedReluOrNan => zero,
+        Function::ClippedReluGradient if between(zero, c) => y,
+        Function::ClippedReluGradient => zero,
+        Function::ClippedReluOrNanGradient if between(zero, c) || x.is_missing() => y,
+        Function::ClippedReluOrNanGradient => zero,
+        Function::EluGradient if x > zero => y,
+        Function::EluGradient => y * (x + c),
+        Function::Normalise => {
+            let factor = v / (z + c).root();
+            (x - y) * factor + w
+        }
+        Function::Sigmoid
+        | Function::Tanh
+        | Function::Elu
+        | Function::Swish
+        | Function::SwishGradient
+        | Function::Softplus
+        | Function::Erf
+        | Function::Exp
+        | Function::Log
+        | Function::Nothing => return None,
+    })
+}
+
+fn sigmoid(x: f64) -> f64 {
+    if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
+}
+
+/// What an elementary function is, and how far a result may be off, both by roundings and by denormals on the way.
+fn elementary<T: Plain>(function: Function, [x, dy, ..]: [f64; MOST_OPERANDS], c: f64) -> (f64, f64) {
+    let (mut units, mut on_the_way) = (3.0, 1.0);
+    let scaled = c * x;
+    let value = match function {
+        Function::Sigmoid => sigmoid(x),
+        Function::Tanh => x.tanh(),
+        Function::Elu if x > 0.0 => x,
+        Function::Elu => {
+            on_the_way += c.abs();
+            c * x.exp_m1()
+        }
+        Function::Swish => {
+            (units, on_the_way) = (units + scaled.abs(), on_the_way + x.abs());
+            x * sigmoid(scaled)
+        }
+        Function::SwishGradient => {
+            // An infinite dy tells what has vanished from what has nearly.
+            let s = T::of(sigmoid(scaled)).wide();
+            // What is left of 1 has the roundings of 1.
+            let size = dy.abs() * (s + 2.0 * scaled.abs() * s);
+            on_the_way += dy.abs() * (1.0 + scaled.abs());
+            let off = (units + 3.0 + scaled.abs()) * T::EPSILON * size + 2.0 * T::TINY * on_the_way;
+            return (dy * (s + scaled * (s * (1.0 - s))), off);
+        }
+        Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        Function::Erf => erf(x),
+        Function::Exp => x.exp(),
+        Function::Log => x.ln(),
+        other => panic!("{other:?} has no witness: write one"),
+    };
+    let off = units * T::EPSILON * value.abs() + 2.0 * T::TINY * on_the_way;
+    (value, off)
+}
+
+const FACTORS: [Factors; 3] =
+    [Factors::NONE, Factors { alpha: [0.5, -2.0], beta: 0.0 }, Factors { alpha: [-2.0, 0.5], beta: 0.25 }];
+
+/// Every function over the grid, of operands of one type.
+fn functions_are_what_they_mean<T: Plain>(operand: Scalar) {
+    let mut rng = Rng(31);
+    let grid = grid::<T>();
+    for row in TABLE {
+        // All pairs, and as many draws of five.
+        let count = grid.len() * grid.len();
+        let operands: Vec<Column> = (0..MOST_OPERANDS)
+            .map(|k| {
+                let numbers: Vec<f64> = (0..count)
+                    .map(|i| match (k, row.operands.len() > 2) {
+                        (0, false) => grid[i / grid.len()],
+                        (1, false) => grid[i % grid.len()],
+                        _ => rng.pick(&grid),
+                    })
+                    .collect();
+                Column::of(operand, &numbers)
+            })
+            .collect();
+        let old: Vec<T> = (0..count).map(|_| T::of(rng.pick(&grid))).collect();
+        for parameter in if row.parameters.is_empty() { &[0.0][..] } else { &[1.0, 0.5, 1e-5, 0.0] } {
+            for factors in FACTORS {
+                let got = mapped(row.function, &operands, operand, *parameter, factors, &old);
+                for i in 0..count {
+                    let mut x: [T; MOST_OPERANDS] = std::array::from_fn(|k| T::of(operands[k].numbers[i]));
+                    let alpha = factors.alpha.map(T::of);
+                    let factor = match row.scaled {
+                        Scaled::Operands => {
+                            (x[0], x[1]) = (alpha[0] * x[0], alpha[1] * x[1]);
+                            T::of(1.0)
+                        }
+                        Scaled::Result => alpha[0],
+                    };
+                    let c = T::of(*parameter);
+                    let (value, off) = match exact(row.function, x, c) {
+                        Some(value) => (factor * value, 0.0),
+                        None if row.function == Function::Nothing => (T::of(-0.0), 0.0),
+                        None => {
+                            let (value, off) = elementary::<T>(row.function, x.map(T::wide), c.wide());
+                            (factor * T::of(value), factor.wide().abs() * (off + T::EPSILON * value.abs()))
+                        }
+                    };
+                    let (want, off) = if factors.beta != 0.0 {
+                        let sum = value + T::of(factors.beta) * old[i];
+                        (sum, if off > 0.0 { off + T::EPSILON * sum.wide().abs() } else { 0.0 })
+                    } else if row.operands.is_empty() {
+                        (T::of(0.0), 0.0)
+                    } else {
+                        (value, off)
+                    };
+                    // Zeros have their sign, unless they are what a sum of numbers on the way vanished to.
+                    let sums = factors.beta != 0.0 || row.function == Function::SwishGradient;
+                    let zeros = got[i].wide() == 0.0 && want.wide() == 0.0 && !sums;
+                    assert!(
+                        is_near(got[i], want, if zeros { 0.0 } else { off }),
+                        "{:?} of {x:?} with {parameter} and {factors:?}, {:?} before: {:?} instead of {want:?}",
+                        row.function,
+                        old[i],
+                        got[i]
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn functions_are_what_they_mean_in_binary32() {
+    for operand in [Scalar::F32, Scalar::F16, Scalar::Bf16, Scalar::I8] {
+        functions_are_what_they_mean::<f32>(operand);
+    }
+}
+
+#[test]
+fn functions_are_what_they_mean_in_binary64() {
+    for operand in [Scalar::F64, Scalar::F32] {
+        functions_are_what_they_mean::<f64>(operand);
+    }
+}
+
+/// A function, its gradient, and whether that is one of the result.
+const GRADIENTS: [(Function, Function, bool); 8] = [
+    (Function::Sigmoid, Function::SigmoidGradient, true),
+    (Function::Tanh, Function::TanhGradient, true),
+    (Function::Relu, Function::ReluGradient, false),
+    (Function::ReluOrNan, Function::ReluOrNanGradient, false),
+    (Function::ClippedRelu, Function::ClippedReluGradient, false),
+    (Function::ClippedReluOrNan, Function::ClippedReluOrNanGradient, false),
+    (Function::Elu, Function::EluGradient, true),
+    (Function::Swish, Function::SwishGradient, false),
+];
+
+#[test]
+fn gradients_are_slopes() {
+    const STEP: f64 = 1e-5;
+    let named = TABLE.iter().filter(|row| format!("{:?}", row.function).ends_with("Gradient"));
+    assert_eq!(named.count(), GRADIENTS.len(), "a gradient has no function here");
+    // No bend within a step.
+    let points: Vec<f64> = (-80..80).map(|i| f64::from(i) * 0.11 + 0.03).collect();
+    let value = |function, x: &[f64], parameter| {
+        let operands = [(); MOST_OPERANDS].map(|()| Column::of(Scalar::F64, x));
+        mapped(function, &operands, Scalar::F64, parameter, Factors::NONE, &vec![0.0; x.len()])
+    };
+    for (function, gradient, of_result) in GRADIENTS {
+        for parameter in [0.7, 2.0] {
+            let at = |shift| {
+                let shifted: Vec<f64> = points.iter().map(|x| x + shift).collect();
+                value(function, &shifted, parameter)
+            };
+            let (above, here, below) = (at(STEP), at(0.0), at(-STEP));
+            let mut operands =
+                [(); MOST_OPERANDS].map(|()| Column::of(Scalar::F64, &vec![-1.5; points.len()]));
+            operands[0] = Column::of(Scalar::F64, if of_result { &here } else { &points });
+            let old = vec![0.0_f64; points.len()];
+            let slopes = mapped(gradient, &operands, Scalar::F64, parameter, Factors::NONE, &old);
+            for (i, slope) in slopes.into_iter().enumerate() {
+                let want = -1.5 * (above[i] - below[i]) / (2.0 * STEP);
+                let x = points[i];
+                assert!((slope - want).abs() < 1e-8, "{gradient:?} at {x}: {slope} instead of {want}");
+            }
+        }
+    }
+}
