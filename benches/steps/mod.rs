@@ -18,49 +18,47 @@ use cudnn::ops::{
     Set, Step, StepSink, Transform, Window,
 };
 
-/// A step that nobody else holds.
-#[derive(Clone)]
-#[allow(clippy::large_enum_variant, reason = "there are few of them")]
-pub enum Owned {
-    Transform(Transform),
-    Padded(Padded),
-    Scale(Scale),
-    Set(Set),
-    Map(Map),
-    WideMap(Map<6>),
-    Rows(Rows),
-    Reduce(Reduce),
-    Contract(Contract),
-    Random(Random),
-    Normalise(Normalise),
-    NormaliseBackward(NormaliseBackward),
-    Window(Window),
-    Sample(Sample),
+/// Defines the steps that nobody else holds from a table of their kinds.
+macro_rules! owned {
+    ($($kind:ident($problem:ty);)*) => {
+        /// A step that nobody else holds.
+        #[derive(Clone)]
+        #[allow(clippy::large_enum_variant, reason = "there are few of them")]
+        pub enum Owned {
+            $($kind($problem),)*
+        }
+
+        impl Owned {
+            pub fn step(&self) -> Step<'_> {
+                match self {
+                    $(Owned::$kind(step) => Step::$kind(step),)*
+                }
+            }
+        }
+    };
+}
+
+owned! {
+    Transform(Transform);
+    Padded(Padded);
+    Scale(Scale);
+    Set(Set);
+    Map(Map);
+    WideMap(Map<6>);
+    Rows(Rows);
+    Reduce(Reduce);
+    Contract(Contract);
+    Random(Random);
+    Normalise(Normalise);
+    NormaliseBackward(NormaliseBackward);
+    Window(Window);
+    Sample(Sample);
 }
 
 impl Owned {
     /// Reads a line. The error says what is expected where.
     pub fn parse(line: &str) -> std::result::Result<Owned, String> {
         parse::step(line)
-    }
-
-    pub fn step(&self) -> Step<'_> {
-        match self {
-            Owned::Transform(step) => Step::Transform(step),
-            Owned::Padded(step) => Step::Padded(step),
-            Owned::Scale(step) => Step::Scale(step),
-            Owned::Set(step) => Step::Set(step),
-            Owned::Map(step) => Step::Map(step),
-            Owned::WideMap(step) => Step::WideMap(step),
-            Owned::Rows(step) => Step::Rows(step),
-            Owned::Reduce(step) => Step::Reduce(step),
-            Owned::Contract(step) => Step::Contract(step),
-            Owned::Random(step) => Step::Random(step),
-            Owned::Normalise(step) => Step::Normalise(step),
-            Owned::NormaliseBackward(step) => Step::NormaliseBackward(step),
-            Owned::Window(step) => Step::Window(step),
-            Owned::Sample(step) => Step::Sample(step),
-        }
     }
 }
 

@@ -99,62 +99,57 @@ pub trait Plan: fmt::Display {
     }
 }
 
-/// What a core runs in one go. A step refers to its problem, as half a kilobyte is not to be moved about.
-#[derive(Clone, Copy)]
-pub enum Step<'a> {
-    /// Move, convert and scale; operands dst, src.
-    Transform(&'a Transform),
-    /// Move cells, and write the zeros that share their cache lines; operands dst, src.
-    Padded(&'a Padded),
-    /// A transform with padding, folding or blocked layouts, of several parts; operands dst, src.
-    Mapped(&'a TransformPlan<'a>),
-    /// Scale, or write zeros; operand dst.
-    Scale(&'a Scale),
-    /// Write one value; operand dst.
-    Set(&'a Set),
-    /// Compute a function element by element; operands dst, a, b.
-    Map(&'a Map),
-    /// The same, of up to five operands; operands dst, and those of the function.
-    WideMap(&'a Map<6>),
-    /// Take statistics of groups, then compute a function of each element; operands dst, x, dy.
-    Rows(&'a Rows),
-    /// Join elements to one; operands dst, indices, src, workspace.
-    Reduce(&'a Reduce),
-    /// Sum products; operands as [`Contract`] lists them.
-    Contract(&'a Contract),
-    /// Keep or drop elements by the bits of a mask, which may be drawn first; operands dst, src, mask, and states if it is.
-    Random(&'a Random),
-    /// Give groups of elements a mean and a deviation; operands as [`ForwardPlan`](super::batch_norm::ForwardPlan) lists them.
-    Normalise(&'a Normalise),
-    /// The gradients of that; operands as [`BackwardPlan`](super::batch_norm::BackwardPlan) lists them.
-    NormaliseBackward(&'a NormaliseBackward),
-    /// Look at neighbours; operands as [`OPERANDS`](super::window::OPERANDS) lists them.
-    Window(&'a Window),
-    /// Look between pixels; operands as [`SampleFunction`](super::sample::SampleFunction) lists them.
-    Sample(&'a Sample),
+/// Defines the kinds of steps from a table of their names and problems.
+macro_rules! steps {
+    ($($(#[$doc:meta])* $kind:ident($problem:ty);)*) => {
+        /// What a core runs in one go. A step refers to its problem, as half a kilobyte is not to be moved about.
+        #[derive(Clone, Copy)]
+        pub enum Step<'a> {
+            $($(#[$doc])* $kind(&'a $problem),)*
+        }
+
+        /// Kind, types, factors and loops in one line.
+        impl fmt::Display for Step<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Step::$kind(step) => step.fmt(f),)*
+                }
+            }
+        }
+    };
 }
 
-/// Kind, types, factors and loops in one line.
-impl fmt::Display for Step<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Step::Transform(step) => step.fmt(f),
-            Step::Padded(step) => step.fmt(f),
-            Step::Mapped(step) => step.fmt(f),
-            Step::Scale(step) => step.fmt(f),
-            Step::Set(step) => step.fmt(f),
-            Step::Map(step) => step.fmt(f),
-            Step::WideMap(step) => step.fmt(f),
-            Step::Rows(step) => step.fmt(f),
-            Step::Reduce(step) => step.fmt(f),
-            Step::Contract(step) => step.fmt(f),
-            Step::Random(step) => step.fmt(f),
-            Step::Normalise(step) => step.fmt(f),
-            Step::NormaliseBackward(step) => step.fmt(f),
-            Step::Window(step) => step.fmt(f),
-            Step::Sample(step) => step.fmt(f),
-        }
-    }
+steps! {
+    /// Move, convert and scale; operands dst, src.
+    Transform(Transform);
+    /// Move cells, and write the zeros that share their cache lines; operands dst, src.
+    Padded(Padded);
+    /// A transform with padding, folding or blocked layouts, of several parts; operands dst, src.
+    Mapped(TransformPlan<'a>);
+    /// Scale, or write zeros; operand dst.
+    Scale(Scale);
+    /// Write one value; operand dst.
+    Set(Set);
+    /// Compute a function element by element; operands dst, a, b.
+    Map(Map);
+    /// The same, of up to five operands; operands dst, and those of the function.
+    WideMap(Map<6>);
+    /// Take statistics of groups, then compute a function of each element; operands dst, x, dy.
+    Rows(Rows);
+    /// Join elements to one; operands dst, indices, src, workspace.
+    Reduce(Reduce);
+    /// Sum products; operands as [`Contract`] lists them.
+    Contract(Contract);
+    /// Keep or drop elements by the bits of a mask, which may be drawn first; operands dst, src, mask, and states if it is.
+    Random(Random);
+    /// Give groups of elements a mean and a deviation; operands as [`ForwardPlan`](super::batch_norm::ForwardPlan) lists them.
+    Normalise(Normalise);
+    /// The gradients of that; operands as [`BackwardPlan`](super::batch_norm::BackwardPlan) lists them.
+    NormaliseBackward(NormaliseBackward);
+    /// Look at neighbours; operands as [`OPERANDS`](super::window::OPERANDS) lists them.
+    Window(Window);
+    /// Look between pixels; operands as [`SampleFunction`](super::sample::SampleFunction) lists them.
+    Sample(Sample);
 }
 
 /// Writes the steps of a plan one after the other.
