@@ -19,6 +19,17 @@ pub fn allows_tf32() -> bool {
     *ALLOWS.get_or_init(|| std::env::var_os("NVIDIA_TF32_OVERRIDE").is_none_or(|value| value != "0"))
 }
 
+/// Whether 3 x 3 windows may be computed with fewer products: not if `CUDNN_SHIM_WINOGRAD` is `0`. Read once.
+pub fn allows_winograd() -> bool {
+    static ALLOWS: OnceLock<bool> = OnceLock::new();
+    *ALLOWS.get_or_init(|| std::env::var_os("CUDNN_SHIM_WINOGRAD").is_none_or(|value| value != "0"))
+}
+
+/// What is wrong with a value of `CUDNN_SHIM_WINOGRAD`, if anything is.
+pub fn winograd_complaint(value: &str) -> Option<String> {
+    (!["0", "1"].contains(&value)).then(|| "neither 0 nor 1, which is the default".to_owned())
+}
+
 impl Mode {
     /// The mode of this process: `CUDNN_SHIM_STRICT`, read once; unset, empty and `0` mean [`Mode::Extended`].
     pub fn current() -> Mode {

@@ -1,6 +1,6 @@
 //! Plans of convolutions: against sums that the original has left on a GPU, against each other, and what they ask for.
 
-use cudnn::backend::Address;
+use cudnn::backend::{Address, Isa};
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{
     ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
@@ -306,6 +306,31 @@ fn what_does_not_fit_names_the_extent_that_would() {
         let error = refused(dims);
         assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::BadParam, text));
     }
+}
+
+/// The kernel of each contraction of a plan.
+fn kernels(case: &Case, direction: Direction) -> Vec<&'static str> {
+    let plan = ConvolutionPlan::new(&case.problem(direction, Mode::Strict), Scaling::MOVE).expect("computed");
+    Context::cpu().kernels(&plan, &[])
+}
+
+#[test]
+fn kernels_are_known_by_name() {
+    let planes = case("planes", &[1, 3, 20, 20], &[8, 3, 3, 3], [1, 1, 1]);
+    assert_eq!(kernels(&planes, Direction::Forward), ["planes"]);
+    let pixels = case("1x1", &[2, 64, 14, 14], &[64, 64, 1, 1], [0, 1, 1]);
+    assert_eq!(kernels(&Case { format: Format::Nhwc, ..pixels }, Direction::Forward), ["panels"]);
+    if Isa::best() == Isa::PORTABLE {
+        return;
+    }
+    let wide = case("3x3", &[2, 64, 28, 28], &[64, 64, 3, 3], [1, 1, 1]);
+    assert_eq!(kernels(&wide, Direction::Forward), ["F(2x2, 3x3) of pixels"]);
+    assert_eq!(
+        kernels(&Case { format: Format::Nhwc, ..wide }, Direction::Forward),
+        ["F(2x2, 3x3) of filters"]
+    );
+    let double = case("3x3 double", &[2, 64, 28, 28], &[64, 64, 3, 3], [1, 1, 1]);
+    assert_eq!(kernels(&Case { data_type: DataType::Double, ..double }, Direction::Forward), ["planes"]);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use cudnn::backend::Isa;
+
 /// Largest difference from PyTorch, as a share of the largest result.
 const TOLERANCE: f32 = 1e-3;
 
@@ -50,9 +52,13 @@ impl Setting {
         let arguments = [arguments, &["--out", out.to_str().expect("a path of text")]].concat();
         let output = self.run(&folder().join(format!("{table}.txt")), &arguments, environment);
         assert!(output.status.success(), "{arguments:?}: {}", common::printed(&output));
-        let bytes = fs::read(&out).expect("results");
-        bytes.chunks_exact(4).map(|four| f32::from_ne_bytes(four.try_into().expect("four"))).collect()
+        results(&out)
     }
+}
+
+fn results(path: &Path) -> Vec<f32> {
+    let bytes = fs::read(path).expect("results");
+    bytes.chunks_exact(4).map(|four| f32::from_ne_bytes(four.try_into().expect("four"))).collect()
 }
 
 fn recorded(name: &str) -> Vec<f32> {
@@ -128,6 +134,46 @@ fn results_do_not_depend_on_threads_processes_or_how_algorithms_are_chosen() {
         } else {
             assert_eq!(got, want)
         }
+    }
+}
+
+/// The log names the kernel of each contraction; the variable takes one of them away, and the results stay within the bound.
+#[test]
+fn fewer_products_can_be_turned_off() {
+    let Some(setting) = setting() else { return };
+    let [table, log, out] =
+        ["kernels.txt", "kernels.log", "kernels.out"].map(|name| setting.scratch.join(name));
+    let text = "input 32 20 20\nwide = conv input k=32 r=3 p=1 relu\nmean = avgpool wide\n\
+                classes = conv mean k=10 r=1 bias\n";
+    fs::write(&table, text).expect("a table");
+    let run = |value: &str| -> (Vec<String>, Vec<f32>) {
+        let _ = fs::remove_file(&log);
+        let path = |path: &Path| path.to_str().expect("a path of text").to_owned();
+        let environment =
+            [("CUDNN_SHIM_WINOGRAD", value), ("CUDNN_LOGLEVEL_DBG", "3"), ("CUDNN_LOGDEST_DBG", &path(&log))];
+        let output = setting.run(&table, &["--batch", "2", "--out", &path(&out)], &environment);
+        assert!(output.status.success(), "{}", common::printed(&output));
+        let (mut kernels, text) = (Vec::new(), fs::read_to_string(&log).expect("a log"));
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            if line.contains("] cudnnConvolution") && line.contains(": contract ") {
+                let next = lines.peek().expect("a line for the kernel");
+                let (_, kernel) = next.split_once(": by ").expect("its name");
+                kernels.push(kernel.to_owned());
+            }
+        }
+        (kernels, results(&out))
+    };
+    let is_transform = |kernel: &String| kernel.starts_with("F(2x2, 3x3)");
+    let ((on, want), (off, got)) = (run("1"), run("0"));
+    assert_close("off", &got, &want, false);
+    assert!(off.len() >= 2 && !off.iter().any(is_transform), "{off:?}");
+    // The portable level has no such kernel.
+    if Isa::best() != Isa::PORTABLE {
+        assert!(on.iter().any(is_transform), "{on:?}");
+    }
+    for (on, off) in on.iter().zip(&off) {
+        assert!(on == off || is_transform(on) && off == "planes", "{on} became {off}");
     }
 }
 

@@ -164,6 +164,16 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
     }
 }
 
+/// The name of the kernel that [`run`](fn@run) computes a step with, where there are several for its kind.
+pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'static str> {
+    match step {
+        _ if ordered => Some("reference"),
+        Step::Transform(transform) => Some(Candidate::for_transform(transform).name),
+        Step::Contract(step) => cpu::contract::kernel(step, machine),
+        _ => None,
+    }
+}
+
 /// Runs `transform` on `machine`, with the first candidate that accepts it.
 ///
 /// # Errors

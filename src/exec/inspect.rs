@@ -1,7 +1,8 @@
 //! What programs may ask a context about itself.
 
 use super::Context;
-use crate::backend::Machine;
+use crate::backend::{self, Address, Machine};
+use crate::ops::Plan;
 
 impl Context {
     /// Whether this is the CUDA core.
@@ -12,6 +13,22 @@ impl Context {
     /// The device of the CUDA core, 0 as long as it is bound to none; `None` on the CPU core.
     pub fn device(&self) -> Option<i32> {
         self.cuda().map(|cuda| cuda.device().unwrap_or(0))
+    }
+
+    /// The names of the kernels that a plan takes on operands at these addresses, where there are several for a step of its
+    /// kind.
+    pub fn kernels(&self, plan: &dyn Plan, at: &[Address]) -> Vec<&'static str> {
+        if let Some(cuda) = self.cuda() {
+            return cuda.kernels(plan, at);
+        }
+        let mut kernels = Vec::new();
+        let (ordered, machine) = (plan.is_ordered(), Machine::host());
+        // No step fails here.
+        let _ = plan.steps(&mut |step, _| {
+            kernels.extend(backend::kernel(step, ordered, machine));
+            Ok(())
+        });
+        kernels
     }
 
     /// Host threads that a large call is divided among, the caller's included.

@@ -33,6 +33,7 @@ mod widen;
 #[cfg(target_arch = "x86_64")]
 mod winograd;
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use self::channels::Channels;
@@ -54,8 +55,9 @@ use super::{Isa, Machine};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
+use crate::mode;
 use crate::ops::Scaling;
-use crate::ops::contract::{Accumulate, Contract};
+use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS};
 
 /// Runs `step` with the operands at `at`, in the order of [`Contract::slots`].
 ///
@@ -73,11 +75,10 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     }
     let step = &*step.in_canonical_form();
     step.check_sums()?;
-    // What is converted beforehand depends on how much it is, and so on the batch; how sums are made must not.
-    let transformed = [step.a, step.b].iter().all(|a| matches!(a, Scalar::F32 | Scalar::F16 | Scalar::Bf16));
+    let transformed = may_be_transformed(step);
     let run = |step: &Contract, operands| {
         // SAFETY: handed on.
-        unsafe { run_on(step, at, operands, transformed, machine) }
+        unsafe { run_on(step, at, operands, transformed, machine, None) }
     };
     match Widen::of(step) {
         // SAFETY: handed on.
@@ -88,8 +89,32 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
     }
 }
 
-/// Runs a canonical step with `a` and `b` at `operands`, and the others where they are among `at`; `transformed` as in
-/// [`Job`].
+/// The name of the kernel that computes `step` on `machine`, as the log tells it; none for a step that does nothing or is
+/// refused.
+pub fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
+    let step = &*step.in_canonical_form();
+    if step.is_empty() || step.check_sums().is_err() {
+        return None;
+    }
+    let wide = Widen::of(step);
+    let taken = Cell::new(None);
+    let (at, operands) = ([std::ptr::null_mut(); MAX_OPERANDS], [std::ptr::null(); 2]);
+    let transformed = may_be_transformed(step);
+    let step = wide.as_ref().map_or(step, |wide| &wide.step);
+    // SAFETY: only the choice is made: no address is followed.
+    unsafe { run_on(step, &at, operands, transformed, machine, Some(&taken)) }.ok()?;
+    taken.get()
+}
+
+/// Whether F(2x2, 3x3) may be taken for a canonical step. What is converted beforehand depends on how much it is, and so on the
+/// batch; how sums are made must not.
+fn may_be_transformed(step: &Contract) -> bool {
+    let numbers = [step.a, step.b].iter().all(|a| matches!(a, Scalar::F32 | Scalar::F16 | Scalar::Bf16));
+    numbers && mode::allows_winograd()
+}
+
+/// Runs a canonical step with `a` and `b` at `operands`, and the others where they are among `at`; `transformed` and
+/// `taken` as in [`Job`].
 ///
 /// # Safety
 /// As for [`run`].
@@ -99,6 +124,7 @@ unsafe fn run_on(
     [a, b]: [*const u8; 2],
     transformed: bool,
     machine: Machine,
+    taken: Option<&Cell<Option<&'static str>>>,
 ) -> Result<()> {
     let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
     let simple = Simple::of(step);
@@ -118,7 +144,7 @@ unsafe fn run_on(
     };
     let operands = Operands { a, b, isa: machine.isa };
     let level = level(machine.isa);
-    let job = Job { outputs, operands, transformed, threads: machine.threads };
+    let job = Job { outputs, operands, transformed, threads: machine.threads, taken };
     // SAFETY: the caller's promise; the level is one that the processor has.
     unsafe {
         match (step.accumulate, level) {
@@ -183,6 +209,22 @@ struct Job<'a> {
     /// Whether F(2x2, 3x3) may be taken.
     transformed: bool,
     threads: usize,
+    /// Where only the choice of a kernel is asked for: its name goes there, and nothing is run.
+    taken: Option<&'a Cell<Option<&'static str>>>,
+}
+
+impl Job<'_> {
+    /// Takes the kernel of this name.
+    #[inline(always)]
+    fn take(&self, kernel: &'static str, run: impl FnOnce() -> Result<()>) -> Result<()> {
+        match self.taken {
+            None => run(),
+            Some(taken) => {
+                taken.set(Some(kernel));
+                Ok(())
+            }
+        }
+    }
 }
 
 /// # Safety
@@ -196,21 +238,25 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
         && let Some(winograd) = PixelLanes::new(job.outputs, job.operands, &compiled.kernels)
     {
         // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
-        return unsafe { winograd.run(job.threads, pixels_task, pixels_filters) };
+        return job.take("F(2x2, 3x3) of pixels", || unsafe {
+            winograd.run(job.threads, pixels_task, pixels_filters)
+        });
     }
     if job.transformed
         && let Some(winograd) = FilterLanes::new(job.outputs, job.operands, &compiled.kernels)
     {
         // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
-        return unsafe { winograd.run(job.threads, filters_task, filters_filters) };
+        return job.take("F(2x2, 3x3) of filters", || unsafe {
+            winograd.run(job.threads, filters_task, filters_filters)
+        });
     }
     if let Some(taps) = Taps::<simd::Avx2Single>::new(job.outputs, job.operands) {
         // SAFETY: handed on; processors of both levels have AVX2.
-        return unsafe { taps.run(job.threads, taps_task) };
+        return job.take("taps", || unsafe { taps.run(job.threads, taps_task) });
     }
     if let Some(vectors) = Vectors::new(job.outputs, job.operands) {
         // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
-        return unsafe { vectors.run(job.threads) };
+        return job.take("vectors", || unsafe { vectors.run(job.threads) });
     }
     // SAFETY: handed on.
     unsafe { go(job, compiled) }
@@ -297,15 +343,15 @@ unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static
     let Job { outputs, operands, threads, .. } = job;
     if let Some(depthwise) = Depthwise::new(outputs, operands, &compiled.kernels) {
         // SAFETY: handed on.
-        return unsafe { depthwise.run(threads) };
+        return job.take("depthwise", || unsafe { depthwise.run(threads) });
     }
     if let Some(contiguous) = Channels::new(outputs, operands) {
         // SAFETY: handed on.
-        return unsafe { contiguous.run(threads, compiled.channels) };
+        return job.take("channels", || unsafe { contiguous.run(threads, compiled.channels) });
     }
     let engine = Engine::new(outputs.step, outputs, operands, &compiled.kernels, threads);
     // SAFETY: handed on.
-    unsafe { engine.run(threads, compiled.task) }
+    job.take(engine.name(), || unsafe { engine.run(threads, compiled.task) })
 }
 
 unsafe fn portable<S: Simd<Part: Part, Sum: Element>>(

@@ -1,6 +1,7 @@
 //! What one run may use: an instruction set and a number of threads.
 
 use super::{Isa, threads};
+use crate::mode;
 
 /// The part of the computer that a run may use. Results never depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +17,11 @@ impl Machine {
     /// set.
     pub fn complaints() -> impl Iterator<Item = String> {
         type Complaint = fn(&str) -> Option<String>;
-        let limits: [(&str, Complaint); 2] =
-            [("CUDNN_SHIM_NUM_THREADS", threads::complaint), ("CUDNN_SHIM_ISA", Isa::complaint)];
+        let limits: [(&str, Complaint); 3] = [
+            ("CUDNN_SHIM_NUM_THREADS", threads::complaint),
+            ("CUDNN_SHIM_ISA", Isa::complaint),
+            ("CUDNN_SHIM_WINOGRAD", mode::winograd_complaint),
+        ];
         limits.into_iter().filter_map(|(name, complaint)| {
             let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
             let text = complaint(value.to_str().unwrap_or("not text"))?;

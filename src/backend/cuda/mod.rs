@@ -168,6 +168,19 @@ impl Cuda {
         })
     }
 
+    /// The names of the kernels that [`Cuda::run`] queues; none as long as the handle is bound to no device.
+    pub fn kernels(&self, plan: &dyn Plan, at: &[Address]) -> Vec<&'static str> {
+        let mut kernels = Vec::new();
+        if let Some(binding) = *self.binding.lock().unwrap_or_else(PoisonError::into_inner) {
+            // What is refused is refused again as it is run.
+            let _ = plan::launches(plan, at, binding.kind, &mut |launch| {
+                kernels.push(launch.kernel);
+                Ok(())
+            });
+        }
+        kernels
+    }
+
     /// As [`Cuda::run`], in the context of this handle, which is current, on memory that was looked at.
     ///
     /// # Errors

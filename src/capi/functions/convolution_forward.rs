@@ -224,10 +224,11 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
                 let workspace = take_workspace(context, &mut plan, algorithm, given);
                 let [y, x, w, z, bias] = data.map(Into::into);
                 let at = [y, x, w, z, bias, workspace];
-                note.set(format_args!("cudnnConvolutionBiasActivationForward: {plan}"));
+                let at = &at[..plan.operands().len()];
+                note.set_plan("cudnnConvolutionBiasActivationForward", &plan, context, at);
                 // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
                 // plan's.
-                unsafe { context.run(&plan, &at[..plan.operands().len()]) }
+                unsafe { context.run(&plan, at) }
             })
         }
     )

@@ -203,8 +203,8 @@ pub(super) unsafe fn compute(
             check_alignment(operand, pointer)?;
         }
         let workspace = take_workspace(context, &mut plan, algorithm, call.workspace);
-        note.set(format_args!("{name}: {plan}"));
         let at = [dst.into(), a.into(), b.into(), workspace];
+        note.set_plan(name, &plan, context, &at[..plan.operands().len()]);
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's, and for the workspace.
         unsafe { context.run(&plan, &at[..plan.operands().len()]) }

@@ -175,7 +175,7 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
             for part in parts {
                 let address = |place: &Place| pointer(place.label).wrapping_byte_add(place.offset).into();
                 let at: Vec<Address> = part.places.iter().map(address).collect();
-                note.set(format_args!("cudnnFusedOpsExecute: {}", part.plan));
+                note.set_plan("cudnnFusedOpsExecute", &*part.plan, context, &at);
                 // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are
                 // the plans'; what lies in the workspace is inside its size.
                 unsafe { context.run(&*part.plan, &at) }?;

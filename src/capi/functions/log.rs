@@ -15,6 +15,8 @@ use super::types::{CUDNN_SEV_ERROR_EN, CUDNN_SEV_INFO_EN, CUDNN_SEV_WARNING_EN};
 use super::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 use super::{inspect, version};
 use crate::error::Error;
+use crate::exec::{Address, Context};
+use crate::ops::Plan;
 
 /// Where the text log goes, and how much of it.
 struct Sink {
@@ -138,6 +140,17 @@ impl Note {
         inspect::record(text);
     }
 
+    /// Keeps what a call is about to run, and with which kernels, if anyone wants to hear of it.
+    #[inline]
+    pub(crate) fn set_plan(&mut self, name: &str, plan: &dyn Plan, context: &Context, at: &[Address]) {
+        self.set(format_args!("{name}: {plan}"));
+        if let Some(text) = &mut self.0 {
+            let mut kernels = context.kernels(plan, at);
+            kernels.dedup();
+            add_kernels(text, name, &kernels);
+        }
+    }
+
     #[cold]
     fn keep(&mut self, text: fmt::Arguments<'_>) {
         self.0 = Some(text.to_string());
@@ -146,8 +159,16 @@ impl Note {
     #[cold]
     fn tell(&mut self) {
         if let Some(text) = self.0.take() {
-            information(format_args!("{text}"));
+            text.lines().for_each(|line| information(format_args!("{line}")));
         }
+    }
+}
+
+#[cold]
+fn add_kernels(text: &mut String, name: &str, kernels: &[&str]) {
+    if !kernels.is_empty() {
+        // Lines of their own: that of a plan can be read back.
+        text.extend(["\n", name, ": by ", &kernels.join(", then ")]);
     }
 }
 

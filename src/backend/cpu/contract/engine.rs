@@ -206,6 +206,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         engine
     }
 
+    /// The name of this way to compute a contraction.
+    pub(super) fn name(&self) -> &'static str {
+        match self.from_lanes {
+            Lanes::Planes(_) => "planes",
+            _ => "panels",
+        }
+    }
+
     /// Chooses the blocks of lanes and the parts of rows. Results do not depend on them.
     fn divide(&mut self, threads: usize) {
         let most = self.stretches.iter().map(|s| s.end - s.begin).max().unwrap_or(0).div_ceil(S::PER);
