@@ -31,7 +31,8 @@ static void fill(void *array, cudnnDataType_t type, size_t count, uint32_t seed)
 static void check_shape(struct shape shape) {
     const cudnnActivationMode_t modes[] = {CUDNN_ACTIVATION_SIGMOID, CUDNN_ACTIVATION_RELU,
                                            CUDNN_ACTIVATION_TANH,    CUDNN_ACTIVATION_CLIPPED_RELU,
-                                           CUDNN_ACTIVATION_ELU,     CUDNN_ACTIVATION_SWISH};
+                                           CUDNN_ACTIVATION_ELU,     CUDNN_ACTIVATION_SWISH,
+                                           CUDNN_ACTIVATION_IDENTITY};
     struct convolution of = describe(shape);
     cudnnDataType_t type = shape.type;
     size_t size = bytes_of(type), bytes = of.outputs * size;
@@ -58,7 +59,7 @@ static void check_shape(struct shape shape) {
     fill(w, type, of.weights, 2);
     fill(z, type, of.outputs, 3);
     fill(bias, type, shape.k, 4);
-    for (i = 0; i < 6; i++) {
+    for (i = 0; i < 7; i++) {
         OK(cudnnSetActivationDescriptor(activation, modes[i], CUDNN_PROPAGATE_NAN, 0.75));
         if (modes[i] == CUDNN_ACTIVATION_SWISH) OK(cudnnSetActivationDescriptorSwishBeta(activation, 1.25));
         OK(compute(handle, &of, FORWARD, i, factors[0], 0, x, w, want));

@@ -22,10 +22,10 @@ fn waves(count: usize, amplitude: f32, first: usize) -> Vec<f32> {
 }
 
 /// A recorded problem.
-struct Case {
+struct Case<'a> {
     name: &'static str,
-    x: &'static [i64],
-    w: &'static [i64],
+    x: &'a [i64],
+    w: &'a [i64],
     /// Padding, stride and dilation of every spatial dimension.
     steps: [i64; 3],
     mode: ConvolutionMode,
@@ -33,12 +33,12 @@ struct Case {
     data_type: DataType,
 }
 
-const fn case(name: &'static str, x: &'static [i64], w: &'static [i64], steps: [i64; 3]) -> Case {
+const fn case<'a>(name: &'static str, x: &'a [i64], w: &'a [i64], steps: [i64; 3]) -> Case<'a> {
     let (mode, format) = (ConvolutionMode::CrossCorrelation, Format::Nchw);
     Case { name, x, w, steps, mode, format, data_type: DataType::Float }
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<Case<'static>> {
     vec![
         case("conv 3x3 pad1", &[2, 4, 8, 8], &[6, 4, 3, 3], [1, 1, 1]),
         case("conv 3x2 pad2 s2 d2", &[1, 3, 9, 8], &[4, 3, 3, 2], [2, 2, 2]),
@@ -56,7 +56,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-impl Case {
+impl Case<'_> {
     fn desc(&self) -> ConvolutionDescriptor {
         let all = |value: i64| Dims::filled(self.x.len() - 2, value);
         let [padding, stride, dilation] = self.steps.map(all);
@@ -219,7 +219,7 @@ fn a_batch_has_the_bits_of_its_items() {
     let (inputs, outputs) = (6 * 9 * 8, 7 * 9 * 8);
     let x = waves(5 * inputs, 1.0, 0);
     let mut w = Array::Single(waves(7 * 6 * 9, 0.5, 3));
-    let plan = |case: &Case| {
+    let plan = |case: &Case<'_>| {
         ConvolutionPlan::new(&case.problem(Direction::Forward, Mode::Strict), Scaling::MOVE)
             .expect("computed")
     };
@@ -287,6 +287,48 @@ fn every_number_serves_and_tells_its_workspace() {
             assert_eq!(error.kind(), ErrorKind::NotSupported);
         }
     }
+}
+
+/// The workspace of a GPU is at most 64 MiB and twice the filter, and makes no jumps as images grow, in layers that other
+/// libraries ask for gigabytes for, and in the layers of ordinary networks.
+#[test]
+fn workspaces_stay_small_and_grow_smoothly() {
+    // Channels, filters, taps, padding, stride.
+    let layers: [[i64; 5]; 8] = [
+        [3, 64, 7, 3, 2],
+        [64, 64, 3, 1, 1],
+        [256, 256, 3, 1, 1],
+        [512, 128, 1, 0, 1],
+        [64, 64, 7, 3, 1],
+        [2048, 1024, 1, 0, 2],
+        [16, 16, 5, 2, 1],
+        [1, 8, 3, 1, 1],
+    ];
+    let mut most = 0;
+    for (layer, format) in layers.iter().flat_map(|layer| [(layer, Format::Nchw), (layer, Format::Nhwc)]) {
+        let &[channels, filters, taps, padding, stride] = layer;
+        for direction in [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter] {
+            let mut before = None;
+            for extent in 180..=260 {
+                let (x, w) = ([4, channels, extent, extent], [filters, channels, taps, taps]);
+                let case = Case { format, ..case("sweep", &x, &w, [padding, stride, 1]) };
+                let problem = case.problem(direction, Mode::Extended);
+                let algorithm = Algorithm::new(direction, 1).expect("an algorithm");
+                let told = problem.workspace(algorithm, true).expect("serves");
+                let filter = w.iter().product::<i64>() as usize * 4;
+                assert!(told <= (64 << 20) + 2 * filter, "{direction:?} {layer:?} {extent}: {told} bytes");
+                if let Some(before) = before.replace(told) {
+                    let (low, high) = (told.min(before), told.max(before));
+                    assert!(
+                        high <= 2 * low + (1 << 20),
+                        "{direction:?} {layer:?} {extent}: {before}, then {told} bytes"
+                    );
+                }
+                most = most.max(told);
+            }
+        }
+    }
+    assert!(most > 1 << 20, "the gradients of some layers are worth cutting");
 }
 
 #[test]

@@ -46,21 +46,22 @@ def windows(inputs, outputs, window, stride, padding):
         yield o, box, inside, max(padded, inside)
 
 
-def pooled(x, geometry, mode, lowest):
-    """(result, magnitude of the sums)."""
+def pooled(x, geometry, mode, lowest, keeps_nan=True):
+    """(result, magnitude of the sums); a NaN is not the largest of others, unless it is kept."""
+    largest = np.maximum if keeps_nan else np.fmax
     result = np.zeros(x.shape[:2] + tuple(geometry[1]))
     magnitude = np.zeros_like(result)
     for o, box, inside, padded in windows(x.shape[2:], *geometry[1:]):
         at, cells = (..., *o), x[(slice(None), slice(None), *box)].reshape(x.shape[:2] + (-1,))
         if mode in (MAX, MAX_DETERMINISTIC):
-            result[at] = cells.max(-1) if inside else lowest
+            result[at] = largest.reduce(cells, -1) if inside else lowest
         elif inside:
             count = inside if mode == INSIDE else padded
             result[at], magnitude[at] = cells.sum(-1) / count, np.abs(cells).sum(-1) / count
     return result, magnitude
 
 
-def pooling_gradient(x, dy, geometry, mode):
+def pooling_gradient(x, dy, geometry, mode, keeps_nan=True):
     result, magnitude = np.zeros(x.shape), np.zeros(x.shape)
     n, c = np.indices(x.shape[:2])
     for o, box, inside, padded in windows(x.shape[2:], *geometry[1:]):
@@ -69,9 +70,12 @@ def pooling_gradient(x, dy, geometry, mode):
         given, at = dy[(..., *o)], (slice(None), slice(None), *box)
         if mode in (MAX, MAX_DETERMINISTIC):
             cells = x[at]
-            index = cells.reshape(x.shape[:2] + (-1,)).argmax(-1)
+            cells = cells.reshape(x.shape[:2] + (-1,))
+            # The first NaN is the largest for argmax; where none is kept, windows of nothing else have no other.
+            numbers = cells if keeps_nan else np.where(np.isnan(cells), -np.inf, cells)
+            index = numbers.argmax(-1)
             # Of one dimension: NumPy 2.4 unravels more than 8,192 indices of several dimensions wrongly.
-            first = np.unravel_index(index.reshape(-1), cells.shape[2:])
+            first = np.unravel_index(index.reshape(-1), x[at].shape[2:])
             place = (n, c, *(f.reshape(index.shape) + b.start for f, b in zip(first, box)))
             result[place] += given
             magnitude[place] += np.abs(given)
@@ -160,6 +164,7 @@ class Bench:
         else:
             # Of subnormal numbers, a quotient and its scaling each round to a multiple of the least.
             wrong = ~(np.abs(got - want) <= bound + ROUNDING[code] * np.abs(want) * 1.01 + 2 * LEAST[code])
+            wrong &= ~(np.isnan(got) & np.isnan(want) & (not self.control))
         if self.control:
             # What is one off must be seen.
             self.passed += bool(wrong.any())
@@ -197,11 +202,23 @@ class Bench:
             for code in (cudnn.FLOAT, cudnn.HALF):
                 self.pool_of(code, batch, inputs, window, stride, [0, 0])
 
-    def pool_of(self, code, batch, inputs, window, stride, padding):
+    def every_geometry(self):
+        """Windows of 1 to 5, strides of 1 to 4, padding of 0 to 5, all modes, and extents rounded down, rounded up and one more."""
+        rng = self.rng
+        axes = list(itertools.product(range(1, 6), range(1, 5), range(6)))
+        for case, (first, mode, extra) in enumerate(itertools.product(axes, range(4), range(3))):
+            # Beside an axis of another kind, or alone.
+            others = [axes[int(rng.integers(len(axes)))] for _ in range(int(rng.choice([0, 1, 1, 2])))]
+            window, stride, padding = zip(first, *others)
+            inputs = [int(n) for n in rng.integers(1, 12 if len(others) < 2 else 6, len(window))]
+            code = (FLOATS + [cudnn.INT8])[case % 5]
+            self.pool_of(code, (2, 3), inputs, window, stride, padding, mode, extra, case % 3 == 0)
+
+    def pool_of(self, code, batch, inputs, window, stride, padding, mode=None, extra=None, has_nan=False):
         rng, spatial = self.rng, len(inputs)
-        mode, nan = int(rng.integers(4)), int(rng.integers(2))
+        mode, nan = int(rng.integers(4)) if mode is None else mode, int(rng.integers(2))
         # Rounded down, rounded up, and one more.
-        extra = int(rng.integers(3))
+        extra = int(rng.integers(3)) if extra is None else extra
         outputs = [max(n + 2 * p - w, 0) // s + 1 + (extra if s > 1 else extra // 2) for n, p, w, s in zip(inputs, padding, window, stride)]
         ints = lambda values: (cudnn.c_int * spatial)(*values)
         self.lib.call("cudnnSetPoolingNdDescriptor", self.pooling, mode, nan, spatial, ints(window), ints(padding), ints(stride))
@@ -210,6 +227,8 @@ class Bench:
         if code == cudnn.FLOAT and rng.random() < 0.2:
             # Subnormal, and still exact.
             values = values * np.float32(2.0**-133)
+        if has_nan and code != cudnn.INT8:
+            values[rng.random(values.shape) < 0.2] = np.nan
         x = self.tensor(code, batch + tuple(inputs), values)
         alpha, beta, *factors = self.factors(code)
         y, old = self.output(code, batch + tuple(outputs), beta)
@@ -218,8 +237,8 @@ class Bench:
                           byref(factors[1]), y.desc, c_void_p(y_at))  # fmt: skip
         lowest = LOWEST[code]
         wide = values.astype(np.float64)
-        want, magnitude = pooled(wide, geometry, mode, lowest)
-        title = f"pooling {mode} {geometry}"
+        want, magnitude = pooled(wide, geometry, mode, lowest, nan)
+        title = f"pooling {mode} {geometry} NaN kept {nan}"
         self.judge(title, y, want, magnitude, math.prod(window), old, alpha, beta)
         if code == cudnn.INT8:
             return
@@ -235,7 +254,7 @@ class Bench:
             nothing = (None, None) if not is_max else (dy.desc, c_void_p(dy_at))
             self.lib.call("cudnnPoolingBackward", self.lib.handle, self.pooling, byref(factors[0]), *nothing, dy.desc, c_void_p(dy_at),
                           x.desc, c_void_p(x_at), byref(factors[1]), dx.desc, c_void_p(dx_at))  # fmt: skip
-        want, magnitude = pooling_gradient(wide, given.astype(np.float64), geometry, mode)
+        want, magnitude = pooling_gradient(wide, given.astype(np.float64), geometry, mode, nan)
         terms = math.prod(-(-w // s) for w, s in zip(window, stride))
         self.judge(f"gradient of {title}", dx, want, magnitude, terms, before.astype(np.float64), alpha, beta)
 
@@ -348,6 +367,8 @@ def main():
     for case in range(options.cases):
         bench.pool() if case % 2 else bench.respond()
     bench.large_pools()
+    if options.core == "cpu":
+        bench.every_geometry()
     if not options.negative_control and options.core == "cpu":
         bench.passed += agrees_with_torch()
     print(f"{bench.passed} passed, {bench.failed} failed, 0 skipped")

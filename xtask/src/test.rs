@@ -271,6 +271,13 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         tally = tally + program("convolution.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("convolution.py", &["--core", core, "--cases", "60", "--negative-control"])?;
     }
+    // On the CPU core alone: tests/cuda holds the other one to it, problem by problem.
+    tally = tally + program("combinations.py", &[])?;
+    tally = tally + program("combinations.py", &["--cases", "300", "--negative-control"])?;
+    for file in ["promises.py", "exactness.py", "repeats.py"] {
+        tally = tally + program(file, &[])?;
+        tally = tally + program(file, &["--negative-control"])?;
+    }
     // What PyTorch makes of the perceptron of the C programs.
     let mut command = Command::new(&python);
     command.arg(shell::root().join("c_tests/perceptron.py")).arg("--check");
