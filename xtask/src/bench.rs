@@ -12,8 +12,9 @@ use crate::shell;
 const INSTALL: &str = "python3 -m venv target/bench-venv && \
                        target/bench-venv/bin/pip install numpy torch onednn-devel-cpu-gomp";
 
-/// Programs beside PyTorch alone, whose rows are their own.
-const PEERS: [&str; 2] = ["benches/arithmetic_peers.py", "benches/contractions_peers.py"];
+/// Programs in Python whose rows are their own: beside PyTorch alone, and beside nothing but limits.
+const PEERS: [&str; 3] =
+    ["benches/arithmetic_peers.py", "benches/contractions_peers.py", "benches/acceptance.py"];
 
 /// Arguments are names of rows in `benches/problems.txt` and `benches/steps.txt`; without any, all programs run.
 pub fn run(names: &[String]) -> Result<()> {
