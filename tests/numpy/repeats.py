@@ -47,9 +47,9 @@ def digests(library, seed, runs):
 
 
 def threads(bench):
-    told = []
+    told, runs = [], 1 if bench.options.negative_control else RUNS
     for count in THREADS:
-        command = [sys.executable, __file__, "--library", bench.options.library, "--digest", str(RUNS)]
+        command = [sys.executable, __file__, "--library", bench.options.library, "--digest", str(runs)]
         environment = {**os.environ, "CUDNN_SHIM_NUM_THREADS": str(count)}
         output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
         told.append(dict(line.split("\t") for line in output.splitlines()))
