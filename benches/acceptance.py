@@ -259,7 +259,8 @@ def both(first, second):
 def convolutions(rows):
     conv = rows.conv
     for title, batch, channels, space, filters, tap, stride in LAYERS:
-        layer = lambda direction, code=FLOAT, layout=NCHW, **more: lambda: conv(direction, code, layout, batch, channels, space, filters, tap, stride, **more)
+        shape = batch, channels, space, filters, tap, stride
+        layer = lambda direction, code=FLOAT, layout=NCHW, **more: lambda: conv(direction, code, layout, *shape, **more)
         rows.row(f"R36 {title} both gradients to Forward", 3, lambda: both(layer(DATA)(), layer(FILTER)()), layer(FORWARD))
         rows.lib.memory["tiny", FLOAT] = np.full(1 << 22, 1e-40, np.float32)
         rows.row(f"R36 {title} subnormal weights", 1.5, layer(FORWARD, weights="tiny"), layer(FORWARD))
@@ -270,7 +271,7 @@ def convolutions(rows):
                 nchw, nhwc = layer(direction, code), layer(direction, code, NHWC)
                 rows.row(f"R39 {title} {direction} {NAMES[code]} nhwc to nchw", 1.15, nhwc, nchw)
                 rows.row(f"R39 {title} {direction} {NAMES[code]} nchw to nhwc", 1.15, nchw, nhwc)
-        fused = lambda: rows.fused(FLOAT, NCHW, batch, channels, space, filters, tap, stride)
+        fused = lambda: rows.fused(FLOAT, NCHW, *shape)
         rows.row(f"R48 {title} bias, sum and relu to none", 1.05, fused, layer(FORWARD))
         for layout in (NCHW, NHWC):
             rows.row(f"R52 {title} Forward s8 to f32 {LAYOUTS[layout]}", 1 / 1.5, layer(FORWARD, INT8, layout), layer(FORWARD, FLOAT, layout))
@@ -278,8 +279,8 @@ def convolutions(rows):
 
 def groups(rows):
     conv = rows.conv
-    depthwise = [("depthwise 3x3-96", 8, 96, [112, 112], 3, 1), ("depthwise 5x5-240", 8, 240, [56, 56], 5, 1), ("depthwise 3x3s2-96", 8, 96, [112, 112], 3, 2),
-                 ("depthwise 1-D-256", 8, 256, [8000], 7, 1), ("depthwise 3-D-64", 2, 64, [16, 56, 56], 3, 1)]  # fmt: skip
+    depthwise = [("depthwise 3x3-96", 8, 96, [112, 112], 3, 1), ("depthwise 5x5-240", 8, 240, [56, 56], 5, 1),
+                 ("depthwise 3x3s2-96", 8, 96, [112, 112], 3, 2), ("depthwise 1-D-256", 8, 256, [8000], 7, 1), ("depthwise 3-D-64", 2, 64, [16, 56, 56], 3, 1)]  # fmt: skip
     for title, batch, channels, space, tap, stride in depthwise:
         elements = batch * channels * int(np.prod(space)) * (1 + 1 / stride ** len(space))
         for direction, code, layout in itertools.product((FORWARD, DATA, FILTER), (FLOAT, HALF), (NCHW, NHWC)):
@@ -333,8 +334,10 @@ def elements(rows):
                 rows.row(f"R42 normalisation {way} {dims} {kind}", limit, lambda: rows.norm(way, code, layout, dims), copy)
             rows.row(f"R48 bias gradient {dims} {kind} to reading", 1.2, lambda: rows.bias(code, layout, dims), copy, 0.5)
         for way, mode in itertools.product(("Forward", "Backward"), (0, 1)):
+            # The gradient of a maximum reads x and writes dx; the others do one of both.
+            share = 1.0 if (way, mode) == ("Backward", 0) else 0.5
             rows.row(f"R47 global pooling {way} {'max' if mode == 0 else 'mean'} {deep} {kind} to reading", 1.3,
-                     lambda: rows.pool(way, code, layout, deep, 0, 1, 0, mode), lambda: rows.copy(code, deep), 0.5 if way == "Forward" or mode == 1 else 1.0)  # fmt: skip
+                     lambda: rows.pool(way, code, layout, deep, 0, 1, 0, mode), lambda: rows.copy(code, deep), share)  # fmt: skip
         for title, window, stride, pad in (("2x2/2", 2, 2, 0), ("3x3/2", 3, 2, 1), ("3x3/1", 3, 1, 1)):
             # As many bytes as a copy of half of x and y.
             share = (1 + 1 / stride**2) / 2
@@ -342,13 +345,15 @@ def elements(rows):
                      lambda: rows.copy(code, feature), share)  # fmt: skip
     for way, code in itertools.product(("Forward", "Backward"), (FLOAT, HALF)):
         for title, make in (
-            ("softmax", lambda layout: lambda: rows.softmax(way, code, layout, feature)), ("relu", lambda layout: lambda: rows.activate(way, code, layout, feature)),
+            ("softmax", lambda layout: lambda: rows.softmax(way, code, layout, feature)),
+            ("relu", lambda layout: lambda: rows.activate(way, code, layout, feature)),
             ("max pooling", lambda layout: lambda: rows.pool(way, code, layout, feature, 3, 2, 1, 0)),
             ("normalisation", lambda layout: lambda: rows.norm("training" if way == "Forward" else "backward", code, layout, feature)),
         ):  # fmt: skip
             rows.row(f"R39 {title} {way} {NAMES[code]} nhwc to nchw", 1.15, make(NHWC), make(NCHW))
             rows.row(f"R39 {title} {way} {NAMES[code]} nchw to nhwc", 1.15, make(NCHW), make(NHWC))
-    for dims in ([64000, 2, 1, 1], [8, 80, 224, 224], [8 * 224 * 224, 80, 1, 1], [240, 128000, 1, 1], [512, 896, 48, 1], [1, 1, 512 * 896, 48]):
+    rest = [240, 128000, 1, 1], [512, 896, 48, 1], [1, 1, 512 * 896, 48]
+    for dims in ([64000, 2, 1, 1], [8, 80, 224, 224], [8 * 224 * 224, 80, 1, 1], *rest):
         mode = 0 if dims[1] == 1 else 1
         dims = [dims[2], 1, 1, dims[3]] if mode == 0 else dims
         for way, limit in (("Forward", 2.2), ("Backward", 3.3)):
@@ -356,7 +361,8 @@ def elements(rows):
     wide, long = [1, 1000000, 8, 1], [1, 8, 2500, 2000]
     for dims, (way, limit) in itertools.product((wide, long), (("training", 2.2), ("inference", 1.1), ("backward", 3.3))):
         rows.row(f"R42 normalisation {way} {dims}", limit, lambda: rows.norm(way, FLOAT, NCHW, dims), lambda: rows.copy(FLOAT, dims))
-    rows.row("R55 padding of 1 behind by TransformTensorEx to a copy", 1.1, lambda: rows.padding(FLOAT, feature, 1), lambda: rows.copy(FLOAT, feature))
+    rows.row("R55 padding of 1 behind by TransformTensorEx to a copy", 1.1, lambda: rows.padding(FLOAT, feature, 1),
+             lambda: rows.copy(FLOAT, feature))  # fmt: skip
     for code in (FLOAT, HALF):
         rows.row(f"R59 dropout {NAMES[code]} to a copy", 1.2, lambda: rows.dropout(code, feature), lambda: rows.copy(code, feature))
 

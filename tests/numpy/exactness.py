@@ -13,7 +13,7 @@ import numpy as np
 
 import cudnn
 from combinations import Chosen
-from convolution import DATA, FILTER, FORWARD, NAMES, as_tensor, Filter
+from convolution import DATA, FILTER, FORWARD, NAMES, Filter, as_tensor
 from promises import run
 from reference import TYPES, convert
 from tensors import make, poison
@@ -86,7 +86,8 @@ def viewed(bench, x, w, pads, code):
 
 def large_convolutions(bench):
     """Each extent in turn: images, channels, filters, rows and columns."""
-    for n, c, k, h, w in [(65536, 2, 2, 2, 3), (1, 70000, 2, 2, 2), (1, 2, 131071, 2, 2), (2, 2, 2, 140000, 2), (1, 2, 2, 2, 131071), (1025, 1, 1, 1, 1)]:
+    shapes = [(65536, 2, 2, 2, 3), (1, 70000, 2, 2, 2), (1, 2, 131071, 2, 2), (2, 2, 2, 140000, 2), (1, 2, 2, 2, 131071), (1025, 1, 1, 1, 1)]
+    for n, c, k, h, w in shapes:
         taps = [1, 1] if max(c, k) > 65535 else [3, 2]
         pad = [taps[0] // 2, 1]
         problem = Chosen(n, c, k, 1, [h, w], taps, [1, 1], pad, [1, 1])
@@ -105,8 +106,10 @@ def large_convolutions(bench):
 
 def identities(bench):
     """Products with the identity return their input, whatever the math type: alone, over 3 x 3 taps of a channel, in any layout."""
-    for code, compute in ((cudnn.FLOAT, cudnn.FLOAT), (cudnn.DOUBLE, cudnn.DOUBLE), (cudnn.HALF, cudnn.FLOAT), (cudnn.BFLOAT16, cudnn.FLOAT)):
-        for channels, space, depthwise in [(1, [5, 5], False), (7, [6, 9], False), (64, [14, 14], False), (33, [3, 5, 4], False), (130, [40], False), (16, [20, 21], True)]:
+    layers = [(1, [5, 5], False), (7, [6, 9], False), (64, [14, 14], False), (33, [3, 5, 4], False), (130, [40], False), (16, [20, 21], True)]
+    for code in (cudnn.FLOAT, cudnn.DOUBLE, cudnn.HALF, cudnn.BFLOAT16):
+        compute = cudnn.DOUBLE if code == cudnn.DOUBLE else cudnn.FLOAT
+        for channels, space, depthwise in layers:
             tap = 3 if depthwise else 1
             n, groups = len(space), channels if depthwise else 1
             problem = Chosen(2, channels, channels, groups, space, [tap] * n, [1] * n, [tap // 2] * n, [1] * n)
