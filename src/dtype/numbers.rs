@@ -77,8 +77,15 @@ one_number!(f32);
 one_number!(f64);
 
 /// How many numbers are computed in step where many are: of one, a processor has done the chain before it finds the next; more
-/// than these do not fit the registers.
+/// than these do not fit 16 registers.
 pub const IN_STEP: usize = 4;
+
+/// The same of binary32 with the 32 registers of AVX-512: some of these have to leave them for a while, which costs less than
+/// waiting.
+pub const IN_STEP_WIDE: usize = 8;
+
+/// The same for the least processors of an architecture: where others are the rule, their loops are not worth their bytes.
+pub const IN_STEP_PORTABLE: usize = if cfg!(target_arch = "x86_64") { 1 } else { IN_STEP };
 
 /// `N` of something in step.
 #[derive(Clone, Copy)]

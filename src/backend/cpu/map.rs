@@ -14,7 +14,7 @@ use crate::backend::function::{
     Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
 };
 use crate::dtype::Scalar;
-use crate::dtype::numbers::{IN_STEP, Together};
+use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, IN_STEP_WIDE, Together};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::function::{Function, MOST_OPERANDS};
@@ -251,14 +251,14 @@ impl<T: Real> WithFormula for KernelFor<T> {
         } else if self.0.has_avx2() {
             return avx2::<T, F>;
         }
-        cells::<T, F>
+        cells::<T, F, IN_STEP_PORTABLE>
     }
 }
 
 /// The kernel once more, compiled for other instructions.
 #[cfg(target_arch = "x86_64")]
 macro_rules! compiled_for {
-    ($level:ident, $features:literal) => {
+    ($level:ident, $features:literal, $in_step:ident) => {
         /// # Safety
         /// As for [`Kernel`].
         #[target_feature(enable = $features)]
@@ -271,14 +271,14 @@ macro_rules! compiled_for {
             stream: Option<Stream>,
         ) {
             // SAFETY: handed on.
-            unsafe { cells::<T, F>(out, from, old, n, with, stream) }
+            unsafe { cells::<T, F, $in_step>(out, from, old, n, with, stream) }
         }
     };
 }
 #[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
+compiled_for!(avx2, "avx2", IN_STEP);
 #[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl", IN_STEP_WIDE);
 
 /// Bytes computed at a time, in place before they are written: of cells in place the compiler would have to ask whether
 /// they overlap, of these it knows that they do not.
@@ -314,12 +314,12 @@ unsafe fn in_step<T: Real, F: Formula, const N: usize>(
     }
 }
 
-/// The loop itself; inlined so that it is compiled for the instruction set of its caller.
+/// The loop itself, with `N` numbers of binary32 in step; inlined so that it is compiled for the instruction set of its caller.
 ///
 /// # Safety
 /// As for [`Kernel`].
 #[inline(always)]
-unsafe fn cells<T: Real, F: Formula>(
+unsafe fn cells<T: Real, F: Formula, const N: usize>(
     out: *mut T,
     from: [*const T; MOST_OPERANDS],
     old: *const T,
@@ -350,10 +350,12 @@ unsafe fn cells<T: Real, F: Formula>(
             let to = first.add(step * done);
             let results = std::slice::from_raw_parts_mut(to.cast(), piece);
             let from = from.map(|from| from.wrapping_add(done));
-            if F::IS_LONG && piece == most {
-                in_step::<T, F, IN_STEP>(results, from, with);
-            } else {
+            if !F::IS_LONG || N == 1 || piece < most {
                 in_step::<T, F, 1>(results, from, with);
+            } else if size_of::<T>() == size_of::<f32>() {
+                in_step::<T, F, N>(results, from, with);
+            } else {
+                in_step::<T, F, IN_STEP>(results, from, with);
             }
             if !old.is_null() {
                 for i in 0..piece {

@@ -3,7 +3,7 @@
 use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::backend::row_function::RowFormula;
-use crate::dtype::numbers::{IN_STEP, Together};
+use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, Together};
 
 /// The loops of one function, for the instruction set of the machine. Statistics are one for all elements, or one each.
 pub(super) struct Functions<T> {
@@ -49,13 +49,12 @@ const FULL: usize = 16;
 /// # Safety
 /// As for [`Functions::terms`].
 #[inline(always)]
-unsafe fn terms<T: Real, F: RowFormula, const EACH: bool>(
+unsafe fn terms<T: Real, F: RowFormula, const EACH: bool, const IN_STEP: usize>(
     out: *mut T,
     [x, dy]: [*const T; 2],
     peak: *const T,
     count: usize,
 ) {
-    const STEPS: usize = IN_STEP * FULL;
     let step = |first: usize| {
         let dy = if F::ARITY > 1 { dy.wrapping_add(first) } else { dy };
         (
@@ -64,22 +63,24 @@ unsafe fn terms<T: Real, F: RowFormula, const EACH: bool>(
             peak.wrapping_add(if EACH { first } else { 0 }),
         )
     };
-    let whole = count / STEPS * STEPS;
+    let steps = IN_STEP * FULL;
     // SAFETY: elements below `count`. Some are computed twice, which costs less than the last ones apart.
     unsafe {
-        terms_in_step::<T, F, EACH, IN_STEP>(out, [x, dy], peak, whole / IN_STEP);
-        if whole == count {
+        // A term without a peak is no long chain of operations.
+        if F::HAS_PEAK && IN_STEP > 1 && count >= steps {
+            for first in (0..count).step_by(steps) {
+                let (out, operands, peak) = step(first.min(count - steps));
+                terms_in_step::<T, F, EACH, IN_STEP>(out, operands, peak, FULL);
+            }
             return;
-        }
-        if whole > 0 {
-            let (out, operands, peak) = step(count - STEPS);
-            return terms_in_step::<T, F, EACH, IN_STEP>(out, operands, peak, FULL);
         }
         let full = count / FULL * FULL;
         terms_in_step::<T, F, EACH, 1>(out, [x, dy], peak, full);
-        let last = if full > 0 { FULL } else { count };
-        let (out, operands, peak) = step(count - last);
-        terms_in_step::<T, F, EACH, 1>(out, operands, peak, last);
+        if full < count {
+            let last = FULL.min(count);
+            let (out, operands, peak) = step(count - last);
+            terms_in_step::<T, F, EACH, 1>(out, operands, peak, last);
+        }
     }
 }
 
@@ -117,7 +118,7 @@ unsafe fn terms_in_step<T: Real, F: RowFormula, const EACH: bool, const N: usize
 
 /// The loops, compiled for some instructions. All functions need a processor that has them.
 macro_rules! compiled_for {
-    ($level:ident $(, $features:literal)?) => {
+    ($level:ident, $in_step:ident $(, $features:literal)?) => {
         mod $level {
             use super::*;
 
@@ -131,7 +132,7 @@ macro_rules! compiled_for {
                 count: usize,
             ) {
                 // SAFETY: handed on.
-                unsafe { super::terms::<T, F, EACH>(out, [x, dy], peak, count) }
+                unsafe { super::terms::<T, F, EACH, $in_step>(out, [x, dy], peak, count) }
             }
 
             /// # Safety
@@ -158,8 +159,8 @@ macro_rules! compiled_for {
         }
     };
 }
-compiled_for!(portable);
+compiled_for!(portable, IN_STEP_PORTABLE);
 #[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
+compiled_for!(avx2, IN_STEP, "avx2");
 #[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+compiled_for!(avx512, IN_STEP, "avx512f,avx512bw,avx512dq,avx512vl");
