@@ -13,9 +13,9 @@ use std::ops::Range;
 use self::functions::Functions;
 use self::turn::Turn;
 use self::workspace::{PeakLane, SumLane, Workspace};
-use super::sequence::{Blocks, Loader, ROW_BYTES, Steps};
+use super::sequence::{Blocks, Loader, MOST_ROW_BYTES, ROW_BYTES, Steps};
 use super::tree::{GROUP, Kernels};
-use crate::backend::cpu::stream::{self, STREAMING_BYTES, Stream};
+use crate::backend::cpu::stream::{self, LINE, STREAMING_BYTES, Stream, fetch_run};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::cpu::{Machine, row, threads};
 use crate::backend::function::{Fold, GreatestOrNan, Real, Sum, with_real};
@@ -31,9 +31,17 @@ const THREADING_BYTES: usize = 128 << 10;
 /// than they are computed again.
 const KEPT_BYTES: usize = 512 << 10;
 
-/// Groups of a tile that are not given up for the sake of keeping its terms: a few lines of each row, which are whole steps of
-/// the loops over them.
+/// Bytes of each operand of a tile of rows: it is read again, and stays in the second-level cache with what else comes meanwhile.
+const TILE_BYTES: usize = 256 << 10;
+
+/// Bytes of the sums of a tile of rows, of which each row reads and writes a lane: they stay in the first-level cache.
+const LANES_BYTES: usize = 32 << 10;
+
+/// Groups of a tile at least: a few lines of each row, which are whole steps of the loops over them.
 const LEAST_WIDTH: usize = 64;
+
+/// Bytes of rows between the one that is read and the one that memory is asked for meanwhile: it takes that long to answer.
+const AHEAD_BYTES: usize = 8 << 10;
 
 /// Elements below which a group is short.
 const SHORT: usize = 32;
@@ -61,11 +69,19 @@ struct Places([*mut u8; 3]);
 // SAFETY: addresses without meaning of their own, as [`crate::backend::Operands`].
 unsafe impl Sync for Places {}
 
-/// Groups of a tile of rows at most: fewer where their terms can be kept then.
-fn row_width<T: Real, F: RowFormula>(len: usize) -> usize {
-    let most = ROW_BYTES / size_of::<T>();
-    let kept = KEPT_BYTES / size_of::<T>() / len.max(1);
-    if F::FROM_TERM { (kept / LEAST_WIDTH * LEAST_WIDTH).clamp(LEAST_WIDTH, most) } else { most }
+/// Groups of a tile of rows at most, of groups of `len` elements: as many as sums stay near of.
+fn most_groups<T: Real>(len: usize) -> usize {
+    let near = LANES_BYTES / size_of::<T>() / len.clamp(1, Reduce::LANES);
+    near.min(MOST_ROW_BYTES / size_of::<T>()) / LEAST_WIDTH * LEAST_WIDTH
+}
+
+/// Groups of a tile of rows, of `groups` in a line, whose elements have cells of so many bytes: as many as stay near, and about
+/// as many in every tile. Without a peak there is so little to compute that rows wait for those that are brought.
+fn row_width<T: Real, F: RowFormula>(len: usize, groups: usize, cell: usize) -> usize {
+    let near = (TILE_BYTES / len.max(1)).min(if F::HAS_PEAK { usize::MAX } else { ROW_BYTES }) / cell;
+    let most = (near / LEAST_WIDTH * LEAST_WIDTH).clamp(LEAST_WIDTH, most_groups::<T>(len));
+    let cuts = groups.div_ceil(most);
+    groups.div_ceil(cuts).next_multiple_of(LINE / cell).min(most).min(groups)
 }
 
 struct Task<T: Real, F: RowFormula> {
@@ -78,8 +94,10 @@ struct Task<T: Real, F: RowFormula> {
     peaks: Kernels<T, PeakLane<T>>,
     store: row::Row,
     scaling: Scaling,
-    /// Past the caches, if results are large and of the computation type, and not turned.
+    /// Past the caches, if results are large, and not turned.
     stream: Option<Stream>,
+    /// Whether results are written as they are.
+    stays: bool,
     /// The loops around the tiles, and the loop that tiles cut: extent, and bytes from group to group.
     outer: Vec<(usize, [isize; 3])>,
     along: (usize, [isize; 3]),
@@ -120,8 +138,11 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             Some(i) => outer.remove(i),
             None => (1, [0; 3]),
         };
-        let is_move = rows.scalars[0] == T::SCALAR && rows.scaling.is_move();
-        let most = turn.map_or_else(|| row_width::<T, F>(steps[0].len), |turn| turn.width);
+        let width = match turn {
+            Some(turn) => along.0.min(turn.width),
+            None if by_rows => row_width::<T, F>(steps[0].len, along.0, sizes[1]),
+            None => 1,
+        };
         Task {
             places,
             loaders: rows.scalars.map(|scalar| Loader {
@@ -134,8 +155,9 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             peaks: Kernels::of::<GreatestOrNan>(machine.isa),
             store: row::between(T::SCALAR, rows.scalars[0], rows.scaling, machine.isa),
             scaling: rows.scaling,
-            stream: stream.filter(|_| is_move && turn.is_none()),
-            width: if by_rows { along.0.min(most) } else { 1 },
+            stream: stream.filter(|_| rows.scaling.beta == 0.0 && turn.is_none()),
+            stays: rows.scalars[0] == T::SCALAR && rows.scaling.is_move(),
+            width,
             start: in_bytes(rows.groups.offsets),
             steps,
             outer,
@@ -155,14 +177,15 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         threads::in_ranges(threads, tiles, self.scratch(), |scratch, range| {
             // SAFETY: as many bytes, of this thread.
             let mut work = unsafe { self.workspace(scratch) };
-            for tile in range {
+            for tile in range.clone() {
                 let (at, width) = self.tile(tile);
                 // SAFETY: the tile's groups are the caller's promise.
                 unsafe {
                     if let Some(turn) = &self.turn {
                         self.turned(turn, at, width, &mut work);
                     } else if self.by_rows {
-                        self.rows(at, self.along.1, width, &mut work);
+                        let next = if tile + 1 < range.end { self.tile(tile + 1).0 } else { at };
+                        self.rows(at, self.along.1, width, Some(next), &mut work);
                     } else {
                         self.blocks(at, &mut work);
                     }
@@ -265,11 +288,19 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         }
     }
 
-    /// Neighbouring groups, `apart` bytes from one another, whose elements come as rows.
+    /// Neighbouring groups, `apart` bytes from one another, whose elements come as rows. Unless they are near, those that
+    /// are read soon are asked for, up to where the next tile is.
     ///
     /// # Safety
     /// Their elements are the caller's promise.
-    unsafe fn rows(&self, at: [*mut u8; 3], apart: [isize; 3], width: usize, work: &mut Workspace<'_, T>) {
+    unsafe fn rows(
+        &self,
+        at: [*mut u8; 3],
+        apart: [isize; 3],
+        width: usize,
+        next: Option<[*mut u8; 3]>,
+        work: &mut Workspace<'_, T>,
+    ) {
         let Workspace { blocks, lanes, subtrees, offsets, peaks, peak, statistic, terms, results, .. } = work;
         let ([blocks @ .., spare], terms, results) = (*blocks, *terms, *results);
         subtrees.clear();
@@ -287,6 +318,16 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             }
             operands
         };
+        // Rows come from many places, which no processor foresees.
+        let fetch = |at: [*mut u8; 3], row: usize| {
+            for k in 1..=F::ARITY {
+                fetch_run(at[k].wrapping_offset(offsets[k][row]), width * self.loaders[k].cell);
+            }
+        };
+        let row_bytes = width * self.loaders[1].cell;
+        let ahead = (AHEAD_BYTES / row_bytes).next_multiple_of(GROUP).max(GROUP);
+        let is_far = next.is_some();
+        let next = next.filter(|_| F::ARITY * len * row_bytes <= TILE_BYTES);
         if F::HAS_PEAK {
             peaks.fill(GreatestOrNan::lane(GreatestOrNan::identity::<T>()));
             for first in (0..len).step_by(GROUP) {
@@ -295,7 +336,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                 let mut soon = group;
                 for i in 0..count {
                     group[i] = load_one(0, first + i, i);
-                    let later = (first + GROUP + i).min(len - 1);
+                    let later = (first + ahead + i).min(len - 1);
                     soon[i] = at[1].wrapping_offset(offsets[1][later]).cast_const().cast();
                 }
                 // SAFETY: rows of that width, and as many lanes.
@@ -307,6 +348,11 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             let count = Reduce::BLOCK.min(len - first);
             lanes.clear(count);
             for row in first..first + count {
+                match next {
+                    Some(next) if F::HAS_PEAK => fetch(next, row),
+                    None if !F::HAS_PEAK && is_far => fetch(at, (row + ahead).min(len - 1)),
+                    _ => {}
+                }
                 let operands = load(row);
                 let lane = lanes.each_mut().nth((row - first) % Reduce::LANES).expect("a lane of the block");
                 // SAFETY: a row of that width, as many statistics, terms and lanes.
@@ -325,6 +371,9 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             let mut operands = [std::ptr::null(); 2];
             let mut term = terms.cast_const();
             let to = at[0].wrapping_offset(offset);
+            if let Some(next) = next.filter(|_| !F::HAS_PEAK) {
+                fetch(next, row);
+            }
             if kept {
                 term = term.wrapping_add(row * width);
             } else {
@@ -352,13 +401,17 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         let results = results.cast::<u8>();
         // SAFETY: the caller's promise; a buffer holds more cells than a block or a row has.
         unsafe {
+            let buffer = blocks.raw;
             if step == cell as isize {
                 return match self.stream {
-                    Some(stream) => stream(to, results, count * cell),
+                    Some(stream) if self.stays => stream(to, results, count * cell),
+                    Some(stream) => {
+                        (self.store)(buffer, results, count, self.scaling);
+                        stream(to, buffer, count * cell);
+                    }
                     None => (self.store)(to, results, count, self.scaling),
                 };
             }
-            let buffer = blocks.raw;
             if self.scaling.beta != 0.0 {
                 copy_strided(cell, buffer, cell as isize, to, step, count);
             }

@@ -195,7 +195,11 @@ const LEAST_FETCHED: usize = 512;
 /// Bytes of one row of numbers: long enough for memory to stream, while the lanes of a block, 32 rows, stay close.
 pub(super) const ROW_BYTES: usize = 1024;
 
-const _: () = assert!(GROUP * ROW_BYTES <= Reduce::BLOCK * size_of::<u64>());
+/// Bytes of the longest row of numbers that there is room for.
+pub(super) const MOST_ROW_BYTES: usize = 2048;
+
+const _: () =
+    assert!(ROW_BYTES <= MOST_ROW_BYTES && GROUP * MOST_ROW_BYTES <= Reduce::BLOCK * size_of::<u64>());
 
 /// Room for a block of any scalar, twice: as they are and converted.
 #[derive(Clone, Copy)]
@@ -291,7 +295,7 @@ impl Loader {
     /// `width` elements `step` bytes apart, side by side: where they are, or in `blocks` at the row of this number.
     ///
     /// # Safety
-    /// They are readable; they take [`ROW_BYTES`] at most as numbers, and `number` is below [`GROUP`].
+    /// They are readable; they take [`MOST_ROW_BYTES`] at most as numbers, and `number` is below [`GROUP`].
     pub unsafe fn row<T: Real>(
         &self,
         from: *const u8,
@@ -300,7 +304,7 @@ impl Loader {
         Blocks { raw, wide }: Blocks,
         number: usize,
     ) -> *const T {
-        let wide = wide.wrapping_add(number * ROW_BYTES);
+        let wide = wide.wrapping_add(number * MOST_ROW_BYTES);
         let contiguous = step == self.cell as isize;
         // SAFETY: the caller's promise; either buffer has room for the row.
         unsafe {

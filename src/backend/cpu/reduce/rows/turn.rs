@@ -1,7 +1,7 @@
 //! Groups whose elements lie side by side, turned a tile at a time: one element of each of many groups is a row then.
 
-use super::super::sequence::{ROW_BYTES, Steps};
-use super::{Task, Workspace};
+use super::super::sequence::Steps;
+use super::{Task, Workspace, most_groups};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::stream::{LINE, Stream};
 use crate::backend::cpu::tile::{self, Even, Matrix, Next, Order, Store, Transpose};
@@ -48,7 +48,8 @@ impl Turn {
             return None;
         }
         let number = rows.compute.scalar().size();
-        let width = (TILE_BYTES / number / len).clamp(LEAST_WIDTH, ROW_BYTES / number);
+        let most = if number == 4 { most_groups::<f32>(len) } else { most_groups::<f64>(len) };
+        let width = (TILE_BYTES / number / len).clamp(LEAST_WIDTH, most);
         // An odd number of lines, so that rows spread over the sets of a cache.
         let pitch = ((width * cell).div_ceil(LINE) | 1) * LINE;
         let transpose = tile::transpose(cell, Store::Cached, isa);
@@ -110,7 +111,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                 turn.turn([tile, start(k + 1)], pitches, [width, turn.len], true);
             }
             let [results, back] = tiles;
-            self.rows([results, results, back], [turn.cell as isize; 3], width, work);
+            self.rows([results, results, back], [turn.cell as isize; 3], width, None, work);
             turn.turn([back, results], [group, turn.pitch], [turn.len, width], false);
             let copy = |to: *mut u8, from: *const u8, bytes: usize| match turn.stream {
                 Some(stream) => stream(to, from, bytes),
