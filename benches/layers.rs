@@ -33,9 +33,7 @@ fn tensor(data_type: DataType, format: Format, dims: &[i64]) -> TensorDescriptor
 }
 
 fn main() {
-    // Numbers around 0, as both floats and halves of some size.
-    let numbers = |k: usize| (0..BYTES / 4).map(move |i| ((i * 7 + k) % 1000) as f32 / 125.0 - 4.0);
-    let mut memory: Vec<Vec<f32>> = (0..3).map(|k| numbers(k).collect()).collect();
+    let mut memory = vec![vec![0_u32; BYTES / 4]; 3];
     let [a, b, c] = [0, 1, 2].map(|k| Pointer(memory[k].as_mut_ptr().cast()));
     let others = vec![1.0_f32; BYTES / 4];
     println!("{} threads, best / median of {ROUNDS} rounds in turns", Machine::host().threads);
@@ -63,6 +61,12 @@ fn main() {
         println!();
     };
     for (data_type, size) in [(DataType::Float, 4), (DataType::Half, 2), (DataType::Bfloat16, 2)] {
+        for (k, to) in [&a, &b, &c].into_iter().enumerate() {
+            for i in 0..BYTES / 4 {
+                // SAFETY: a word of the buffer, which nobody else uses.
+                unsafe { to.at(4 * i).cast::<u32>().write(word(data_type, i, k)) };
+            }
+        }
         let dims = [BYTES as i64 / size / (64 * 56 * 56), 64, 56, 56];
         let bytes = (dims.iter().product::<i64>() * size) as usize;
         let full = tensor(data_type, Format::Nhwc, &dims);
@@ -87,26 +91,39 @@ fn main() {
                 run(&plan.expect("valid"), &at);
             });
         }
-    }
-    for classes in [10, 100, 1000] {
-        for format in [Format::Nchw, Format::Nhwc] {
-            let dims = [BYTES as i64 / 4 / classes / 784, classes, 28, 28];
-            let bytes = (4 * dims.iter().product::<i64>()) as usize;
-            let full = tensor(DataType::Float, format, &dims);
-            for algorithm in [SoftmaxAlgorithm::Accurate, SoftmaxAlgorithm::Log] {
-                let choices = || Choices { algorithm: Ok(algorithm), mode: Ok(SoftmaxMode::Channel) };
-                row(&format!("softmax {algorithm:?} {classes} {format:?}"), 2 * bytes, &mut || {
-                    let plan = SoftmaxPlan::forward(choices(), [&full; 2], Scaling::MOVE, Mode::Extended);
-                    run(&plan.expect("valid"), &[c.at(0).into(), a.at(0).into()]);
+        for classes in [10, 100, 1000] {
+            for format in [Format::Nchw, Format::Nhwc] {
+                let dims = [BYTES as i64 / size / classes / 784, classes, 28, 28];
+                let bytes = (size * dims.iter().product::<i64>()) as usize;
+                let full = tensor(data_type, format, &dims);
+                for algorithm in [SoftmaxAlgorithm::Accurate, SoftmaxAlgorithm::Log] {
+                    let choices = || Choices { algorithm: Ok(algorithm), mode: Ok(SoftmaxMode::Channel) };
+                    let name = format!("softmax {algorithm:?} {classes} {format:?} {data_type:?}");
+                    row(&name, 2 * bytes, &mut || {
+                        let plan = SoftmaxPlan::forward(choices(), [&full; 2], Scaling::MOVE, Mode::Extended);
+                        run(&plan.expect("valid"), &[c.at(0).into(), a.at(0).into()]);
+                    });
+                }
+                row(&format!("softmax gradient {classes} {format:?} {data_type:?}"), 3 * bytes, &mut || {
+                    let choices =
+                        Choices { algorithm: Ok(SoftmaxAlgorithm::Accurate), mode: Ok(SoftmaxMode::Channel) };
+                    let plan = SoftmaxPlan::backward(choices, [&full; 3], Scaling::MOVE, Mode::Extended);
+                    run(&plan.expect("valid"), &[c.at(0).into(), b.at(0).into(), a.at(0).into()]);
                 });
             }
-            row(&format!("softmax gradient {classes} {format:?}"), 3 * bytes, &mut || {
-                let choices =
-                    Choices { algorithm: Ok(SoftmaxAlgorithm::Accurate), mode: Ok(SoftmaxMode::Channel) };
-                let plan = SoftmaxPlan::backward(choices, [&full; 3], Scaling::MOVE, Mode::Extended);
-                run(&plan.expect("valid"), &[c.at(0).into(), b.at(0).into(), a.at(0).into()]);
-            });
         }
+    }
+}
+
+/// Numbers around 0 of this type, as many as a word holds: those of one word of buffer `k`.
+fn word(data_type: DataType, i: usize, k: usize) -> u32 {
+    let number = |i: usize| ((i * 7 + k) % 1000) as f32 / 125.0 - 4.0;
+    let both =
+        |bits: &dyn Fn(f32) -> u16| u32::from(bits(number(2 * i + 1))) << 16 | u32::from(bits(number(2 * i)));
+    match data_type {
+        DataType::Half => both(&|x| half::f16::from_f32(x).to_bits()),
+        DataType::Bfloat16 => both(&|x| half::bf16::from_f32(x).to_bits()),
+        _ => number(i).to_bits(),
     }
 }
 
