@@ -86,6 +86,12 @@ fn count() -> usize {
 }
 
 #[test]
+fn gradients_over_several_bands_of_rows_agree_with_the_reference() {
+    let mut rng = Rng(11);
+    problems::tall(&mut rng).iter().for_each(|problem| check(problem, &mut rng));
+}
+
+#[test]
 fn random_windows_agree_with_the_reference_in_every_bit() {
     let mut rng = Rng(7);
     let mut seen = std::collections::BTreeMap::new();

@@ -222,6 +222,50 @@ fn pooling_of(
     Problem { title, kind, plan, wild: rng.below(2) == 0 }
 }
 
+/// Gradients over planes of more rows than are treated at once: windows that overlap, touch and leave gaps, those that reach
+/// far beyond one band, and an output more than there is room for.
+#[allow(dead_code, reason = "not every program that shares this file asks for them")]
+pub fn tall(rng: &mut Rng) -> Vec<Problem> {
+    let geometries = [
+        // Window, padding and stride of rows and of columns.
+        [(2, 0, 2), (2, 0, 2)],
+        [(3, 1, 2), (3, 1, 2)],
+        [(3, 1, 1), (3, 1, 1)],
+        [(5, 2, 1), (4, 0, 1)],
+        [(2, 0, 3), (1, 0, 3)],
+        [(40, 3, 1), (3, 1, 2)],
+    ];
+    let mut all = Vec::new();
+    for (i, geometry) in geometries.into_iter().enumerate() {
+        for mode in [PoolingMode::Max, PoolingMode::AverageWithPadding, PoolingMode::AverageWithoutPadding] {
+            let data_type = TYPES[(i + mode.code() as usize) % 3];
+            let desc = PoolingDescriptor::new(
+                mode,
+                NanPropagation::from_code((i % 2) as i32).expect("a rule"),
+                Dims::new(&geometry.map(|(k, _, _)| k)),
+                Dims::new(&geometry.map(|(_, p, _)| p)),
+                Dims::new(&geometry.map(|(_, _, s)| s)),
+            )
+            .expect("a pooling");
+            let (dims, mut outputs) = ([1, 2, 131, 67], [1, 2, 0, 0]);
+            for (axis, (k, p, s)) in geometry.into_iter().enumerate() {
+                outputs[2 + axis] = (dims[2 + axis] + 2 * p - k) / s + 1 + (i % 2) as i64;
+            }
+            let nchw = |dims: &[i64]| {
+                TensorDescriptor::with_format(data_type, Format::Nchw, 4, dims, Mode::Extended)
+                    .expect("a tensor")
+            };
+            let (x, y) = (nchw(&dims), nchw(&outputs));
+            let forward = Some(Forward { x: &x, y: &y });
+            let scaling = if i % 2 == 0 { Scaling::MOVE } else { scaling(rng) };
+            let plan = pooling::backward(&desc, forward, &y, &x, scaling, Mode::Extended).expect("a plan");
+            let title = format!("{desc:?} of {data_type:?} {dims:?} to {outputs:?}");
+            all.push(Problem { title, kind: "tall", plan: Box::new(plan), wild: i % 3 != 0 });
+        }
+    }
+    all
+}
+
 /// Response normalisation across channels or over space, or its gradient.
 fn response_problem(rng: &mut Rng) -> Problem {
     let kind = rng.below(4);

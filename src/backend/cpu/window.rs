@@ -4,16 +4,20 @@
 //!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
 //!  forward.rs   maxima and averages      gradient.rs  their gradients
+//!  bands.rs     gradients of short rows, several at once     by_rows.rs  others, row by row    kept.rs   what is kept of these
 //!  lanes.rs     the loops of gradients      phases.rs    rows sorted by the stride
 //!  tables.rs    what is asked of axes for every output and cell
 //!  normalise.rs response normalisation   columns.rs   the columns of a convolution   end.rs  from folds to results
 //! ```
 
+mod bands;
+mod by_rows;
 mod columns;
 mod end;
 mod fold;
 mod forward;
 mod gradient;
+mod kept;
 mod lanes;
 mod normalise;
 mod phases;

@@ -134,12 +134,28 @@ impl<S: Ordered, const NANS_ABOVE: bool> Fold for Largest<S, NANS_ABOVE> {
     }
     #[inline(always)]
     fn join(a: S::Key, b: S::Key) -> S::Key {
-        if a > b { a } else { b }
+        a.max(b)
     }
 }
 
-/// Lanes in work at a time: they stay in registers while the taps go by.
-const TOGETHER: usize = 32;
+/// Runs `$body` for `$n` lanes, `$N` of them from `$at` on at a time: they stay in registers while the taps go by. The last
+/// group begins where it ends with the last lane, so that some lanes are computed twice: a loop over single ones would take
+/// longer than all others.
+macro_rules! in_groups {
+    ($n:expr, $($size:literal)*, |$at:ident, $N:ident| $body:expr) => {{
+        let n = $n;
+        let mut done = 0;
+        $({
+            const $N: usize = $size;
+            while done < n && n >= $N {
+                let $at = done.min(n - $N);
+                $body;
+                done += $N;
+            }
+        })*
+    }};
+}
+pub(super) use in_groups;
 
 /// `out[i] =` the fold over columns of the folds over their rows, `rows[k][i]`, for `i < n`. Of the rows, each
 /// `per_column` make up a column; the fold of a column starts anew.
@@ -153,7 +169,7 @@ pub(super) type FoldRows<F> =
 /// `out[i] =` the fold of `lanes[i * stride + k]` for `k < window`, for `i < n`.
 ///
 /// # Safety
-/// All these lanes are readable, and `n` writable at `out`, apart from them. The processor has the instructions that the
+/// All these lanes are readable, and one behind them, and `n` writable at `out`, apart from them. The processor has the instructions that the
 /// function was chosen for.
 pub(super) type Slide<F> = unsafe fn(
     out: *mut <F as Fold>::Lane,
@@ -227,25 +243,8 @@ compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 /// As for [`FoldRows`].
 #[inline(always)]
 unsafe fn rows<F: Fold>(out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, n: usize) {
-    let mut done = 0;
-    // SAFETY: lanes below n; the last ones are computed twice where they do not fill a group.
-    unsafe {
-        while n - done >= TOGETHER {
-            group::<F, TOGETHER>(out, rows, per_column, done);
-            done += TOGETHER;
-        }
-        if done < n && n >= TOGETHER {
-            return group::<F, TOGETHER>(out, rows, per_column, n - TOGETHER);
-        }
-        while n - done >= 8 {
-            group::<F, 8>(out, rows, per_column, done);
-            done += 8;
-        }
-        while done < n {
-            group::<F, 1>(out, rows, per_column, done);
-            done += 1;
-        }
-    }
+    // SAFETY: lanes below n.
+    in_groups!(n, 32 16 8 1, |at, N| unsafe { group::<F, N>(out, rows, per_column, at) });
 }
 
 /// # Safety
@@ -261,19 +260,27 @@ unsafe fn group<F: Fold, const N: usize>(
     for column in rows.chunks(per_column) {
         let mut lanes = [F::start(); N];
         for row in column {
-            for (i, lane) in lanes.iter_mut().enumerate() {
-                // SAFETY: the caller's promise.
-                *lane = F::join(*lane, F::lane(unsafe { row.add(at + i).read() }));
+            // SAFETY: the caller's promise.
+            let cells = unsafe { row.add(at).cast::<[F::Cell; N]>().read_unaligned() };
+            let before = lanes;
+            for i in 0..N {
+                lanes[i] = F::join(before[i], F::lane(cells[i]));
             }
         }
-        for (total, lane) in total.iter_mut().zip(lanes) {
-            *total = F::join(*total, lane);
-        }
+        total = joined::<F, N>(total, lanes);
     }
-    for (i, total) in total.into_iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { out.add(at + i).write(total) };
+    // SAFETY: the caller's promise.
+    unsafe { out.add(at).cast::<[F::Lane; N]>().write_unaligned(total) };
+}
+
+/// Joins lane by lane. What was before stays apart: else the compiler takes a larger lane for a store that happens or not.
+#[inline(always)]
+fn joined<F: Fold, const N: usize>(before: [F::Lane; N], lanes: [F::Lane; N]) -> [F::Lane; N] {
+    let mut joined = [F::start(); N];
+    for i in 0..N {
+        joined[i] = F::join(before[i], lanes[i]);
     }
+    joined
 }
 
 /// # Safety
@@ -284,7 +291,7 @@ unsafe fn slide<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize
     unsafe {
         match stride {
             1 => shift::<F>(out, lanes, window, n),
-            2 => slide_by::<F>(out, lanes, window, 2, n),
+            2 => pairs::<F>(out, lanes, window, n),
             _ => slide_over::<F>(out, lanes, window, stride, n),
         }
     }
@@ -296,68 +303,44 @@ unsafe fn slide<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize
 /// As for [`Slide`].
 #[inline(always)]
 unsafe fn shift<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize, n: usize) {
-    let mut done = 0;
-    // SAFETY: lanes of the windows of outputs below n; the last ones are computed twice where they do not fill a group.
-    unsafe {
-        while n - done >= TOGETHER {
-            shifted::<F, TOGETHER>(out.add(done), lanes.add(done), window);
-            done += TOGETHER;
+    in_groups!(n, 32 16 8 1, |at, N| {
+        let mut total = [F::start(); N];
+        for k in 0..window {
+            // Whole groups are read at once, so that the compiler keeps them in registers.
+            // SAFETY: lanes of the windows of outputs below n.
+            let lanes = unsafe { lanes.add(at + k).cast::<[F::Lane; N]>().read_unaligned() };
+            total = joined::<F, N>(total, lanes);
         }
-        if done < n && n >= TOGETHER {
-            return shifted::<F, TOGETHER>(out.add(n - TOGETHER), lanes.add(n - TOGETHER), window);
-        }
-        while n - done >= 8 {
-            shifted::<F, 8>(out.add(done), lanes.add(done), window);
-            done += 8;
-        }
-        while done < n {
-            shifted::<F, 1>(out.add(done), lanes.add(done), window);
-            done += 1;
-        }
-    }
+        // SAFETY: outputs below n.
+        unsafe { out.add(at).cast::<[F::Lane; N]>().write_unaligned(total) };
+    });
 }
 
-/// # Safety
-/// As for [`Slide`], for `N` outputs with stride 1.
-#[inline(always)]
-unsafe fn shifted<F: Fold, const N: usize>(out: *mut F::Lane, lanes: *const F::Lane, window: usize) {
-    let mut total = [F::start(); N];
-    for k in 0..window {
-        for (i, total) in total.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            *total = F::join(*total, unsafe { lanes.add(k + i).read() });
-        }
-    }
-    for (i, total) in total.into_iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { out.add(i).write(total) };
-    }
-}
-
-/// Inlined, so that it is compiled for every constant stride.
+/// With stride 2: of pairs, each has a lane of every output.
 ///
 /// # Safety
 /// As for [`Slide`].
 #[inline(always)]
-unsafe fn slide_by<F: Fold>(
-    out: *mut F::Lane,
-    lanes: *const F::Lane,
-    window: usize,
-    stride: usize,
-    n: usize,
-) {
-    // SAFETY: lanes of the windows of outputs below n.
-    unsafe {
-        match window {
-            2 => slide_over::<F>(out, lanes, 2, stride, n),
-            3 => slide_over::<F>(out, lanes, 3, stride, n),
-            _ => slide_over::<F>(out, lanes, window, stride, n),
+unsafe fn pairs<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize, n: usize) {
+    in_groups!(n, 16 8 1, |at, N| {
+        let mut total = [F::start(); N];
+        for k in (0..window).step_by(2) {
+            // SAFETY: lanes of the windows of outputs below n, and one behind them.
+            let pairs = unsafe { lanes.add(2 * at + k).cast::<[[F::Lane; 2]; N]>().read_unaligned() };
+            let [mut even, mut odd] = [[F::start(); N]; 2];
+            for i in 0..N {
+                [even[i], odd[i]] = pairs[i];
+            }
+            total = joined::<F, N>(total, even);
+            if k + 1 < window {
+                total = joined::<F, N>(total, odd);
+            }
         }
-    }
+        // SAFETY: outputs below n.
+        unsafe { out.add(at).cast::<[F::Lane; N]>().write_unaligned(total) };
+    });
 }
 
-/// Inlined, so that it is compiled for every constant window.
-///
 /// # Safety
 /// As for [`Slide`].
 #[inline(always)]

@@ -159,7 +159,7 @@ where
         gathered
             + bytes_of::<*const F::Cell>(self.taps)
             + bytes_of::<*const F::Cell>(self.rows)
-            + bytes_of::<F::Lane>(self.shape.last().inputs as usize)
+            + bytes_of::<F::Lane>(self.shape.last().inputs as usize + 1)
             + bytes_of::<F::Lane>(self.longest)
             + Tables::bytes(self.shape, Ask::Cells)
             + self.way.bytes(self.longest)
@@ -180,7 +180,7 @@ where
             gather: std::ptr::null_mut(),
             taps: parts.take(self.taps),
             rows: parts.take(self.rows),
-            columns: parts.take(last.inputs as usize),
+            columns: parts.take(last.inputs as usize + 1),
             out: parts.take(self.longest),
             // SAFETY: there are that many, in the block.
             along: unsafe { tables.counts(shape.axes.len() - 1, outputs) },
@@ -211,7 +211,8 @@ where
         let place = shape.place(outer);
         let source = self.source.wrapping_offset(place[1]);
         let dst = self.dst.wrapping_offset(place[0] + shape.along(0, 0, first));
-        let (begin, end) = shape.axes[0].cells(first);
+        // SAFETY: an output of the axis.
+        let (begin, end) = unsafe { mine.tables.range(0, first) };
         if let Some(gather) = &self.gather {
             if mine.held.0 != outer {
                 mine.held = (outer, begin, begin);
@@ -224,6 +225,21 @@ where
             mine.held.2 = end.max(mine.held.2);
         }
         let inner = shape.axes.len() - 1;
+        if inner == 1 {
+            // Most windows have two axes.
+            // SAFETY: handed on; there is room for all rows, which exist.
+            unsafe {
+                for row in begin..end {
+                    let at = match self.gather {
+                        None => source.wrapping_offset(shape.along(0, 1, row)).cast(),
+                        Some(_) => mine.ring.wrapping_add((row % self.ring) as usize * self.row_cells),
+                    };
+                    mine.rows.add((row - begin) as usize).write(at);
+                }
+                let (rows, count) = ((end - begin) as usize, mine.tables.count(0, first));
+                return self.outputs(dst, rows, count, mine, sink);
+            }
+        }
         let outputs = shape.bounds(|axis| axis.outputs);
         let mut index = Index::default();
         index[0] = first;
@@ -243,13 +259,31 @@ where
                     mine.rows.add(rows).write(self.row(source, index, mine));
                     rows += 1;
                 });
-                if shape.lanes > 1 {
-                    self.pixels(to, rows, count, mine, sink);
-                } else {
-                    self.line(to, rows, count, mine, sink);
-                }
+                self.outputs(to, rows, count, mine, sink);
             }
         });
+    }
+
+    /// The outputs along the last axis, from the rows that their windows reach.
+    ///
+    /// # Safety
+    /// As for [`items`](Self::items).
+    unsafe fn outputs(
+        &self,
+        to: *mut u8,
+        rows: usize,
+        count: i64,
+        mine: &mut Block<'_, F>,
+        sink: &mut Sink<'_>,
+    ) {
+        // SAFETY: handed on.
+        unsafe {
+            if self.shape.lanes > 1 {
+                self.pixels(to, rows, count, mine, sink);
+            } else {
+                self.line(to, rows, count, mine, sink);
+            }
+        }
     }
 
     /// Where the row of the last axis of these coordinates lies.

@@ -1,31 +1,96 @@
 //! The loops over lanes that gradients are made of, compiled for an instruction set level.
 
+use super::fold::in_groups;
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::stream::Distance;
 use crate::backend::real::Real;
 
-/// Sums, numbers, winners, the number of the last tap and the step to the one before it, taps of a phase, places.
-type Give<T> = unsafe fn(*mut T, *const T, *const <T as Real>::Key, (i32, i32), usize, usize);
+/// A cell of an output, or an output of a cell: where it lies, and by which tap they meet.
+#[derive(Clone, Copy)]
+pub(super) struct Tap {
+    pub offset: usize,
+    pub number: i32,
+}
+
+/// Taps of a cell that are summed one by one, in place of columns first.
+pub(super) const DIRECT_TAPS: usize = 9;
+
+/// Taps that every one of some rows has.
+#[derive(Clone, Copy)]
+pub(super) struct Columns {
+    pub count: usize,
+    /// What is added to the number of a row for the first of them, and for each one after it.
+    pub first: i32,
+    pub step: i32,
+    /// Places from one to the next.
+    pub pitch: usize,
+}
+
+impl Columns {
+    /// All taps of these rows: row by row, or column by column.
+    ///
+    /// # Safety
+    /// There is room for them, apart from the rows.
+    pub unsafe fn of_rows<'a>(&self, rows: &[Tap], by_column: bool, room: *mut Tap) -> &'a [Tap] {
+        let at = |row: &Tap, column: usize| Tap {
+            offset: row.offset + column * self.pitch,
+            number: row.number + self.first + column as i32 * self.step,
+        };
+        let mut taken = 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut take = |tap| {
+                room.add(taken).write(tap);
+                taken += 1;
+            };
+            if by_column {
+                (0..self.count).for_each(|column| rows.iter().for_each(|row| take(at(row, column))));
+            } else {
+                rows.iter().for_each(|row| (0..self.count).for_each(|column| take(at(row, column))));
+            }
+            std::slice::from_raw_parts(room, taken)
+        }
+    }
+}
+
+/// The same once more, for rows that lie as many places apart as this says, where results go and where they come from.
+#[derive(Clone, Copy)]
+pub(super) struct Repeat {
+    pub count: usize,
+    pub to: usize,
+    pub from: usize,
+}
+
+impl Repeat {
+    pub const ONCE: Self = Repeat { count: 1, to: 0, from: 0 };
+}
+
+/// Sums, winners, numbers, outputs, places.
+type Give<T> = unsafe fn(*mut T, *const <T as Real>::Key, *const T, &[Tap], usize, Repeat);
+
+/// Winners, keys, cells, places.
+type Choose<T> = unsafe fn(*mut <T as Real>::Key, *const <T as Real>::Key, &[Tap], usize, Repeat);
 
 /// The loops of a type at some level.
 pub(super) struct Kernels<T: Real> {
-    /// Divides `n` numbers in place.
-    pub divide: unsafe fn(*mut T, T, usize),
-    /// Divides `n` numbers in place, each by its own.
-    pub divide_each: unsafe fn(*mut T, *const T, usize),
-    /// NaNs become the one of the type.
-    pub canonical: unsafe fn(*mut T, usize),
-    /// `n` numbers become [keys](key) in place.
-    pub keys: unsafe fn(*mut T, usize),
-    /// Gives numbers to the first largest of their cells.
-    pub select: unsafe fn(*const T::Key, *mut T, *const T, &[usize], usize),
+    /// Moves `n` numbers.
+    pub place: unsafe fn(*mut T, *const T, usize, Repeat),
+    /// Divides `n` numbers.
+    pub divide: unsafe fn(*mut T, *const T, T, usize),
+    /// Divides `n` numbers, each by its own.
+    pub divide_each: unsafe fn(*mut T, *const T, *const T, usize, Repeat),
+    /// `n` numbers become [keys](key).
+    pub keys: unsafe fn(*mut T::Key, *const T, usize, Repeat),
+    /// Even and odd ones of the keys of `n` numbers apart.
+    pub unzip: unsafe fn(*mut T::Key, *mut T::Key, *const T, usize, Repeat),
     /// The [first largest](first_largest) tap of every lane.
-    pub choose: unsafe fn(*mut T::Key, *const T::Key, &[usize], usize),
-    /// Gives numbers to the cells of a phase.
+    pub choose: Choose<T>,
+    /// What outputs give to cells that they chose.
     pub give: Give<T>,
-    /// Even and odd ones of `n` numbers apart.
-    pub unzip: unsafe fn(*mut T, *mut T, *const T, usize),
+    /// What outputs give to all their cells.
+    pub total: unsafe fn(*mut T, *const T, &[Tap], usize, usize, Repeat),
     /// By turns from two, `n` in all.
-    pub zip: unsafe fn(*mut T, *const T, *const T, usize),
+    pub zip: unsafe fn(*mut T, *const T, *const T, usize, Repeat),
 }
 
 /// An integer in the order of a window's maximum: zeros are equal, as are NaNs, which lie where the rule wants them, and
@@ -42,14 +107,14 @@ pub(super) fn kernels<T: Real>(nans_above: bool, isa: Isa) -> Kernels<T> {
     macro_rules! of {
         ($($level:ident)?) => {
             Kernels {
+                place: $($level::)? place::<T>,
                 divide: $($level::)? divide::<T>,
                 divide_each: $($level::)? divide_each::<T>,
-                canonical: $($level::)? canonical::<T>,
                 keys: if nans_above { $($level::)? keys::<T, true> } else { $($level::)? keys::<T, false> },
-                select: $($level::)? select::<T>,
+                unzip: if nans_above { $($level::)? unzip::<T, true> } else { $($level::)? unzip::<T, false> },
                 choose: $($level::)? choose::<T>,
                 give: $($level::)? give::<T>,
-                unzip: $($level::)? unzip::<T>,
+                total: $($level::)? total::<T>,
                 zip: $($level::)? zip::<T>,
             }
         };
@@ -81,7 +146,7 @@ macro_rules! lane_loops {
     };
     (@level $level:ident $features:literal $($name:ident<$($flag:ident)?>($($argument:ident: $type:ty),*))*) => {
         mod $level {
-            use super::Real;
+            use super::{Real, Repeat, Tap};
             $(
                 /// # Safety
                 /// As for the portable one; the processor has the instructions.
@@ -97,121 +162,178 @@ macro_rules! lane_loops {
 
 lane_loops! {
     /// # Safety
-    /// `n` numbers are there.
-    fn divide<T>(numbers: *mut T, by: T, n: usize) {
-        for i in 0..n {
-            let number = numbers.add(i);
-            number.write(number.read() / by);
+    /// `n` numbers are readable in every row, and writable, apart from them.
+    fn place<T>(to: *mut T, from: *const T, n: usize, repeat: Repeat) {
+        for row in 0..repeat.count {
+            let (to, from) = (to.add(row * repeat.to), from.wrapping_add(row * repeat.from));
+            Distance::Read.fetch(from.cast(), n * size_of::<T>());
+            in_groups!(n, 16 8 1, |at, N| {
+                to.add(at).cast::<[T; N]>().write_unaligned(from.add(at).cast::<[T; N]>().read_unaligned());
+            });
         }
     }
 
     /// # Safety
-    /// `n` numbers and as many others are there.
-    fn divide_each<T>(numbers: *mut T, by: *const T, n: usize) {
+    /// `n` numbers are readable, and writable at `to`, apart from them.
+    fn divide<T>(to: *mut T, from: *const T, by: T, n: usize) {
         for i in 0..n {
-            let number = numbers.add(i);
-            number.write(number.read() / by.add(i).read());
+            to.add(i).write(from.add(i).read() / by);
         }
     }
 
     /// # Safety
-    /// `n` numbers are there.
-    fn canonical<T>(numbers: *mut T, n: usize) {
-        for i in 0..n {
-            let number = numbers.add(i);
-            number.write(number.read().canonical());
+    /// As for [`place`]; there are `n` divisors.
+    fn divide_each<T>(to: *mut T, from: *const T, by: *const T, n: usize, repeat: Repeat) {
+        for row in 0..repeat.count {
+            let (to, from) = (to.add(row * repeat.to), from.wrapping_add(row * repeat.from));
+            Distance::Read.fetch(from.cast(), n * size_of::<T>());
+            in_groups!(n, 16 8 1, |at, N| {
+                let mut numbers = from.add(at).cast::<[T; N]>().read_unaligned();
+                let by = by.add(at).cast::<[T; N]>().read_unaligned();
+                for i in 0..N {
+                    numbers[i] = numbers[i] / by[i];
+                }
+                to.add(at).cast::<[T; N]>().write_unaligned(numbers);
+            });
         }
     }
 
     /// # Safety
-    /// `n` numbers are there.
-    fn keys<T, const NANS_ABOVE>(numbers: *mut T, n: usize) {
-        for i in 0..n {
-            let number = numbers.add(i);
-            number.cast::<T::Key>().write(key::<T, NANS_ABOVE>(number.read()));
+    /// As for [`place`].
+    fn keys<T, const NANS_ABOVE>(to: *mut T::Key, from: *const T, n: usize, repeat: Repeat) {
+        for row in 0..repeat.count {
+            let (to, from) = (to.add(row * repeat.to), from.wrapping_add(row * repeat.from));
+            Distance::Read.fetch(from.cast(), n * size_of::<T>());
+            in_groups!(n, 16 8 1, |at, N| {
+                let numbers = from.add(at).cast::<[T; N]>().read_unaligned();
+                let mut keys = [T::LEAST; N];
+                for i in 0..N {
+                    keys[i] = key::<T, NANS_ABOVE>(numbers[i]);
+                }
+                to.add(at).cast::<[T::Key; N]>().write_unaligned(keys);
+            });
         }
     }
 
-    /// Of the cells of each lane, whose keys and sums lie at the same offsets, the first largest one gets the lane's
-    /// number added; none gets it if all keys are the least. No cell has two lanes.
+    /// # Safety
+    /// As for [`place`], with half as many keys at either destination.
+    fn unzip<T, const NANS_ABOVE>(even: *mut T::Key, odd: *mut T::Key, from: *const T, n: usize, repeat: Repeat) {
+        for row in 0..repeat.count {
+            let (even, odd) = (even.add(row * repeat.to), odd.add(row * repeat.to));
+            let from = from.wrapping_add(row * repeat.from);
+            Distance::Read.fetch(from.cast(), n * size_of::<T>());
+            in_groups!(n / 2, 16 8 1, |at, N| {
+                let pairs = from.add(2 * at).cast::<[[T; 2]; N]>().read_unaligned();
+                let mut keys = [[T::LEAST; N]; 2];
+                for i in 0..N {
+                    keys[0][i] = key::<T, NANS_ABOVE>(pairs[i][0]);
+                    keys[1][i] = key::<T, NANS_ABOVE>(pairs[i][1]);
+                }
+                even.add(at).cast::<[T::Key; N]>().write_unaligned(keys[0]);
+                odd.add(at).cast::<[T::Key; N]>().write_unaligned(keys[1]);
+            });
+            if n % 2 == 1 {
+                even.add(n / 2).write(key::<T, NANS_ABOVE>(from.add(n - 1).read()));
+            }
+        }
+    }
+
+    /// # Safety
+    /// `n` keys are readable from every tap on, and as many winners writable, apart from them; and so in every repetition.
+    fn choose<T>(winners: *mut T::Key, keys: *const T::Key, taps: &[Tap], n: usize, repeat: Repeat) {
+        for row in 0..repeat.count {
+            let (winners, keys) = (winners.add(row * repeat.to), keys.add(row * repeat.from));
+            in_groups!(n, 32 16 8 1, |at, N| {
+                let winner = first_largest::<T, N>(keys.add(at), taps);
+                winners.add(at).cast::<[T::Key; N]>().write_unaligned(winner);
+            });
+        }
+    }
+
+    /// `sums[i] =` the sum of the numbers of those outputs that chose this cell, in their order.
     ///
     /// # Safety
-    /// `n` lanes of keys are readable from every offset on, and as many sums writable, and `n` numbers are there.
-    fn select<T>(keys: *const T::Key, sums: *mut T, numbers: *const T, taps: &[usize], n: usize) {
-        let mut done = 0;
-        while n - done >= 32 {
-            group::<T, 32>(keys.add(done), sums.add(done), numbers.add(done), taps);
-            done += 32;
-        }
-        while n - done >= 8 {
-            group::<T, 8>(keys.add(done), sums.add(done), numbers.add(done), taps);
-            done += 8;
-        }
-        while done < n {
-            group::<T, 1>(keys.add(done), sums.add(done), numbers.add(done), taps);
-            done += 1;
-        }
-    }
-
-    /// # Safety
-    /// `n` lanes of keys are readable from every offset on, and as many winners writable; they are whole groups of 8.
-    fn choose<T>(winners: *mut T::Key, keys: *const T::Key, taps: &[usize], n: usize) {
-        let mut done = 0;
-        while n - done >= 32 {
-            winners.add(done).cast::<[T::Key; 32]>().write_unaligned(first_largest::<T, 32>(keys.add(done), taps));
-            done += 32;
-        }
-        while done < n {
-            winners.add(done).cast::<[T::Key; 8]>().write_unaligned(first_largest::<T, 8>(keys.add(done), taps));
-            done += 8;
-        }
-    }
-
-    /// Adds to each sum the numbers of the outputs that chose its cell, in their order: of the `taps` outputs from its own
-    /// place on, the first one meets the cell by tap `last`, and each one after it by one that is `step` less.
-    ///
-    /// # Safety
-    /// `n` sums are writable, and `n + taps - 1` numbers and winners readable; they are whole groups of 8.
+    /// `n` numbers and winners are readable from every tap on, and as many sums writable, apart from them; and so in every
+    /// repetition.
     fn give<T>(
         sums: *mut T,
-        numbers: *const T,
         winners: *const T::Key,
-        last_and_step: (i32, i32),
-        taps: usize,
-        n: usize
+        numbers: *const T,
+        taps: &[Tap],
+        n: usize,
+        repeat: Repeat
     ) {
-        let mut done = 0;
-        while n - done >= 32 {
-            given::<T, 32>(sums.add(done), numbers.add(done), winners.add(done), last_and_step, taps);
-            done += 32;
+        for row in 0..repeat.count {
+            let from = row * repeat.from;
+            let (sums, winners, numbers) = (sums.add(row * repeat.to), winners.add(from), numbers.add(from));
+            in_groups!(n, 32 16 8 1, |at, N| {
+                let mut total = [T::ZERO; N];
+                for &Tap { offset, number } in taps {
+                    let numbers = numbers.add(offset + at).cast::<[T; N]>().read_unaligned();
+                    let winners = winners.add(offset + at).cast::<[T::Key; N]>().read_unaligned();
+                    let number = T::Key::from(number);
+                    for i in 0..N {
+                        total[i] = total[i] + if winners[i] == number { numbers[i] } else { T::ZERO };
+                    }
+                }
+                total.iter_mut().for_each(|sum| *sum = sum.canonical());
+                sums.add(at).cast::<[T; N]>().write_unaligned(total);
+            });
         }
-        while done < n {
-            given::<T, 8>(sums.add(done), numbers.add(done), winners.add(done), last_and_step, taps);
-            done += 8;
+    }
+
+    /// `sums[i] =` the sum of the sums of so many taps at a time, each starting at 0.
+    ///
+    /// # Safety
+    /// As for [`give`], without winners; columns have a tap.
+    fn total<T>(
+        sums: *mut T,
+        numbers: *const T,
+        taps: &[Tap],
+        per_column: usize,
+        n: usize,
+        repeat: Repeat
+    ) {
+        for row in 0..repeat.count {
+            let (sums, numbers) = (sums.add(row * repeat.to), numbers.add(row * repeat.from));
+            in_groups!(n, 32 16 8 1, |at, N| {
+                let mut total = [T::ZERO; N];
+                for column in taps.chunks(per_column) {
+                    let mut sum = [T::ZERO; N];
+                    for tap in column {
+                        let numbers = numbers.add(tap.offset + at).cast::<[T; N]>().read_unaligned();
+                        for i in 0..N {
+                            sum[i] = sum[i] + numbers[i];
+                        }
+                    }
+                    for i in 0..N {
+                        total[i] = total[i] + sum[i];
+                    }
+                }
+                total.iter_mut().for_each(|sum| *sum = sum.canonical());
+                sums.add(at).cast::<[T; N]>().write_unaligned(total);
+            });
         }
     }
 
     /// # Safety
-    /// `n` numbers are readable, half of them writable at either destination, apart from them.
-    fn unzip<T>(even: *mut T, odd: *mut T, from: *const T, n: usize) {
-        for i in 0..n / 2 {
-            even.add(i).write(from.add(2 * i).read());
-            odd.add(i).write(from.add(2 * i + 1).read());
-        }
-        if n % 2 == 1 {
-            even.add(n / 2).write(from.add(n - 1).read());
-        }
-    }
-
-    /// # Safety
-    /// `n` numbers are writable, half of them readable at either source, apart from them.
-    fn zip<T>(to: *mut T, even: *const T, odd: *const T, n: usize) {
-        for i in 0..n / 2 {
-            to.add(2 * i).write(even.add(i).read());
-            to.add(2 * i + 1).write(odd.add(i).read());
-        }
-        if n % 2 == 1 {
-            to.add(n - 1).write(even.add(n / 2).read());
+    /// As for [`place`], with half as many numbers at either source.
+    fn zip<T>(to: *mut T, even: *const T, odd: *const T, n: usize, repeat: Repeat) {
+        for row in 0..repeat.count {
+            let (to, from) = (to.add(row * repeat.to), row * repeat.from);
+            let (even, odd) = (even.add(from), odd.add(from));
+            in_groups!(n / 2, 16 8 1, |at, N| {
+                let even = even.add(at).cast::<[T; N]>().read_unaligned();
+                let odd = odd.add(at).cast::<[T; N]>().read_unaligned();
+                let mut pairs = [[T::ZERO; 2]; N];
+                for i in 0..N {
+                    pairs[i] = [even[i], odd[i]];
+                }
+                to.add(2 * at).cast::<[[T; 2]; N]>().write_unaligned(pairs);
+            });
+            if n % 2 == 1 {
+                to.add(n - 1).write(even.add(n / 2).read());
+            }
         }
     }
 }
@@ -219,69 +341,20 @@ lane_loops! {
 /// The number of the tap with the largest cell, by lane, the first of equal ones; -1 if all keys are the least.
 ///
 /// # Safety
-/// `N` lanes of keys are readable from every offset on.
+/// As for [`choose`], for `N` lanes.
 #[inline(always)]
-unsafe fn first_largest<T: Real, const N: usize>(keys: *const T::Key, taps: &[usize]) -> [T::Key; N] {
+unsafe fn first_largest<T: Real, const N: usize>(keys: *const T::Key, taps: &[Tap]) -> [T::Key; N] {
     let (mut best, mut winner) = ([T::LEAST; N], [T::Key::from(-1); N]);
-    for (tap, &offset) in (0..).zip(taps) {
+    for &Tap { offset, number } in taps {
         // Whole groups are read at once, so that the compiler keeps them in registers.
         // SAFETY: the caller's promise.
         let keys = unsafe { keys.add(offset).cast::<[T::Key; N]>().read_unaligned() };
-        let (tap, before) = (T::Key::from(tap), (best, winner));
+        let (number, before) = (T::Key::from(number), (best, winner));
         for i in 0..N {
             best[i] = before.0[i].max(keys[i]);
             // Asked for what is kept, the compiler does not make a store of it that happens or not.
-            winner[i] = if best[i] == before.0[i] { before.1[i] } else { tap };
+            winner[i] = if best[i] == before.0[i] { before.1[i] } else { number };
         }
     }
     winner
-}
-
-/// # Safety
-/// As for [`select`], for `N` lanes.
-#[inline(always)]
-unsafe fn group<T: Real, const N: usize>(
-    keys: *const T::Key,
-    sums: *mut T,
-    numbers: *const T,
-    taps: &[usize],
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let winner = first_largest::<T, N>(keys, taps);
-        let given = numbers.cast::<[T; N]>().read_unaligned();
-        for (tap, &offset) in (0..).zip(taps) {
-            let (tap, place) = (T::Key::from(tap), sums.add(offset).cast::<[T; N]>());
-            let mut sums = place.read_unaligned();
-            for i in 0..N {
-                sums[i] = sums[i] + if winner[i] == tap { given[i] } else { T::ZERO };
-            }
-            place.write_unaligned(sums);
-        }
-    }
-}
-
-/// # Safety
-/// As for [`give`], for `N` sums.
-#[inline(always)]
-unsafe fn given<T: Real, const N: usize>(
-    sums: *mut T,
-    numbers: *const T,
-    winners: *const T::Key,
-    (last, step): (i32, i32),
-    taps: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut total = sums.cast::<[T; N]>().read_unaligned();
-        for k in 0..taps {
-            let tap = T::Key::from(last - k as i32 * step);
-            let numbers = numbers.add(k).cast::<[T; N]>().read_unaligned();
-            let winners = winners.add(k).cast::<[T::Key; N]>().read_unaligned();
-            for i in 0..N {
-                total[i] = total[i] + if winners[i] == tap { numbers[i] } else { T::ZERO };
-            }
-        }
-        sums.cast::<[T; N]>().write_unaligned(total);
-    }
 }

@@ -218,7 +218,7 @@ impl<T: Real> Plane<'_, T> {
     unsafe fn cells(&self, operand: usize, layout: usize, buffer: *mut T) -> *const T {
         let Call { shape, gather, means, .. } = self.call;
         // A second destination is written after the first one, which may lie where the cells do.
-        if !means && gather[layout - 1].is_packed(shape, self.lanes) {
+        if !means && gather[layout - 1].is_packed(shape, 0, self.lanes) {
             return self.base(operand, layout).cast_const().cast();
         }
         // SAFETY: handed on.

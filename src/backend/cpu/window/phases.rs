@@ -1,6 +1,6 @@
 //! A row of the last axis, sorted by the stride: the cells that one tap of neighbouring outputs meets lie side by side.
 
-use super::lanes::Kernels;
+use super::lanes::{Columns, Kernels, Repeat};
 use crate::backend::real::Real;
 use crate::ops::window::WindowAxis;
 
@@ -54,7 +54,7 @@ impl Phases {
         at % self.stride * self.width + at / self.stride
     }
 
-    /// Places in front of a row of outputs that [`Phases::spread`] and [`Phases::give`] read.
+    /// Places in front of a row of outputs that [`Phases::each_phase`] reads.
     pub fn lead(&self) -> usize {
         self.front + self.window.div_ceil(self.stride)
     }
@@ -71,106 +71,78 @@ impl Phases {
         (taps, self.lead() - self.front - taps.saturating_sub(1))
     }
 
-    /// Adds the numbers of a row of outputs to the cells of this row that were chosen, whose taps have numbers from `tap`
-    /// on: to each cell in the order of the outputs.
-    ///
-    /// # Safety
-    /// `numbers` and `winners` have a row of outputs behind [`lead`](Self::lead) places, and what is around them is 0 and
-    /// no tap; `row` has all places.
-    pub unsafe fn give<T: Real>(
-        &self,
-        kernels: &Kernels<T>,
-        numbers: *const T,
-        winners: *const T::Key,
-        tap: usize,
-        row: *mut T,
-    ) {
-        for phase in 0..self.stride.min(self.window) {
-            let (taps, first) = self.taps(phase);
-            let last = (tap + phase + (taps - 1) * self.stride) as i32;
-            // SAFETY: as many numbers before and behind an output as taps of a phase reach.
-            unsafe {
-                let (numbers, winners) = (numbers.add(first), winners.add(first));
-                let sums = row.add(phase * self.width);
-                (kernels.give)(sums, numbers, winners, (last, self.stride as i32), taps, self.width);
+    /// Whether sums go where cells lie, without sorting: a single phase, of whole groups.
+    pub fn is_straight(&self) -> bool {
+        self.stride == 1 && self.inputs >= GROUP
+    }
+
+    /// Calls `f` for every phase with the place of its first sum in a row, where in a row of outputs the first of those lies
+    /// that meet this place, which these are, and how many places there are. A [straight](Self::is_straight) row has only
+    /// cells.
+    pub fn each_phase(&self, mut f: impl FnMut(usize, usize, Columns, usize)) {
+        for phase in 0..self.stride {
+            let (count, from) = self.taps(phase);
+            let last = (phase + count * self.stride).saturating_sub(self.stride);
+            let columns = Columns { count, first: last as i32, step: -(self.stride as i32), pitch: 1 };
+            if self.is_straight() {
+                return f(0, from + self.pad, columns, self.inputs);
             }
+            f(phase * self.width, from, columns, self.width);
         }
     }
 
-    /// Sorts a row.
+    /// Sorts the keys of rows.
     ///
     /// # Safety
-    /// `line` has all cells, and `row` all places.
-    pub unsafe fn split<T: Real>(&self, kernels: &Kernels<T>, line: *const T, row: *mut T) {
+    /// `line` has all cells, `scratch` room for as many keys, and `row` all places, and so in every repetition.
+    pub unsafe fn split<T: Real>(
+        &self,
+        kernels: &Kernels<T>,
+        line: *const T,
+        scratch: *mut T::Key,
+        row: *mut T::Key,
+        repeat: Repeat,
+    ) {
         let n = self.inputs;
         // SAFETY: places of cells, and cells.
         unsafe {
             match self.stride {
-                1 => row.add(self.pad).copy_from_nonoverlapping(line, n),
-                2 => (kernels.unzip)(row.add(self.cell(0)), row.add(self.cell(1)), line, n),
-                stride => {
-                    for first in 0..stride.min(n) {
-                        let (to, count) = (row.add(self.cell(first)), (n - first).div_ceil(stride));
-                        (0..count).for_each(|k| to.add(k).write(line.add(first + k * stride).read()));
-                    }
+                1 => return (kernels.keys)(row.add(self.pad), line, n, repeat),
+                2 => return (kernels.unzip)(row.add(self.cell(0)), row.add(self.cell(1)), line, n, repeat),
+                _ => {}
+            }
+            for turn in 0..repeat.count {
+                let (line, row) = (line.wrapping_add(turn * repeat.from), row.add(turn * repeat.to));
+                (kernels.keys)(scratch, line, n, Repeat::ONCE);
+                for first in 0..self.stride.min(n) {
+                    let (to, count) = (row.add(self.cell(first)), (n - first).div_ceil(self.stride));
+                    (0..count).for_each(|k| to.add(k).write(scratch.add(first + k * self.stride).read()));
                 }
             }
         }
     }
 
-    /// The opposite of [`Phases::split`].
+    /// Brings the cells of rows back to their order, unless they are [straight](Self::is_straight).
     ///
     /// # Safety
-    /// `row` has all places, and `line` room for all cells.
-    pub unsafe fn join<T: Real>(&self, kernels: &Kernels<T>, row: *const T, line: *mut T) {
+    /// `row` has all places, and `line` room for all cells, and so in every repetition.
+    pub unsafe fn join<T: Real>(&self, kernels: &Kernels<T>, row: *const T, line: *mut T, repeat: Repeat) {
         let n = self.inputs;
         // SAFETY: places of cells, and cells.
         unsafe {
-            match self.stride {
-                1 => line.copy_from_nonoverlapping(row.add(self.pad), n),
-                2 => (kernels.zip)(line, row.add(self.cell(0)), row.add(self.cell(1)), n),
-                stride => {
-                    for first in 0..stride.min(n) {
-                        let (from, count) = (row.add(self.cell(first)), (n - first).div_ceil(stride));
-                        (0..count).for_each(|k| line.add(first + k * stride).write(from.add(k).read()));
-                    }
+            if self.stride == 2 {
+                return (kernels.zip)(line, row.add(self.cell(0)), row.add(self.cell(1)), n, repeat);
+            }
+            if self.is_straight() {
+                return;
+            }
+            for turn in 0..repeat.count {
+                let (row, line) = (row.add(turn * repeat.from), line.add(turn * repeat.to));
+                for first in 0..self.stride.min(n) {
+                    let (from, count) = (row.add(self.cell(first)), (n - first).div_ceil(self.stride));
+                    (0..count).for_each(|k| line.add(first + k * self.stride).write(from.add(k).read()));
                 }
             }
-        }
-    }
-
-    /// Gives the numbers of a row of outputs to the cells of their windows: `line[c] =` the sum over the outputs that
-    /// hold c, in their order, starting at 0. `slide` sums neighbours.
-    ///
-    /// # Safety
-    /// `numbers` has a row of outputs behind [`lead`](Self::lead) zeros, and zeros behind it; `row` has all places, and
-    /// `line` room for all cells.
-    pub unsafe fn spread<T: Real>(
-        &self,
-        kernels: &Kernels<T>,
-        slide: unsafe fn(*mut T, *const T, usize, usize, usize),
-        numbers: *const T,
-        row: *mut T,
-        line: *mut T,
-    ) {
-        // SAFETY: as many numbers before and behind an output as taps of a phase reach.
-        unsafe {
-            if self.outputs == 1 {
-                return self.spread_one(numbers.add(self.lead()).read(), line);
-            }
-            for phase in 0..self.stride {
-                let to = row.add(phase * self.width);
-                let (taps, first) = self.taps(phase);
-                if taps == 0 {
-                    to.write_bytes(0, self.width);
-                    continue;
-                }
-                if self.stride == 1 {
-                    return slide(line, numbers.add(first + self.pad), taps, 1, self.inputs);
-                }
-                slide(to, numbers.add(first), taps, 1, self.width);
-            }
-            self.join(kernels, row, line);
         }
     }
 
@@ -178,7 +150,7 @@ impl Phases {
     ///
     /// # Safety
     /// `line` has room for all cells.
-    unsafe fn spread_one<T: Real>(&self, number: T, line: *mut T) {
+    pub unsafe fn spread_one<T: Real>(&self, number: T, line: *mut T) {
         // Tap t meets place t + front * stride, cell c lies at c + pad.
         let begin = self.front * self.stride;
         let low = begin.saturating_sub(self.pad).min(self.inputs);
@@ -186,7 +158,7 @@ impl Phases {
         // SAFETY: cells of the line.
         let line = unsafe { std::slice::from_raw_parts_mut(line, self.inputs) };
         line[..low].fill(T::ZERO);
-        line[low..high].fill(T::ZERO + number);
+        line[low..high].fill(number);
         line[high..].fill(T::ZERO);
     }
 }

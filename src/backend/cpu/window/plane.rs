@@ -67,16 +67,40 @@ impl Gather {
         }
     }
 
-    /// Whether the cells of a plane are as [`plane`](Self::plane) would bring them.
-    pub fn is_packed(&self, shape: &Shape<'_>, lanes: usize) -> bool {
+    /// Whether the cells of the axes from `first` on are as [`plane`](Self::plane) would bring them.
+    pub fn is_packed(&self, shape: &Shape<'_>, first: usize, lanes: usize) -> bool {
         let mut step = (self.size * lanes) as isize;
         self.is_same
-            && (0..shape.axes.len()).rev().all(|k| {
+            && (first..shape.axes.len()).rev().all(|k| {
                 let extent = self.extent(&shape.axes[k]);
                 let is_next = extent == 1 || shape.step(k, self.layout) == Some(step);
                 step *= extent as isize;
                 is_next
             })
+    }
+
+    /// The cells of one coordinate of the first axis, side by side: where they lie, or else brought to `to`; `lanes` of those
+    /// that lie side by side.
+    ///
+    /// # Safety
+    /// As for [`row`](Self::row); `T` is the type that cells are brought to.
+    pub unsafe fn cells<T>(
+        &self,
+        shape: &Shape<'_>,
+        plane: *const u8,
+        coordinate: i64,
+        lanes: usize,
+        to: *mut T,
+        scratch: *mut u8,
+    ) -> *const T {
+        if !self.is_packed(shape, 1, lanes) {
+            // SAFETY: handed on.
+            unsafe { self.row(shape, plane, coordinate, lanes, to.cast(), scratch) };
+            return to;
+        }
+        let from = plane.wrapping_offset(shape.along(0, self.layout, coordinate));
+        Distance::Read.fetch(from, shape.row_cells(self.outputs) * lanes * self.size);
+        from.cast()
     }
 
     /// Brings the cells of one coordinate of the first axis to `to`; `lanes` of those that lie side by side.
