@@ -235,19 +235,19 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     compiled: &'static Compiled<S>,
 ) -> Result<()> {
     if job.transformed
-        && let Some(winograd) = PixelLanes::new(job.outputs, job.operands, &compiled.kernels)
-    {
-        // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
-        return job.take("F(2x2, 3x3) of pixels", || unsafe {
-            winograd.run(job.threads, pixels_task, pixels_filters)
-        });
-    }
-    if job.transformed
         && let Some(winograd) = FilterLanes::new(job.outputs, job.operands, &compiled.kernels)
     {
         // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
         return job.take("F(2x2, 3x3) of filters", || unsafe {
             winograd.run(job.threads, filters_task, filters_filters)
+        });
+    }
+    if job.transformed
+        && let Some(winograd) = PixelLanes::new(job.outputs, job.operands, &compiled.kernels)
+    {
+        // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
+        return job.take("F(2x2, 3x3) of pixels", || unsafe {
+            winograd.run(job.threads, pixels_task, pixels_filters)
         });
     }
     if let Some(taps) = Taps::<simd::Avx2Single>::new(job.outputs, job.operands) {

@@ -4,7 +4,8 @@ mod turn;
 
 use std::mem::MaybeUninit;
 
-use self::turn::{FOUR, MANY, turn, turn_many};
+use self::turn::{FOUR, turn};
+pub(super) use self::turn::{MANY, turn_many};
 use super::points::{Even, Point};
 use super::simd::{MAX_NR, Simd};
 use crate::backend::cpu::Isa;
@@ -67,7 +68,7 @@ pub(super) struct Source<'a> {
     pub(super) bounds: &'a [Bound],
     /// Converts neighbours, if the kernels of the level compute in another type.
     pub(super) convert: Option<Row>,
-    isa: Isa,
+    pub(super) isa: Isa,
 }
 
 impl<'a> Source<'a> {

@@ -61,6 +61,11 @@ impl Dim {
         (position as u64) < self.extent as u64
     }
 
+    /// How many positions there are.
+    pub(super) fn positions(&self) -> usize {
+        self.extent as usize
+    }
+
     pub(super) fn offset(&self, position: i64) -> i64 {
         (position - self.anchor) * self.unit
     }

@@ -6,7 +6,9 @@
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
+mod few;
 mod filters;
+mod patches;
 mod pixels;
 
 pub(super) use self::filters::FilterLanes;
@@ -19,7 +21,7 @@ const CHANNELS: usize = 32;
 const OUTPUTS: usize = 160;
 
 /// Bytes of the transformed filter at most.
-const FILTER: usize = 20 << 20;
+const FILTER: usize = 40 << 20;
 
 /// Bytes of one element of the transformed patches of a task, which stay in the second cache while strips meet them, and
 /// the most tiles that there are of.

@@ -1,0 +1,132 @@
+//! Few tiles and many filters: tasks transform a panel of filters and multiply it at once, instead of writing all of them to
+//! memory and reading them again. The patches of all tiles are transformed before.
+
+use std::ops::Range;
+
+use super::super::engine::Shared;
+use super::super::simd::Simd;
+use super::filters::{FilterLanes, LINE, PASS};
+use super::{ELEMENTS, TAPS};
+use crate::backend::cpu::{arena, threads};
+use crate::error::Result;
+
+/// Bytes of transformed filters from which on they are not worth keeping, and of patches up to which those are.
+const FILTERS: usize = 1 << 20;
+const PATCHES: usize = 16 << 20;
+
+/// Tiles whose sums are kept at once.
+const TILES: usize = 64;
+
+/// Tiles that are transformed by one task, or channels of an image in planes.
+const PIECE: usize = 8;
+const CHANNELS: usize = 64;
+
+impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
+    /// Whether tasks with filters of their own pay, for as many threads. Results do not depend on it.
+    pub(super) fn has_few_tiles(&self, threads: usize) -> bool {
+        let panels = self.batch.len() * self.panels();
+        let bytes = size_of::<f32>() * ELEMENTS;
+        let filters = panels * self.panel_cells() * bytes;
+        let patches = self.batch.len() * self.slab(self.tiles()) * bytes;
+        filters >= FILTERS && patches <= filters.min(PATCHES) && (threads == 1 || panels >= 2 * threads)
+    }
+
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`run`](FilterLanes::run), with sums of one panel at once.
+    pub(super) unsafe fn run_few(&self, threads: usize) -> Result<()> {
+        let (products, tiles) = (self.batch.len(), self.tiles());
+        let slab = self.slab(tiles);
+        let cells = [
+            ELEMENTS * self.panel_cells(),
+            TAPS * PASS * Self::NR,
+            ELEMENTS * self.sums(tiles.min(TILES)),
+            4 * Self::NR,
+        ];
+        arena::with(products * ELEMENTS * slab * size_of::<f32>(), |memory| {
+            let shared = Shared(memory.cast::<f32>());
+            let channels = self.channels.extent;
+            let (pieces, each) = match self.planar {
+                true => (self.images.len(), CHANNELS),
+                false => (tiles.div_ceil(PIECE), channels),
+            };
+            let parts = channels.div_ceil(each);
+            let scratch = (self.pixels() + LINE) * size_of::<f32>();
+            threads::run_with(threads, products * pieces * parts, scratch, &|scratch, index| {
+                let (product, piece, first) =
+                    (index / parts / pieces, index / parts % pieces, index % parts * each);
+                let own = tiles * piece / pieces..tiles * (piece + 1) / pieces;
+                let to = shared.at(product * ELEMENTS * slab + own.start * self.tile_cells());
+                let some = first..channels.min(first + each);
+                // SAFETY: the caller's promises; every channel of every tile has a place of its own.
+                unsafe { self.few_patches(product, own, some, slab, scratch.cast(), to) };
+            })?;
+            let tasks = products * self.panels();
+            let scratch = cells.iter().sum::<usize>() * size_of::<f32>();
+            threads::run_with(threads, tasks, scratch, &|scratch, number| {
+                let product = number / self.panels();
+                let patches = shared.at(product * ELEMENTS * slab);
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { self.panel(number, patches, slab, scratch.cast(), cells) };
+            })
+        })
+    }
+
+    /// # Safety
+    /// As for [`patches`](FilterLanes::patches).
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn few_patches(
+        &self,
+        product: usize,
+        tiles: Range<usize>,
+        channels: Range<usize>,
+        slab: usize,
+        pixels: *mut f32,
+        to: *mut f32,
+    ) {
+        // SAFETY: handed on.
+        unsafe { self.patches(self.place(product).at[1], tiles, channels, slab, pixels, to) }
+    }
+
+    /// Computes all tiles for one panel of filters.
+    ///
+    /// # Safety
+    /// As for [`run`](FilterLanes::run); the patches are transformed; the scratch has as many cells for transformed filters, filters,
+    /// sums and lines.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn panel(
+        &self,
+        number: usize,
+        patches: *const f32,
+        slab: usize,
+        scratch: *mut f32,
+        cells: [usize; 4],
+    ) {
+        let (place, panel) = (self.place(number / self.panels()), number % self.panels());
+        let packed = scratch.wrapping_add(cells[0]);
+        let sums = packed.wrapping_add(cells[1]);
+        let lines = sums.wrapping_add(cells[2]);
+        // SAFETY: the caller's promises.
+        unsafe { self.filters(scratch, packed, number) };
+        let offsets = self.steps();
+        let all = self.tiles();
+        for first in (0..all).step_by(TILES) {
+            let count = TILES.min(all - first);
+            let sums_slab = self.sums(count);
+            for e in 0..ELEMENTS {
+                let filters = scratch.wrapping_add(e * self.panel_cells());
+                let patches = patches.wrapping_add(e * slab + first * self.tile_cells());
+                let to = sums.wrapping_add(e * sums_slab);
+                // SAFETY: the patches and the filters are transformed, and there is room for the sums.
+                unsafe { self.multiply(panel, filters, (patches, count), &offsets, to) };
+            }
+            for tile in first..first + count {
+                let from = sums.wrapping_add((tile - first) * Self::NR).cast_const();
+                let own = panel..panel + 1;
+                // SAFETY: the sums of the panel are there.
+                unsafe { self.results(&place, tile, own, (from, sums_slab, count * Self::NR), lines) };
+            }
+        }
+    }
+}

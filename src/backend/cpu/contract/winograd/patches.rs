@@ -1,0 +1,161 @@
+//! The patches of tiles whose lanes are filters.
+
+use std::ops::Range;
+
+use super::super::pack::{MANY, turn_many};
+use super::super::simd::Simd;
+use super::filters::FilterLanes;
+use super::{EIGHT, ELEMENTS, load, patch, store};
+use crate::ops::Scaling;
+
+impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
+    /// Cells of the channels outside the image, and of those of a patch that are converted, or of an image that are turned and
+    /// before that converted.
+    pub(super) fn pixels(&self) -> usize {
+        let positions = self.positions();
+        match (self.planar, self.image.convert) {
+            (false, None) => self.channels.extent,
+            (false, Some(_)) => (1 + ELEMENTS) * self.channels.extent,
+            (true, _) => MANY * (1 + positions[0] * positions[1] + positions[1]),
+        }
+    }
+
+    /// Rows and columns of an image that planes have; of others nobody asks.
+    fn positions(&self) -> [usize; 2] {
+        self.dims.each_ref().map(|dim| if self.planar { dim.positions() } else { 0 })
+    }
+
+    /// Transforms the patches of some tiles: `[element][tile][channel]`, a slab from element to element. Of planes some channels,
+    /// else all.
+    ///
+    /// # Safety
+    /// As for [`task`](FilterLanes::task); there is room for the [`pixels`](FilterLanes::pixels).
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "which patches, from where, to where")]
+    pub(super) unsafe fn patches(
+        &self,
+        place: i64,
+        tiles: Range<usize>,
+        channels: Range<usize>,
+        slab: usize,
+        pixels: *mut f32,
+        to: *mut f32,
+    ) {
+        if self.planar {
+            let each = self.tiles() / self.images.len();
+            for image in tiles.start / each..tiles.end.div_ceil(each) {
+                let own = tiles.start.max(image * each)..tiles.end.min((image + 1) * each);
+                let at = place + self.images.offset(image, 1);
+                let to = to.wrapping_add((own.start - tiles.start) * self.tile_cells());
+                for first in channels.clone().step_by(MANY) {
+                    let turned = first..channels.end.min(first + MANY);
+                    // SAFETY: handed on.
+                    unsafe { self.turned(at, turned, own.clone(), slab, pixels, to) };
+                }
+            }
+            return;
+        }
+        let (channels, size) = (self.channels.extent, self.image.scalar.size() as i64);
+        // SAFETY: the caller's promise.
+        unsafe { pixels.write_bytes(0, channels) };
+        for (row, tile) in tiles.enumerate() {
+            let (image, at) = self.tile(tile);
+            let mut from = [pixels.cast_const(); ELEMENTS];
+            for (i, from) in from.iter_mut().enumerate() {
+                let Some([y, x]) = self.position(at, i) else { continue };
+                let along = self.dims[0].offset(y) + self.dims[1].offset(x);
+                let at = (place + image.at[1] + along) * size;
+                *from = self.image.data.wrapping_offset(at as isize).cast();
+                if let Some(convert) = self.image.convert {
+                    let near = pixels.wrapping_add((1 + i) * channels);
+                    // SAFETY: the caller's promises: the channels of a pixel lie side by side.
+                    unsafe { convert(near.cast(), from.cast(), channels, Scaling::MOVE) };
+                    *from = near;
+                }
+            }
+            // SAFETY: the caller's promises: what is outside reads zeros.
+            unsafe { transform(&from, channels, slab, to.wrapping_add(row * self.tile_cells())) };
+        }
+    }
+
+    /// The position of one element of the patch of a tile, if the image has it.
+    #[inline(always)]
+    fn position(&self, tile: [usize; 2], element: usize) -> Option<[i64; 2]> {
+        let places = [element / 4, element % 4];
+        let at = |d: usize| self.dims[d].first_position() + (2 * tile[d] + places[d]) as i64;
+        let [y, x] = [at(0), at(1)];
+        (self.dims[0].holds(y) && self.dims[1].holds(x)).then_some([y, x])
+    }
+
+    /// Transforms some channels of the patches of some tiles of an image whose rows are contiguous, of which those channels are
+    /// turned before.
+    ///
+    /// # Safety
+    /// As for [`patches`](FilterLanes::patches).
+    #[inline(always)]
+    unsafe fn turned(
+        &self,
+        place: i64,
+        channels: Range<usize>,
+        tiles: Range<usize>,
+        slab: usize,
+        pixels: *mut f32,
+        to: *mut f32,
+    ) {
+        let [high, wide] = self.positions();
+        let (size, image) = (self.image.scalar.size() as i64, pixels.wrapping_add(MANY));
+        let converted = image.wrapping_add(high * wide * MANY);
+        let mut lines = [std::ptr::null(); MANY];
+        // SAFETY: the caller's promises: there is room for as many channels of an image, and for a row of them.
+        unsafe {
+            pixels.write_bytes(0, MANY);
+            for y in 0..high {
+                for (number, channel) in channels.clone().enumerate() {
+                    let along = self.channels.by.at[1] * channel as i64;
+                    let at = place + along + self.dims[0].offset(y as i64) + self.dims[1].offset(0);
+                    let from = self.image.data.wrapping_offset((at * size) as isize);
+                    lines[number] = match self.image.convert {
+                        Some(convert) => {
+                            let near = converted.wrapping_add(number * wide);
+                            convert(near.cast(), from, wide, Scaling::MOVE);
+                            near.cast_const()
+                        }
+                        None => from.cast(),
+                    };
+                }
+                let to = image.wrapping_add(y * wide * MANY);
+                turn_many(&lines[..channels.len()], wide, to, MANY as isize, self.image.isa);
+            }
+            for (row, tile) in tiles.enumerate() {
+                let (_, at) = self.tile(tile);
+                let from: [*const f32; ELEMENTS] = std::array::from_fn(|i| match self.position(at, i) {
+                    Some([y, x]) => image.wrapping_add((y as usize * wide + x as usize) * MANY).cast_const(),
+                    None => pixels.cast_const(),
+                });
+                let to = to.wrapping_add(row * self.tile_cells() + channels.start);
+                transform(&from, channels.len(), slab, to);
+            }
+        }
+    }
+}
+
+/// Transforms some channels, a multiple of [`EIGHT`], of a patch whose positions are at `from`.
+///
+/// # Safety
+/// As many numbers are readable at every position, and writable in every slab.
+#[inline(always)]
+unsafe fn transform(from: &[*const f32; ELEMENTS], channels: usize, slab: usize, to: *mut f32) {
+    for channel in (0..channels).step_by(EIGHT) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let d = |i: usize, j: usize| load(from[i * 4 + j].add(channel));
+            let d = [0, 1, 2, 3].map(|i| patch([d(i, 0), d(i, 1), d(i, 2), d(i, 3)]));
+            for j in 0..4 {
+                let column = patch([d[0][j], d[1][j], d[2][j], d[3][j]]);
+                for (i, &v) in column.iter().enumerate() {
+                    store(to.add((i * 4 + j) * slab + channel), v);
+                }
+            }
+        }
+    }
+}
