@@ -2,6 +2,7 @@
 
 mod convolution;
 mod cpu;
+mod few;
 #[path = "../common/random.rs"]
 mod random;
 mod steps;

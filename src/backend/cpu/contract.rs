@@ -9,10 +9,12 @@
 //!  depthwise.rs   sums over the taps of one channel, in planes
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
-//!  vectors.rs     a matrix by a few vectors
+//!  correlate.rs   sums over the pixels of a few channels    vectors.rs  a matrix by a few vectors
 //! ```
 
 mod channels;
+#[cfg(target_arch = "x86_64")]
+mod correlate;
 mod depthwise;
 mod engine;
 mod finish;
@@ -23,6 +25,8 @@ mod pack;
 mod planes;
 mod points;
 mod run;
+#[cfg(target_arch = "x86_64")]
+mod runs;
 mod simd;
 #[cfg(target_arch = "x86_64")]
 mod taps;
@@ -37,11 +41,15 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use self::channels::Channels;
+#[cfg(target_arch = "x86_64")]
+use self::correlate::Correlation;
 use self::depthwise::Depthwise;
 use self::engine::{Desk, Engine, Operands};
 use self::finish::{Outputs, Simple};
 use self::kernel::Kernels;
 use self::pack::Part;
+#[cfg(target_arch = "x86_64")]
+use self::runs::Runs;
 use self::simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use self::taps::Taps;
@@ -254,9 +262,17 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
         // SAFETY: handed on; processors of both levels have AVX2.
         return job.take("taps", || unsafe { taps.run(job.threads, taps_task) });
     }
+    if let Some(correlation) = Correlation::new(job.outputs, job.operands, &compiled.kernels) {
+        // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
+        return job.take("correlate", || unsafe { correlation.run(job.threads) });
+    }
     if let Some(vectors) = Vectors::new(job.outputs, job.operands) {
         // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
         return job.take("vectors", || unsafe { vectors.run(job.threads) });
+    }
+    if let Some(runs) = Runs::new(job.outputs, job.operands, &compiled.kernels) {
+        // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
+        return job.take("runs", || unsafe { runs.run(job.threads) });
     }
     // SAFETY: handed on.
     unsafe { go(job, compiled) }

@@ -65,7 +65,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         if S::PER > 1 || step.extent(Role::N) != 1 || step.extent(Role::K) == 0 || !rows {
             return None;
         }
-        let planes = Planes::of(step, S::L * S::NV)?;
+        let planes = Planes::of(step, S::L * S::NV, false)?;
         let [slow, fast] = &planes.dims;
         let fits = |rows: usize| {
             let block = planes.block(rows, fast.outputs.extent, 64 / size_of::<S::Cell>());

@@ -7,7 +7,7 @@
 mod stretch;
 mod task;
 
-pub(super) use self::stretch::{Stretch, stretches};
+pub(super) use self::stretch::{SUM, Stretch, stretches};
 use super::finish::Outputs;
 use super::kernel::Kernels;
 use super::pack::{Part, Source};
@@ -134,7 +134,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         threads: usize,
     ) -> Self {
         let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
-        let lanes_are_m = fast(Role::M) || !fast(Role::N);
+        let planes = || Planes::of(step, Kernels::<S>::NR, S::PER == 1);
+        // Neighbours that fill no vector would leave most of it without use.
+        let few = S::PER == 1 && step.extent(Role::N) <= S::L as i64;
+        let lanes_are_m =
+            fast(Role::M) || !fast(Role::N) || few && planes().as_ref().is_some_and(Planes::are_interleaved);
         let [a, b] = operands.sources::<S>(step);
         let [m, n] = [Role::M, Role::N].map(|role| Walk::of(step, role));
         let (rows, lanes) = if lanes_are_m { (n, m) } else { (m, n) };
@@ -145,7 +149,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let still = lanes_in_place::<S>(&lane_source, &lanes, &sum, row_count);
         // A single lane needs none; sums over several loops keep the blocks that planes have.
         let single = lanes.turns.is_empty() && sum.turns.len() <= 1;
-        let planes = if lanes_are_m && !still && !single { Planes::of(step, Kernels::<S>::NR) } else { None };
+        let planes = if lanes_are_m && !still && !single { planes() } else { None };
         // A block of the sum is whole channels of planes, or whole turns of the innermost loop, or a part of one.
         let unit = match &planes {
             Some(planes) => planes.taps(),
@@ -392,7 +396,7 @@ fn rows_in_place<S: Simd<Part: Part>>(
     let taps = sum.turns[..sum.turns.len() - 1].last()?;
     let run = turn.extent * taps.extent;
     let one = step == 1 && taps.by.at[source.slot] == turn.extent as i64;
-    (one && (WORTH..=stretch::SUM).contains(&run)).then_some(RowSource::InPlace {
+    (one && (WORTH..=SUM).contains(&run)).then_some(RowSource::InPlace {
         inner: run,
         step: 1,
         taps: Some(taps.extent),

@@ -8,11 +8,14 @@
 
 mod block;
 
+use std::ops::Range;
+
 pub(super) use self::block::Block;
 use super::pack::Source;
 use super::points::{Even, Point, Turn, Walk};
+use crate::dtype::Scalar;
 use crate::layout::Axis;
-use crate::ops::contract::{Contract, Role};
+use crate::ops::contract::{Bound, Contract, MAX_BOUNDS, Role};
 
 /// One dimension of the planes.
 #[derive(Clone, Debug)]
@@ -75,8 +78,39 @@ impl Dim {
         self.start
     }
 
-    fn step(&self) -> i64 {
+    /// Positions between neighbouring taps, backwards if negative.
+    pub(super) fn step(&self) -> i64 {
         self.bound.map_or(0, |d| self.taps.by.pos[d])
+    }
+
+    /// Whether no window is along it.
+    pub(super) fn is_free(&self) -> bool {
+        self.bound.is_none()
+    }
+
+    /// Positions between neighbouring outputs.
+    pub(super) fn stride(&self) -> usize {
+        self.stride as usize
+    }
+
+    /// How far the operand moves per position.
+    pub(super) fn apart(&self) -> i64 {
+        self.unit
+    }
+
+    /// The lowest position that output 0 sees.
+    pub(super) fn lowest(&self) -> i64 {
+        self.start + (self.step() * (self.taps.extent as i64 - 1)).min(0)
+    }
+
+    /// Positions from the first to the last one that so many neighbouring outputs see.
+    pub(super) fn span(&self, outputs: usize) -> usize {
+        (outputs - 1) * self.stride() + (self.taps.extent - 1) * self.step().unsigned_abs() as usize + 1
+    }
+
+    /// The positions with elements, counted from one on.
+    pub(super) fn inside(&self, first: i64) -> Range<usize> {
+        (-first).max(0) as usize..self.extent.saturating_sub(first).max(0) as usize
     }
 
     /// Cells along the dimension for so many outputs.
@@ -93,8 +127,36 @@ impl Dim {
 /// Elements between neighbouring lanes from which on a plane is a poor way to read an operand.
 const FAR: i64 = 8;
 
+/// Channels side by side from which on they are turned.
+const TURNED: usize = 8;
+
 /// Channels ahead that are asked for.
 const AHEAD: i64 = 8;
+
+/// A step with what it sums over as outputs, and the taps and channels of its outputs as the sum: the gradient of a filter is one
+/// whose images have the planes of a convolution. `None` where a bound ties other loops.
+pub(super) fn turned(step: &Contract) -> Option<Contract> {
+    let bound_by = |index: usize| step.bounds().iter().any(|bound| bound.axes.contains(&(index as u8)));
+    let mut turned = Contract::new([Scalar::F32, step.a, step.b], step.accumulate, step.epilogue);
+    for (index, axis) in step.nest.axes().iter().enumerate() {
+        let role = match step.roles()[index] {
+            Role::M => Role::K,
+            Role::K => Role::M,
+            // Neither moves the images.
+            Role::N if bound_by(index) => return None,
+            Role::N | Role::Batch => Role::Batch,
+        };
+        turned.push(role, *axis);
+    }
+    for bound in step.bounds() {
+        let [m, k] = bound.axes;
+        if step.roles()[usize::from(m)] != Role::M || step.roles()[usize::from(k)] != Role::K {
+            return None;
+        }
+        turned.bind(Bound { axes: [k, m], steps: [bound.steps[1], bound.steps[0]], ..*bound });
+    }
+    Some(turned)
+}
 
 /// How a step is computed from planes.
 #[derive(Clone, Debug)]
@@ -194,14 +256,23 @@ impl Planes {
         })
     }
 
-    /// Planes for the M loops of a canonical step, if that does not waste lanes.
-    pub(super) fn of(step: &Contract, lanes: usize) -> Option<Planes> {
+    /// Whether channels lie side by side, so that a copy turns many positions of them at once.
+    pub(super) fn are_interleaved(&self) -> bool {
+        let near = |turn: &Turn| turn.by.at[1] == 1 && turn.by.pos == [0; MAX_BOUNDS];
+        let many = matches!(&self.channels.turns[..], [turn] if near(turn) && turn.extent >= TURNED);
+        many && self.dims[1].bound.is_some()
+    }
+
+    /// Planes for the M loops of a canonical step, if that does not waste lanes; `turns` if cells are elements, so that a copy
+    /// may [turn](Planes::are_interleaved) them.
+    pub(super) fn of(step: &Contract, lanes: usize, turns: bool) -> Option<Planes> {
         let planes = Planes::seen(step)?;
         let [slow, fast] = &planes.dims;
         // Where some loop of the sum is the way through memory, rows along it are packed instead.
         let reach = fast.unit.abs() * fast.stride;
         let shorter = |axis: &Axis<5>| axis.extent > 1 && axis.strides[1].abs() < reach;
-        if reach > FAR && step.loops(Role::K).any(|(_, axis)| shorter(axis)) {
+        let turned = turns && planes.are_interleaved();
+        if reach > FAR && !turned && step.loops(Role::K).any(|(_, axis)| shorter(axis)) {
             return None;
         }
         // Lanes between the rows of a window are wasted. Of the batch nothing may depend on it: the order of sums does.
@@ -256,7 +327,7 @@ impl Planes {
         let taps = self.dims.each_ref().map(|dim| {
             let tap = dim.taps.by.at[2];
             if dim.is_mirrored() {
-                first += 2 * tap;
+                first += (dim.taps.extent as i64 - 1) * tap;
                 return -tap;
             }
             tap
@@ -271,7 +342,7 @@ impl Planes {
     }
 
     /// Whether a place is inside the bounds that are not those of the planes' dimensions.
-    fn is_inside(&self, source: Source<'_>, point: &Point) -> bool {
+    pub(super) fn is_inside(&self, source: Source<'_>, point: &Point) -> bool {
         let [slow, fast] = &self.dims;
         source.bounds.iter().enumerate().all(|(d, bound)| {
             [slow.bound, fast.bound].contains(&Some(d))

@@ -8,14 +8,13 @@ use std::ops::Range;
 use super::engine::Operands;
 use super::finish::{Outputs, Run, finish};
 use super::pack::{self, Source};
-use super::planes::{Block, Planes};
+use super::planes::{Block, Planes, turned};
 use super::points::{Point, Walk};
 use super::simd::{MAX_NR, Simd};
 use crate::backend::cpu::threads;
-use crate::dtype::Scalar;
 use crate::dtype::convert::with_element;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Bound, Contract, Role};
+use crate::ops::contract::{Accumulate, Contract, Role};
 
 /// Cells of the planes of both operands at most.
 const CELLS: usize = 128 << 10;
@@ -57,27 +56,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
         if step.accumulate != Accumulate::Single || step.extent(Role::N) != 1 || step.bounds().len() != 2 {
             return None;
         }
-        let bound_by = |index: usize| step.bounds().iter().any(|bound| bound.axes.contains(&(index as u8)));
         // Every loop of the destination is a tap; the bounds tie it to pixels.
-        let mut turned = Contract::new([Scalar::F32, step.a, step.b], step.accumulate, step.epilogue);
-        for (index, axis) in step.nest.axes().iter().enumerate() {
-            let role = match step.roles()[index] {
-                Role::M if bound_by(index) => Role::K,
-                Role::K if bound_by(index) => Role::M,
-                Role::K => Role::M,
-                Role::Batch => Role::Batch,
-                _ => return None,
-            };
-            turned.push(role, *axis);
-        }
-        for bound in step.bounds() {
-            let [m, k] = bound.axes;
-            if step.roles()[usize::from(m)] != Role::M || step.roles()[usize::from(k)] != Role::K {
-                return None;
-            }
-            turned.bind(Bound { axes: [k, m], steps: [bound.steps[1], bound.steps[0]], ..*bound });
-        }
-        let planes = Planes::of(&turned, S::L)?;
+        let planes = Planes::of(&turned(step)?, S::L, false)?;
         let [slow, fast] = &planes.dims;
         let block = planes.block(slow.outputs.extent, fast.outputs.extent, 16);
         let pixels = slow.outputs.extent * fast.outputs.extent;

@@ -5,7 +5,7 @@ use crate::backend::cpu::contract::simd::Simd;
 
 /// Cells of the sum per block: with AVX2 a panel of lanes fills most of the first-level cache. With AVX-512 it is twice as
 /// large; shorter ones gained nothing there.
-pub(super) const SUM: usize = 384;
+pub(in super::super) const SUM: usize = 384;
 
 /// Part of the sum: points or channels, cells, and the segments that rows in place are read in.
 #[derive(Clone, Copy)]

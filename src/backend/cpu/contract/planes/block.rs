@@ -1,14 +1,18 @@
 //! The planes of one block of outputs: where their cells come from, and the copy.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::super::pack::{Part, Source, pairs, row};
+use super::super::pack::{MANY, Part, Source, pairs, row, turn_many};
 use super::super::points::Point;
 use super::super::simd::Simd;
 use super::{AHEAD, Planes};
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::{Element, with_element};
 use crate::ops::Scaling;
+
+/// Channels side by side that are turned at once.
+const STAGED: usize = 64;
 
 /// The planes of a block of outputs.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +92,10 @@ impl Block {
         to: *mut S::Part,
         kept: bool,
     ) {
+        if S::PER == 1 && planes.are_interleaved() {
+            // SAFETY: handed on.
+            return unsafe { self.copy_turned::<S>(planes, source, outer, spans, start..end, to, kept) };
+        }
         // SAFETY: handed on.
         with_element!(source.scalar, E => unsafe {
             assert!(<S::Part as Part>::is_made_of::<E>(), "sums of {}", source.scalar.name());
@@ -132,6 +140,62 @@ impl Block {
         let last = |span: &Span| span.from + (span.len as i64 - 1) * step + 1;
         let (first, end) = (spans.iter().map(|span| span.from).min(), spans.iter().map(last).max());
         first.unwrap_or(0)..end.unwrap_or(0)
+    }
+
+    /// The same for [interleaved](Planes::are_interleaved) channels, of many positions at once.
+    ///
+    /// # Safety
+    /// As for [`copy`](Block::copy).
+    #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
+    unsafe fn copy_turned<S: Simd<Part: Part>>(
+        &self,
+        planes: &Planes,
+        source: Source<'_>,
+        outer: &Point,
+        spans: &[Span],
+        channels: Range<usize>,
+        to: *mut S::Part,
+        kept: bool,
+    ) {
+        let mut point = planes.channels.point(channels.start);
+        point.add(outer, 1);
+        let spans = if planes.is_inside(source, &point) { spans } else { &[] };
+        let (plane, size) = (self.cells(1), source.scalar.size() as isize);
+        let step = (planes.dims[1].stride * planes.dims[1].unit) as isize * size;
+        let mut staged = [const { MaybeUninit::<[S::Part; STAGED]>::uninit() }; MANY];
+        // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
+        unsafe {
+            for channel in 0..if kept && !spans.is_empty() { 0 } else { channels.len() } {
+                let mut done = 0;
+                for (begin, end) in spans.iter().map(|s| (s.to, s.to + s.len)).chain([(plane, plane)]) {
+                    to.add(channel * plane + done).write_bytes(0, begin - done);
+                    done = end;
+                }
+            }
+            for first in (0..channels.len()).step_by(STAGED) {
+                let count = STAGED.min(channels.len() - first);
+                let from = source.data.wrapping_offset((point.at[1] as isize + first as isize) * size);
+                let to = to.wrapping_add(first * plane);
+                for span in spans {
+                    let from = from.wrapping_offset(span.from as isize * size);
+                    for cell in (0..span.len).step_by(MANY) {
+                        let lines = MANY.min(span.len - cell);
+                        let mut from: [_; MANY] =
+                            std::array::from_fn(|l| from.wrapping_offset((cell + l) as isize * step));
+                        if let Some(convert) = source.convert {
+                            for (from, staged) in from[..lines].iter_mut().zip(&mut staged) {
+                                let near = staged.as_mut_ptr().cast::<u8>();
+                                convert(near, *from, count, Scaling::MOVE);
+                                *from = near;
+                            }
+                        }
+                        let from = from.map(<*const u8>::cast::<S::Part>);
+                        let to = to.add(span.to + cell);
+                        turn_many(&from[..lines], count, to, plane as isize, source.isa);
+                    }
+                }
+            }
+        }
     }
 
     /// # Safety

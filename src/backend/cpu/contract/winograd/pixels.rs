@@ -76,7 +76,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         {
             return None;
         }
-        let direct = Planes::of(step, Kernels::<S>::NR)?;
+        let direct = Planes::of(step, Kernels::<S>::NR, false)?;
         let planes = direct.in_pairs()?;
         let extents = direct.dims.each_ref().map(|dim| dim.outputs.extent);
         let by = direct.dims.each_ref().map(|dim| dim.outputs.by);

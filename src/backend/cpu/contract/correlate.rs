@@ -1,0 +1,317 @@
+//! Sums over the pixels of images for every tap of every channel: gradients of filters.
+//!
+//! Some channels of the image are copied once per block of pixels, into planes with their padding, of which kernels read a
+//! cell at a time. Lanes are the filters of the result, which are read where they lie side by side, and packed else. So nothing
+//! is packed per tap.
+//!
+//! The sum is cut into parts, and these into blocks, by nothing but its extents and those of taps and filters: a convolution whose
+//! window has more taps than there are outputs looks alike, with images for channels, and an image must have the same bits in
+//! any batch. What the parts come to is added in their order.
+
+use std::ops::Range;
+
+use super::engine::{Operands, Shared};
+use super::finish::{Outputs, Run, finish};
+use super::kernel::{Kernels, Panel, RowCells};
+use super::pack::{Source, pack};
+use super::planes::{Block, Planes, turned};
+use super::points::{Even, Point, Turn, Walk};
+use super::simd::{MR, Simd};
+use crate::backend::cpu::{arena, threads};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::contract::{Accumulate, Contract, Role};
+
+/// How many times more pixels there are than taps, at least.
+const MORE: usize = 4;
+
+/// Filters at most: of more, lanes are better taps and channels, which the engine packs. Taps at most.
+const FILTERS: i64 = 128;
+const TAPS: usize = 128;
+
+/// Pixels of a block at most, unless a row has more; of a row at most.
+const PIXELS: usize = 512;
+const ROW: usize = 8 << 10;
+
+/// Bytes of the planes of a block, and of the sums of a task, at most, unless one channel has more.
+const PLANES: usize = 192 << 10;
+const SUMS: usize = 192 << 10;
+
+/// Parts of the sum at most, and products per channel from which on another one is worth its sums.
+const PARTS: usize = 16;
+const WORTH: usize = 1 << 18;
+
+/// Bytes of sums that are kept at once.
+const ALL_SUMS: usize = 16 << 20;
+
+/// Products below which one thread does all.
+const ALONE: usize = 1 << 17;
+
+/// Rows of sums that are finished by one task.
+const FINISHED: usize = 32;
+
+/// A contraction with sums over pixels.
+pub(super) struct Correlation<'a, S: Simd> {
+    outputs: Outputs<'a>,
+    kernels: &'a Kernels<S>,
+    batch: Walk,
+    filters: Turn,
+    /// The step with pixels as outputs and taps as the sum, as the planes of a convolution are.
+    planes: Planes,
+    image: Source<'a>,
+    result: Source<'a>,
+    origin: [i64; 5],
+    /// The largest block, of so many in an image; the last one may have fewer rows of pixels.
+    block: Block,
+    blocks: usize,
+    parts: usize,
+    /// Channels of a task at most.
+    group: usize,
+    /// Whether filters are read where they lie.
+    in_place: bool,
+}
+
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl<S: Simd> Sync for Correlation<'_, S> {}
+
+impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Correlation<'a, S> {
+    const NR: usize = Kernels::<S>::NR;
+
+    /// `None` where it does not apply or does not pay.
+    pub(super) fn new(
+        outputs: Outputs<'a>,
+        operands: Operands,
+        kernels: &'a Kernels<S>,
+    ) -> Option<Correlation<'a, S>> {
+        let step: &Contract = outputs.step;
+        let suits = (S::L as i64..=FILTERS).contains(&step.extent(Role::N));
+        if step.accumulate != Accumulate::Single || step.bounds().is_empty() || !suits {
+            return None;
+        }
+        let &[filters] = &Walk::of(step, Role::N).turns[..] else { return None };
+        let planes = Planes::seen(&turned(step)?)?;
+        let [slow, fast] = &planes.dims;
+        let [down, along] = [slow, fast].map(|dim| dim.outputs.extent);
+        let width = filters.extent.next_multiple_of(Self::NR);
+        let each = planes.taps() * width * size_of::<f32>();
+        let pixels = down * along;
+        if fast.is_free() || pixels < MORE * planes.taps() || planes.taps() > TAPS || along > ROW {
+            return None;
+        }
+        let blocks = down.div_ceil((PIXELS / along).max(1));
+        let rows = down.div_ceil(blocks);
+        let block = planes.block(rows, along, 16);
+        let images = planes.outer.len();
+        let products = (planes.taps() * filters.extent).saturating_mul(pixels * images);
+        let [image, result] = operands.sources::<S>(step);
+        let near = result.scalar == Scalar::F32 && filters.by.at[2] == 1;
+        let reach = [slow, fast].map(|dim| dim.outputs.by.at[2].unsigned_abs() as usize);
+        let reach = rows.saturating_mul(reach[0]).saturating_add(along.saturating_mul(reach[1]));
+        Some(Correlation {
+            in_place: near && filters.extent.is_multiple_of(Self::NR / 2) && reach < i32::MAX as usize,
+            group: (SUMS / each).min(PLANES / size_of::<f32>() / block.cells(1)).max(1),
+            parts: (products / WORTH).min(PARTS).min(blocks * images).max(1),
+            block,
+            blocks,
+            batch: Walk::of(step, Role::Batch),
+            filters,
+            image,
+            result,
+            origin: step.nest.offsets,
+            outputs,
+            kernels,
+            planes,
+        })
+    }
+
+    /// Sums of a row.
+    fn width(&self) -> usize {
+        self.filters.extent.next_multiple_of(Self::NR)
+    }
+
+    /// Groups of channels.
+    fn groups(&self) -> usize {
+        self.planes.channels.len().div_ceil(self.group)
+    }
+
+    /// The channels of a group, and where its product of the batch begins; `unit` counts groups through all products.
+    fn unit(&self, unit: usize) -> (Range<usize>, Point) {
+        let (product, first) = (unit / self.groups(), unit % self.groups() * self.group);
+        let mut base = self.batch.point(product);
+        base.at = base.offsets(&self.origin);
+        (first..self.planes.channels.len().min(first + self.group), base)
+    }
+
+    /// Cells of scratch for planes, packed lanes, the table of rows and the offsets of lanes.
+    fn sizes(&self) -> [usize; 4] {
+        let Block { rows, columns, .. } = self.block;
+        let strips = (self.group * self.planes.taps()).div_ceil(MR);
+        [
+            self.block.cells(self.group) + Self::NR,
+            if self.in_place { 0 } else { rows * columns * Self::NR },
+            strips * rows * size_of::<RowCells<f32>>() / size_of::<f32>(),
+            rows * columns,
+        ]
+        .map(|cells| cells.next_multiple_of(16))
+    }
+
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`super::run`]; the processor has AVX2 and what the kernels need.
+    pub(super) unsafe fn run(mut self, threads: usize) -> Result<()> {
+        let (products, channels, taps) = (self.batch.len(), self.planes.channels.len(), self.planes.taps());
+        let pixels = self.blocks * self.block.rows * self.block.columns * self.planes.outer.len();
+        let all = (products * channels * taps * self.filters.extent).saturating_mul(pixels);
+        let threads = if all < ALONE { 1 } else { threads };
+        // Even groups; as many as threads need, if results are packed seldom enough.
+        let wanted = if threads > 1 { (3 * threads).div_ceil(products * self.parts) } else { 1 };
+        let groups = self.groups().max(wanted.min(channels.div_ceil(MR)));
+        self.group = channels.div_ceil(groups);
+        let units = products * self.groups();
+        let scratch = self.sizes().iter().sum::<usize>() * size_of::<f32>();
+        let each = self.group * taps * self.width();
+        let most = (ALL_SUMS / size_of::<f32>() / (self.parts * each)).clamp(1, units);
+        arena::with(most * self.parts * each * size_of::<f32>(), |memory| {
+            let sums = Shared(memory.cast::<f32>());
+            for first in (0..units).step_by(most) {
+                let units = most.min(units - first);
+                threads::run_with(threads, units * self.parts, scratch, &|scratch, index| {
+                    let (unit, part) = (first + index / self.parts, index % self.parts);
+                    // SAFETY: the caller's promises; every part has sums of its own, and the scratch is this task's.
+                    unsafe { self.part(sums.at(index * each), scratch.cast(), unit, part) };
+                })?;
+                let pieces = (self.group * taps).div_ceil(FINISHED);
+                threads::run(threads, units * pieces, &|index| {
+                    let (unit, begin) = (index / pieces, index % pieces * FINISHED);
+                    let own = sums.at(unit * self.parts * each);
+                    // SAFETY: the caller's promises; all sums are there, and tasks have rows of their own.
+                    unsafe { self.finish((own, each), first + unit, begin..begin + FINISHED) };
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Computes the sums of one part for one group of channels.
+    ///
+    /// # Safety
+    /// As for [`run`](Correlation::run); there is room for the sums, and scratch for a block.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn part(&self, sums: *mut f32, scratch: *mut f32, unit: usize, part: usize) {
+        let (channels, base) = self.unit(unit);
+        let [slow, fast] = &self.planes.dims;
+        let (block, width) = (&self.block, self.width());
+        let [planes, packed, table, _] = self.sizes();
+        let packed_at = scratch.wrapping_add(planes);
+        let table_at = packed_at.wrapping_add(packed).cast::<RowCells<f32>>();
+        let offsets_at = packed_at.wrapping_add(packed + table).cast::<i32>();
+        let mut taps = Vec::new();
+        block.offsets(&self.planes, channels.len(), &mut taps);
+        // Where the rows of sums read the planes, strip by strip, row of pixels by row of pixels.
+        for (number, (strip, row)) in
+            taps.chunks(MR).flat_map(|strip| (0..block.rows).map(move |row| (strip, row))).enumerate()
+        {
+            let mut cells = [std::ptr::null(); MR];
+            for (cells, &tap) in cells.iter_mut().zip(strip) {
+                *cells = scratch.cast_const().wrapping_add(tap as usize + row * block.pitch);
+            }
+            // SAFETY: there is room for the rows of all strips.
+            unsafe { table_at.add(number).write(cells) };
+        }
+        let pixel = |row: usize, column: usize| {
+            slow.outputs.by.at[2] * row as i64 + fast.outputs.by.at[2] * column as i64
+        };
+        // Where the lanes of a pixel are.
+        for i in 0..block.rows * block.columns {
+            let offset = match self.in_place {
+                true => pixel(i / block.columns, i % block.columns),
+                false => (i * Self::NR) as i64,
+            };
+            // SAFETY: there is room for those of a block.
+            unsafe { offsets_at.add(i).write(offset as i32) };
+        }
+        let pieces = self.planes.outer.len() * self.blocks;
+        let pieces = pieces * part / self.parts..pieces * (part + 1) / self.parts;
+        let (mut lanes, mut evens) = (Vec::new(), Vec::new());
+        for piece in pieces.clone() {
+            let first = piece % self.blocks * block.rows;
+            let rows = block.rows.min(slow.outputs.extent - first);
+            let mut place = base;
+            place.add(&self.planes.outer.point(piece / self.blocks), 1);
+            let spans = block.spans(&self.planes, [first, 0]);
+            let own = channels.clone();
+            // SAFETY: the caller's promises; the planes fit.
+            unsafe { block.copy::<S>(&self.planes, self.image, &place, &spans, own, scratch, false) };
+            evens.clear();
+            for row in first..first + rows {
+                Even::plain(pixel(row, 0), fast.outputs.by.at[2], block.columns, None)
+                    .push(&mut evens, false);
+            }
+            for begin in (0..self.filters.extent).step_by(Self::NR) {
+                let count = Self::NR.min(self.filters.extent - begin);
+                let v = if self.in_place {
+                    let at = place.at[2] + begin as i64 + pixel(first, 0);
+                    self.result.data.cast::<f32>().wrapping_offset(at as isize)
+                } else {
+                    lanes.clear();
+                    lanes.extend((begin..begin + count).map(|filter| {
+                        let mut lane = place;
+                        lane.add(&self.filters.by, filter as i64);
+                        lane
+                    }));
+                    // SAFETY: the caller's promises; the lanes of a block fit.
+                    unsafe { pack::<S>(self.result, &lanes, &evens, Self::NR, packed_at) };
+                    packed_at
+                };
+                for strip in 0..taps.len().div_ceil(MR) {
+                    let own = MR.min(taps.len() - strip * MR);
+                    let mut c = [std::ptr::null_mut(); MR];
+                    for (m, c) in c[..own].iter_mut().enumerate() {
+                        *c = sums.wrapping_add((strip * MR + m) * width + begin);
+                    }
+                    let panel = Panel {
+                        rows: table_at.wrapping_add(strip * block.rows),
+                        segments: rows,
+                        len: block.columns,
+                        step: 1,
+                        offsets: offsets_at,
+                        v,
+                    };
+                    // SAFETY: the planes and the lanes are there; what the kernel reads beyond the last filter of a
+                    // pixel is packed as zeros, or there is nothing beyond it.
+                    unsafe { self.kernels.of(own, count)(&panel, &c, piece > pieces.start) };
+                }
+            }
+        }
+    }
+
+    /// Adds the sums of all parts, `apart` from each other, and finishes some rows.
+    ///
+    /// # Safety
+    /// As for [`run`](Correlation::run); the sums of the group are there.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn finish(&self, (sums, apart): (*mut f32, usize), unit: usize, rows: Range<usize>) {
+        let (channels, base) = self.unit(unit);
+        let taps = self.planes.taps();
+        let [slow, fast] = self.planes.dims.each_ref().map(|dim| dim.taps());
+        for row in rows.start..rows.end.min(channels.len() * taps) {
+            let total = sums.wrapping_add(row * self.width());
+            for part in 1..self.parts {
+                let more = total.wrapping_add(part * apart);
+                for i in 0..self.filters.extent {
+                    // SAFETY: the sums of this row, of two parts.
+                    unsafe { *total.add(i) += more.add(i).read() };
+                }
+            }
+            let (mut place, tap) = (base, row % taps);
+            place.add(&self.planes.channels.point(channels.start + row / taps), 1);
+            place.add(&slow.by, (tap / fast.extent) as i64);
+            place.add(&fast.by, (tap % fast.extent) as i64);
+            let len = self.filters.extent as u32;
+            let run = Run { lane: 0, len, at: [0; 5], by: self.filters.by.at };
+            // SAFETY: the caller's promise.
+            unsafe { finish(&self.outputs, &place.at, &run, total) };
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Layers of few channels, and of few pixels and many filters: what they have kernels of their own for, against the reference.
+
+use cudnn::backend::{Isa, Machine, reference, run_contract};
+use cudnn::dtype::Scalar;
+use cudnn::layout::format::packed_strides;
+use cudnn::layout::{Dims, Layout};
+use cudnn::ops::contract::{Accumulate, Activation, Geometry, Role, Terms};
+use cudnn::ops::{Contract, NanRule, Scaling};
+
+use crate::convolution::{Convolution, DIRECTIONS, Direction};
+use crate::cpu::machines;
+use crate::random::Rng;
+use crate::tensor::Tensor;
+
+/// NCHW and NHWC.
+const ORDERS: [[usize; 4]; 2] = [[0, 1, 2, 3], [0, 2, 3, 1]];
+
+fn tensor(dims: &[i64], order: &[usize; 4], scalar: Scalar, value: impl FnMut() -> f64) -> Tensor {
+    let strides = packed_strides(dims, order).unwrap();
+    Tensor::new(Layout { dims: Dims::new(dims), strides, split: None }, scalar).fill(value)
+}
+
+/// `c` and `k` channels of a group, images, their extents, and taps.
+struct Layer {
+    groups: i64,
+    channels: [i64; 2],
+    images: i64,
+    extents: [i64; 2],
+    taps: [i64; 2],
+}
+
+impl Layer {
+    fn convolution(&self, strides: [i64; 2], dilation: [i64; 2], rng: &mut Rng) -> Convolution {
+        let ([c, k], g) = (self.channels, self.groups);
+        let padding = [rng.below(3) as i64, rng.below(4) as i64];
+        let out = |d: usize| {
+            (self.extents[d] + 2 * padding[d] - (self.taps[d] - 1) * dilation[d] - 1) / strides[d] + 1
+        };
+        Convolution {
+            x: vec![self.images, c * g, self.extents[0], self.extents[1]],
+            w: vec![k * g, c, self.taps[0], self.taps[1]],
+            y: vec![self.images, k * g, out(0), out(1)],
+            geometry: Geometry {
+                padding: Dims::new(&padding),
+                strides: Dims::new(&strides),
+                dilation: Dims::new(&dilation),
+                groups: g,
+                flip: rng.below(3) == 0,
+            },
+        }
+    }
+}
+
+/// On every machine the bits of the reference, of small integers.
+fn assert_is_exact(
+    conv: &Convolution,
+    direction: Direction,
+    scalars: [Scalar; 3],
+    case: usize,
+    rng: &mut Rng,
+) {
+    let dims = conv.dims(direction);
+    // Most often one format, else any.
+    let format = ORDERS[case / 3 % 2];
+    let orders = [0; 3].map(|_| if rng.below(4) == 0 { rng.pick(&ORDERS) } else { format });
+    let mut any = |at: usize| tensor(dims[at], &orders[at], scalars[at], || rng.below(9) as f64 - 4.0);
+    let [dst, mut a, mut b] = [0, 1, 2].map(&mut any);
+    let mut z = any(0);
+    let mut bias = tensor(&[1, dims[0][1], 1, 1], &ORDERS[0], Scalar::F32, || rng.below(9) as f64 - 4.0);
+    let scaling = Scaling { alpha: [1.0, 2.0][case % 2], beta: [0.0, 0.0, -1.0][case % 3] };
+    let terms = match case % 5 {
+        0 => Terms {
+            scaling,
+            z: Some((z.side(), 3.0)),
+            bias: Some(bias.side()),
+            activation: Activation::Relu(NanRule::Propagate),
+        },
+        1 => Terms { bias: Some(bias.side()), ..Terms::scaled(scaling) },
+        2 | 3 => Terms::scaled(scaling),
+        _ => Terms::scaled(Scaling::MOVE),
+    };
+    let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+    let mut want = dst.clone();
+    let mut at = vec![a.base(), b.base()];
+    at.extend(steps[0].z_slot().map(|_| z.base()));
+    at.extend(steps[0].bias_slot().map(|_| bias.base()));
+    let with_dst = |dst: *mut u8| [vec![dst], at.clone()].concat();
+    for step in &steps {
+        // SAFETY: the memory of the tensors holds all their elements.
+        unsafe { reference::contract(step, &with_dst(want.base())) };
+    }
+    for machine in machines() {
+        let mut got = dst.clone();
+        for step in &steps {
+            // SAFETY: as above.
+            unsafe { run_contract(step, &with_dst(got.base()), machine) }.unwrap();
+        }
+        assert!(got.same_bytes(&want), "case {case}, {direction:?} on {machine:?}: {}", steps[0]);
+    }
+}
+
+const TYPES: [[Scalar; 3]; 3] =
+    [[Scalar::F32; 3], [Scalar::F16; 3], [Scalar::F32, Scalar::Bf16, Scalar::F32]];
+
+#[test]
+fn layers_of_few_channels_agree_with_the_reference() {
+    let mut rng = Rng(21);
+    for case in 0..90 {
+        let direction = DIRECTIONS[case % 3];
+        let few = rng.pick(&[1, 2, 3, 4, 8, 11, 16, 17]);
+        let many = rng.pick(&[8, 16, 19, 32, 33, 64, 70]);
+        let layer = Layer {
+            groups: rng.pick(&[1, 1, 1, 2]),
+            channels: if rng.below(4) == 0 { [many, few] } else { [few, many] },
+            images: 1 + rng.below(3) as i64,
+            extents: [rng.pick(&[7, 9, 14]), rng.pick(&[8, 15, 20, 33])],
+            taps: rng.pick(&[[3, 3], [3, 3], [5, 4], [7, 7], [1, 3], [3, 1]]),
+        };
+        let strides = rng.pick(&[[1, 1], [1, 1], [2, 2], [1, 3]]);
+        let dilation = rng.pick(&[[1, 1], [1, 1], [1, 1], [2, 1], [1, 2]]);
+        let reach = |d: usize| (layer.taps[d] - 1) * dilation[d] + 1;
+        if (0..2).any(|d| reach(d) > layer.extents[d]) {
+            continue;
+        }
+        let conv = layer.convolution(strides, dilation, &mut rng);
+        assert_is_exact(&conv, direction, TYPES[case / 3 % 3], case, &mut rng);
+    }
+}
+
+/// Rows longer than a block of pixels, and sums in several parts.
+#[test]
+fn gradients_of_filters_over_many_pixels_keep_their_bits() {
+    let mut rng = Rng(22);
+    let unit = f64::from(f32::EPSILON) / 2.0;
+    for (case, (channels, extents, images)) in
+        [([8, 32], [5, 600], 2), ([3, 48], [40, 41], 6), ([9, 64], [41, 40], 1)].into_iter().enumerate()
+    {
+        let layer = Layer { groups: 1, channels, images, extents, taps: [3, 3] };
+        let conv = layer.convolution([1, 1], [1, 1], &mut rng);
+        let mut real = || (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0;
+        let order = ORDERS[case % 2];
+        let dims = conv.dims(Direction::Filter);
+        let [dst, mut a, mut b] = [0, 1, 2].map(|at| tensor(dims[at], &order, Scalar::F32, &mut real));
+        let terms = Terms::scaled(Scaling::MOVE);
+        let step: Contract =
+            conv.steps(Direction::Filter, [&dst, &a, &b], Accumulate::Single, &terms).unwrap()[0];
+        let products = step.extent(Role::K) as f64;
+        for isa in Isa::available() {
+            let mut results = [1, 2, 3, 8].map(|threads| {
+                let mut got = dst.clone();
+                let at = [got.base(), a.base(), b.base()];
+                // SAFETY: the memory of the tensors holds all their elements.
+                unsafe { run_contract(&step, &at, Machine { isa, threads }) }.unwrap();
+                got
+            });
+            assert!(results.iter().all(|got| got.same_bytes(&results[0])), "case {case} on {isa:?}");
+            let sums = results[0].base().cast::<f32>();
+            // SAFETY: as above.
+            unsafe {
+                reference::sums(&step, a.base(), b.base(), |at, sum, magnitude| {
+                    let error = (f64::from(sums.offset(at[0] as isize).read()) - sum).abs();
+                    assert!(error <= 2.0 * products * unit * magnitude, "case {case} on {isa:?}: {error}");
+                });
+            }
+        }
+    }
+}
+
+/// Fewer tiles of F(2x2, 3x3) than filters: tasks have filters of their own, unless there are more threads than that.
+#[test]
+fn layers_of_few_pixels_and_many_filters_agree_with_the_reference() {
+    let mut rng = Rng(23);
+    for case in 0..6 {
+        let direction = [Direction::Forward, Direction::Data][case / 3];
+        let (summed, lanes) = ([64, 72][case % 2], [300, 260][case % 2]);
+        let layer = Layer {
+            groups: 1,
+            channels: if direction == Direction::Forward { [summed, lanes] } else { [lanes, summed] },
+            images: 1 + case as i64 % 2,
+            extents: [13, 14],
+            taps: [3, 3],
+        };
+        let mut conv = layer.convolution([1, 1], [1, 1], &mut rng);
+        conv.geometry.padding = Dims::new(&[1, 1]);
+        (conv.y[2], conv.y[3]) = (13, 14);
+        assert_is_exact(&conv, direction, TYPES[case % 3], case, &mut rng);
+    }
+}
