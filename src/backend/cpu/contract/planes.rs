@@ -14,7 +14,6 @@ pub(super) use self::block::Block;
 use super::pack::Source;
 use super::points::{Even, Point, Turn, Walk};
 use crate::dtype::Scalar;
-use crate::layout::Axis;
 use crate::ops::contract::{Bound, Contract, MAX_BOUNDS, Role};
 
 /// One dimension of the planes.
@@ -270,9 +269,9 @@ impl Planes {
         let [slow, fast] = &planes.dims;
         // Where some loop of the sum is the way through memory, rows along it are packed instead.
         let reach = fast.unit.abs() * fast.stride;
-        let shorter = |axis: &Axis<5>| axis.extent > 1 && axis.strides[1].abs() < reach;
+        let shorter = |turn: &Turn| turn.extent > 1 && turn.by.at[1].abs() < reach;
         let turned = turns && planes.are_interleaved();
-        if reach > FAR && !turned && step.loops(Role::K).any(|(_, axis)| shorter(axis)) {
+        if reach > FAR && !turned && planes.channels.turns.iter().any(shorter) {
             return None;
         }
         // Lanes between the rows of a window are wasted. Of the batch nothing may depend on it: the order of sums does.
