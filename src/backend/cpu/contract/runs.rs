@@ -4,7 +4,7 @@
 //! pixel. Lanes are filters, side by side in the destination. Sums are short: each is one chain.
 
 use super::engine::{Operands, SUM, Shared};
-use super::finish::{Outputs, Run, finish_rows};
+use super::finish::{Outputs, Run, finish_single};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::pack::{Source, pack};
 use super::planes::Planes;
@@ -12,12 +12,15 @@ use super::points::{Even, Point, Turn, Walk};
 use super::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
-use crate::dtype::convert::with_element;
 use crate::error::Result;
+use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract, Role};
 
 /// Outputs of a block, unless a row has more.
 const BLOCK: usize = 1024;
+
+/// Channels at most: longer runs are worth being read where they lie.
+const CHANNELS: usize = 32;
 
 /// Outputs of a row from which on a copy of it pays, and cells of a row of the copy at most.
 const OUTPUTS: usize = 8;
@@ -64,7 +67,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
         let planes = Planes::seen(step)?;
         let [slow, fast] = &planes.dims;
         let (channels, apart) = match &planes.channels.turns[..] {
-            [turn] if turn.by.at[1] == 1 => (turn.extent, turn.by.at[2]),
+            [turn] if turn.by.at[1] == 1 && turn.extent <= CHANNELS => (turn.extent, turn.by.at[2]),
             _ => return None,
         };
         let cells = planes.taps() * channels;
@@ -225,7 +228,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
                         if !(direct && plain) {
                             let at = self.filters.by.at.map(|by| by * lane as i64);
                             let run = Run { lane: 0, len: lanes as u32, at, by: self.filters.by.at };
-                            finish_rows(&self.outputs, &places[..count], &run, &c);
+                            for (place, &sums) in places[..count].iter().zip(&c) {
+                                finish_single(&self.outputs, place, &run, sums);
+                            }
                         }
                     }
                 }
@@ -258,11 +263,12 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
                 to.add(end * channels).write_bytes(0, (wide - end) * channels);
                 let at = place.at[1] + slow.offset(y) + fast.offset(left + begin as i64);
                 let to = to.add(begin * channels);
-                with_element!(self.image.scalar, E => {
-                    let from = self.image.data.cast::<E>().wrapping_offset(at as isize);
-                    let convert = self.image.convert;
-                    super::pack::row::<S::Plain, E>(convert, from, 1, (end - begin) * channels, to);
-                });
+                let from = self.image.data.wrapping_offset(at as isize * self.image.scalar.size() as isize);
+                let cells = (end - begin) * channels;
+                match self.image.convert {
+                    Some(convert) => convert(to.cast(), from, cells, Scaling::MOVE),
+                    None => from.cast::<f32>().copy_to_nonoverlapping(to, cells),
+                }
             }
         }
     }

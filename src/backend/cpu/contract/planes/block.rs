@@ -94,7 +94,7 @@ impl Block {
     ) {
         if S::PER == 1 && planes.are_interleaved() {
             // SAFETY: handed on.
-            return unsafe { self.copy_turned::<S>(planes, source, outer, spans, start..end, to, kept) };
+            return unsafe { self.copy_turned(planes, source, outer, spans, start..end, to, kept) };
         }
         // SAFETY: handed on.
         with_element!(source.scalar, E => unsafe {
@@ -147,14 +147,15 @@ impl Block {
     /// # Safety
     /// As for [`copy`](Block::copy).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
-    unsafe fn copy_turned<S: Simd<Part: Part>>(
+    #[inline(never)]
+    unsafe fn copy_turned<P: Part>(
         &self,
         planes: &Planes,
         source: Source<'_>,
         outer: &Point,
         spans: &[Span],
         channels: Range<usize>,
-        to: *mut S::Part,
+        to: *mut P,
         kept: bool,
     ) {
         let mut point = planes.channels.point(channels.start);
@@ -162,7 +163,7 @@ impl Block {
         let spans = if planes.is_inside(source, &point) { spans } else { &[] };
         let (plane, size) = (self.cells(1), source.scalar.size() as isize);
         let step = (planes.dims[1].stride * planes.dims[1].unit) as isize * size;
-        let mut staged = [const { MaybeUninit::<[S::Part; STAGED]>::uninit() }; MANY];
+        let mut staged = [const { MaybeUninit::<[P; STAGED]>::uninit() }; MANY];
         // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
         unsafe {
             for channel in 0..if kept && !spans.is_empty() { 0 } else { channels.len() } {
@@ -189,7 +190,7 @@ impl Block {
                                 *from = near;
                             }
                         }
-                        let from = from.map(<*const u8>::cast::<S::Part>);
+                        let from = from.map(<*const u8>::cast::<P>);
                         let to = to.add(span.to + cell);
                         turn_many(&from[..lines], count, to, plane as isize, source.isa);
                     }

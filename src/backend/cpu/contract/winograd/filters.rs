@@ -7,7 +7,7 @@
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
 use super::super::engine::{Operands, Shared};
-use super::super::finish::{Outputs, Run, finish};
+use super::super::finish::{Outputs, Run, finish_single};
 use super::super::kernel::{Kernels, Panel};
 use super::super::pack::{Source, pack};
 use super::super::planes::{Dim, Planes};
@@ -204,7 +204,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     ///
     /// # Safety
     /// As for [`run`](super::super::run); `to` has room for the panel, `packed` for the taps of a pass.
-    #[inline(always)]
+    #[target_feature(enable = "avx2,fma")]
     pub(in super::super) unsafe fn filters(&self, to: *mut f32, packed: *mut f32, number: usize) {
         let (batch, panel) = (self.batch.point(number / self.panels()), number % self.panels());
         let begin = panel * Self::NR;
@@ -354,7 +354,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     ///
     /// # Safety
     /// As for [`task`](FilterLanes::task); `lines` has room for four times the lanes.
-    #[inline(always)]
+    #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn results(
         &self,
         place: &Point,
@@ -391,7 +391,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 pixel.add(&self.by[1], x as i64);
                 let row = pixel.offsets(&place.at);
                 // SAFETY: the caller's promise; the output is inside the extents.
-                unsafe { finish(&self.outputs, &row, &run, lines.add((2 * i + j) * line)) };
+                unsafe { finish_single(&self.outputs, &row, &run, lines.add((2 * i + j) * line)) };
             }
         }
     }

@@ -30,7 +30,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     ///
     /// # Safety
     /// As for [`task`](FilterLanes::task); there is room for the [`pixels`](FilterLanes::pixels).
-    #[inline(always)]
+    #[target_feature(enable = "avx2,fma")]
     #[allow(clippy::too_many_arguments, reason = "which patches, from where, to where")]
     pub(super) unsafe fn patches(
         &self,
@@ -92,7 +92,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     ///
     /// # Safety
     /// As for [`patches`](FilterLanes::patches).
-    #[inline(always)]
+    #[target_feature(enable = "avx2,fma")]
     unsafe fn turned(
         &self,
         place: i64,
@@ -143,7 +143,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
 ///
 /// # Safety
 /// As many numbers are readable at every position, and writable in every slab.
-#[inline(always)]
+#[target_feature(enable = "avx2,fma")]
 unsafe fn transform(from: &[*const f32; ELEMENTS], channels: usize, slab: usize, to: *mut f32) {
     for channel in (0..channels).step_by(EIGHT) {
         // SAFETY: the caller's promise.
