@@ -371,6 +371,14 @@ fn kernels_are_known_by_name() {
         kernels(&Case { format: Format::Nhwc, ..wide }, Direction::Forward),
         ["F(2x2, 3x3) of filters"]
     );
+    let first = || case("first", &[1, 3, 20, 20], &[32, 3, 3, 3], [1, 1, 1]);
+    let channels = Case { format: Format::Nhwc, ..first() };
+    assert_eq!(kernels(&first(), Direction::BackwardFilter), ["correlate"]);
+    assert_eq!(kernels(&channels, Direction::BackwardFilter), ["correlate"]);
+    assert_eq!(kernels(&channels, Direction::BackwardData), ["planes"]);
+    assert_eq!(kernels(&channels, Direction::Forward), ["runs"]);
+    let few = case("few tiles", &[1, 64, 14, 14], &[64, 64, 3, 3], [1, 1, 1]);
+    assert_eq!(kernels(&few, Direction::Forward), ["F(2x2, 3x3) of filters"]);
     let double = case("3x3 double", &[2, 64, 28, 28], &[64, 64, 3, 3], [1, 1, 1]);
     assert_eq!(kernels(&Case { data_type: DataType::Double, ..double }, Direction::Forward), ["planes"]);
 }

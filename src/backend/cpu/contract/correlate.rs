@@ -11,11 +11,12 @@
 use std::ops::Range;
 
 use super::engine::{Operands, Shared};
-use super::finish::{Outputs, Run, finish_single};
+use super::finish::{Outputs, finish_single};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::pack::{Source, pack};
 use super::planes::{Block, Planes, turned};
 use super::points::{Even, Point, Turn, Walk};
+use super::run::Run;
 use super::simd::{MR, Simd};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;

@@ -4,11 +4,12 @@
 //! pixel. Lanes are filters, side by side in the destination. Sums are short: each is one chain.
 
 use super::engine::{Operands, SUM, Shared};
-use super::finish::{Outputs, Run, finish_single};
+use super::finish::{Outputs, finish_single};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::pack::{Source, pack};
 use super::planes::Planes;
 use super::points::{Even, Point, Turn, Walk};
+use super::run::Run;
 use super::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;

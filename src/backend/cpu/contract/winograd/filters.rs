@@ -7,11 +7,12 @@
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
 use super::super::engine::{Operands, Shared};
-use super::super::finish::{Outputs, Run, finish_single};
+use super::super::finish::{Outputs, finish_single};
 use super::super::kernel::{Kernels, Panel};
 use super::super::pack::{Source, pack};
 use super::super::planes::{Dim, Planes};
 use super::super::points::{Even, Point, Turn, Walk};
+use super::super::run::Run;
 use super::super::simd::{MR, Simd};
 use super::{
     CHANNELS, EIGHT, ELEMENTS, FILTER, OUTPUTS, PATCHES, SUM, SUMS, TAPS, TILES, filter, load, result, store,
