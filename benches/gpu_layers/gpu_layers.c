@@ -1,4 +1,5 @@
-/* Pooling, activation, softmax and batch normalisation on a GPU, timed by device events.
+/* Layers on a GPU, timed by device events: pooling, activation, softmax, batch and response normalisation, dropout, the gradient of
+ * a bias, and the spatial sampler.
  *
  *   gpu_layers --save FILE                    times every row, keeps times and results
  *   gpu_layers --against FILE                 the same, and compares both with what another library left in FILE
@@ -23,22 +24,70 @@ static const struct {
     cudnnTensorFormat_t format;
 } layouts[] = {{"nchw", CUDNN_TENSOR_NCHW}, {"nhwc", CUDNN_TENSOR_NHWC}};
 
-enum function { MAX_POOL, AVERAGE_POOL, POOL_BACK, RELU, TANH, RELU_BACK, SOFTMAX, SOFTMAX_BACK, INFERENCE, TRAINING, NORM_BACK };
-static const char *const names[] = {"max-3x3",      "average-3x3", "max-3x3-back", "relu",     "tanh",    "relu-back", "softmax",
-                                    "softmax-back", "inference",   "training",     "training-back"};
-enum { FUNCTIONS = sizeof names / sizeof *names };
+enum function {
+    MAX_POOL,
+    AVERAGE_POOL,
+    POOL_BACK,
+    RELU,
+    TANH,
+    RELU_BACK,
+    SOFTMAX,
+    SOFTMAX_BACK,
+    INFERENCE,
+    TRAINING,
+    NORM_BACK,
+    RESPONSE,
+    RESPONSE_BACK,
+    DROP,
+    DROP_BACK,
+    BIAS_BACK,
+    SAMPLER,
+    SAMPLER_BACK
+};
+enum result { WHOLE, POOLED_ONLY, CHANNELS_ONLY };
+/* By function: its name, the tensors of the whole extent that it reads and writes, for a rate, and what is compared. */
+static const struct {
+    const char *name;
+    double moved;
+    enum result result;
+} functions[] = {
+    {"max-3x3", 1.25, POOLED_ONLY},
+    {"average-3x3", 1.25, POOLED_ONLY},
+    {"max-3x3-back", 2.5, WHOLE},
+    {"relu", 2, WHOLE},
+    {"tanh", 2, WHOLE},
+    {"relu-back", 3, WHOLE},
+    {"softmax", 2, WHOLE},
+    {"softmax-back", 3, WHOLE},
+    {"inference", 2, WHOLE},
+    {"training", 2, WHOLE},
+    {"training-back", 3, WHOLE},
+    {"response-5", 2, WHOLE},
+    {"response-5-back", 3, WHOLE},
+    {"dropout", 2, WHOLE},
+    {"dropout-back", 2, WHOLE},
+    {"bias-back", 1, CHANNELS_ONLY},
+    {"sampler", 2, WHOLE},
+    {"sampler-back", 3, WHOLE},
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 static int batch = 32;
 static const char *only = "";
 static cudnnHandle_t handle;
-static cudnnTensorDescriptor_t whole, pooled, channels;
+static cudnnTensorDescriptor_t whole, pooled, channels, biases;
 static cudnnPoolingDescriptor_t pooling;
 static cudnnActivationDescriptor_t activation;
+static cudnnLRNDescriptor_t window;
+static cudnnDropoutDescriptor_t dropout;
+static cudnnSpatialTransformerDescriptor_t transformer;
 
-/* What is timed: three tensors of the whole extent, one of the pooled one twice, and numbers of every channel. */
+/* What is timed: four tensors of the whole extent, one of the pooled one twice, numbers of every channel, the bits of a dropout,
+ * places to sample at and their gradient. */
 struct layer {
     enum function function;
-    address x, y, dy, small, small_back, numbers[8];
+    address x, y, dy, before, small, small_back, numbers[8], bits, grid, grid_back;
+    size_t bits_size;
 };
 
 static void *on_device(address memory) { return (void *)(uintptr_t)memory; }
@@ -47,7 +96,8 @@ static int run_layer(const void *what) {
     const struct layer *at = (const struct layer *)what;
     const float one = 1, zero = 0;
     void *x = on_device(at->x), *y = on_device(at->y), *dy = on_device(at->dy);
-    void *small = on_device(at->small), *back = on_device(at->small_back), *of[8];
+    void *before = on_device(at->before), *small = on_device(at->small), *back = on_device(at->small_back);
+    void *bits = on_device(at->bits), *grid = on_device(at->grid), *of[8];
     const cudnnBatchNormMode_t mode = CUDNN_BATCHNORM_SPATIAL;
     int i;
     for (i = 0; i < 8; i++) of[i] = on_device(at->numbers[i]);
@@ -61,44 +111,75 @@ static int run_layer(const void *what) {
     case RELU_BACK:
         return (int)cudnnActivationBackward(handle, activation, &one, whole, x, whole, dy, whole, x, &zero, whole, y);
     case SOFTMAX:
-        return (int)cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, &one, whole, x, &zero,
-                                        whole, y);
+        return (int)cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, &one, whole, x,
+                                        &zero, whole, y);
     case SOFTMAX_BACK:
-        return (int)cudnnSoftmaxBackward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, &one, whole, x, whole,
-                                         dy, &zero, whole, y);
+        return (int)cudnnSoftmaxBackward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, &one, whole, x,
+                                         whole, dy, &zero, whole, y);
     case INFERENCE:
-        return (int)cudnnBatchNormalizationForwardInference(handle, mode, &one, &zero, whole, x, whole, y, channels, of[0],
-                                                            of[1], of[2], of[3], 1e-5);
+        return (int)cudnnBatchNormalizationForwardInference(handle, mode, &one, &zero, whole, x, whole, y, channels,
+                                                            of[0], of[1], of[2], of[3], 1e-5);
     case TRAINING:
-        return (int)cudnnBatchNormalizationForwardTraining(handle, mode, &one, &zero, whole, x, whole, y, channels, of[0],
-                                                           of[1], 1, of[4], of[5], 1e-5, of[6], of[7]);
+        return (int)cudnnBatchNormalizationForwardTraining(handle, mode, &one, &zero, whole, x, whole, y, channels,
+                                                           of[0], of[1], 1, of[4], of[5], 1e-5, of[6], of[7]);
+    case NORM_BACK:
+        return (int)cudnnBatchNormalizationBackward(handle, mode, &one, &zero, &one, &zero, whole, x, whole, dy, whole,
+                                                    y, channels, of[0], of[4], of[5], 1e-5, NULL, NULL);
+    case RESPONSE:
+        return (int)cudnnLRNCrossChannelForward(handle, window, CUDNN_LRN_CROSS_CHANNEL_DIM1, &one, whole, x, &zero,
+                                                whole, y);
+    case RESPONSE_BACK:
+        return (int)cudnnLRNCrossChannelBackward(handle, window, CUDNN_LRN_CROSS_CHANNEL_DIM1, &one, whole, before,
+                                                 whole, dy, whole, x, &zero, whole, y);
+    case DROP: return (int)cudnnDropoutForward(handle, dropout, whole, x, whole, y, bits, at->bits_size);
+    case DROP_BACK: return (int)cudnnDropoutBackward(handle, dropout, whole, dy, whole, y, bits, at->bits_size);
+    case BIAS_BACK: return (int)cudnnConvolutionBackwardBias(handle, &one, whole, dy, &zero, biases, of[7]);
+    case SAMPLER: return (int)cudnnSpatialTfSamplerForward(handle, transformer, &one, whole, x, grid, &zero, whole, y);
     default:
-        return (int)cudnnBatchNormalizationBackward(handle, mode, &one, &zero, &one, &zero, whole, x, whole, dy, whole, y,
-                                                    channels, of[0], of[4], of[5], 1e-5, NULL, NULL);
+        return (int)cudnnSpatialTfSamplerBackward(handle, transformer, &one, whole, x, &zero, whole, y, &one, whole, dy,
+                                                  grid, &zero, on_device(at->grid_back));
     }
+}
+
+/* Stores a value of a few bits of a mantissa, which is exact in both types. */
+static void store(unsigned char *bytes, const struct kind *kind, size_t i, float value) {
+    uint32_t bits;
+    uint16_t half = 0;
+    memcpy(&bits, &value, 4);
+    if (value != 0) half = (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023));
+    memcpy(bytes + i * kind->size, kind->size == 4 ? (const void *)&bits : (const void *)&half, kind->size);
+}
+
+/* Device memory with what lies at `bytes`, which is freed. */
+static address moved_to_device(unsigned char *bytes, size_t size) {
+    address memory;
+    CU(cu.alloc(&memory, size));
+    CU(cu.to_device(memory, bytes, size));
+    free(bytes);
+    return memory;
 }
 
 /* Memory with `count` small numbers, eighths from -2 to below 2, or ones from 1 to below 5 where they stand for variances. */
 static address filled(size_t count, const struct kind *kind, uint32_t seed, int positive) {
     unsigned char *bytes = malloc(count * kind->size);
-    address memory;
     size_t i;
     if (!bytes) die("no memory for %zu numbers", count);
     for (i = 0; i < count; i++) {
-        float value;
-        uint32_t bits;
-        uint16_t half = 0;
         seed = seed * 1664525u + 1013904223u;
-        value = (float)(seed >> 27) / 8 - (positive ? -1 : 2);
-        memcpy(&bits, &value, 4);
-        /* A few bits of a mantissa: exact in both types. */
-        if (value != 0) half = (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023));
-        memcpy(bytes + i * kind->size, kind->size == 4 ? (const void *)&bits : (const void *)&half, kind->size);
+        store(bytes, kind, i, (float)(seed >> 27) / 8 - (positive ? -1 : 2));
     }
-    CU(cu.alloc(&memory, count * kind->size));
-    CU(cu.to_device(memory, bytes, count * kind->size));
-    free(bytes);
-    return memory;
+    return moved_to_device(bytes, count * kind->size);
+}
+
+/* For every image the same affine map, a turn that leaves some pixels outside. */
+static address turns(const struct kind *kind) {
+    static const float turn[6] = {0.9375f, 0.1875f, 0.0625f, -0.1875f, 0.9375f, 0};
+    const size_t count = (size_t)batch * 6;
+    unsigned char *bytes = malloc(count * kind->size);
+    size_t i;
+    if (!bytes) die("no memory for %zu numbers", count);
+    for (i = 0; i < count; i++) store(bytes, kind, i, turn[i % 6]);
+    return moved_to_device(bytes, count * kind->size);
 }
 
 /* The value of a result's element. */
@@ -155,54 +236,81 @@ static void print_comparison(const unsigned char *own, size_t size, const struct
     free(theirs);
 }
 
+/* What has to be there before the call that is timed: what a gradient keeps of the forward function, the places of a grid. Not 0
+ * if that is refused. */
+static int prepare(const struct layer *layer, const struct kind *kind) {
+    struct layer forward = *layer;
+    address maps;
+    int status;
+    switch (layer->function) {
+    case POOL_BACK: forward.function = MAX_POOL; return run_layer(&forward);
+    case RESPONSE_BACK:
+        forward.function = RESPONSE;
+        forward.y = layer->before;
+        return run_layer(&forward);
+    case DROP_BACK: forward.function = DROP; return run_layer(&forward);
+    case SAMPLER:
+    case SAMPLER_BACK:
+        maps = turns(kind);
+        status = (int)cudnnSpatialTfGridGeneratorForward(handle, transformer, on_device(maps), on_device(layer->grid));
+        CU(cu.synchronize(stream));
+        CU(cu.release(maps));
+        return status;
+    default: return 0;
+    }
+}
+
+static void describe(enum function function, const struct kind *kind, cudnnTensorFormat_t format) {
+    const int dims[4] = {batch, CHANNELS, EXTENT, EXTENT};
+    CUDNN(cudnnSetTensor4dDescriptor(whole, format, kind->type, batch, CHANNELS, EXTENT, EXTENT));
+    CUDNN(cudnnSetTensor4dDescriptor(pooled, format, kind->type, batch, CHANNELS, POOLED, POOLED));
+    CUDNN(cudnnSetTensor4dDescriptor(biases, format, kind->type, 1, CHANNELS, 1, 1));
+    /* Statistics and their gradients are of binary32. */
+    CUDNN(cudnnSetTensor4dDescriptor(channels, format, CUDNN_DATA_FLOAT, 1, CHANNELS, 1, 1));
+    CUDNN(cudnnSetPooling2dDescriptor(
+        pooling,
+        function == AVERAGE_POOL ? CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING : CUDNN_POOLING_MAX_DETERMINISTIC,
+        CUDNN_NOT_PROPAGATE_NAN, 3, 3, 1, 1, 2, 2));
+    CUDNN(cudnnSetActivationDescriptor(activation, function == TANH ? CUDNN_ACTIVATION_TANH : CUDNN_ACTIVATION_RELU,
+                                       CUDNN_NOT_PROPAGATE_NAN, 0));
+    CUDNN(cudnnSetSpatialTransformerNdDescriptor(transformer, CUDNN_SAMPLER_BILINEAR, kind->type, 4, dims));
+}
+
 static void run(enum function function, const struct kind *kind, size_t layout, FILE *save, const char *beside,
                 const char *against) {
-    const cudnnTensorFormat_t format = layouts[layout].format;
     const size_t count = (size_t)batch * CHANNELS * EXTENT * EXTENT, few = (size_t)batch * CHANNELS * POOLED * POOLED;
-    const int pools = function == MAX_POOL || function == AVERAGE_POOL;
-    const size_t size = (pools ? few : count) * kind->size;
-    /* Tensors that are read and written, for a rate. */
-    const double moved = pools ? 1.25 : function == POOL_BACK ? 2.5 : function == RELU_BACK || function == SOFTMAX_BACK ? 3
-                                    : function == TRAINING    ? 2
-                                    : function == NORM_BACK   ? 3
-                                                              : 2;
-    struct layer layer = {function, 0, 0, 0, 0, 0, {0}};
+    const size_t places = (size_t)batch * EXTENT * EXTENT * 2;
+    const enum result result = functions[function].result;
+    const size_t size = (result == WHOLE ? count : result == POOLED_ONLY ? few : CHANNELS) * kind->size;
+    const double moved = functions[function].moved;
+    struct layer layer = {function, 0, 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0};
     struct times times = {0, 0, 0, 0, 0}, floor = {0, 0, 0, 0, 0};
     struct copy copy = {0, 0, count * kind->size};
     unsigned char *host;
     char row[128];
     int i;
-    snprintf(row, sizeof row, "%s/%s/%s", names[function], kind->name, layouts[layout].name);
+    snprintf(row, sizeof row, "%s/%s/%s", functions[function].name, kind->name, layouts[layout].name);
     if (!strstr(row, only)) return;
-    /* Statistics and their gradients are of binary32. */
-    CUDNN(cudnnSetTensor4dDescriptor(whole, format, kind->type, batch, CHANNELS, EXTENT, EXTENT));
-    CUDNN(cudnnSetTensor4dDescriptor(pooled, format, kind->type, batch, CHANNELS, POOLED, POOLED));
-    CUDNN(cudnnSetTensor4dDescriptor(channels, format, CUDNN_DATA_FLOAT, 1, CHANNELS, 1, 1));
-    CUDNN(cudnnSetPooling2dDescriptor(pooling,
-                                      function == AVERAGE_POOL ? CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING
-                                                               : CUDNN_POOLING_MAX_DETERMINISTIC,
-                                      CUDNN_NOT_PROPAGATE_NAN, 3, 3, 1, 1, 2, 2));
-    CUDNN(cudnnSetActivationDescriptor(activation, function == TANH ? CUDNN_ACTIVATION_TANH : CUDNN_ACTIVATION_RELU,
-                                       CUDNN_NOT_PROPAGATE_NAN, 0));
+    describe(function, kind, layouts[layout].format);
+    CUDNN(cudnnDropoutGetReserveSpaceSize(whole, &layer.bits_size));
     layer.x = filled(count, kind, 1, 0);
     layer.y = filled(count, kind, 2, 0);
     layer.dy = filled(count, kind, 3, 0);
+    layer.before = filled(count, kind, 14, 0);
     layer.small = filled(few, kind, 4, 0);
     layer.small_back = filled(few, kind, 5, 0);
     for (i = 0; i < 8; i++) layer.numbers[i] = filled(CHANNELS, &kinds[0], (uint32_t)(6 + i), i == 3);
-    if (function == POOL_BACK) {
-        struct layer forward = layer;
-        forward.function = MAX_POOL;
-        if (run_layer(&forward)) die("%s: its forward function is refused", row);
-    }
+    CU(cu.alloc(&layer.bits, layer.bits_size));
+    layer.grid = filled(places, kind, 15, 0);
+    layer.grid_back = filled(places, kind, 16, 0);
     copy.src = layer.x;
     copy.dst = layer.y;
     copy.bytes = (size_t)((double)copy.bytes * (moved < 2 ? moved / 2 : 1));
-    if (time_first(run_layer, &layer, &times)) {
+    if (prepare(&layer, kind) || time_first(run_layer, &layer, &times)) {
         printf("%-44snot supported\n", row);
     } else {
         if (!(host = malloc(size))) die("no memory for a result");
-        CU(cu.to_host(host, pools ? layer.small : layer.y, size));
+        CU(cu.to_host(host, result == WHOLE ? layer.y : result == POOLED_ONLY ? layer.small : layer.numbers[7], size));
         if (time_both(run_layer, &layer, &times, run_copy, &copy, &floor)) die("%s: refused later", row);
         print_times(row, &times, moved * (double)count * (double)kind->size / times.median / 1e3,
                     floor.median * (moved / 2) / (moved < 2 ? moved / 2 : 1) / times.median);
@@ -227,15 +335,20 @@ static void run(enum function function, const struct kind *kind, size_t layout, 
     CU(cu.release(layer.x));
     CU(cu.release(layer.y));
     CU(cu.release(layer.dy));
+    CU(cu.release(layer.before));
     CU(cu.release(layer.small));
     CU(cu.release(layer.small_back));
     for (i = 0; i < 8; i++) CU(cu.release(layer.numbers[i]));
+    CU(cu.release(layer.bits));
+    CU(cu.release(layer.grid));
+    CU(cu.release(layer.grid_back));
 }
 
 int main(int count, char **arguments) {
     FILE *save = NULL;
     const char *beside = NULL, *against = NULL;
-    size_t kind, layout;
+    size_t kind, layout, states_size;
+    address states;
     int i, function;
     for (i = 1; i + 1 < count; i += 2) {
         if (!strcmp(arguments[i], "--save")) beside = arguments[i + 1];
@@ -258,6 +371,14 @@ int main(int count, char **arguments) {
     CUDNN(cudnnCreateTensorDescriptor(&channels));
     CUDNN(cudnnCreatePoolingDescriptor(&pooling));
     CUDNN(cudnnCreateActivationDescriptor(&activation));
+    CUDNN(cudnnCreateTensorDescriptor(&biases));
+    CUDNN(cudnnCreateLRNDescriptor(&window));
+    CUDNN(cudnnSetLRNDescriptor(window, 5, 1e-4, 0.75, 2));
+    CUDNN(cudnnCreateDropoutDescriptor(&dropout));
+    CUDNN(cudnnDropoutGetStatesSize(handle, &states_size));
+    CU(cu.alloc(&states, states_size));
+    CUDNN(cudnnSetDropoutDescriptor(dropout, handle, 0.5f, on_device(states), states_size, 1));
+    CUDNN(cudnnCreateSpatialTransformerDescriptor(&transformer));
     for (function = 0; function < FUNCTIONS; function++)
         for (kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
             for (layout = 0; layout < sizeof layouts / sizeof *layouts; layout++)

@@ -90,7 +90,17 @@ fn every_step_runs() {
         let rows: Vec<&str> = text.lines().filter(|line| line.contains(" same ")).collect();
         assert!(!rows.is_empty(), "{text}");
         assert!(text.contains("host us") && !text.contains("refused"), "{text}");
+        assert!(!text.contains("not supported"), "{text}");
     }
+    // Each with its gradient.
+    let layers = file("09-layers.txt");
+    for layer in ["max-3x3", "relu", "softmax", "training", "response-5", "dropout", "sampler"] {
+        for row in [format!("{layer}/"), format!("{layer}-back/")] {
+            let is_compared = |line: &str| line.starts_with(&row) && line.contains(" same ");
+            assert!(layers.lines().any(is_compared), "{row}\n{layers}");
+        }
+    }
+    assert!(layers.lines().any(|line| line.starts_with("bias-back/") && line.contains(" same ")), "{layers}");
     assert!(file("09-steps.txt").contains(" steps\n"));
     let profile = file("10-profile.txt");
     assert_eq!(
