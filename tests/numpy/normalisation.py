@@ -5,7 +5,8 @@ running and saved statistics, and the gradients, plain and fused with an additio
 
 The bound is that of windows.py: (k + 16) roundings of the computation type times the magnitude of what is added, and half a
 unit in the last place of what is stored. Statistics are joined in binary64, so that k is a constant whatever the size of a
-group. A gradient is judged where no element is so near to a kink of its activation that rounding decides its slope.
+group. A gradient is judged where no element is so near to a kink of its activation that rounding decides its slope. Where PyTorch
+is installed, its batch normalisation has to agree with the formulas of this file on random problems, too.
 """
 
 import argparse
@@ -50,6 +51,34 @@ def activated(mode, r):
     if mode == SWISH:
         return r * s, s + r * s * (1 - s), far
     return r, np.ones_like(r), far
+
+
+def statistics(x, axes):
+    """(mean, variance, variance without bias)"""
+    count = math.prod(x.shape[k] for k in axes)
+    centre, spread = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    return centre, spread, spread * count / max(count - 1, 1)
+
+
+def averaged(before, new, weight):
+    """Running statistics; those before are not read where they count nothing."""
+    return before if weight == 0 else new if weight == 1 else (1 - weight) * before + weight * new
+
+
+def inverse_deviation(spread, epsilon):
+    return 1 / np.sqrt(spread + epsilon)
+
+
+def normalised(x, centre, inverse, scale, bias):
+    return (x - centre) * (scale * inverse) + bias
+
+
+def gradients(g, x, centre, inverse, scale, axes):
+    """(dx, dscale, dbias) of a normalisation by the statistics of x itself, where g is the gradient of its result."""
+    total = lambda part: part.sum(axes, keepdims=True)
+    x_hat, count = (x - centre) * inverse, math.prod(x.shape[k] for k in axes)
+    dx = (g - total(g) / count - x_hat * total(g * x_hat) / count) * (scale * inverse)
+    return dx, total(g * x_hat), total(g)
 
 
 class Bench(windows.Bench):
@@ -129,8 +158,9 @@ class Bench(windows.Bench):
                 lib.call("cudnnNormalizationForwardInference", lib.handle, mode, fused, int(rng.integers(2)), a, p, x.desc, x_at, desc, s, b,
                          desc, m, v, z.desc, z_at, self.activation, y.desc, y_at, c_double(epsilon), 1)  # fmt: skip
         wide = [part.astype(np.float64) for part in (values, scale, bias, mean, variance, added)]
-        slope = wide[1] / np.sqrt(wide[4] + epsilon)
-        r = (wide[0] - wide[3]) * slope + wide[2]
+        inverse = inverse_deviation(wide[4], epsilon)
+        slope = wide[1] * inverse
+        r = normalised(wide[0], wide[3], inverse, wide[1], wide[2])
         size = (np.abs(wide[0]) + np.abs(wide[3])) * np.abs(slope) + np.abs(wide[2]) + np.abs(wide[5]) + 1
         self.judge(f"inference {title}", y, self.after(r, wide[5], fused, kind)[0], size, TERMS, old, alpha, beta)
 
@@ -167,19 +197,17 @@ class Bench(windows.Bench):
                 lib.call("cudnnNormalizationForwardTraining", lib.handle, mode, fused, algo, *head, desc, s_at, b_at, c_double(weight), desc, m_at,
                          v_at, c_double(epsilon), k_at, i_at, self.activation, z.desc, z_at, y.desc, y_at, None, c_size_t(0), r_at, size, 1)  # fmt: skip
         wide, wide_scale, wide_bias, wide_z = (part.astype(np.float64) for part in (values, scale, bias, added))
-        count = math.prod(dims[k] for k in axes)
-        centre, spread = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
-        inverse = 1 / np.sqrt(spread + epsilon)
+        centre, spread, unbiased = statistics(wide, axes)
+        inverse = inverse_deviation(spread, epsilon)
         slope = wide_scale * inverse
-        r = (wide - centre) * slope + wide_bias
+        r = normalised(wide, centre, inverse, wide_scale, wide_bias)
         magnitude = (np.abs(wide) + np.abs(centre)) * np.abs(slope) + np.abs(wide_bias) + np.abs(wide_z) + 1
         result, slopes, kink = self.after(r, wide_z, fused, kind)
         self.judge(f"training {title}", y, result, magnitude, TERMS, old, alpha, beta)
-        unbiased = spread * count / max(count - 1, 1)
         reach = np.abs(wide).max(axes, keepdims=True)
         for name, tensor, before, new, large in (("mean", m, mean, centre, reach), ("variance", v, variance, unbiased, unbiased)):
             before = before.astype(np.float64)
-            want = before if weight == 0 else (1 - weight) * before + weight * new
+            want = averaged(before, new, weight)
             self.judge(f"running {name} of {title}", tensor, want, np.abs(before) + large, TERMS, before, 1, 0)
         if saves:
             self.judge(f"saved mean of {title}", saved[0], centre, reach, TERMS, 0, 1, 0)
@@ -218,13 +246,13 @@ class Bench(windows.Bench):
         wide_dy = given.astype(np.float64)
         g, count = wide_dy * slopes, math.prod(dims[k] for k in axes)
         bound = np.abs(wide_dy) * (np.abs(slopes) + (forward if fused != NOTHING else 0))
-        x_hat, large = (wide - centre) * inverse, (np.abs(wide) + np.abs(centre)) * inverse
+        large = (np.abs(wide) + np.abs(centre)) * inverse
         total = lambda part: part.sum(axes, keepdims=True)
-        dx_want = (g - total(g) / count - x_hat * total(g * x_hat) / count) * (scale * inverse)
+        dx_want, ds_want, db_want = gradients(g, wide, centre, inverse, scale, axes)
         dx_size = (bound + total(bound) / count + large * total(bound * large) / count) * np.abs(scale * inverse)
         self.judge(f"gradient of {title}", dx, dx_want, dx_size, TERMS, old, alpha, beta)
         for name, tensor, want, magnitude, content in (
-            ("scale's", ds, total(g * x_hat), total(bound * large), before[0]), ("bias's", db, total(g), total(bound), before[1]),
+            ("scale's", ds, ds_want, total(bound * large), before[0]), ("bias's", db, db_want, total(bound), before[1]),
         ):  # fmt: skip
             self.judge(f"{name} gradient of {title}", tensor, want, magnitude, TERMS, content.astype(np.float64), param_alpha, param_beta)
         if fused == ADDS:
@@ -275,6 +303,56 @@ class Bench(windows.Bench):
         self.judge(f"Im2Col {x} {window} {stride} {pad} {dilation} flips {flips}", matrix, want.reshape(matrix.stored), 0, 0, 0, 1, 0)
 
 
+def agrees_with_torch(rng):
+    """Compares the formulas of this file with PyTorch, if it is there: (how many agree, how many were skipped)."""
+    try:
+        import torch
+    except ImportError:
+        print("skipped: no PyTorch; install it: pip install torch")
+        return 0, 1
+    functional, agreed = torch.nn.functional, 0
+    follows = {
+        SIGMOID: torch.sigmoid, RELU: torch.relu, TANH: torch.tanh, CLIPPED_RELU: lambda r: r.clamp(0, COEFFICIENT),
+        ELU: lambda r: functional.elu(r, COEFFICIENT), IDENTITY: lambda r: r, SWISH: functional.silu,
+    }  # fmt: skip
+    for case in range(60):
+        dims = tuple(int(v) for v in rng.integers(1, 7, int(rng.integers(2, 7))))
+        mode, kind = int(rng.integers(2)), list(follows)[case % len(follows)]
+        axes = (0,) if mode == PER_ACTIVATION else (0,) + tuple(range(2, len(dims)))
+        if math.prod(dims[k] for k in axes) == 1:
+            # PyTorch refuses to train on one number.
+            dims = (2, *dims[1:])
+        group = tuple(1 if k in axes else extent for k, extent in enumerate(dims))
+        epsilon, weight = float(rng.choice([1e-5, 1e-3])), float(rng.uniform(0.05, 1))
+        x, z, scale, bias, dy = (torch.tensor(rng.standard_normal(d), requires_grad=True) for d in (dims, dims, group, group, dims))
+        mean, variance = rng.standard_normal(group), rng.uniform(0.25, 2, group)
+        # Whose channels are all that has statistics of its own.
+        seen = (dims[0], -1) if mode == PER_ACTIVATION else dims
+        running = [torch.tensor(part).flatten() for part in (mean, variance)]
+
+        def theirs(is_training):
+            flat = functional.batch_norm(x.reshape(seen), *running, scale.flatten(), bias.flatten(), is_training, weight, epsilon)
+            return follows[kind](flat.reshape(dims) + z)
+
+        wide, wide_z, wide_scale, wide_bias, wide_dy = (part.detach().numpy() for part in (x, z, scale, bias, dy))
+        inference = normalised(wide, mean, inverse_deviation(variance, epsilon), wide_scale, wide_bias)
+        close = lambda own, other: np.allclose(own, other.detach().numpy().reshape(own.shape), rtol=1e-9, atol=1e-9)
+        assert close(activated(kind, inference + wide_z)[0], theirs(False)), (dims, mode, kind)
+        y = theirs(True)
+        slopes = torch.autograd.grad(y, (x, scale, bias, z), dy)
+        centre, spread, unbiased = statistics(wide, axes)
+        inverse = inverse_deviation(spread, epsilon)
+        result, slope, _ = activated(kind, normalised(wide, centre, inverse, wide_scale, wide_bias) + wide_z)
+        assert close(result, y), (dims, mode, kind)
+        for before, new, got in ((mean, centre, running[0]), (variance, unbiased, running[1])):
+            assert close(averaged(before, new, weight), got), (dims, mode)
+        g = wide_dy * slope
+        for want, got in zip((*gradients(g, wide, centre, inverse, wide_scale, axes), g), slopes):
+            assert close(want, got), (dims, mode, kind)
+        agreed += 3
+    return agreed, 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True)
@@ -288,7 +366,11 @@ def main():
     bench = Bench(options)
     for case in range(options.cases):
         (bench.norm, bench.norm, bench.norm, bench.bias, bench.columns)[case % 5]()
-    print(f"{bench.passed} passed, {bench.failed} failed, 0 skipped")
+    skipped = 0
+    if not options.negative_control and options.core == "cpu":
+        agreed, skipped = agrees_with_torch(bench.rng)
+        bench.passed += agreed
+    print(f"{bench.passed} passed, {bench.failed} failed, {skipped} skipped")
     return bench.failed > 0
 
 

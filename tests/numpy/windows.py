@@ -2,7 +2,8 @@
 
 The bound: with k terms in a sum of magnitude M, results are off by at most (k + 16) roundings of the type that is computed
 in (binary32, or binary64 for DOUBLE) times M, and half a unit in the last place of the type that is stored. Maxima are
-exact. Where PyTorch is installed, its pooling and gradients have to agree with the formulas of this file, too.
+exact. Where PyTorch is installed, its pooling, its response normalisation and their gradients have to agree with the formulas of this
+file, too.
 """
 
 import argparse
@@ -329,13 +330,13 @@ class Bench:
         return type(tensor)(tensor.code, tensor.desc, tensor.stored, tensor.strides, tensor.how, raw, tensor.base)
 
 
-def agrees_with_torch():
-    """Compares the formulas of this file with PyTorch, if it is there: how many agree."""
+def agrees_with_torch(rng):
+    """Compares the formulas of this file with PyTorch, if it is there: (how many agree, how many were skipped)."""
     try:
         import torch
     except ImportError:
         print("skipped: no PyTorch; install it: pip install torch")
-        return 0
+        return 0, 1
     functional, agreed = torch.nn.functional, 0
     for spatial, mode in itertools.product((1, 2, 3), range(4)):
         inputs, window, stride, padding = [9, 8, 7][:spatial], [3, 2, 4][:spatial], [2, 1, 3][:spatial], [1, 1, 2][:spatial]
@@ -350,7 +351,19 @@ def agrees_with_torch():
         assert np.allclose(pooled(x, geometry, mode, -np.inf)[0], y.detach().numpy(), rtol=1e-13), (spatial, mode)
         assert np.allclose(pooling_gradient(x, dy.numpy(), geometry, mode)[0], slope, rtol=1e-12, atol=1e-14), (spatial, mode)
         agreed += 2
-    return agreed
+    for _ in range(40):
+        # PyTorch, too, divides alpha by n, and begins windows at n // 2: of even n one earlier than the original does.
+        n, dims = int(rng.choice([1, 3, 5, 7])), tuple(int(v) for v in rng.integers(1, 12, int(rng.integers(3, 6))))
+        alpha, beta, k = (float(rng.uniform(*bounds)) for bounds in ((0.1, 2), (0.3, 2), (0.5, 2)))
+        leaf = torch.tensor(rng.standard_normal(dims), requires_grad=True)
+        y = functional.local_response_norm(leaf, n, alpha, beta, k)
+        dy = torch.tensor(rng.standard_normal(dims))
+        slope = torch.autograd.grad(y, leaf, dy)[0].numpy()
+        want, dx, _ = response(leaf.detach().numpy(), np.zeros(dims), dy.numpy(), (1,), n, alpha, beta, k)
+        assert np.allclose(want, y.detach().numpy(), rtol=1e-12), (n, dims)
+        assert np.allclose(dx, slope, rtol=1e-11, atol=1e-12), (n, dims)
+        agreed += 2
+    return agreed, 0
 
 
 def main():
@@ -369,9 +382,11 @@ def main():
     bench.large_pools()
     if options.core == "cpu":
         bench.every_geometry()
+    skipped = 0
     if not options.negative_control and options.core == "cpu":
-        bench.passed += agrees_with_torch()
-    print(f"{bench.passed} passed, {bench.failed} failed, 0 skipped")
+        agreed, skipped = agrees_with_torch(bench.rng)
+        bench.passed += agreed
+    print(f"{bench.passed} passed, {bench.failed} failed, {skipped} skipped")
     return bench.failed > 0
 
 
