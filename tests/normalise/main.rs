@@ -1,6 +1,7 @@
 //! Batch normalisation on the CPU core: every machine computes what the reference computes, and that is what the formulas
 //! in binary64 give.
 
+mod large;
 #[path = "../common/random.rs"]
 mod random;
 mod tensors;

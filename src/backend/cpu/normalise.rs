@@ -9,7 +9,7 @@ mod forward;
 mod kernels;
 mod walk;
 
-use self::walk::Access;
+use self::walk::{Access, Lines};
 use super::Machine;
 use super::row::{self, Row};
 use super::stream::{self, STREAMING_BYTES, Stream};
@@ -151,6 +151,24 @@ impl Store {
     /// The cells are writable, and do not overlap the numbers; `raw` has room for as many cells.
     #[inline(always)]
     unsafe fn write<T: Real>(&self, to: *mut u8, step: isize, numbers: *const T, n: usize, raw: *mut u8) {
+        // SAFETY: handed on.
+        unsafe { self.write_meanwhile(to, step, numbers, n, raw, [None; 2]) }
+    }
+
+    /// The same, and asks for what is read next while cells are on their way to memory.
+    ///
+    /// # Safety
+    /// As for [`Store::write`].
+    #[inline(always)]
+    unsafe fn write_meanwhile<T: Real>(
+        &self,
+        to: *mut u8,
+        step: isize,
+        numbers: *const T,
+        n: usize,
+        raw: *mut u8,
+        next: [Option<Lines>; 2],
+    ) {
         // SAFETY: the caller's promise.
         unsafe {
             let cells = match self.is_real {
@@ -164,7 +182,14 @@ impl Store {
                 _ if step != self.cell as isize && n > 1 => {
                     copy_strided(self.cell, to, step, cells, self.cell as isize, n);
                 }
-                Some(stream) => stream(to, cells, n * self.cell),
+                Some(stream) => {
+                    let parts = stream::parts(n * self.cell);
+                    let mut done = 0;
+                    stream::in_parts(stream, to, cells, n * self.cell, || {
+                        next.iter().flatten().for_each(|lines| lines.part(done, parts).fetch());
+                        done += 1;
+                    });
+                }
                 None => to.copy_from_nonoverlapping(cells, n * self.cell),
             }
         }

@@ -1,8 +1,8 @@
 //! The backward pass: the gradients of both parameters, then that of x, and that of what was added.
 
-use super::engine::{Cells, Engine, GroupTile, Job, Known, LISTS, Stages};
+use super::engine::{Engine, GroupTile, Job, Known, LISTS, Stages};
 use super::kernels::Kernels;
-use super::walk::Access;
+use super::walk::{Access, Cells};
 use super::{Store, activate};
 use crate::backend::Address;
 use crate::backend::cpu::{Machine, row};
@@ -180,6 +180,13 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         shifts.extend(lists[MEAN].iter().map(|mean| mean.to_f64()));
     }
 
+    fn fetch(&self, sum: usize, cells: Cells<5>) {
+        self.access.lines(&cells, 1, self.at[X]).fetch();
+        if self.is_gradient(sum) {
+            self.access.lines(&cells, 2, self.at[DY]).fetch();
+        }
+    }
+
     unsafe fn factors(
         &self,
         sum: usize,
@@ -237,7 +244,15 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         }
     }
 
-    unsafe fn map(&self, cells: Cells<5>, known: Known<'_, T>, room: &mut Stages<'_, T>) {
+    // Called from several places, and large.
+    #[inline(never)]
+    unsafe fn map(
+        &self,
+        cells: Cells<5>,
+        next: Option<Cells<5>>,
+        known: Known<'_, T>,
+        room: &mut Stages<'_, T>,
+    ) {
         let Cells { offsets, steps, n } = cells;
         let raw = room.raw.as_mut_ptr().cast::<u8>();
         let at = |operand: usize, k: usize| self.at[operand].pointer().wrapping_offset(offsets[k]);
@@ -267,7 +282,9 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
                 (0..n).for_each(|i| to[0].add(i).write(to[0].add(i).read().canonical()));
                 self.store.write(at(DZ, 3), steps[3], to[0], n, raw);
             }
-            self.store.write(at(DX, 0), steps[0], out, n, raw);
+            let next =
+                |k: usize, operand: usize| next.map(|next| self.access.lines(&next, k, self.at[operand]));
+            self.store.write_meanwhile(at(DX, 0), steps[0], out, n, raw, [next(1, X), next(2, DY)]);
         }
     }
 }

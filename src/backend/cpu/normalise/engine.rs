@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::kernels::Kernels;
-use super::walk::{Loops, Shared, WIDTH, numbers};
+use super::walk::{Cells, Loops, Shared, WIDTH, numbers};
 use crate::backend::cpu::{Machine, stream, threads};
 use crate::backend::function::Real;
 use crate::error::Result;
@@ -28,14 +28,6 @@ const NEAR_BYTES: usize = 256 << 10;
 
 /// What the engine keeps for every group: one list each.
 pub(super) const LISTS: usize = 6;
-
-/// Neighbouring cells: of one group, or one of each of neighbouring groups, over and over.
-#[derive(Clone, Copy)]
-pub(super) struct Cells<const N: usize> {
-    pub offsets: [isize; N],
-    pub steps: [isize; N],
-    pub n: usize,
-}
 
 /// The numbers of the groups that some cells belong to, by list.
 #[derive(Clone, Copy)]
@@ -85,6 +77,8 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
     /// # Safety
     /// The tile's operands are readable.
     unsafe fn shifts(&self, sum: usize, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], shifts: &mut Vec<f64>);
+    /// Asks for the cells that a sum reads next.
+    fn fetch(&self, sum: usize, cells: Cells<N>);
     /// Both factors of a sum, side by side: where they are, or at the places given.
     ///
     /// # Safety
@@ -110,11 +104,17 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
         shifts: &[f64],
         lists: &mut [&mut [T]; LISTS],
     );
-    /// Writes results.
+    /// Writes results. `next` are the cells of the call that follows.
     ///
     /// # Safety
     /// The cells are the caller's promise; there are [`PIECE`] at most.
-    unsafe fn map(&self, cells: Cells<N>, known: Known<'_, T>, room: &mut Stages<'_, T>);
+    unsafe fn map(
+        &self,
+        cells: Cells<N>,
+        next: Option<Cells<N>>,
+        known: Known<'_, T>,
+        room: &mut Stages<'_, T>,
+    );
 }
 
 /// Room for one piece of a map.
@@ -345,6 +345,11 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 }
                 done += run.len;
             });
+            // Runs end with each image of a channel: no line that the processor foresees.
+            let next = first + n..(first + n + self.tree.block).min(range.end);
+            self.members.runs(next, |run| {
+                self.job.fetch(sum, Cells { offsets: at(run.offsets), steps: run.steps, n: run.len });
+            });
             // SAFETY: the block's numbers.
             let joined =
                 unsafe { (self.kernels.block)(here[0], here[1], n, [room.shifts[0], room.shifts[1]]) };
@@ -367,16 +372,25 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let at = |offsets: [isize; N]| std::array::from_fn(|k| offsets[k] + tile.offsets[k]);
         let Room { g, x, stages, raw, known, .. } = room;
         let mut stages = Stages { g, x, stages, raw };
+        let mut waiting: Option<Cells<N>> = None;
+        // Piece by piece, each once it is known which one follows.
+        let mut map = |next: Option<Cells<N>>, known| {
+            if let Some(cells) = std::mem::replace(&mut waiting, next) {
+                // SAFETY: handed on.
+                unsafe { self.job.map(cells, next, known, &mut stages) };
+            }
+        };
         if self.tree == Tree::RUNS {
             let known = Known::One(std::array::from_fn(|k| lists[k][0]));
             self.members.runs(range, |run| {
-                for first in (0..run.len).step_by(PIECE) {
+                // Of equal lengths, about, in whole lines.
+                let piece = run.len.div_ceil(run.len.div_ceil(PIECE)).next_multiple_of(stream::LINE);
+                for first in (0..run.len).step_by(piece) {
                     let offsets = at(std::array::from_fn(|k| run.offsets[k] + run.steps[k] * first as isize));
-                    let cells = Cells { offsets, steps: run.steps, n: PIECE.min(run.len - first) };
-                    // SAFETY: handed on.
-                    unsafe { self.job.map(cells, known, &mut stages) };
+                    map(Some(Cells { offsets, steps: run.steps, n: piece.min(run.len - first) }), known);
                 }
             });
+            map(None, known);
             return;
         }
         let steps: [isize; N] = std::array::from_fn(|k| tile.steps[k]);
@@ -389,11 +403,10 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         self.members.runs(range, |run| {
             for first in (0..run.len).step_by(rows) {
                 let offsets = at(std::array::from_fn(|k| run.offsets[k] + run.steps[k] * first as isize));
-                let cells = Cells { offsets, steps, n: rows.min(run.len - first) * tile.width };
-                // SAFETY: handed on.
-                unsafe { self.job.map(cells, known, &mut stages) };
+                map(Some(Cells { offsets, steps, n: rows.min(run.len - first) * tile.width }), known);
             }
         });
+        map(None, known);
     }
 }
 

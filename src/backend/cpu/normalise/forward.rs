@@ -1,8 +1,8 @@
 //! The forward pass: statistics, given or of the batch, and `(x - mean) * slope + offset`.
 
-use super::engine::{Cells, Engine, GroupTile, Job, Known, LISTS, Stages};
+use super::engine::{Engine, GroupTile, Job, Known, LISTS, Stages};
 use super::kernels::Kernels;
-use super::walk::Access;
+use super::walk::{Access, Cells};
 use super::{Store, activate};
 use crate::backend::Address;
 use crate::backend::cpu::{Machine, row};
@@ -114,6 +114,10 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
         }
     }
 
+    fn fetch(&self, _: usize, cells: Cells<4>) {
+        self.access.lines(&cells, 1, self.at[X]).fetch();
+    }
+
     unsafe fn factors(
         &self,
         _: usize,
@@ -162,7 +166,15 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
         }
     }
 
-    unsafe fn map(&self, cells: Cells<4>, known: Known<'_, T>, room: &mut Stages<'_, T>) {
+    // Called from several places, and large.
+    #[inline(never)]
+    unsafe fn map(
+        &self,
+        cells: Cells<4>,
+        next: Option<Cells<4>>,
+        known: Known<'_, T>,
+        room: &mut Stages<'_, T>,
+    ) {
         let Cells { offsets, steps, n } = cells;
         let [numbers, out, other, slopes] = room.stages.each_mut().map(|stage| stage.as_mut_ptr());
         let raw = room.raw.as_mut_ptr().cast::<u8>();
@@ -199,7 +211,8 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
                 };
                 (self.kernels.blend)(out, old, n, T::from_f64(alpha), T::from_f64(beta));
             }
-            self.store.write(at(Y, 0), steps[0], out, n, raw);
+            let next = next.map(|next| self.access.lines(&next, 1, self.at[X]));
+            self.store.write_meanwhile(at(Y, 0), steps[0], out, n, raw, [next, None]);
         }
     }
 }

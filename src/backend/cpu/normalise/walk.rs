@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use crate::backend::Address;
 use crate::backend::cpu::row::Row;
+use crate::backend::cpu::stream::{self, LINE};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::function::Real;
 use crate::error::{Error, Result};
@@ -25,6 +27,14 @@ pub(super) struct Run<const N: usize> {
     pub offsets: [isize; N],
     pub steps: [isize; N],
     pub len: usize,
+}
+
+/// Neighbouring cells: of one group, or one of each of neighbouring groups, over and over.
+#[derive(Clone, Copy)]
+pub(super) struct Cells<const N: usize> {
+    pub offsets: [isize; N],
+    pub steps: [isize; N],
+    pub n: usize,
 }
 
 impl<const N: usize> Loops<N> {
@@ -122,6 +132,35 @@ impl Access {
             }
         }
         numbers
+    }
+}
+
+impl Access {
+    /// The lines with cells of operand `k`, which lies at `base`; none if they are not neighbours.
+    pub fn lines<const N: usize>(&self, cells: &Cells<N>, k: usize, base: Address) -> Lines {
+        let is_contiguous = cells.steps[k] == self.cell as isize;
+        let bytes = if is_contiguous { cells.n * self.cell } else { 0 };
+        Lines { from: base.pointer().wrapping_offset(cells.offsets[k]).cast_const(), bytes }
+    }
+}
+
+/// Bytes to ask for.
+#[derive(Clone, Copy)]
+pub(super) struct Lines {
+    from: *const u8,
+    bytes: usize,
+}
+
+impl Lines {
+    pub fn fetch(self) {
+        stream::fetch_run(self.from, self.bytes);
+    }
+
+    /// One of `shares` parts of them: none of those behind the last.
+    pub fn part(self, number: usize, shares: usize) -> Lines {
+        let most = self.bytes.div_ceil(LINE).div_ceil(shares) * LINE;
+        let done = (number * most).min(self.bytes);
+        Lines { from: self.from.wrapping_add(done), bytes: most.min(self.bytes - done) }
     }
 }
 

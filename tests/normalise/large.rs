@@ -1,0 +1,82 @@
+//! Results that are written past the caches, while what comes next is asked for.
+
+use cudnn::desc::normalization::{BatchNormMode, parameters};
+use cudnn::desc::{Format, TensorDescriptor};
+use cudnn::dtype::DataType;
+use cudnn::mode::Mode;
+use cudnn::ops::batch_norm::{Backward, BackwardPlan, Forward, ForwardPlan, Parameters, Source};
+use cudnn::ops::{Plan, Scaling};
+
+use crate::random::Rng;
+use crate::tensors::Memory;
+use crate::{NAMES, machines, run};
+
+/// Every machine leaves what the reference leaves.
+fn check(plan: &dyn Plan, first: &[Memory]) {
+    let mut want = first.to_vec();
+    run(plan, &mut want, None);
+    for machine in machines().filter(|machine| machine.threads > 1) {
+        let mut got = first.to_vec();
+        run(plan, &mut got, Some(machine));
+        for (k, (got, want)) in got.iter().zip(&want).enumerate() {
+            assert!(got == want, "operand {k} of {plan} on {machine:?}");
+        }
+    }
+}
+
+#[test]
+fn results_beyond_the_caches_are_those_of_the_reference() {
+    let mut rng = Rng(9);
+    for (data_type, format, dims) in
+        [(DataType::Float, Format::Nchw, [2, 5, 700, 601]), (DataType::Half, Format::Nhwc, [4, 300, 81, 87])]
+    {
+        let x = TensorDescriptor::with_format(data_type, format, 4, &dims, Mode::Extended).unwrap();
+        assert!(x.size_in_bytes() >= 16 << 20);
+        let s = parameters(&x, false, Mode::Extended).unwrap();
+        let data = [0.0, 0.5].map(|far| Memory::new(&mut rng, &x, far));
+        let numbers = Memory::new(&mut rng, &s, 2.5);
+        let result = Memory::poisoned(&x);
+        let parameters = || Parameters { name: "s", tensor: &s };
+        let batch = Source::Batch { factor: 1.0, running: [false; 2], saved: [true; 2] };
+        for source in [Source::Given, batch] {
+            let call = Forward {
+                mode: BatchNormMode::Spatial,
+                x: &x,
+                y: &x,
+                z: None,
+                parameters: parameters(),
+                source,
+                epsilon: 1e-5,
+                scaling: Scaling::MOVE,
+                fused: None,
+                reserve_size: 0,
+                workspace_size: 0,
+                names: NAMES,
+            };
+            let plan = ForwardPlan::new(call, Mode::Extended).unwrap();
+            let n = || numbers.clone();
+            check(&plan, &[result.clone(), n(), n(), n(), n(), n(), data[0].clone(), n(), n(), n()]);
+        }
+        let call = Backward {
+            mode: BatchNormMode::Spatial,
+            x: &x,
+            dy: &x,
+            dx: &x,
+            dz: None,
+            parameters: parameters(),
+            saved: [true; 2],
+            bias: true,
+            epsilon: 1e-5,
+            scaling: Scaling::MOVE,
+            parameter_scaling: Scaling::MOVE,
+            fused: None,
+            reserve_size: 0,
+            workspace_size: 0,
+            names: NAMES,
+        };
+        let plan = BackwardPlan::new(call, Mode::Extended).unwrap();
+        let [x, dy] = data;
+        let n = || numbers.clone();
+        check(&plan, &[result, n(), n(), n(), x, dy, n(), n(), n(), n(), n()]);
+    }
+}
