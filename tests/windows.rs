@@ -104,3 +104,9 @@ fn random_windows_agree_with_the_reference_in_every_bit() {
     println!("{seen:?}");
     assert!(seen.len() >= problems::KINDS, "every kind comes: {seen:?}");
 }
+
+#[test]
+fn responses_of_long_rows_and_wide_windows_agree_with_the_reference_in_every_bit() {
+    let mut rng = Rng(8);
+    problems::long_rows(&mut rng).iter().for_each(|problem| check(problem, &mut rng));
+}

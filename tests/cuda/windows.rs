@@ -18,10 +18,12 @@ pub fn all() {
     assert!(cuda.core_name().starts_with("cuda"), "{}", cuda.core_name());
     let mut rng = Rng(11);
     let mut kinds = std::collections::BTreeSet::new();
-    let mut wide = problems::wide(&mut rng).into_iter();
-    let directed = wide.len();
-    for _ in 0..directed + PROBLEMS {
-        let problem = wide.next().unwrap_or_else(|| draw(&mut rng));
+    let mut directed = problems::wide(&mut rng);
+    directed.extend(problems::long_rows(&mut rng));
+    let most = directed.len() + PROBLEMS;
+    let mut directed = directed.into_iter();
+    for _ in 0..most {
+        let problem = directed.next().unwrap_or_else(|| draw(&mut rng));
         kinds.insert(problem.kind);
         let contents = problem.contents(&mut rng);
         let operands = problem.plan.operands();

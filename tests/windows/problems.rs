@@ -354,3 +354,29 @@ pub fn draw(rng: &mut Rng) -> Problem {
         _ => columns_problem(rng),
     }
 }
+
+/// Response normalisation of long rows, and of pixels whose windows are cut at their ends, or are wider.
+pub fn long_rows(rng: &mut Rng) -> Vec<Problem> {
+    let mut problems = vec![];
+    for (channels, rows, columns) in [(7, 1, 1500), (3, 31, 41), (1, 2, 4100), (5, 90, 20), (40, 3, 3)] {
+        for data_type in [DataType::Float, DataType::Double, DataType::Half] {
+            let (images, gap) = (between(rng, 1, 2), rng.pick(&[0, 0, 3]));
+            let dims = [images, channels, rows, columns];
+            let plane = rows * columns + gap;
+            let apart = [channels * plane, plane, columns, 1];
+            let planes = TensorDescriptor::with_strides(data_type, 4, &dims, &apart, Mode::Extended)
+                .expect("a tensor");
+            let pixels = TensorDescriptor::with_format(data_type, Format::Nhwc, 4, &dims, Mode::Extended);
+            for tensor in [planes, pixels.expect("a tensor")] {
+                let n = rng.pick(&[1, 2, 5, 8]);
+                let desc =
+                    LrnDescriptor::new(n, 0.3, rng.pick(&[0.75, 0.5, 0.8]), 1.5).expect("a descriptor");
+                let plan = response::cross_channel(&desc, &tensor, &tensor, scaling(rng), Mode::Extended);
+                let title = format!("{desc:?} of {data_type:?} {dims:?} by {:?}", tensor.strides());
+                let plan = Box::new(plan.expect("a plan"));
+                problems.push(Problem { title, kind: "across channels", plan, wild: rng.below(2) == 0 });
+            }
+        }
+    }
+    problems
+}

@@ -7,6 +7,7 @@ use super::shape::{Index, Shape, odometer};
 use super::sink::Way;
 use crate::backend::Address;
 use crate::backend::cpu::scratch::{Parts, bytes_of};
+use crate::backend::cpu::stream::LINE;
 use crate::backend::cpu::{Isa, Machine, grid, threads};
 use crate::backend::function::{Real, with_real};
 use crate::backend::inverse_power::{InversePower, with_inverse_power};
@@ -38,6 +39,8 @@ struct Call<'a, T: Real> {
     gradient: bool,
     means: bool,
     cells: usize,
+    /// Zeros on either side of a line, which complete the windows at its ends; 0: windows are cut.
+    margin: usize,
     gather: [Gather; 2],
     way: Way,
     squares: Folds<Squares<T>>,
@@ -59,7 +62,7 @@ impl<'a, T: Real> Call<'a, T> {
         (power, centred, gradient, means): (Power, bool, bool, bool),
     ) -> Self {
         let Power { k, scale, beta } = power;
-        let window = shape.window;
+        let (window, last) = (shape.window, shape.last());
         let bytes = window.len() as usize * shape.size(0);
         Call {
             shape,
@@ -69,6 +72,10 @@ impl<'a, T: Real> Call<'a, T> {
             gradient,
             means,
             cells: shape.row_cells(false) * shape.axes[0].inputs as usize,
+            margin: match last.window <= last.inputs {
+                true => (last.window as usize - 1).next_multiple_of(LINE / size_of::<T>()),
+                false => 0,
+            },
             gather: [1, 2].map(|layout| Gather::new(shape, layout, false, T::SCALAR, machine.isa)),
             way: Way::new(T::SCALAR, window.scalars[0], window.scaling, bytes, machine),
             squares: folds::<Squares<T>>(machine.isa),
@@ -93,7 +100,7 @@ impl<'a, T: Real> Call<'a, T> {
         let taps: usize = shape.axes.iter().map(|axis| axis.window.min(axis.inputs) as usize).product();
         let gathered = self.gather[0].bytes(shape).max(self.gather[1].bytes(shape));
         let scratch_bytes = PLANES * bytes_of::<T>(self.cells * lanes)
-            + bytes_of::<T>(shape.last().inputs as usize * lanes)
+            + bytes_of::<T>(shape.last().inputs as usize * lanes + 2 * self.margin)
             + bytes_of::<*const T>(taps)
             + bytes_of::<u8>(gathered);
         threads::in_ranges(threads, items, scratch_bytes, |block, range| {
@@ -106,7 +113,9 @@ impl<'a, T: Real> Call<'a, T> {
                     lane: first,
                     lanes: lanes.min(shape.lanes - first),
                     buffers: std::array::from_fn(|_| parts.take(self.cells * lanes)),
-                    columns: parts.take(shape.last().inputs as usize * lanes),
+                    columns: parts
+                        .take::<T>(shape.last().inputs as usize * lanes + 2 * self.margin)
+                        .wrapping_add(self.margin),
                     taps: parts.take(taps),
                     gather: parts.take(gathered),
                 };
@@ -146,6 +155,10 @@ impl<T: Real> Plane<'_, T> {
         let Kernels { base, normalise, terms: term, gradient, product } = call.kernels;
         // SAFETY: the buffers have room for the plane.
         unsafe {
+            for i in 0..call.margin {
+                self.columns.sub(1 + i).write(T::ZERO);
+                self.columns.add(call.shape.last().inputs as usize + i).write(T::ZERO);
+            }
             let x = self.cells(2, 1, x);
             let means = if call.centred { self.cells(4, 1, means) } else { x };
             if call.centred {
@@ -294,6 +307,11 @@ impl<T: Real> Plane<'_, T> {
     unsafe fn along<F: Fold<Cell = T, Lane = T>>(&self, folds: &Folds<F>, to: *mut T, mirrored: bool) {
         let axis = self.call.shape.last();
         let pad = if mirrored { axis.window - 1 - axis.pad } else { axis.pad };
+        if self.call.margin > 0 {
+            let from = self.columns.wrapping_offset(-pad as isize);
+            // SAFETY: cells of the line and of its margins, where zeros add nothing.
+            return unsafe { (folds.slide)(to, from, axis.window as usize, 1, axis.inputs as usize) };
+        }
         let low = pad.clamp(0, axis.inputs);
         let high = (axis.inputs + pad - axis.window + 1).clamp(low, axis.inputs);
         // SAFETY: cells of the line.
