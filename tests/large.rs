@@ -1,10 +1,15 @@
-//! Sizes where 16-bit and 32-bit indices break: extents of 70,000 in every position, and more than 2^31 elements.
+//! Sizes where 16-bit and 32-bit indices break: extents of 70,000 in every position, more than 2^31 elements, and elements as far
+//! apart.
+
+#[path = "common/wide_layers.rs"]
+mod wide_layers;
 
 use cudnn::desc::{Format, TensorDescriptor};
 use cudnn::dtype::DataType;
 use cudnn::exec::Context;
 use cudnn::mode::Mode;
 use cudnn::ops::{Scaling, TransformPlan};
+use wide_layers::{Pages, layers, outcome};
 
 fn describe(data_type: DataType, format: Format, dims: &[i64]) -> TensorDescriptor {
     TensorDescriptor::with_format(data_type, format, dims.len() as i64, dims, Mode::Extended).unwrap()
@@ -67,5 +72,15 @@ fn more_than_2_to_the_31_elements() {
         let (n, at) = (pixel / channel, pixel % channel);
         let want = [0, 1, 2].map(|c| value((n * 3 + c) * channel + at));
         assert_eq!(channels, want, "image {n}, pixel {at}");
+    }
+}
+
+#[test]
+fn layers_whose_offsets_leave_31_bits() {
+    for (near, far) in wide_layers::far_apart() {
+        for (near, far) in layers(&near).iter().zip(&layers(&far)) {
+            let [want, got] = [near, far].map(|layer| outcome::<Pages>(layer, &Context::cpu()));
+            assert!(want == got, "{}", far.name);
+        }
     }
 }

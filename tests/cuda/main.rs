@@ -20,6 +20,7 @@ mod fragments;
 mod kinds;
 mod kit;
 mod large;
+mod large_layers;
 mod large_sums;
 mod launch;
 mod layers;
@@ -47,6 +48,8 @@ mod tensors;
 mod timed;
 mod traffic;
 mod verdict;
+#[path = "../common/wide_layers.rs"]
+mod wide_layers;
 mod windows;
 
 // The C functions in `api` come from here.
