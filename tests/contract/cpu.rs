@@ -12,7 +12,7 @@ use crate::random::Rng;
 use crate::tensor::{Tensor, each};
 
 pub fn machines() -> impl Iterator<Item = Machine> {
-    Isa::available().flat_map(|isa| [1, 2, 5].map(move |threads| Machine { isa, threads }))
+    Isa::all().flat_map(|isa| [1, 2, 5].map(move |threads| Machine { isa, threads }))
 }
 
 fn lines(steps: &[Contract]) -> String {

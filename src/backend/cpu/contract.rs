@@ -5,7 +5,7 @@
 //!  pack.rs     any operand into panels          tiles.rs   where the lanes of a tile are in the destination
 //!  kernel.rs   a tile of sums in registers      simd.rs    its vector operations, per level and type
 //!  engine.rs   the loops around it              finish.rs  from sums to the destination
-//!  narrow.rs   the same for short runs of halves and bytes     run.rs  what both know
+//!  narrow.rs   the same for halves and bytes, by whole vectors     run.rs  what both know
 //!  depthwise.rs   sums over the taps of one channel, in planes
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
@@ -88,7 +88,7 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
         // SAFETY: handed on.
         unsafe { run_on(step, at, operands, transformed, machine, None) }
     };
-    match Widen::of(step) {
+    match Widen::of(step, takes_dots(step, machine.isa)) {
         // SAFETY: handed on.
         Some(wide) => unsafe {
             wide.run(step, [at[1], at[2]], machine, |operands| run(&wide.step, operands))
@@ -104,7 +104,7 @@ pub fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
     if step.is_empty() || step.check_sums().is_err() {
         return None;
     }
-    let wide = Widen::of(step);
+    let wide = Widen::of(step, takes_dots(step, machine.isa));
     let taken = Cell::new(None);
     let (at, operands) = ([std::ptr::null_mut(); MAX_OPERANDS], [std::ptr::null(); 2]);
     let transformed = may_be_transformed(step);
@@ -161,8 +161,12 @@ unsafe fn run_on(
             #[cfg(target_arch = "x86_64")]
             (Accumulate::Double, Level::Avx512) => go::<simd::Avx512Double>(job, &AVX512_DOUBLE),
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Int32, Level::Avx512) if machine.isa.has_avx512_vnni() => {
-                go::<simd::Avx512Int>(job, &AVX512_VNNI)
+            (Accumulate::Int32, Level::Avx512) if takes_dots(step, machine.isa) => {
+                go::<simd::Avx512Dots>(job, AVX512_DOTS[dots(step)])
+            }
+            #[cfg(target_arch = "x86_64")]
+            (Accumulate::Int32, Level::Avx2) if takes_dots(step, machine.isa) => {
+                go::<simd::Avx2Dots>(job, AVX2_DOTS[dots(step)])
             }
             #[cfg(target_arch = "x86_64")]
             (Accumulate::Int32, Level::Avx512) => go::<simd::Avx512Int>(job, &AVX512_INT),
@@ -188,8 +192,10 @@ struct Compiled<S: Simd<Part: Part, Sum: Element>> {
 
 macro_rules! compiled {
     ($($name:ident: $S:ident, $kernels:ident, $task:ident, $channels:ident;)*) => {
-        $(static $name: Compiled<simd::$S> =
-            Compiled { kernels: kernel::$kernels(), task: $task, channels: $channels };)*
+        $(static $name: Compiled<simd::$S> = compiled!($S, $S, $kernels, $task, $channels);)*
+    };
+    ($S:ident, $K:ident, $kernels:ident, $task:ident, $channels:ident) => {
+        Compiled { kernels: kernel::$kernels::<simd::$S, simd::$K>(), task: $task, channels: $channels }
     };
 }
 
@@ -206,8 +212,21 @@ compiled! {
     AVX512_SINGLE: Avx512Single, avx512_kernels, avx512, avx512_channels;
     AVX512_DOUBLE: Avx512Double, avx512_kernels, avx512, avx512_channels;
     AVX512_INT: Avx512Int, avx512_kernels, avx512, avx512_channels;
-    AVX512_VNNI: Avx512Int, vnni_kernels, avx512, avx512_channels;
 }
+
+/// By the number that [`dots`] tells.
+#[cfg(target_arch = "x86_64")]
+static AVX2_DOTS: [&Compiled<simd::Avx2Dots>; 3] = [
+    &compiled!(Avx2Dots, Avx2Dots, avx2_vnni_kernels, avx2, avx2_channels),
+    &compiled!(Avx2Dots, Avx2SignedDots, avx2_vnni_kernels, avx2, avx2_channels),
+    &compiled!(Avx2Dots, Avx2PlaneDots, avx2_vnni_kernels, avx2, avx2_channels),
+];
+#[cfg(target_arch = "x86_64")]
+static AVX512_DOTS: [&Compiled<simd::Avx512Dots>; 3] = [
+    &compiled!(Avx512Dots, Avx512Dots, avx512_vnni_kernels, avx512, avx512_channels),
+    &compiled!(Avx512Dots, Avx512SignedDots, avx512_vnni_kernels, avx512, avx512_channels),
+    &compiled!(Avx512Dots, Avx512PlaneDots, avx512_vnni_kernels, avx512, avx512_channels),
+];
 
 /// A contraction and what it runs on.
 #[derive(Clone, Copy)]
@@ -351,17 +370,38 @@ fn level(isa: Isa) -> Level {
     Level::Portable
 }
 
+/// Whether products of bytes are added four at a time: the instruction wants a factor with a sign, which is that of `b`, and one
+/// without.
+fn takes_dots(step: &Contract, isa: Isa) -> bool {
+    isa.has_vnni() && step.accumulate == Accumulate::Int32 && step.b == Scalar::I8
+}
+
+/// Which kernels of such sums a step needs.
+#[cfg(target_arch = "x86_64")]
+fn dots(step: &Contract) -> usize {
+    match (engine::lanes_are_m(step), step.a) {
+        (true, _) => 2,
+        (false, Scalar::I8) => 1,
+        (false, _) => 0,
+    }
+}
+
 type Task<S> = unsafe fn(&Engine<'_, S>, &Desk<'_, S>, usize);
 
 /// # Safety
 /// As for [`run`], and for the kernels' level.
 unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static Compiled<S>) -> Result<()> {
     let Job { outputs, operands, threads, .. } = job;
-    if let Some(depthwise) = Depthwise::new(outputs, operands, &compiled.kernels) {
+    // Kernels of single channels have no cells of several terms.
+    if S::PER == 1
+        && let Some(depthwise) = Depthwise::new(outputs, operands, &compiled.kernels)
+    {
         // SAFETY: handed on.
         return job.take("depthwise", || unsafe { depthwise.run(threads) });
     }
-    if let Some(contiguous) = Channels::new(outputs, operands) {
+    if S::PER == 1
+        && let Some(contiguous) = Channels::new(outputs, operands)
+    {
         // SAFETY: handed on.
         return job.take("channels", || unsafe { contiguous.run(threads, compiled.channels) });
     }

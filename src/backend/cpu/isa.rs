@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 enum Level {
     Portable,
     Avx2,
+    Avx2Vnni,
     Avx512,
+    Avx512Vnni,
 }
 
 /// An instruction set level that this processor has; levels are ordered.
@@ -19,14 +21,13 @@ impl Isa {
     /// What the compiler may assume everywhere.
     pub const PORTABLE: Isa = Isa(Level::Portable);
 
-    /// The highest level of this processor, capped by `CUDNN_SHIM_ISA` (`portable`, `avx2`, `avx512`), which is
-    /// read once.
+    /// The highest level of this processor, capped by `CUDNN_SHIM_ISA` (a [name](Isa::name)), which is read once.
     pub fn best() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
             let cap = std::env::var("CUDNN_SHIM_ISA").ok();
-            let cap = cap.and_then(|name| Isa::level(&name));
-            Isa(cap.map_or(detect(), |cap| cap.min(detect())))
+            let cap = cap.and_then(|name| Isa::level(&name)).unwrap_or(Level::Avx512Vnni);
+            Isa::all().filter(|isa| isa.0 <= cap).max().unwrap_or(Isa::PORTABLE)
         })
     }
 
@@ -44,8 +45,13 @@ impl Isa {
     }
 
     /// Every level of this processor, lowest first, whatever the environment says.
+    pub fn all() -> impl Iterator<Item = Isa> {
+        LEVELS.into_iter().filter(|&level| has(level)).map(Isa)
+    }
+
+    /// [`all`](Isa::all) but those that multiply bytes in another way than the level below, and differ in nothing else.
     pub fn available() -> impl Iterator<Item = Isa> {
-        LEVELS.into_iter().filter(|&level| level <= detect()).map(Isa)
+        Isa::all().filter(|isa| !matches!(isa.0, Level::Avx2Vnni | Level::Avx512Vnni))
     }
 
     /// The name that `CUDNN_SHIM_ISA` takes.
@@ -53,7 +59,9 @@ impl Isa {
         match self.0 {
             Level::Portable => "portable",
             Level::Avx2 => "avx2",
+            Level::Avx2Vnni => "avx2vnni",
             Level::Avx512 => "avx512",
+            Level::Avx512Vnni => "avx512vnni",
         }
     }
 
@@ -67,10 +75,9 @@ impl Isa {
         self.0 >= Level::Avx512
     }
 
-    /// AVX-512 VNNI may be used as well, which not every processor of that level has.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn has_avx512_vnni(self) -> bool {
-        self.has_avx512() && is_x86_feature_detected!("avx512vnni")
+    /// Products of bytes may be added four at a time: by AVX-512 VNNI where AVX-512 may be used, else by AVX-VNNI.
+    pub(super) fn has_vnni(self) -> bool {
+        matches!(self.0, Level::Avx2Vnni | Level::Avx512Vnni)
     }
 
     /// AVX-512 BF16 may be used as well, which not every processor of that level has.
@@ -80,25 +87,29 @@ impl Isa {
     }
 }
 
-const LEVELS: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
+const LEVELS: [Level; 5] = [Level::Portable, Level::Avx2, Level::Avx2Vnni, Level::Avx512, Level::Avx512Vnni];
 
+/// Whether this processor has what a level stands for.
 #[cfg(target_arch = "x86_64")]
-fn detect() -> Level {
+fn has(level: Level) -> bool {
     // Processors with AVX2 have F16C.
-    if !is_x86_feature_detected!("avx2") || !is_x86_feature_detected!("f16c") {
-        Level::Portable
-    } else if is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-    {
-        Level::Avx512
-    } else {
-        Level::Avx2
+    let avx2 = || is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c");
+    let avx512 = || {
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+    };
+    match level {
+        Level::Portable => true,
+        Level::Avx2 => avx2(),
+        Level::Avx2Vnni => avx2() && is_x86_feature_detected!("fma") && is_x86_feature_detected!("avxvnni"),
+        Level::Avx512 => avx2() && avx512(),
+        Level::Avx512Vnni => avx2() && avx512() && is_x86_feature_detected!("avx512vnni"),
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn detect() -> Level {
-    Level::Portable
+fn has(level: Level) -> bool {
+    level == Level::Portable
 }

@@ -62,7 +62,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
         let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
         let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
-        if S::PER > 1 || step.extent(Role::N) != 1 || step.extent(Role::K) == 0 || !rows {
+        if step.extent(Role::N) != 1 || step.extent(Role::K) == 0 || !rows {
             return None;
         }
         let planes = Planes::of(step, S::L * S::NV, false)?;

@@ -7,7 +7,7 @@
 mod stretch;
 mod task;
 
-pub(super) use self::stretch::{SUM, Stretch, stretches};
+pub(super) use self::stretch::{CellShape, SUM, Stretch, stretches};
 use super::finish::Outputs;
 use super::kernel::Kernels;
 use super::pack::{Part, Source};
@@ -15,6 +15,7 @@ use super::planes::{Block, Planes};
 use super::points::{Turn, Walk};
 use super::simd::{MR, Simd};
 use crate::backend::cpu::{Isa, arena, threads};
+use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
@@ -66,7 +67,7 @@ enum RowSource {
     Shared,
     /// Strips packed by each task.
     Local,
-    /// The operand itself, whose innermost loop of the sum turns so often and moves so far. Where the last two loops
+    /// The operand itself, of whose innermost loop of the sum there are so many cells, so far apart. Where the last two loops
     /// are one run, `taps` is what the outer one of them turns: of a run that leaves the window in part a copy is read.
     InPlace { inner: usize, step: usize, taps: Option<usize> },
 }
@@ -133,16 +134,20 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         kernels: &'a Kernels<S>,
         threads: usize,
     ) -> Self {
-        let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
         let planes = || Planes::of(step, Kernels::<S>::NR, S::PER == 1);
         // Neighbours that fill no vector would leave most of it without use.
         let few = S::PER == 1 && step.extent(Role::N) <= S::L as i64;
-        let lanes_are_m =
-            fast(Role::M) || !fast(Role::N) || few && planes().as_ref().is_some_and(Planes::are_interleaved);
+        let lanes_are_m = lanes_are_m(step) || few && planes().as_ref().is_some_and(Planes::are_interleaved);
         let [a, b] = operands.sources::<S>(step);
         let [m, n] = [Role::M, Role::N].map(|role| Walk::of(step, role));
         let (rows, lanes) = if lanes_are_m { (n, m) } else { (m, n) };
-        let (row_source, lane_source) = if lanes_are_m { (b, a) } else { (a, b) };
+        let (mut row_source, mut lane_source) = if lanes_are_m { (b, a) } else { (a, b) };
+        if S::PER == 4 && step.a == Scalar::I8 {
+            // Bytes of `a` lose their signs, here or in the kernels, and become 128 more; tails of `b` take that back.
+            lane_source.turned = lanes_are_m;
+            let weighed = if lanes_are_m { &mut row_source } else { &mut lane_source };
+            weighed.weight = -128;
+        }
         let sum = Walk::of(step, Role::K);
         let batch = Walk::of(step, Role::Batch);
         let (row_count, lane_count) = (rows.len(), lanes.len());
@@ -156,18 +161,18 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             None => 1,
         };
         let turns = planes.as_ref().map_or(sum.len(), |planes| planes.channels.len());
-        let in_place = planes.is_none() && (!lanes_are_m || lane_count < PACKED_FROM);
+        let in_place = planes.is_none() && (!lanes_are_m || lane_count < PACKED_FROM && S::TAILS == 0);
         // Where there are more lanes, as in larger batches, rows are packed: their sums have the same order, taps aside.
         let place = rows_in_place::<S>(&row_source, &rows, &sum, in_place)
             .filter(|place| !lanes_are_m || matches!(place, RowSource::InPlace { taps: None, .. }));
-        let native = <S::Part as Part>::SCALAR == Some(row_source.scalar);
+        let native = <S::Part as Part>::is_native(row_source.scalar);
         let inner = match (&planes, sum.turns.last(), &place) {
-            (_, _, &Some(RowSource::InPlace { inner, .. })) => inner,
+            (_, _, &Some(RowSource::InPlace { inner, .. })) => inner * S::PER,
             (None, Some(turn), _) => turn.extent,
             _ => 1,
         };
-        let stretches = stretches::<S>(turns, inner, unit);
-        let cells = stretches.last().map_or(0, |s| s.before + s.cells);
+        let stretches = stretches(CellShape::of::<S>(), turns, inner, unit);
+        let cells = stretches.last().map_or(0, |s| s.before + s.packed);
         let bytes = size_of::<S::Cell>();
         let packed_rows = batch.len() * row_count * cells * bytes;
         let packed_lanes = batch.len() * lane_count.next_multiple_of(Kernels::<S>::NR) * cells * bytes;
@@ -279,7 +284,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>() * self.parts;
         let products = self.row_count * self.lanes.len() * self.sum.len().max(1) * self.batch.len();
         let threads = if products < ALONE { 1 } else { threads.min(tasks).max(1) };
-        let cells = self.stretches.last().map_or(0, |s| s.before + s.cells);
+        let cells = self.stretches.last().map_or(0, |s| s.before + s.packed);
         let nr = Kernels::<S>::NR;
         let panels = self.lanes.len().div_ceil(nr) * nr;
         let shared = match (&self.from_rows, &self.from_lanes) {
@@ -316,7 +321,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     /// Cells of lanes and of rows, and sums, that a task needs.
     fn sizes(&self) -> [usize; 3] {
         let nr = Kernels::<S>::NR;
-        let most = self.stretches.iter().map(|s| s.cells).max().unwrap_or(0);
+        let most = self.stretches.iter().map(|s| s.packed).max().unwrap_or(0);
         let channels = self.stretches.iter().map(|s| (s.end - s.begin).div_ceil(S::PER)).max().unwrap_or(0);
         let (v, lanes) = match &self.from_lanes {
             Lanes::Planes(planes) => {
@@ -358,6 +363,12 @@ pub(super) struct Desk<'a, S: Simd> {
     sums: *mut S::Sum,
 }
 
+/// Whether the rows of `a` are lanes of the kernels: those along which the destination is contiguous.
+pub(super) fn lanes_are_m(step: &Contract) -> bool {
+    let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
+    fast(Role::M) || !fast(Role::N)
+}
+
 /// Whether kernels read lanes where they lie: neighbours in memory, of which a copy would be used so seldom that it costs more
 /// than the caches lose by how far lines of the sum are apart. Sums have the order of those that are packed.
 fn lanes_in_place<S: Simd<Part: Part>>(source: &Source<'_>, lanes: &Walk, sum: &Walk, rows: usize) -> bool {
@@ -382,7 +393,8 @@ fn rows_in_place<S: Simd<Part: Part>>(
 ) -> Option<RowSource> {
     let turn = sum.turns.last()?;
     let step = turn.by.at[source.slot];
-    let fits = wanted && S::PER == 1;
+    // Cells are read where they lie if neighbours of the sum fill them.
+    let fits = wanted && (S::PER == 1 || S::PER == 4 && step == 1 && turn.extent.is_multiple_of(S::PER));
     // Rows outside the bounds read zeros, which lie side by side.
     let bounded = !source.bounds.is_empty();
     let still = |turn: &Turn| turn.by.pos == [0; MAX_BOUNDS];
@@ -390,14 +402,14 @@ fn rows_in_place<S: Simd<Part: Part>>(
         return None;
     }
     if turn.extent >= WORTH {
-        return Some(RowSource::InPlace { inner: turn.extent, step: step as usize, taps: None });
+        return Some(RowSource::InPlace { inner: turn.extent / S::PER, step: step as usize, taps: None });
     }
     // Few channels: the taps beside them belong to the run, of which the part inside the window counts.
     let taps = sum.turns[..sum.turns.len() - 1].last()?;
     let run = turn.extent * taps.extent;
     let one = step == 1 && taps.by.at[source.slot] == turn.extent as i64;
-    (one && (WORTH..=SUM).contains(&run)).then_some(RowSource::InPlace {
-        inner: run,
+    (one && (WORTH..=SUM * S::PER).contains(&run)).then_some(RowSource::InPlace {
+        inner: run / S::PER,
         step: 1,
         taps: Some(taps.extent),
     })

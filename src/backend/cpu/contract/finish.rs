@@ -200,14 +200,17 @@ const ROOM: usize = 64;
 /// readable; all aligned.
 #[inline(always)]
 pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
-    if let Some(simple) = &outputs.simple {
+    // Known to the compiler: sums of other types never are.
+    if A::SCALAR == Scalar::F32
+        && let Some(simple) = &outputs.simple
+    {
         // SAFETY: handed on; sums in binary32 are binary32.
         return unsafe { simple.finish(outputs, row, run, sums.cast()) };
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(narrow) = &outputs.narrow {
         // SAFETY: handed on; it was made for the step, of which these are the sums.
-        return unsafe { narrow.finish(std::slice::from_ref(row), run, &sums.cast()) };
+        return unsafe { narrow.finish(row, run, sums.cast()) };
     }
     // SAFETY: handed on.
     with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
@@ -236,18 +239,9 @@ pub(super) unsafe fn finish_rows<A: Element>(
     run: &Run,
     sums: &[*mut A; MR],
 ) {
-    let mut from = [std::ptr::null::<A>(); MR];
-    for (from, sums) in from.iter_mut().zip(sums) {
-        *from = sums.wrapping_add(run.lane as usize);
-    }
-    #[cfg(target_arch = "x86_64")]
-    if let (None, Some(narrow)) = (&outputs.simple, &outputs.narrow) {
+    for (row, from) in rows.iter().zip(sums) {
         // SAFETY: handed on.
-        return unsafe { narrow.finish(rows, run, from.as_ptr().cast()) };
-    }
-    for (row, from) in rows.iter().zip(from) {
-        // SAFETY: handed on.
-        unsafe { finish(outputs, row, run, from) };
+        unsafe { finish(outputs, row, run, from.wrapping_add(run.lane as usize)) };
     }
 }
 

@@ -1,14 +1,13 @@
 //! The kernel: a tile of sums in registers, a few rows by a few vectors.
 
-#[cfg(target_arch = "x86_64")]
-use super::simd::Paired;
-use super::simd::{MR, Simd};
+use super::simd::{MR, Simd, Tails};
 
 /// Where the rows of one segment of the sum begin.
 pub(super) type RowCells<C> = [*const C; MR];
 
 /// What one call of a kernel reads: `segments` of `len` cells of the sum each. Row m of segment s has its cells at
-/// `rows[s][m] + i * step`; the vectors of cell number i, counted through all segments, are at `v + offsets[i]`.
+/// `rows[s][m] + i * step`; the vectors of cell number i, counted through all segments, are at `v + offsets[i]`. Where kernels add
+/// the tails of rows, those follow the only segment; the tails of lanes have an offset of their own, the last.
 pub(super) struct Panel<C> {
     pub(super) rows: *const RowCells<C>,
     pub(super) segments: usize,
@@ -65,6 +64,24 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel
             rows = rows.add(1);
             if rows == last {
                 break;
+            }
+        }
+        if S::ADDS != Tails::Nobodys {
+            let mut m = 0;
+            while m < M {
+                let mut n = 0;
+                while n < N {
+                    let tail = match S::ADDS {
+                        #[cfg(target_arch = "x86_64")]
+                        Tails::Lanes => {
+                            S::load_sum(v.offset(*offsets as isize).cast::<S::Sum>().add(n * S::L))
+                        }
+                        _ => S::splat((*panel.rows)[m].add(panel.len * step)),
+                    };
+                    sums[m][n] = S::add(sums[m][n], tail);
+                    n += 1;
+                }
+                m += 1;
             }
         }
         sums
@@ -134,16 +151,28 @@ unsafe fn avx512<S: Simd, const M: usize, const N: usize>(
     unsafe { tile::<S, M, N>(panel, c, add) }
 }
 
-/// Of [`avx512`], but pairs are multiplied and added to the sums by one instruction.
+/// Of vectors of AVX-VNNI.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn vnni<S: Paired, const M: usize, const N: usize>(
+#[target_feature(enable = "avx2,fma,avxvnni")]
+unsafe fn avx2_vnni<S: Simd, const M: usize, const N: usize>(
     panel: &Panel<S::Cell>,
     c: &[*mut S::Sum; MR],
     add: bool,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { tile::<S::Fused, M, N>(panel, c, add) }
+    unsafe { tile::<S, M, N>(panel, c, add) }
+}
+
+/// Of vectors of AVX-512 VNNI.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn avx512_vnni<S: Simd, const M: usize, const N: usize>(
+    panel: &Panel<S::Cell>,
+    c: &[*mut S::Sum; MR],
+    add: bool,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { tile::<S, M, N>(panel, c, add) }
 }
 
 /// The kernels of one level and type, by rows and by half or whole width.
@@ -154,28 +183,31 @@ pub(super) struct Kernels<S: Simd> {
 }
 
 macro_rules! kernels {
-    ($name:ident, $Vectors:ident, $level:ident, $half:literal, $whole:literal, $wide:literal) => {
-        pub(super) const fn $name<S: $Vectors>() -> Kernels<S> {
+    ($name:ident, $level:ident, $half:literal, $whole:literal, $wide:literal) => {
+        /// Of the vectors `K`, for what is packed for `S`.
+        pub(super) const fn $name<S: Simd, K: Simd<Cell = S::Cell, Sum = S::Sum>>() -> Kernels<S> {
             let tiles = [
-                [$level::<S, 1, $half>, $level::<S, 1, $whole>],
-                [$level::<S, 2, $half>, $level::<S, 2, $whole>],
-                [$level::<S, 3, $half>, $level::<S, 3, $whole>],
-                [$level::<S, 4, $half>, $level::<S, 4, $whole>],
-                [$level::<S, 5, $half>, $level::<S, 5, $whole>],
-                [$level::<S, 6, $half>, $level::<S, 6, $whole>],
+                [$level::<K, 1, $half>, $level::<K, 1, $whole>],
+                [$level::<K, 2, $half>, $level::<K, 2, $whole>],
+                [$level::<K, 3, $half>, $level::<K, 3, $whole>],
+                [$level::<K, 4, $half>, $level::<K, 4, $whole>],
+                [$level::<K, 5, $half>, $level::<K, 5, $whole>],
+                [$level::<K, 6, $half>, $level::<K, 6, $whole>],
             ];
-            Kernels { tiles, wide: $level::<S, 1, $wide> }
+            Kernels { tiles, wide: $level::<K, 1, $wide> }
         }
     };
 }
 
-kernels!(portable_kernels, Simd, portable, 1, 2, 4);
+kernels!(portable_kernels, portable, 1, 2, 4);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx2_kernels, Simd, avx2, 1, 2, 8);
+kernels!(avx2_kernels, avx2, 1, 2, 8);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx512_kernels, Simd, avx512, 2, 4, 4);
+kernels!(avx2_vnni_kernels, avx2_vnni, 1, 2, 2);
 #[cfg(target_arch = "x86_64")]
-kernels!(vnni_kernels, Paired, vnni, 2, 4, 4);
+kernels!(avx512_kernels, avx512, 2, 4, 4);
+#[cfg(target_arch = "x86_64")]
+kernels!(avx512_vnni_kernels, avx512_vnni, 2, 4, 4);
 
 impl<S: Simd> Kernels<S> {
     /// Lanes of a whole tile.

@@ -1,15 +1,17 @@
 //! The end of sums that are finished in binary32 and stored in a narrower type, where the epilogue is simple: runs are short, so
-//! that what a call costs matters, and all of one is compiled for AVX2. Whole tiles are finished in the registers of the kernel.
+//! that what a call costs matters, and all of one is compiled for AVX2 or AVX-512. With AVX2 whole tiles are finished in the
+//! registers of the kernel; else the lines of a tile are, with all their runs.
 
 use std::arch::x86_64::*;
 
 use std::any::TypeId;
+use std::mem::MaybeUninit;
 
 use super::kernel::{Panel, sums};
 use super::run::{Clip, EIGHT, Run, clip};
-use super::simd::{Avx2Int, Avx2Single, MR, Simd};
+use super::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::wide::Cells;
+use crate::backend::cpu::wide::{Cells, Register};
 use crate::dtype::Scalar;
 use crate::ops::contract::{Accumulate, Contract};
 use crate::ops::{Compute, NanRule};
@@ -24,9 +26,37 @@ pub(super) struct Narrow {
     alpha: f32,
     has_bias: bool,
     clip: Clip,
-    rows: unsafe fn(&Narrow, &[[i64; 5]], &Run, *const *const u8),
+    lines: Lines,
     /// The kernels that finish whole tiles, by the number of rows, and the type of their vectors.
     tiles: Option<(TypeId, [Tile; MR])>,
+}
+
+/// Finishes the lines of some rows; see [`lines`].
+type Lines = unsafe fn(&Narrow, &[[i64; 5]], &Line<'_>, *const *const u8);
+
+/// What is finished of the sums of a row.
+pub(super) struct Line<'a> {
+    runs: &'a [Run],
+    /// How far the terms of the bias are apart, from one lane to the next.
+    bias_step: i64,
+    /// Whether sums may be read up to a whole vector.
+    is_padded: bool,
+}
+
+impl<'a> Line<'a> {
+    /// The runs of a tile, if the bias goes on evenly from one to the next.
+    pub(super) fn of(runs: &'a [Run]) -> Option<Line<'a>> {
+        let first = runs.first()?;
+        let bias_step = match runs.get(1) {
+            Some(next) if first.len == 1 => (next.at[4] - first.at[4]) / i64::from(next.lane - first.lane),
+            _ => first.by[4],
+        };
+        let even = |run: &Run| {
+            run.at[4] - first.at[4] == bias_step * i64::from(run.lane - first.lane)
+                && (run.len == 1 || run.by[4] == bias_step)
+        };
+        runs.iter().all(even).then_some(Line { runs, bias_step, is_padded: true })
+    }
 }
 
 /// A kernel whose sums leave as elements of the destination; the panel is one of the type that it was made for.
@@ -52,15 +82,20 @@ impl Narrow {
         if !plain || !isa.has_avx2() || step.real() != Compute::Single {
             return None;
         }
-        let rows = match (step.accumulate, step.dst) {
-            (Accumulate::Single, Scalar::F16) => rows::<f32, half::f16>,
-            (Accumulate::Single, Scalar::Bf16) => rows::<f32, half::bf16>,
-            (Accumulate::Single, Scalar::I8) => rows::<f32, i8>,
-            (Accumulate::Single, Scalar::U8) => rows::<f32, u8>,
-            (Accumulate::Int32, Scalar::I8) => rows::<i32, i8>,
-            (Accumulate::Int32, Scalar::U8) => rows::<i32, u8>,
-            (Accumulate::Int32, Scalar::F32) => rows::<i32, f32>,
-            (Accumulate::Int32, Scalar::F16) => rows::<i32, half::f16>,
+        macro_rules! of {
+            ($A:ty, $E:ty) => {
+                if isa.has_avx512() { avx512::<$A, $E> as Lines } else { avx2::<$A, $E> as Lines }
+            };
+        }
+        let lines = match (step.accumulate, step.dst) {
+            (Accumulate::Single, Scalar::F16) => of!(f32, half::f16),
+            (Accumulate::Single, Scalar::Bf16) => of!(f32, half::bf16),
+            (Accumulate::Single, Scalar::I8) => of!(f32, i8),
+            (Accumulate::Single, Scalar::U8) => of!(f32, u8),
+            (Accumulate::Int32, Scalar::I8) => of!(i32, i8),
+            (Accumulate::Int32, Scalar::U8) => of!(i32, u8),
+            (Accumulate::Int32, Scalar::F32) => of!(i32, f32),
+            (Accumulate::Int32, Scalar::F16) => of!(i32, half::f16),
             _ => return None,
         };
         let (single, int) = (TypeId::of::<Avx2Single>(), TypeId::of::<Avx2Int>());
@@ -73,7 +108,7 @@ impl Narrow {
         };
         let (alpha, has_bias) = (epilogue.scaling.alpha as f32, epilogue.bias.is_some());
         let (bias, size) = (bias.cast(), step.dst.size() as isize);
-        Some(Narrow { dst, bias, size, alpha, has_bias, clip, rows, tiles })
+        Some(Narrow { dst, bias, size, alpha, has_bias, clip, lines, tiles })
     }
 
     /// Whether there are kernels that finish whole tiles of these vectors.
@@ -106,15 +141,108 @@ impl Narrow {
         }
     }
 
-    /// Finishes the sums of one run of some rows: of row m from `sums[m]` on.
+    /// Finishes the sums of one run.
     ///
     /// # Safety
     /// Every element of dst is writable; every term of the bias is readable, if there is one; all are aligned. The sums are as
     /// many as the run has, of the type of the step that this was made for.
     #[inline(always)]
-    pub(super) unsafe fn finish(&self, rows: &[[i64; 5]], run: &Run, sums: *const *const u8) {
-        // SAFETY: handed on; the processor has AVX2.
-        unsafe { (self.rows)(self, rows, run, sums) }
+    pub(super) unsafe fn finish(&self, row: &[i64; 5], run: &Run, sums: *const u8) {
+        let most = if run.by[0] == 1 { run.len } else { MAX_NR as u32 };
+        let mut begin = 0;
+        while begin < run.len {
+            let at = std::array::from_fn(|k| run.at[k] + i64::from(begin) * run.by[k]);
+            let some = Run { lane: 0, len: most.min(run.len - begin), at, by: run.by };
+            let line = Line { runs: &[some], bias_step: run.by[4], is_padded: false };
+            // All sums have four bytes.
+            let from = sums.wrapping_add(begin as usize * size_of::<f32>());
+            // SAFETY: handed on; the processor has what the function was chosen by.
+            unsafe { (self.lines)(self, std::slice::from_ref(row), &line, &from) };
+            begin += some.len;
+        }
+    }
+
+    /// Finishes the sums of some rows of a tile: of row m from `sums[m]` on.
+    ///
+    /// # Safety
+    /// As for [`finish`](Narrow::finish); after the last run sums are readable up to a whole vector.
+    #[inline(always)]
+    pub(super) unsafe fn finish_lines(&self, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8) {
+        // SAFETY: handed on; as above.
+        unsafe { (self.lines)(self, rows, line, sums) }
+    }
+}
+
+/// Vectors that sums are finished in.
+trait Numbers: Register {
+    /// # Safety
+    /// So many are readable there, and the processor has such registers; so for all functions.
+    unsafe fn load(from: *const f32) -> Self;
+
+    /// # Safety
+    /// As for [`load`](Self::load).
+    unsafe fn of(from: *const i32) -> Self;
+
+    /// `min(max(x, 0), ceiling)`
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    unsafe fn clip(self, rule: NanRule, ceiling: f32) -> Self;
+}
+
+impl Numbers for __m256 {
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn of(from: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_cvtepi32_ps(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn clip(self, rule: NanRule, ceiling: f32) -> Self {
+        let zero = _mm256_setzero_ps();
+        let x = match rule {
+            NanRule::Propagate => _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(self, zero), self),
+            NanRule::Ignore => _mm256_and_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(self, zero), self),
+        };
+        let ceiling = _mm256_set1_ps(ceiling);
+        _mm256_blendv_ps(x, ceiling, _mm256_cmp_ps::<_CMP_GT_OQ>(x, ceiling))
+    }
+}
+
+impl Numbers for __m512 {
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    unsafe fn of(from: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_cvtepi32_ps(_mm512_loadu_si512(from.cast())) }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    unsafe fn clip(self, rule: NanRule, ceiling: f32) -> Self {
+        let zero = _mm512_setzero_ps();
+        let kept = match rule {
+            NanRule::Propagate => !_mm512_cmp_ps_mask::<_CMP_LE_OQ>(self, zero),
+            NanRule::Ignore => _mm512_cmp_ps_mask::<_CMP_GT_OQ>(self, zero),
+        };
+        let (x, ceiling) = (_mm512_maskz_mov_ps(kept, self), _mm512_set1_ps(ceiling));
+        _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x, ceiling), ceiling)
     }
 }
 
@@ -123,94 +251,177 @@ trait Sums: Copy {
     const ZERO: Self;
 
     /// # Safety
-    /// Eight are readable there, and the processor has AVX2.
-    unsafe fn load(from: *const Self) -> __m256;
+    /// As for [`Numbers::load`].
+    unsafe fn load<R: Numbers>(from: *const Self) -> R;
 }
 
 impl Sums for f32 {
     const ZERO: f32 = 0.0;
 
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn load(from: *const f32) -> __m256 {
+    #[inline(always)]
+    unsafe fn load<R: Numbers>(from: *const f32) -> R {
         // SAFETY: the caller's promise.
-        unsafe { _mm256_loadu_ps(from) }
+        unsafe { R::load(from) }
     }
 }
 
 impl Sums for i32 {
     const ZERO: i32 = 0;
 
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn load(from: *const i32) -> __m256 {
+    #[inline(always)]
+    unsafe fn load<R: Numbers>(from: *const i32) -> R {
         // SAFETY: the caller's promise.
-        unsafe { _mm256_cvtepi32_ps(_mm256_loadu_si256(from.cast())) }
+        unsafe { R::of(from) }
     }
 }
 
 /// # Safety
-/// As for [`Narrow::finish`], and the processor has AVX2.
+/// As for [`lines`], and the processor has AVX2 and F16C.
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn rows<A: Sums, E: Cells<__m256>>(
+unsafe fn avx2<A: Sums, E: Cells<__m256>>(
     narrow: &Narrow,
     rows: &[[i64; 5]],
-    run: &Run,
+    line: &Line<'_>,
     sums: *const *const u8,
 ) {
-    let (len, step, bias_step) = (run.len as usize, run.by[0] as isize, run.by[4] as isize);
+    // SAFETY: handed on.
+    unsafe { lines::<__m256, A, E>(narrow, rows, line, sums) }
+}
+
+/// # Safety
+/// As for [`lines`], and the processor has AVX-512.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512<A: Sums, E: Cells<__m512>>(
+    narrow: &Narrow,
+    rows: &[[i64; 5]],
+    line: &Line<'_>,
+    sums: *const *const u8,
+) {
+    // SAFETY: handed on.
+    unsafe { lines::<__m512, A, E>(narrow, rows, line, sums) }
+}
+
+/// Finishes a line of some rows, whose sums begin at `sums[m]`: in vectors, whatever the lengths of its runs. At most
+/// [`MAX_NR`] sums, if they are not one run of neighbours.
+///
+/// # Safety
+/// As for [`Narrow::finish`], of all runs.
+#[inline(always)]
+unsafe fn lines<R: Numbers, A: Sums, E: Cells<R>>(
+    narrow: &Narrow,
+    rows: &[[i64; 5]],
+    line: &Line<'_>,
+    sums: *const *const u8,
+) {
+    let (first, last) = (&line.runs[0], &line.runs[line.runs.len() - 1]);
+    let len = (last.lane + last.len - first.lane) as usize;
+    let bias_step = line.bias_step as isize;
+    let in_place = line.runs.len() == 1 && first.by[0] == 1;
     // SAFETY: the caller's promise.
     unsafe {
         for (m, row) in rows.iter().enumerate() {
             let sums = sums.add(m).read().cast::<A>();
-            let to = narrow.dst.cast::<E>().wrapping_offset((row[0] + run.at[0]) as isize);
-            let bias = narrow.bias.wrapping_offset((row[4] + run.at[4]) as isize);
+            let at = |run: &Run| narrow.dst.cast::<E>().wrapping_offset((row[0] + run.at[0]) as isize);
+            let bias = narrow.bias.wrapping_offset((row[4] + first.at[4]) as isize);
+            let finished = |i: usize, count: usize| {
+                let mut few = [A::ZERO; LANES];
+                let mut from = sums.add(i);
+                if count < R::LANES && !line.is_padded {
+                    few.as_mut_ptr().copy_from_nonoverlapping(from, count);
+                    from = few.as_ptr();
+                }
+                let bias = bias.wrapping_offset(i as isize * bias_step);
+                narrow.finished::<R>(A::load(from), bias, bias_step, count)
+            };
             let mut i = 0;
-            if step == 1 {
-                while i + EIGHT <= len {
-                    let bias = bias.wrapping_offset(i as isize * bias_step);
-                    let x = narrow.eight(A::load(sums.add(i)), bias, bias_step, EIGHT);
-                    E::store(to.add(i), x);
-                    i += EIGHT;
+            if in_place {
+                let to = at(first);
+                while i + R::LANES <= len {
+                    E::store(to.add(i), finished(i, R::LANES));
+                    i += R::LANES;
+                }
+                if i < len && len >= R::LANES {
+                    // Some of those before as well.
+                    i = len - R::LANES;
+                    E::store(to.add(i), finished(i, R::LANES));
+                    i = len;
                 }
             }
-            while i < len {
-                let count = EIGHT.min(len - i);
-                let mut few = [A::ZERO; EIGHT];
-                sums.add(i).copy_to_nonoverlapping(few.as_mut_ptr(), count);
-                let bias = bias.wrapping_offset(i as isize * bias_step);
-                let x = narrow.eight(A::load(few.as_ptr()), bias, bias_step, count);
-                let mut some = [E::ZERO; EIGHT];
-                E::store(some.as_mut_ptr(), x);
-                for (k, &element) in some[..count].iter().enumerate() {
-                    to.wrapping_offset((i + k) as isize * step).write(element);
-                }
-                i += count;
+            if i == len {
+                continue;
+            }
+            let mut cells = [const { MaybeUninit::<E>::uninit() }; MAX_NR + LANES];
+            let cells = cells.as_mut_ptr().cast::<E>();
+            for i in (0..len).step_by(R::LANES) {
+                E::store(cells.add(i), finished(i, R::LANES.min(len - i)));
+            }
+            for run in line.runs {
+                let (from, to) = (cells.add((run.lane - first.lane) as usize), at(run));
+                put(from, to, run.len as usize, run.by[0] as isize);
             }
         }
     }
 }
 
+/// The most numbers of a vector.
+const LANES: usize = 16;
+
+/// A few cells to places so far apart.
+///
+/// # Safety
+/// The cells are readable, and apart from their places.
+#[inline(always)]
+unsafe fn put<E: Copy>(from: *const E, to: *mut E, len: usize, apart: isize) {
+    /// Blocks of which the last overlaps the one before, where there are enough cells.
+    #[inline(always)]
+    unsafe fn blocks<B: Copy>(from: *const u8, to: *mut u8, bytes: usize) -> bool {
+        let block = size_of::<B>();
+        if bytes < block {
+            return false;
+        }
+        let mut at = 0;
+        while at < bytes {
+            at = at.min(bytes - block);
+            // SAFETY: the caller's promise.
+            unsafe { to.add(at).cast::<B>().write_unaligned(from.add(at).cast::<B>().read_unaligned()) };
+            at += block;
+        }
+        true
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let bytes = len * size_of::<E>();
+        let (source, target) = (from.cast::<u8>(), to.cast::<u8>());
+        let done = (apart == 1 || len == 1)
+            && (blocks::<[u64; 2]>(source, target, bytes)
+                || blocks::<u64>(source, target, bytes)
+                || blocks::<u32>(source, target, bytes));
+        if !done {
+            (0..len).for_each(|k| to.wrapping_offset(k as isize * apart).write(from.add(k).read()));
+        }
+    }
+}
+
 /// The kernels of one type of sums and one of elements.
-const fn tiles<S: Numbers, E: Cells<__m256>>() -> [Tile; MR] {
+const fn tiles<S: Tiled, E: Cells<__m256>>() -> [Tile; MR] {
     [tile::<S, E, 1>, tile::<S, E, 2>, tile::<S, E, 3>, tile::<S, E, 4>, tile::<S, E, 5>, tile::<S, E, 6>]
 }
 
 /// Vectors of sums as numbers of binary32.
-trait Numbers: Simd {
+trait Tiled: Simd {
     /// # Safety
     /// The processor has AVX2.
     unsafe fn numbers(sums: Self::V) -> __m256;
 }
 
-impl Numbers for Avx2Single {
+impl Tiled for Avx2Single {
     #[inline(always)]
     unsafe fn numbers(sums: __m256) -> __m256 {
         sums
     }
 }
 
-impl Numbers for Avx2Int {
+impl Tiled for Avx2Int {
     #[inline(always)]
     unsafe fn numbers(sums: __m256i) -> __m256 {
         // SAFETY: the caller has the instructions.
@@ -221,7 +432,7 @@ impl Numbers for Avx2Int {
 /// # Safety
 /// As for [`Narrow::finish_tile`], with a [`Panel`] of `S`; the processor has what its kernels need.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn tile<S: Numbers, E: Cells<__m256>, const M: usize>(narrow: &Narrow, panel: *const (), ends: &Ends) {
+unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, panel: *const (), ends: &Ends) {
     const { assert!(S::NV == 2 && S::L == EIGHT) };
     // SAFETY: the caller's promise.
     unsafe {
@@ -238,7 +449,7 @@ unsafe fn tile<S: Numbers, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pa
                     sum = S::add(S::load_sum(before.add(m * apart).cast::<S::Sum>().add(n * EIGHT)), sum);
                 }
                 let bias = ends.bias[m].wrapping_offset((n * EIGHT) as isize * ends.bias_step);
-                let x = narrow.eight(S::numbers(sum), bias, ends.bias_step, EIGHT);
+                let x = narrow.finished::<__m256>(S::numbers(sum), bias, ends.bias_step, EIGHT);
                 E::store(ends.to[m].cast::<E>().add(n * EIGHT), x);
                 n += 1;
             }
@@ -248,38 +459,33 @@ unsafe fn tile<S: Numbers, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pa
 }
 
 impl Narrow {
-    /// What becomes of eight sums, of which `count` are there.
+    /// What becomes of a vector of sums, of which `count` are there.
     ///
     /// # Safety
-    /// As many terms of the bias are readable, and the processor has AVX2.
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn eight(&self, sums: __m256, bias: *const f32, bias_step: isize, count: usize) -> __m256 {
-        let mut x = _mm256_mul_ps(_mm256_set1_ps(self.alpha), sums);
-        if self.has_bias {
-            // SAFETY: the caller's promise.
-            let term = unsafe {
-                if bias_step == 0 {
-                    _mm256_set1_ps(bias.read())
-                } else if bias_step == 1 && count == EIGHT {
-                    _mm256_loadu_ps(bias)
+    /// As many terms of the bias are readable, and the processor has such registers.
+    #[inline(always)]
+    unsafe fn finished<R: Numbers>(&self, sums: R, bias: *const f32, bias_step: isize, count: usize) -> R {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut x = R::splat(self.alpha).mul(sums);
+            if self.has_bias {
+                let term = if bias_step == 0 {
+                    R::splat(bias.read())
+                } else if bias_step == 1 && count == R::LANES {
+                    R::load(bias)
                 } else {
-                    let mut some = [0.0; EIGHT];
+                    let mut some = [0.0; LANES];
                     for (k, term) in some[..count].iter_mut().enumerate() {
                         *term = bias.wrapping_offset(k as isize * bias_step).read();
                     }
-                    _mm256_loadu_ps(some.as_ptr())
-                }
-            };
-            x = _mm256_add_ps(x, term);
+                    R::load(some.as_ptr())
+                };
+                x = x.add(term);
+            }
+            match self.clip {
+                Some((rule, ceiling)) => x.clip(rule, ceiling),
+                None => x,
+            }
         }
-        let Some((rule, ceiling)) = self.clip else { return x };
-        let zero = _mm256_setzero_ps();
-        x = match rule {
-            NanRule::Propagate => _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(x, zero), x),
-            NanRule::Ignore => _mm256_and_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(x, zero), x),
-        };
-        let ceiling = _mm256_set1_ps(ceiling);
-        _mm256_blendv_ps(x, ceiling, _mm256_cmp_ps::<_CMP_GT_OQ>(x, ceiling))
     }
 }

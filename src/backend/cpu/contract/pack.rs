@@ -1,9 +1,13 @@
 //! Packing: elements of one operand, wherever they lie, into panels of cells that kernels walk in one stream.
 
+#[cfg(target_arch = "x86_64")]
+mod quads;
 mod turn;
 
 use std::mem::MaybeUninit;
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use self::quads::quads;
 use self::turn::{FOUR, turn};
 pub(super) use self::turn::{MANY, turn_many};
 use super::points::{Even, Point};
@@ -20,6 +24,11 @@ use crate::ops::contract::{Bound, Contract};
 pub(super) trait Part: Copy + Default + 'static {
     const SCALAR: Option<Scalar>;
     fn of<E: Element>(element: E) -> Self;
+
+    /// Whether such elements are parts as they are.
+    fn is_native(scalar: Scalar) -> bool {
+        Self::SCALAR == Some(scalar)
+    }
 
     /// Whether such elements ever become parts: for the others nothing is compiled.
     #[inline(always)]
@@ -58,6 +67,24 @@ impl Part for i16 {
     }
 }
 
+/// Bytes with a sign or without: what a bit stands for is a matter of the kernels.
+impl Part for u8 {
+    const SCALAR: Option<Scalar> = None;
+    #[inline(always)]
+    fn of<E: Element>(element: E) -> Self {
+        element.to_i64() as u8
+    }
+
+    fn is_native(scalar: Scalar) -> bool {
+        matches!(scalar, Scalar::I8 | Scalar::U8)
+    }
+
+    #[inline(always)]
+    fn is_made_of<E: Element>() -> bool {
+        Self::is_native(E::SCALAR)
+    }
+}
+
 /// One operand as packing sees it.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
@@ -68,6 +95,10 @@ pub(super) struct Source<'a> {
     pub(super) bounds: &'a [Bound],
     /// Converts neighbours, if the kernels of the level compute in another type.
     pub(super) convert: Option<Row>,
+    /// Of bytes, whether their highest bits are turned over, 0 included.
+    pub(super) turned: bool,
+    /// What a byte counts in the tail of its line.
+    pub(super) weight: i32,
     pub(super) isa: Isa,
 }
 
@@ -88,6 +119,8 @@ impl<'a> Source<'a> {
             slot,
             bounds,
             convert: other.map(|part| between(scalar, part, Scaling::MOVE, isa)),
+            turned: false,
+            weight: 0,
             isa,
         }
     }
@@ -97,7 +130,7 @@ impl<'a> Source<'a> {
 unsafe impl Sync for Source<'_> {}
 
 /// Packs the elements of `lanes` and `sum`: number k of lane l becomes part `k % PER` of cell `k / PER * width + l`.
-/// What is outside the bounds, lanes up to the width and what the last cell has left become 0.
+/// What is outside the bounds, lanes up to the width and what the last cell has left become 0. [Tails](Simd::TAILS) follow.
 ///
 /// # Safety
 /// Every element inside the bounds is readable and aligned; `to` has room; at most [`MAX_NR`] lanes, not more than the
@@ -109,6 +142,11 @@ pub(super) unsafe fn pack<S: Simd<Part: Part>>(
     width: usize,
     to: *mut S::Part,
 ) {
+    #[cfg(target_arch = "x86_64")]
+    if S::PER == 4 {
+        // SAFETY: handed on; parts are bytes.
+        return unsafe { quads::pack(source, lanes, sum, width, to.cast()) };
+    }
     // SAFETY: handed on.
     with_element!(source.scalar, E => unsafe {
         assert!(<S::Part as Part>::is_made_of::<E>(), "sums of {}", source.scalar.name());
@@ -142,7 +180,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
     let mut starts = [0; MAX_NR];
     starts.iter_mut().zip(lanes).for_each(|(start, lane)| *start = lane.at[slot]);
     let starts = &starts[..lanes.len()];
-    let total: usize = sum.iter().map(|even| even.len * (1 + usize::from(even.mate.is_some()))).sum();
+    let total: usize = sum.iter().map(|even| even.terms(S::PER)).sum();
     // SAFETY: the caller's promises hold for every access below.
     unsafe {
         if lanes.len() < width {
@@ -247,7 +285,7 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
             let mut begin = 0;
             for even in sum {
                 let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
-                if let Some(far) = even.mate {
+                if let Some([far, ..]) = even.mates {
                     let (step, to) = (even.by as isize, line.wrapping_add(begin));
                     // SAFETY: the caller's promise.
                     unsafe {
@@ -371,6 +409,11 @@ pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
 }
 
 impl Even {
+    /// Terms of the sum, where cells are of so many.
+    pub(super) fn terms(&self, per: usize) -> usize {
+        self.len * if self.mates.is_some() { per } else { 1 }
+    }
+
     /// The turns for which a lane is inside the bounds: from the first up to the second.
     #[inline(always)]
     pub(super) fn inside(&self, lane: &Point, bounds: &[Bound]) -> (usize, usize) {

@@ -361,11 +361,13 @@ impl Planes {
         let [slow, fast] = &self.dims;
         for cell in (begin..end).step_by(per) {
             let first = self.channels.offset(cell, slot);
-            let mate = (per > 1).then(|| self.channels.offset((cell + 1).min(end - 1), slot) - first);
+            let mate = |number: usize| self.channels.offset((cell + number).min(end - 1), slot) - first;
+            let mates =
+                (per > 1).then(|| [1, 2, 3].map(|number| if number < per { mate(number) } else { 0 }));
             for t0 in 0..slow.taps.extent {
                 let at = first + t0 as i64 * slow.taps.by.at[slot];
                 let by = fast.taps.by.at[slot];
-                Even::plain(at, by, fast.taps.extent, mate).push(list, false);
+                Even::plain(at, by, fast.taps.extent, mates).push(list, false);
             }
         }
     }

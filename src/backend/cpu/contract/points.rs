@@ -50,21 +50,24 @@ impl Walk {
     /// The turn of a number, counted from 0.
     pub(super) fn point(&self, mut number: usize) -> Point {
         let mut point = Point::default();
-        for turn in self.turns.iter().rev() {
+        let Some((outermost, inner)) = self.turns.split_first() else { return point };
+        for turn in inner.iter().rev() {
             point.add(&turn.by, (number % turn.extent) as i64);
             number /= turn.extent;
         }
+        point.add(&outermost.by, number as i64);
         point
     }
 
     /// Where the turn of a number is in one operand.
     pub(super) fn offset(&self, mut number: usize, slot: usize) -> i64 {
         let mut offset = 0;
-        for turn in self.turns.iter().rev() {
+        let Some((outermost, inner)) = self.turns.split_first() else { return offset };
+        for turn in inner.iter().rev() {
             offset += turn.by.at[slot] * (number % turn.extent) as i64;
             number /= turn.extent;
         }
-        offset
+        offset + outermost.by.at[slot] * number as i64
     }
 
     /// The turns `begin..end` as evenly spaced ones.
@@ -103,6 +106,9 @@ impl Walk {
     }
 }
 
+/// How far the other points of a cell are from its first, as many as a cell has.
+pub(super) type Mates = [i64; 3];
+
 /// Evenly spaced points of the sum, as one operand sees them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Even {
@@ -111,26 +117,26 @@ pub(super) struct Even {
     pub(super) pos: [i64; MAX_BOUNDS],
     pub(super) pos_by: [i64; MAX_BOUNDS],
     pub(super) len: usize,
-    /// Where cells are pairs, how far from each point the other one of its cell is; else neighbours share cells.
-    pub(super) mate: Option<i64>,
+    /// Where cells are of several points, how far from each the others of its cell are; else neighbours share cells.
+    pub(super) mates: Option<Mates>,
 }
 
 impl Even {
     /// `len` points from `first` on, `by` apart.
     pub(super) fn new(first: &Point, by: &Point, len: usize, slot: usize) -> Even {
-        Even { at: first.at[slot], by: by.at[slot], pos: first.pos, pos_by: by.pos, len, mate: None }
+        Even { at: first.at[slot], by: by.at[slot], pos: first.pos, pos_by: by.pos, len, mates: None }
     }
 
     /// The same of an operand without bounds, from an offset on.
-    pub(super) fn plain(at: i64, by: i64, len: usize, mate: Option<i64>) -> Even {
-        Even { at, by, pos: [0; MAX_BOUNDS], pos_by: [0; MAX_BOUNDS], len, mate }
+    pub(super) fn plain(at: i64, by: i64, len: usize, mates: Option<Mates>) -> Even {
+        Even { at, by, pos: [0; MAX_BOUNDS], pos_by: [0; MAX_BOUNDS], len, mates }
     }
 
     /// Adds `self` to a list, or to its last entry where that goes on evenly; `bounded` if positions count.
     pub(super) fn push(self, list: &mut Vec<Even>, bounded: bool) {
         if !bounded
             && let Some(last) = list.last_mut()
-            && last.mate == self.mate
+            && last.mates == self.mates
         {
             let by = if last.len == 1 { self.at - last.at } else { last.by };
             let even = self.len == 1 || self.by == by;

@@ -2,8 +2,8 @@
 
 /// Vectors of one type at one level.
 ///
-/// Packing writes parts, kernels read cells: a cell is one part, or two neighbours of the sum where one instruction
-/// multiplies pairs.
+/// Packing writes parts, kernels read cells: a cell is one part, or two or four neighbours of the sum where one instruction
+/// multiplies so many.
 ///
 /// # Safety
 /// Every function needs the instructions of its level; pointers are good for what they name.
@@ -26,6 +26,10 @@ pub(super) trait Simd: Copy + 'static {
     const WIDE: usize;
     /// Parts per cell.
     const PER: usize;
+    /// Cells that packing adds to a line: what its sums have beside the products.
+    const TAILS: usize = 0;
+    /// Whose tails kernels add.
+    const ADDS: Tails = Tails::Nobodys;
     /// A cell whose products are 0.
     const ZERO: Self::Cell;
 
@@ -51,11 +55,14 @@ pub(super) trait Simd: Copy + 'static {
     }
 }
 
-/// Vectors of pairs whose products some processors add to the sums in one instruction.
-#[cfg(target_arch = "x86_64")]
-pub(super) trait Paired: Simd {
-    /// The same vectors on such processors; packed alike, so that only kernels are compiled for them.
-    type Fused: Simd<Cell = Self::Cell, Sum = Self::Sum>;
+/// Whose [tails](Simd::TAILS) are added to the sums.
+#[derive(PartialEq)]
+pub(super) enum Tails {
+    Nobodys,
+    #[cfg(target_arch = "x86_64")]
+    Rows,
+    #[cfg(target_arch = "x86_64")]
+    Lanes,
 }
 
 /// Rows of a tile.
@@ -192,7 +199,7 @@ impl Simd for PortableInt {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Simd;
+    use super::{Simd, Tails};
     use core::arch::x86_64::*;
 
     macro_rules! float {
@@ -307,22 +314,25 @@ mod x86 {
         _mm512_add_pd
     );
 
-    /// Products of pairs: exact for every pair of bytes, and their sum fits 32 bits.
+    /// Sums of the products of as many parts as a cell has, in 32 bits.
     macro_rules! int {
-        ($V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $add:ident,
-         $($name:ident: |$a:ident, $b:ident, $c:ident| $dot:expr),+) => {$(
+        ($V:ty, $L:literal, $NV:literal, $zero:ident, $set:ident, $load:ident, $store:ident, $add:ident,
+         $($name:ident: $Part:ty, $PER:literal, $Plain:ty, $tails:ident,
+           |$row:ident| $splat:expr, |$a:ident, $b:ident, $c:ident| $dot:expr;)+) => {$(
             #[derive(Clone, Copy)]
             pub(in super::super) struct $name;
             impl Simd for $name {
-                type Part = i16;
+                type Part = $Part;
                 type Cell = i32;
                 type Sum = i32;
-                type Plain = super::PortableInt;
+                type Plain = $Plain;
                 type V = $V;
                 const L: usize = $L;
                 const NV: usize = $NV;
                 const WIDE: usize = 16 / $NV;
-                const PER: usize = 2;
+                const PER: usize = $PER;
+                const TAILS: usize = $PER / 4;
+                const ADDS: Tails = Tails::$tails;
                 const ZERO: i32 = 0;
                 #[inline(always)]
                 unsafe fn zero() -> $V {
@@ -332,7 +342,10 @@ mod x86 {
                 #[inline(always)]
                 unsafe fn splat(at: *const i32) -> $V {
                     // SAFETY: the caller has the instructions, and promises the pointer.
-                    unsafe { $splat(at.read_unaligned()) }
+                    unsafe {
+                        let $row = $set(at.read_unaligned());
+                        $splat
+                    }
                 }
                 #[inline(always)]
                 unsafe fn load(at: *const i32) -> $V {
@@ -363,32 +376,30 @@ mod x86 {
         )+};
     }
 
-    int!(
-        __m256i,
-        8,
-        2,
-        _mm256_setzero_si256,
-        _mm256_set1_epi32,
-        _mm256_loadu_si256,
-        _mm256_storeu_si256,
-        _mm256_add_epi32,
-        Avx2Int: |a, b, c| _mm256_add_epi32(c, _mm256_madd_epi16(a, b))
-    );
-    int!(
-        __m512i,
-        16,
-        4,
-        _mm512_setzero_si512,
-        _mm512_set1_epi32,
-        _mm512_loadu_si512,
-        _mm512_storeu_si512,
-        _mm512_add_epi32,
-        Avx512Int: |a, b, c| _mm512_add_epi32(c, _mm512_madd_epi16(a, b)),
-        Avx512Vnni: |a, b, c| _mm512_dpwssd_epi32(c, a, b)
-    );
+    /// The highest bit of every byte: turned over, a signed byte is itself and 128 more, without a sign.
+    const SIGNS: i32 = 0x8080_8080_u32 as i32;
 
-    impl super::Paired for Avx512Int {
-        type Fused = Avx512Vnni;
+    // Products of pairs are exact for every pair of bytes, and their sum fits 32 bits. Those of four bytes, one without a sign and
+    // one with it, are added to the sum by one instruction: of `Dots` the rows have no signs, of `SignedDots` neither
+    // operand is without, and the tails of lanes take back what rows are too large; of `PlaneDots` the lanes have none, or tails of rows
+    // take that back.
+    int! {
+        __m256i, 8, 2, _mm256_setzero_si256, _mm256_set1_epi32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32,
+        Avx2Int: i16, 2, super::PortableInt, Nobodys, |row| row,
+            |a, b, c| _mm256_add_epi32(c, _mm256_madd_epi16(a, b));
+        Avx2Dots: u8, 4, Self, Nobodys, |row| row, |a, b, c| _mm256_dpbusd_avx_epi32(c, a, b);
+        Avx2SignedDots: u8, 4, Avx2Dots, Lanes, |row| _mm256_xor_si256(row, _mm256_set1_epi32(SIGNS)),
+            |a, b, c| _mm256_dpbusd_avx_epi32(c, a, b);
+        Avx2PlaneDots: u8, 4, Avx2Dots, Rows, |row| row, |a, b, c| _mm256_dpbusd_avx_epi32(c, b, a);
+    }
+    int! {
+        __m512i, 16, 4, _mm512_setzero_si512, _mm512_set1_epi32, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi32,
+        Avx512Int: i16, 2, super::PortableInt, Nobodys, |row| row,
+            |a, b, c| _mm512_add_epi32(c, _mm512_madd_epi16(a, b));
+        Avx512Dots: u8, 4, Avx2Dots, Nobodys, |row| row, |a, b, c| _mm512_dpbusd_epi32(c, a, b);
+        Avx512SignedDots: u8, 4, Avx2Dots, Lanes, |row| _mm512_xor_si512(row, _mm512_set1_epi32(SIGNS)),
+            |a, b, c| _mm512_dpbusd_epi32(c, a, b);
+        Avx512PlaneDots: u8, 4, Avx2Dots, Rows, |row| row, |a, b, c| _mm512_dpbusd_epi32(c, b, a);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::engine::{Operands, Stretch, stretches};
+use super::engine::{CellShape, Operands, Stretch, stretches};
 use super::finish::{Outputs, Run, finish};
 use super::points::{Point, Turn, Walk};
 use super::simd::Avx2Single;
@@ -72,7 +72,7 @@ impl<'a> Vectors<'a> {
             matrix,
             vector,
             step: sum.by.at[slots[1]] as isize,
-            stretches: stretches::<Avx2Single>(sum.extent, sum.extent, 1),
+            stretches: stretches(CellShape::of::<Avx2Single>(), sum.extent, sum.extent, 1),
             origin: step.nest.offsets,
             outputs,
         })

@@ -37,10 +37,10 @@ pub(super) struct Widen {
 }
 
 impl Widen {
-    /// What pays for a canonical step, if anything does.
-    pub(super) fn of(step: &Contract) -> Option<Widen> {
+    /// What pays for a canonical step, if anything does, where products of bytes are added four at a time or not.
+    pub(super) fn of(step: &Contract, dots: bool) -> Option<Widen> {
         let bytes = step.accumulate == Accumulate::Int32;
-        if step.accumulate == Accumulate::Double || bytes && !are_few(step) {
+        if step.accumulate == Accumulate::Double || bytes && !are_few(step, dots) {
             return None;
         }
         let types = [step.a, step.b];
@@ -118,12 +118,22 @@ impl Widen {
 }
 
 /// Whether the sums of a step of bytes are few enough products for binary32, and better computed there.
-fn are_few(step: &Contract) -> bool {
+fn are_few(step: &Contract, dots: bool) -> bool {
     let terms = step.extent(Role::K);
     // Sums that leave as 32-bit integers need no conversion.
     let narrow = step.dst != Scalar::I32 && step.dst != Scalar::I64;
-    let few = if is_planar(step) { FEW[0] } else { FEW[1] };
+    let few = match is_planar(step) {
+        true if dots => 0,
+        true => FEW[0],
+        false if dots && has_whole_cells(step) => 0,
+        false => FEW[1],
+    };
     narrow && terms <= EXACT && (terms <= few || step.extent(Role::N) == 1)
+}
+
+/// Whether neighbours of the sum in `a` fill cells of four bytes, so that these are read where they lie.
+fn has_whole_cells(step: &Contract) -> bool {
+    step.loops(Role::K).last().is_some_and(|(_, axis)| axis.strides[1] == 1 && axis.extent % 4 == 0)
 }
 
 /// Whether sums are over the taps of planes, each of which is converted when it is copied, and stays in the caches.
@@ -250,7 +260,7 @@ mod tests {
                     // Memory between elements is nobody's to read.
                     let step = forward(Scalar::F16, groups, geometry, &order, 1);
                     assert_eq!(dense(&step, 1), None, "{step}");
-                    assert!(Widen::of(&step).is_none_or(|wide| wide.step.a == Scalar::F16));
+                    assert!(Widen::of(&step, false).is_none_or(|wide| wide.step.a == Scalar::F16));
                 }
             }
         }
@@ -259,7 +269,7 @@ mod tests {
     #[test]
     fn what_is_narrow_and_used_often_is_widened() {
         let order = [0, 1, 2, 3];
-        let of = |scalar| Widen::of(&forward(scalar, 1, [1, 1], &order, 0)).map(|wide| wide.step);
+        let of = |scalar| Widen::of(&forward(scalar, 1, [1, 1], &order, 0), false).map(|wide| wide.step);
         let step = of(Scalar::F16).expect("it pays");
         assert_eq!((step.a, step.b, step.dst), (Scalar::F32, Scalar::F32, Scalar::F16));
         let step = of(Scalar::I8).expect("36 products to a sum");

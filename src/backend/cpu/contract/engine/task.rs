@@ -7,13 +7,15 @@ use super::stretch::{SUM, Stretch};
 use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
 use crate::backend::cpu::contract::finish::{Run, finish, finish_rows};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::narrow::Line;
 use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
 use crate::backend::cpu::contract::points::{Even, Point};
 use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::tiles::Tiles;
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::Element;
-use crate::ops::contract::MAX_BOUNDS;
+use crate::ops::contract::{Bound, MAX_BOUNDS};
 
 /// Strips that are packed together where they lie side by side in memory.
 const ACROSS: usize = 16;
@@ -37,19 +39,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             _ => {
                 let cells = inner.min(stretch.cells) / taps;
                 starts.clear();
-                starts.extend((stretch.begin..stretch.end).step_by(cells).map(|k| self.sum.point(k)));
+                let apart = cells * S::PER;
+                starts.extend((stretch.begin..stretch.end).step_by(apart).map(|k| self.sum.point(k)));
             }
         }
-    }
-
-    /// The lowest and the highest position that taps add to a row's, for every bound.
-    fn reach(&self, starts: &[Point]) -> [(i64, i64); MAX_BOUNDS] {
-        let mut reach = [(0, 0); MAX_BOUNDS];
-        for (d, (bound, reach)) in self.row_source.bounds.iter().zip(&mut reach).enumerate() {
-            let positions = || starts.iter().map(|start| bound.start + start.pos[d]);
-            *reach = (positions().min().unwrap_or(0), positions().max().unwrap_or(0));
-        }
-        reach
     }
 
     /// A stretch of the sum as evenly spaced points of one operand.
@@ -80,7 +73,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             if lanes { (piece * nr, nr.min(self.lanes.len() - piece * nr)) } else { self.strip(piece) }
         };
         let total = if lanes { each * nr } else { self.row_count };
-        let cells = self.stretches.last().map_or(0, |s| s.before + s.cells);
+        let cells = self.stretches.last().map_or(0, |s| s.before + s.packed);
         let (mut points, mut sum): (Vec<Point>, Vec<Even>) = (Vec::new(), Vec::new());
         let mut across = Vec::new();
         let mut piece = pieces.start;
@@ -100,7 +93,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             for stretch in &self.stretches {
                 self.evens(stretch, source, &mut sum);
                 let at = |begin: usize| {
-                    shared.at(product * total * cells + stretch.before * total + begin * stretch.cells).cast()
+                    shared
+                        .at(product * total * cells + stretch.before * total + begin * stretch.packed)
+                        .cast()
                 };
                 let strips = (first..first + most).map(strip);
                 // SAFETY: handed on; every piece has its place.
@@ -176,7 +171,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         self.rows.points(part_row, last.0 + last.1, &mut row_points);
         let strips: Vec<(usize, usize)> = (first..end).map(|s| self.strip(s)).collect();
         let places: Vec<[i64; 5]> = row_points.iter().map(|point| point.offsets(&base)).collect();
-        let total = self.stretches.last().map_or(0, |s| s.before + s.cells);
+        let total = self.stretches.last().map_or(0, |s| s.before + s.packed);
         let plain = self.direct && self.outputs.is_plain();
         let mut zeros = [const { MaybeUninit::<S::Cell>::uninit() }; SUM];
         if !self.row_source.bounds.is_empty() {
@@ -199,7 +194,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 let (is_first, is_last) = (number == 0, number + 1 == self.stretches.len());
                 if let RowSource::InPlace { inner, taps, .. } = self.from_rows {
                     self.starts(stretch, inner, taps.unwrap_or(1), &mut sum);
-                    reach = self.reach(&sum);
+                    reach = reach_of(self.row_source.bounds, &sum);
                 }
                 if matches!(self.from_lanes, Lanes::Local | Lanes::InPlace) {
                     self.evens(stretch, self.lane_source, &mut lane_sum);
@@ -224,7 +219,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     }
                     (Lanes::Local, _) => {
                         for (panel, lanes) in lane_points.chunks(nr).enumerate() {
-                            let to = desk.v.wrapping_add(panel * nr * stretch.cells);
+                            let to = desk.v.wrapping_add(panel * nr * stretch.packed);
                             pack::<S>(self.lane_source, lanes, &lane_sum, nr, to.cast());
                         }
                         desk.v
@@ -243,12 +238,12 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     _ => {
                         let all = total_panels * nr;
                         let at = product * all * total + stretch.before * all;
-                        desk.shared.at(at + first_lane * stretch.cells)
+                        desk.shared.at(at + first_lane * stretch.packed)
                     }
                 };
                 if place.is_none() {
                     offsets.clear();
-                    offsets.extend((0..stretch.cells).map(|k| (k * nr) as i32));
+                    offsets.extend((0..stretch.packed).map(|k| (k * nr) as i32));
                 }
                 if still {
                     let apart = self.sum.turns.last().map_or(0, |turn| turn.by.at[self.lane_source.slot]);
@@ -268,12 +263,12 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         match self.from_rows {
                             RowSource::Shared => {
                                 let at = product * self.row_count * total + stretch.before * self.row_count;
-                                let from = desk.shared.at(at + row * stretch.cells);
+                                let from = desk.shared.at(at + row * stretch.packed);
                                 (0..count).for_each(|m| rows[m] = from.wrapping_add(m));
                                 table.push(rows);
                             }
                             RowSource::Local => {
-                                let at = (row - strips[0].0) * stretch.cells;
+                                let at = (row - strips[0].0) * stretch.packed;
                                 let to = desk.r.wrapping_add(at);
                                 let mut moved = [Point::default(); MR];
                                 moved[..count].copy_from_slice(points);
@@ -302,9 +297,14 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 (v.wrapping_add(t * nr), &far)
                             }
                             None if still => (desk.v.cast_const(), &offsets),
-                            None => (v.wrapping_add(t * nr * stretch.cells), &offsets),
+                            None => (v.wrapping_add(t * nr * stretch.packed), &offsets),
                         };
                         let direct = self.direct && tile.whole;
+                        #[cfg(target_arch = "x86_64")]
+                        let line = match &self.outputs.narrow {
+                            Some(narrow) if is_last => Line::of(runs).map(|line| (narrow, line)),
+                            _ => None,
+                        };
                         let here = here.as_mut_ptr().cast::<S::Sum>();
                         for (s, &(row, count)) in strips.iter().enumerate() {
                             let places = &places[row - part_row..][..count];
@@ -345,6 +345,11 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 };
                             }
                             self.kernels.of(count, tile.lanes)(&panel, &c, !is_first);
+                            #[cfg(target_arch = "x86_64")]
+                            if let Some((narrow, line)) = &line {
+                                narrow.finish_lines(places, line, c.as_ptr().cast());
+                                continue;
+                            }
                             if is_last && !(direct && plain) {
                                 for run in runs {
                                     finish_rows(&self.outputs, places, run, &c);
@@ -373,7 +378,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     ) {
         let source = self.row_source;
         let (slot, per) = (source.slot, runs.taps.unwrap_or(1));
-        let data = source.data.cast::<S::Cell>().wrapping_offset(base[slot] as isize);
+        let data = source.data.cast::<S::Part>().wrapping_offset(base[slot] as isize);
         let first = table.len();
         table.resize(first + starts.len() / per, [runs.zeros; MR]);
         let table = &mut table[first..];
@@ -388,7 +393,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             }
             if whole {
                 for (rows, start) in table.iter_mut().zip(starts.iter().step_by(per)) {
-                    rows[m] = from.wrapping_offset(start.at[slot] as isize);
+                    rows[m] = from.wrapping_offset(start.at[slot] as isize).cast();
                     if far {
                         fetch(rows[m].cast());
                     }
@@ -410,7 +415,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     unsafe fn segment(
         &self,
         point: &Point,
-        from: *const S::Cell,
+        from: *const S::Part,
         taps: &[Point],
         runs: &Runs<'_, S>,
         copy: *mut S::Cell,
@@ -422,7 +427,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     ((bound.start + point.pos[d] + tap.pos[d]) as u64) < bound.extent as u64
                 })
             };
-        let at = |tap: &Point| from.wrapping_offset(tap.at[source.slot] as isize);
+        let at = |tap: &Point| from.wrapping_offset(tap.at[source.slot] as isize).cast::<S::Cell>();
         // Taps leave a window at its ends.
         match [&taps[0], &taps[taps.len() - 1]].map(inside) {
             [true, true] => at(&taps[0]),
@@ -434,13 +439,24 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     // SAFETY: the caller's promise.
                     unsafe {
                         let from = if inside(tap) { at(tap) } else { runs.zeros };
-                        from.copy_to_nonoverlapping(to, cells);
+                        // Part by part: cells of several lie anywhere.
+                        from.cast::<S::Part>().copy_to_nonoverlapping(to.cast(), cells * S::PER);
                     }
                 }
                 copy
             }
         }
     }
+}
+
+/// The lowest and the highest position that taps add to a row's, for every bound.
+fn reach_of(bounds: &[Bound], starts: &[Point]) -> [(i64, i64); MAX_BOUNDS] {
+    let mut reach = [(0, 0); MAX_BOUNDS];
+    for (d, (bound, reach)) in bounds.iter().zip(&mut reach).enumerate() {
+        let positions = || starts.iter().map(|start| bound.start + start.pos[d]);
+        *reach = (positions().min().unwrap_or(0), positions().max().unwrap_or(0));
+    }
+    reach
 }
 
 /// How rows are read in place.

@@ -3,6 +3,8 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use super::super::pack::quads;
 use super::super::pack::{MANY, Part, Source, pairs, row, turn_many};
 use super::super::points::Point;
 use super::super::simd::Simd;
@@ -95,6 +97,11 @@ impl Block {
         if S::PER == 1 && planes.are_interleaved() {
             // SAFETY: handed on.
             return unsafe { self.copy_turned(planes, source, outer, spans, start..end, to, kept) };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if S::PER == 4 {
+            // SAFETY: handed on; parts are bytes.
+            return unsafe { self.copy_quads(planes, source, outer, spans, start..end, to.cast()) };
         }
         // SAFETY: handed on.
         with_element!(source.scalar, E => unsafe {
@@ -195,6 +202,71 @@ impl Block {
                         turn_many(&from[..lines], count, to, plane as isize, source.isa);
                     }
                 }
+            }
+        }
+    }
+
+    /// [`copy`](Block::copy) of bytes, four channels to a cell.
+    ///
+    /// # Safety
+    /// As for [`copy`](Block::copy).
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn copy_quads(
+        &self,
+        planes: &Planes,
+        source: Source<'_>,
+        outer: &Point,
+        spans: &[Span],
+        channels: Range<usize>,
+        to: *mut u8,
+    ) {
+        const PER: usize = 4;
+        let step = (planes.dims[1].stride * planes.dims[1].unit) as isize;
+        let ahead = planes.channels.turns.last().map_or(0, |turn| turn.by.at[1] * AHEAD) as isize;
+        let place = |channel: usize| {
+            let mut point = planes.channels.point(channel);
+            point.add(outer, 1);
+            let at = source.data.wrapping_offset(point.at[1] as isize);
+            if planes.is_inside(source, &point) { at } else { std::ptr::null() }
+        };
+        // Channels that are evenly apart, and alike.
+        let even = match &planes.channels.turns[..] {
+            [turn] if turn.by.pos == Point::default().pos => Some((place(0), turn.by.at[1] as isize)),
+            _ => None,
+        };
+        for (number, first) in channels.clone().step_by(PER).enumerate() {
+            let to = to.wrapping_add(number * self.cells(1) * PER);
+            let mut rows = [std::ptr::null::<u8>(); PER];
+            for (row, channel) in rows.iter_mut().zip(first..channels.end) {
+                *row = match even {
+                    Some((from, _)) if from.is_null() => from,
+                    Some((from, by)) => from.wrapping_offset(channel as isize * by),
+                    None => place(channel),
+                };
+            }
+            // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
+            unsafe {
+                let clear = |cells: Range<usize>| {
+                    let zero = if source.turned { 0x80 } else { 0 };
+                    to.add(cells.start * PER).write_bytes(zero, cells.len() * PER);
+                };
+                let mut done = 0;
+                for span in spans {
+                    clear(done..span.to);
+                    let mut rows = rows;
+                    for row in rows.iter_mut().filter(|row| !row.is_null()) {
+                        *row = row.wrapping_offset(span.from as isize);
+                        if self.rows == 1 {
+                            // Short runs from many pages: the processor does not see the next channels coming.
+                            (0..span.len as isize * step.abs())
+                                .step_by(64)
+                                .for_each(|i| fetch(row.wrapping_offset(ahead + i)));
+                        }
+                    }
+                    quads(rows, step, span.len, to.add(span.to * PER), source.turned);
+                    done = span.to + span.len;
+                }
+                clear(done..self.cells(1));
             }
         }
     }
