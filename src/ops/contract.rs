@@ -226,6 +226,18 @@ impl Contract {
         self.loops(role).map(|(_, axis)| axis.extent).product()
     }
 
+    /// `count` turns from `first` on of loop `index`, which no bound names, in canonical form: sums and their order are the same.
+    pub fn part(&self, index: usize, first: i64, count: i64) -> Contract {
+        let mut part = *self;
+        part.nest = LoopNest::new(&[], self.nest.offsets);
+        for (k, axis) in self.nest.axes().iter().enumerate() {
+            part.nest.push(Axis { extent: if k == index { count } else { axis.extent }, ..*axis });
+        }
+        let steps = self.nest.axes()[index].strides;
+        part.nest.offsets.iter_mut().zip(steps).for_each(|(offset, step)| *offset += first * step);
+        part.canonical()
+    }
+
     /// The number of operands.
     pub fn slots(&self) -> usize {
         3 + usize::from(self.epilogue.z.is_some())

@@ -88,13 +88,14 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
         // SAFETY: handed on.
         unsafe { run_on(step, at, operands, transformed, machine, None) }
     };
-    match Widen::of(step, takes_dots(step, machine.isa)) {
+    let dots = takes_dots(step, machine.isa);
+    widen::in_parts(step, dots, |step| match Widen::of(step, dots) {
         // SAFETY: handed on.
         Some(wide) => unsafe {
             wide.run(step, [at[1], at[2]], machine, |operands| run(&wide.step, operands))
         },
         None => run(step, [at[1], at[2]]),
-    }
+    })
 }
 
 /// The name of the kernel that computes `step` on `machine`, as the log tells it; none for a step that does nothing or is
@@ -104,13 +105,17 @@ pub fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
     if step.is_empty() || step.check_sums().is_err() {
         return None;
     }
-    let wide = Widen::of(step, takes_dots(step, machine.isa));
+    let dots = takes_dots(step, machine.isa);
     let taken = Cell::new(None);
     let (at, operands) = ([std::ptr::null_mut(); MAX_OPERANDS], [std::ptr::null(); 2]);
     let transformed = may_be_transformed(step);
-    let step = wide.as_ref().map_or(step, |wide| &wide.step);
-    // SAFETY: only the choice is made: no address is followed.
-    unsafe { run_on(step, &at, operands, transformed, machine, Some(&taken)) }.ok()?;
+    widen::in_parts(step, dots, |step| {
+        let wide = Widen::of(step, dots);
+        let step = wide.as_ref().map_or(step, |wide| &wide.step);
+        // SAFETY: only the choice is made: no address is followed.
+        unsafe { run_on(step, &at, operands, transformed, machine, Some(&taken)) }
+    })
+    .ok()?;
     taken.get()
 }
 

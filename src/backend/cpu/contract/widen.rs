@@ -19,6 +19,9 @@ const USES_OF_CHANNELS: i64 = 2;
 /// Bytes of copies at most.
 const COPIES: usize = 32 << 20;
 
+/// Bytes of the copy of some images, which threads keep from call to call and find in the caches.
+const IMAGES: usize = 4 << 20;
+
 /// Elements that are converted at once.
 const PIECE: usize = 16 << 10;
 
@@ -115,6 +118,40 @@ impl Widen {
             run(wide)
         })
     }
+}
+
+/// Calls `work` with the parts of a canonical step, one after the other: some images each where sums are of single channels, so that
+/// a copy of their elements in binary32 is small.
+///
+/// # Errors
+/// What `work` returns. Parts after the first need no more memory than it.
+pub(super) fn in_parts(
+    step: &Contract,
+    dots: bool,
+    mut work: impl FnMut(&Contract) -> Result<()>,
+) -> Result<()> {
+    let Some((images, count)) = images(step, dots) else { return work(step) };
+    let extent = step.nest.axes()[images].extent;
+    for first in (0..extent).step_by(count as usize) {
+        work(&step.part(images, first, count.min(extent - first)))?;
+    }
+    Ok(())
+}
+
+/// The loop over images of a step of single channels, and how many of them are a part, if all are too many.
+fn images(step: &Contract, dots: bool) -> Option<(usize, i64)> {
+    if step.extent(Role::N) != 1 || step.a.size() >= size_of::<f32>() || is_planar(step) {
+        return None;
+    }
+    let (_, len) = dense(step, 1)?;
+    let is_free =
+        |index: usize| step.bounds().iter().all(|bound| bound.axes.iter().all(|&k| usize::from(k) != index));
+    let outer = step.loops(Role::M).filter(|&(index, axis)| is_free(index) && axis.strides[1] != 0);
+    let (index, axis) = outer.max_by_key(|(_, axis)| axis.strides[1].unsigned_abs())?;
+    let each = len / axis.extent as usize;
+    let count = (IMAGES / size_of::<f32>() / each.max(1)).max(1) as i64;
+    let pays = || Widen::of(&step.part(index, 0, count), dots).is_some_and(|wide| wide.spans[0].is_some());
+    (count < axis.extent && pays()).then_some((index, count))
 }
 
 /// Whether the sums of a step of bytes are few enough products for binary32, and better computed there.
