@@ -4,10 +4,10 @@
 use cudnn::backend::reference;
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
-use cudnn::ops::contract::{Accumulate, Side, Terms};
+use cudnn::ops::contract::{Accumulate, Geometry, Role, Side, Terms};
 use cudnn::ops::{Contract, Scaling};
 
-use crate::convolution::{Convolution, DIRECTIONS};
+use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::random::Rng;
 use crate::tensor::{Tensor, each};
 
@@ -44,6 +44,38 @@ fn convolutions_follow_the_definition_in_every_direction() {
         }
     }
     assert!(refused < 60 && done > 800, "{refused} refused");
+}
+
+/// Gradients of the data where one output, or one row of them, has seen all pixels: no tap is summed.
+#[test]
+fn a_window_as_large_as_the_image_is_a_product() {
+    let mut rng = Rng(3);
+    for case in 0..48 {
+        let flip = case % 2 == 0;
+        let stride = 1 + case / 2 % 3;
+        let groups = [1, 2][case / 6 % 2];
+        // The last ones have several outputs along the row.
+        let columns = if case < 24 { 5 } else { 9 };
+        let padding = Dims::new(&[rng.below(3) as i64, 0]);
+        let (x, w) = (vec![3, 2 * groups, 4, columns], vec![3 * groups, 2, 6, 5]);
+        let y = vec![3, 3 * groups, 1, (columns - 5) / stride as i64 + 1];
+        let strides = Dims::new(&[stride as i64; 2]);
+        let geometry = Geometry { padding, strides, dilation: Dims::new(&[1, 1]), groups, flip };
+        let conv = Convolution { x, w, y, geometry };
+        let [dst, mut a, mut b] = conv.tensors(Direction::Data, [Scalar::F32; 3], true, &mut rng);
+        let terms = Terms::scaled(Scaling::MOVE);
+        let steps = conv.steps(Direction::Data, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+        let (mut got, mut want, sums) = (dst.clone(), dst.clone(), conv.expected(Direction::Data, &a, &b));
+        for step in &steps {
+            assert!(case >= 24 || step.extent(Role::K) == 3 && step.bounds().is_empty(), "{step}");
+            assert!(step.bounds().len() < 2, "{step}");
+            // SAFETY: the memory of the tensors holds all their elements.
+            unsafe { reference::contract(step, &[got.base(), a.base(), b.base()]) };
+        }
+        let mut next = sums.iter();
+        each(&dst.layout.dims, |index| want.set(index, next.next().unwrap()[0]));
+        assert!(got.same_bytes(&want), "case {case}: {}", steps[0]);
+    }
 }
 
 #[test]

@@ -495,8 +495,16 @@ impl Building {
         self.step.nest.offsets[2] += product(begin, along)?;
         let filter = [0, 0, product(step, along)?, 0, 0];
         let start = (phase + pad - first * dilation) / stride;
+        let apart = period * dilation / stride;
+        // A single position meets every row through a tap of its own: nothing is summed, and rows belong to the filter.
+        if conv.result.dims[axis] == 1 && apart == 1 && start >= 0 && start + rows <= count {
+            self.step.nest.offsets[2] += product(start, filter[2])?;
+            out[2] = filter[2];
+            self.step.push(Role::N, Axis { extent: rows, strides: out });
+            return Ok(());
+        }
         let loops = [(Role::M, rows, out), (Role::K, count, filter)];
-        self.window(conv.result, axis, loops, [1, -(period * dilation / stride)], start)
+        self.window(conv.result, axis, loops, [1, -apart], start)
     }
 }
 
