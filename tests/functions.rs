@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use cudnn::dtype::Scalar;
-use cudnn::ops::function::TABLE;
+use cudnn::ops::function::{Row, TABLE};
 use cudnn::ops::reduction::Combiner;
 
 const KERNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/backend/cuda/kernels/");
@@ -32,7 +32,7 @@ fn generated() -> String {
              __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&operands)[5], \
              Rounded<T> parameter) {\n    switch (function) {\n";
     for (row, name) in TABLE.iter().zip(&names) {
-        let formula = row.formula.split_whitespace().collect::<Vec<_>>().join(" ").replace("()", "<T>()");
+        let formula = device(row.formula);
         writeln!(text, "    case {name}: {{").unwrap();
         for (k, operand) in row.operands.iter().enumerate() {
             writeln!(text, "        const Rounded<T> {operand} = operands[{k}];").unwrap();
@@ -42,7 +42,38 @@ fn generated() -> String {
         }
         writeln!(text, "        return {formula};\n    }}").unwrap();
     }
-    text + "    default: return {T(0)};\n    }\n}\n"
+    text += "    default: return {T(0)};\n    }\n}\n";
+    text += "\n// An activation and its slope.\ntemplate <typename T>\nstruct Activated {\n    Rounded<T> result, slope;\n};\n";
+    for (elementary, name) in [(false, "short_activation"), (true, "long_activation")] {
+        activations(&mut text, name, TABLE.iter().filter(|row| row.elementary == elementary));
+    }
+    text
+}
+
+/// A formula as the device knows it.
+fn device(formula: &str) -> String {
+    formula.split_whitespace().collect::<Vec<_>>().join(" ").replace("()", "<T>()")
+}
+
+/// The function that computes those rows that have a slope.
+fn activations<'a>(text: &mut String, name: &str, rows: impl Iterator<Item = &'a Row>) {
+    write!(
+        text,
+        "\ntemplate <typename T>\n__device__ __forceinline__ Activated<T> {name}(u32 function, Rounded<T> x, \
+         Rounded<T> parameter) {{\n    switch (function) {{\n"
+    )
+    .unwrap();
+    for row in rows {
+        let Some(slope) = row.slope else { continue };
+        assert_eq!(row.operands, ["x"], "an activation has one operand");
+        writeln!(text, "    case {}: {{", constant(&format!("{:?}", row.function))).unwrap();
+        for parameter in row.parameters {
+            writeln!(text, "        const Rounded<T> {parameter} = parameter;").unwrap();
+        }
+        writeln!(text, "        const Rounded<T> y = {};", device(row.formula)).unwrap();
+        writeln!(text, "        return {{y, {}}};\n    }}", device(slope)).unwrap();
+    }
+    *text += "    default: return {x, one(x)};\n    }\n}\n";
 }
 
 /// An enumeration whose numbers are those of the table in `source`.

@@ -5,7 +5,7 @@
 use cudnn::layout::{Axis, Cut, LoopNest};
 use cudnn::ops::function::TABLE;
 use cudnn::ops::map::Factors;
-use cudnn::ops::normalise::{Activation as Follows, ActivationKind, Slope, Statistics};
+use cudnn::ops::normalise::{Slope, Statistics};
 use cudnn::ops::window::{Axes, Divisor, Power, WindowAxis, WindowFunction};
 use cudnn::ops::{
     Compute, Draw, Indices, Map, NanRule, Normalise, NormaliseBackward, Padded, Random, Reduce, Reduction,
@@ -299,15 +299,6 @@ impl Text<'_> {
         Ok(window)
     }
 
-    fn follows(&mut self) -> Result<Follows> {
-        let kinds =
-            [ActivationKind::Sigmoid, ActivationKind::Tanh, ActivationKind::Elu, ActivationKind::Swish];
-        let ruled = [RULES.map(ActivationKind::Relu), RULES.map(ActivationKind::ClippedRelu)].concat();
-        let all = [&kinds[..], &ruled].concat();
-        let kind = self.one_of(&all, |kind| format!("{kind:?}"), "an activation")?;
-        Ok(Follows { kind, parameter: self.named("parameter")? })
-    }
-
     fn normalise(&mut self) -> Result<Normalise> {
         self.expect(" ")?;
         let data = self.scalar()?;
@@ -328,11 +319,7 @@ impl Text<'_> {
         let epsilon = self.named("epsilon")?;
         let scaling = self.optional_scaling()?;
         let adds = self.eat(" add");
-        let mut activation = None;
-        if !self.0.starts_with(" groups") && !self.0.starts_with(" slopes") {
-            self.expect(" ")?;
-            activation = Some(self.follows()?);
-        }
+        let activation = self.activation()?;
         let slopes = if self.eat(" slopes ") { Some(self.scalar()?) } else { None };
         self.expect(" groups ")?;
         let groups = self.nest()?;
@@ -363,11 +350,8 @@ impl Text<'_> {
         let (scaling, parameter_scaling) = (self.scaling()?, self.scaling()?);
         let slope = if self.eat(" slopes ") {
             Slope::Kept(self.scalar()?)
-        } else if self.0.starts_with(" add") || self.0.starts_with(" groups") {
-            Slope::One
         } else {
-            self.expect(" ")?;
-            Slope::Of(self.follows()?)
+            self.activation()?.map_or(Slope::One, Slope::Of)
         };
         let splits = self.eat(" add");
         self.expect(" groups ")?;

@@ -4,9 +4,11 @@ use cudnn::dtype::Scalar;
 use cudnn::layout::format::packed_strides;
 use cudnn::layout::{Axis, Dims, Layout, MAX_AXES};
 use cudnn::ops::Contract;
-use cudnn::ops::contract::{Accumulate, Activation, Bound, Epilogue, Role, Side, Terms};
+use cudnn::ops::activation::Activation;
+use cudnn::ops::contract::{Accumulate, Bound, Epilogue, Role, Side, Terms};
+use cudnn::ops::function::TABLE;
 
-use super::parse::{RULES, Result};
+use super::parse::Result;
 use super::text::Text;
 
 impl<'a> Text<'a> {
@@ -24,30 +26,18 @@ impl<'a> Text<'a> {
         Ok(([dst, a, b], accumulate))
     }
 
-    /// As an epilogue shows it, if there is one.
-    fn activation(&mut self) -> Result<Activation> {
-        let plain = [Activation::Sigmoid, Activation::Tanh];
-        let plain = [&plain[..], &RULES.map(Activation::Relu)].concat();
-        if let Ok(found) = self.one_of(&plain, |each| format!(" {each:?}"), "") {
-            return Ok(found);
+    /// What follows the operation, as a step shows it, if anything does.
+    pub fn activation(&mut self) -> Result<Option<Activation>> {
+        let name = self.0.strip_prefix(' ').unwrap_or("");
+        let name = name.split(' ').next().unwrap_or("");
+        let mut rows = TABLE.iter().filter(|row| row.slope.is_some());
+        let Some(row) = rows.find(|row| format!("{:?}", row.function) == name) else { return Ok(None) };
+        self.expect(&format!(" {name}"))?;
+        let mut parameter = 0.0;
+        for name in row.parameters {
+            parameter = self.named(name)?;
         }
-        if self.eat(" ClippedRelu(") {
-            let ceiling = self.number("a ceiling")?;
-            self.expect(", ")?;
-            let rule = self.one_of(&RULES, |rule| format!("{rule:?}"), "a rule for NaNs")?;
-            self.expect(")")?;
-            return Ok(Activation::ClippedRelu(ceiling, rule));
-        }
-        for (name, make) in
-            [(" Elu(", Activation::Elu as fn(f64) -> Activation), (" Swish(", Activation::Swish)]
-        {
-            if self.eat(name) {
-                let parameter = self.number("a parameter")?;
-                self.expect(")")?;
-                return Ok(make(parameter));
-            }
-        }
-        Ok(Activation::Identity)
+        Ok(Some(Activation { function: row.function, parameter }))
     }
 
     pub fn contract(&mut self) -> Result<Contract> {

@@ -16,11 +16,16 @@ pub(super) trait Formula {
     const SCALED: Scaled;
     /// Whether it is a long chain of operations, each of which waits for the one before it.
     const IS_LONG: bool;
+    /// Whether it may follow another operation.
+    const HAS_SLOPE: bool;
     fn apply<N: Words>(operands: [N; MOST_OPERANDS], parameter: N) -> N;
+    /// The result and the slope there, which is 1 where the table has none.
+    fn with_slope<N: Words>(operands: [N; MOST_OPERANDS], parameter: N) -> (N, N);
 }
 
 macro_rules! formulas {
-    ($($(#[$doc:meta])* $name:ident ($($x:ident),*) [$($p:ident),*] $scaled:ident => $formula:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident ($($x:ident),*) [$($p:ident),*] $scaled:ident
+        => $formula:expr $(, slope($y:ident) $slope:expr)?;)*) => {
         /// The functions of the table.
         pub(super) mod formulas {
             $($(#[$doc])* pub(in crate::backend) struct $name;)*
@@ -35,7 +40,26 @@ macro_rules! formulas {
                 let [$($p,)* ..] = [parameter];
                 $formula
             }
+            const HAS_SLOPE: bool = { let slopes: &[&str] = &[$(stringify!($slope))?]; !slopes.is_empty() };
+            #[inline(always)]
+            fn with_slope<N: Words>(operands: [N; MOST_OPERANDS], parameter: N) -> (N, N) {
+                let [$($x,)* ..] = operands;
+                let [$($p,)* ..] = [parameter];
+                formulas!(@slope $formula $(, $y $slope)?)
+            }
         })*
+
+        /// What an activation makes of a number, and its slope there.
+        #[inline(always)]
+        pub(super) fn activated<N: Words>(function: crate::ops::function::Function, x: N, parameter: N) -> (N, N) {
+            let operands = [x; MOST_OPERANDS];
+            match function {
+                $(crate::ops::function::Function::$name if formulas::$name::HAS_SLOPE => {
+                    formulas::$name::with_slope(operands, parameter)
+                })*
+                _ => (x, one(x)),
+            }
+        }
 
         /// What is done with the type of a function.
         pub(super) trait WithFormula {
@@ -53,6 +77,14 @@ macro_rules! formulas {
     (@ operands) => { Scaled::Operands };
     (@ result) => { Scaled::Result };
     (@ elementary) => { Scaled::Result };
+    (@slope $formula:expr) => {{
+        let result = $formula;
+        (result, one(result))
+    }};
+    (@slope $formula:expr, $y:ident $slope:expr) => {{
+        let $y = $formula;
+        ($y, $slope)
+    }};
     (@long elementary) => { true };
     (@long $other:ident) => { false };
 }

@@ -33,6 +33,37 @@ pub const fn saved(mode: ActivationMode) -> Saved {
     }
 }
 
+/// A function that follows another operation, element by element: one of those of the table that have a slope.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Activation {
+    /// The function.
+    pub function: Function,
+    /// Its parameter, if it has one.
+    pub parameter: f64,
+}
+
+impl Activation {
+    /// What a descriptor asks for; `None` for the identity.
+    pub fn of(desc: &ActivationDescriptor) -> Option<Activation> {
+        let (function, _, parameter) = functions(desc);
+        function.row().slope.is_some().then_some(Activation { function, parameter })
+    }
+
+    /// Whether every slope is 0 or 1.
+    pub fn has_mask(&self) -> bool {
+        !self.function.row().elementary
+    }
+}
+
+/// Name and parameter, for the log.
+impl fmt::Display for Activation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Activation { function, parameter } = self;
+        write!(f, "{function:?}")?;
+        function.row().parameters.iter().try_for_each(|name| write!(f, " {name}={parameter}"))
+    }
+}
+
 /// The function of an activation, that of its gradient, and their parameter.
 fn functions(activation: &ActivationDescriptor) -> (Function, Function, f64) {
     use Function::*;

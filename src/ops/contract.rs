@@ -32,7 +32,8 @@
 
 use std::fmt;
 
-use super::{NanRule, Scaling};
+use super::Scaling;
+use super::activation::Activation;
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{Axis, LoopNest, MAX_AXES};
@@ -94,25 +95,6 @@ pub const MAX_BOUNDS: usize = 6;
 
 const NO_BOUND: Bound = Bound { axes: [0; 2], steps: [0; 2], start: 0, extent: 0 };
 
-/// The function applied to the finished sum.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Activation {
-    /// `x`
-    Identity,
-    /// `max(x, 0)`
-    Relu(NanRule),
-    /// `min(max(x, 0), ceiling)`
-    ClippedRelu(f64, NanRule),
-    /// `x` for `x > 0`, else `alpha * (exp(x) - 1)`
-    Elu(f64),
-    /// `1 / (1 + exp(-x))`
-    Sigmoid,
-    /// `tanh(x)`
-    Tanh,
-    /// `x / (1 + exp(-beta * x))`
-    Swish(f64),
-}
-
 /// What happens to a sum on its way to the destination.
 ///
 /// `r = alpha * sum`, then `+ beta * dst`, `+ alpha2 * z`, `+ bias`, each product and each sum rounded by itself; then
@@ -127,13 +109,12 @@ pub struct Epilogue {
     /// The type of the bias.
     pub bias: Option<Scalar>,
     /// Applied to the sum of all terms.
-    pub activation: Activation,
+    pub activation: Option<Activation>,
 }
 
 impl Epilogue {
     /// `dst = sum`.
-    pub const PLAIN: Epilogue =
-        Epilogue { scaling: Scaling::MOVE, z: None, bias: None, activation: Activation::Identity };
+    pub const PLAIN: Epilogue = Epilogue { scaling: Scaling::MOVE, z: None, bias: None, activation: None };
 }
 
 /// One contraction; see the module.
@@ -326,8 +307,8 @@ impl fmt::Display for Contract {
         if let Some(scalar) = epilogue.bias {
             write!(f, " bias={}", scalar.name())?;
         }
-        if epilogue.activation != Activation::Identity {
-            write!(f, " {:?}", epilogue.activation)?;
+        if let Some(activation) = epilogue.activation {
+            write!(f, " {activation}")?;
         }
         if self.allow_conversion {
             f.write_str(" converting")?;

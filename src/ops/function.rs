@@ -2,7 +2,8 @@
 //!
 //! A row is a name, the operands, the parameters, what the factors of a step scale, and the formula. Factors scale the
 //! `operands` before the function, or its `result`; that of an `elementary` function too, which is a long chain of
-//! operations. From the table come the enumeration here, the loops of the CPU core (`backend/function.rs`) and the device
+//! operations. A function that may follow another operation, an [activation](super::activation::Activation), also has its slope, of
+//! the operand and the result y. From the table come the enumeration here, the loops of the CPU core (`backend/function.rs`) and the device
 //! code (`kernels/functions.cuh`, which `tests/functions.rs` writes and compares). A formula is text that is valid in both
 //! languages: `+ - * /`, and the functions of [`dtype::math`](crate::dtype::math) and `backend/formula.rs`, whose twins
 //! are in `kernels/formula.cuh`.
@@ -32,35 +33,35 @@ macro_rules! functions {
             /// Nothing: the zero that leaves every number it is added to as it is.
             Nothing () [] operands => nothing();
             /// `1 / (1 + exp(-x))`
-            Sigmoid (x) [] elementary => sigmoid(x);
+            Sigmoid (x) [] elementary => sigmoid(x), slope(y) y * (one(y) - y);
             /// Its gradient, from the result x.
             SigmoidGradient (x, dy) [] result => dy * (x * (one(x) - x));
             /// The hyperbolic tangent.
-            Tanh (x) [] elementary => tanh(x);
+            Tanh (x) [] elementary => tanh(x), slope(y) one(y) - y * y;
             /// Its gradient, from the result x.
             TanhGradient (x, dy) [] result => dy * (one(x) - x * x);
             /// `max(x, 0)`; a NaN is 0.
-            Relu (x) [] result => choose(greater(x, zero(x)), x, zero(x));
+            Relu (x) [] result => choose(greater(x, zero(x)), x, zero(x)), slope(y) choose(greater(x, zero(x)), one(y), zero(y));
             /// `max(x, 0)`; a NaN stays.
-            ReluOrNan (x) [] result => choose(less_or_equal(x, zero(x)), zero(x), x);
+            ReluOrNan (x) [] result => choose(less_or_equal(x, zero(x)), zero(x), x), slope(y) choose(less_or_equal(x, zero(x)), zero(y), one(y));
             /// The gradient of either: 0 where x is not above 0.
             ReluGradient (x, dy) [] result => choose(greater(x, zero(x)), dy, zero(x));
             /// The same, but where x is a NaN.
             ReluOrNanGradient (x, dy) [] result => choose(less_or_equal(x, zero(x)), zero(x), dy);
             /// `min(max(x, 0), c)`; a NaN is 0.
-            ClippedRelu (x) [c] result => below(choose(greater(x, zero(x)), x, zero(x)), c);
+            ClippedRelu (x) [c] result => below(choose(greater(x, zero(x)), x, zero(x)), c), slope(y) choose(greater(x, zero(x)) & less(x, c), one(y), zero(y));
             /// `min(max(x, 0), c)`; a NaN stays.
-            ClippedReluOrNan (x) [c] result => below(choose(less_or_equal(x, zero(x)), zero(x), x), c);
+            ClippedReluOrNan (x) [c] result => below(choose(less_or_equal(x, zero(x)), zero(x), x), c), slope(y) choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(y), one(y));
             /// The gradient of either: 0 where x is not between 0 and c.
             ClippedReluGradient (x, dy) [c] result => choose(greater(x, zero(x)) & less(x, c), dy, zero(x));
             /// The same, but where x is a NaN.
             ClippedReluOrNanGradient (x, dy) [c] result => choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(x), dy);
             /// `x` above 0, else `c (exp(x) - 1)`
-            Elu (x) [c] elementary => choose(greater(x, zero(x)), x, c * expm1(x));
+            Elu (x) [c] elementary => choose(greater(x, zero(x)), x, c * expm1(x)), slope(y) choose(greater(x, zero(x)), one(y), y + c);
             /// Its gradient, from the result x.
             EluGradient (x, dy) [c] result => choose(greater(x, zero(x)), dy, dy * (x + c));
             /// `x / (1 + exp(-b x))`
-            Swish (x) [b] elementary => x * sigmoid(b * x);
+            Swish (x) [b] elementary => x * sigmoid(b * x), slope(y) swish_slope(x, b, sigmoid(b * x));
             /// Its gradient.
             SwishGradient (x, dy) [b] elementary => dy * swish_slope(x, b, sigmoid(b * x));
             /// `log(1 + exp(x))`
@@ -99,12 +100,17 @@ pub struct Row {
     pub parameters: &'static [&'static str],
     /// What factors scale.
     pub scaled: Scaled,
+    /// Whether it is a long chain of operations.
+    pub elementary: bool,
     /// The formula, as it stands in the sources.
     pub formula: &'static str,
+    /// That of the slope, if the function may follow another operation.
+    pub slope: Option<&'static str>,
 }
 
 macro_rules! enumeration {
-    ($($(#[$doc:meta])* $name:ident ($($x:ident),*) [$($p:ident),*] $scaled:ident => $formula:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident ($($x:ident),*) [$($p:ident),*] $scaled:ident
+        => $formula:expr $(, slope($y:ident) $slope:expr)?;)*) => {
         /// What is computed of the elements of up to five operands.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Function {
@@ -117,12 +123,16 @@ macro_rules! enumeration {
             operands: &[$(stringify!($x)),*],
             parameters: &[$(stringify!($p)),*],
             scaled: enumeration!(@ $scaled),
+            elementary: enumeration!(@elementary $scaled),
             formula: stringify!($formula),
+            slope: [$(stringify!($slope),)?].as_slice().first().copied(),
         },)*];
     };
     (@ operands) => { Scaled::Operands };
     (@ result) => { Scaled::Result };
     (@ elementary) => { Scaled::Result };
+    (@elementary elementary) => { true };
+    (@elementary $other:ident) => { false };
 }
 functions!(enumeration);
 

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use super::{Compute, NanRule, Scaling};
-use crate::desc::{ActivationDescriptor, ActivationMode};
+use super::activation::Activation;
+use super::{Compute, Scaling};
 use crate::dtype::Scalar;
 use crate::layout::LoopNest;
 
@@ -113,54 +113,6 @@ pub enum Statistics {
     },
 }
 
-/// What follows a normalisation, element by element.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Activation {
-    /// The function.
-    pub kind: ActivationKind,
-    /// The ceiling of the clipped ReLU, the alpha of ELU, the beta of swish.
-    pub parameter: f64,
-}
-
-/// The functions of [`Activation`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ActivationKind {
-    /// `1 / (1 + exp(-x))`
-    Sigmoid,
-    /// `max(x, 0)`
-    Relu(NanRule),
-    /// `tanh(x)`
-    Tanh,
-    /// `min(max(x, 0), parameter)`
-    ClippedRelu(NanRule),
-    /// `x` for `x > 0`, else `parameter * (exp(x) - 1)`
-    Elu,
-    /// `x / (1 + exp(-parameter * x))`
-    Swish,
-}
-
-impl Activation {
-    /// What a descriptor asks for; `None` for the identity.
-    pub fn of(desc: &ActivationDescriptor) -> Option<Activation> {
-        let nan = desc.nan.into();
-        let (kind, parameter) = match desc.mode {
-            ActivationMode::Sigmoid => (ActivationKind::Sigmoid, 0.0),
-            ActivationMode::Relu => (ActivationKind::Relu(nan), 0.0),
-            ActivationMode::Tanh => (ActivationKind::Tanh, 0.0),
-            ActivationMode::ClippedRelu => (ActivationKind::ClippedRelu(nan), desc.coefficient),
-            ActivationMode::Elu => (ActivationKind::Elu, desc.coefficient),
-            ActivationMode::Swish => (ActivationKind::Swish, desc.swish_beta),
-            ActivationMode::Identity => return None,
-        };
-        Some(Activation { kind, parameter })
-    }
-
-    /// Whether every slope is 0 or 1.
-    pub fn has_mask(&self) -> bool {
-        matches!(self.kind, ActivationKind::Relu(_) | ActivationKind::ClippedRelu(_))
-    }
-}
-
 /// `y = alpha * act((x - mean) * (scale / sqrt(variance + epsilon)) + bias + z) + beta * y` for every element.
 ///
 /// Numbers are of the computation type, each operation rounded once; statistics that are computed are rounded to it
@@ -264,13 +216,6 @@ impl fmt::Display for Statistics {
             [true, true] => "mean,variance",
         };
         write!(f, "batch factor={factor} running={running}{}", if *saves { " saved" } else { "" })
-    }
-}
-
-/// `Elu parameter=1`
-impl fmt::Display for Activation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} parameter={}", self.kind, self.parameter)
     }
 }
 

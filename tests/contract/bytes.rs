@@ -4,8 +4,10 @@
 use cudnn::backend::{Isa, Machine, reference, run_contract};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout, format};
-use cudnn::ops::contract::{Accumulate, Activation, Geometry, Terms};
-use cudnn::ops::{Contract, NanRule, Scaling};
+use cudnn::ops::activation::Activation;
+use cudnn::ops::contract::{Accumulate, Geometry, Terms};
+use cudnn::ops::function::Function;
+use cudnn::ops::{Contract, Scaling};
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::random::Rng;
@@ -43,9 +45,9 @@ fn terms<'a>(case: usize, bias: &'a Tensor, scalar: Scalar) -> Terms<'a> {
     let alpha = if scalar.size() == 1 { 1.0 / 512.0 } else { 1.0 };
     let scaling = Scaling { alpha, beta: [0.0, 0.0, 0.0, 2.0][case % 4] };
     let activation = [
-        Activation::Identity,
-        Activation::Relu(NanRule::Ignore),
-        Activation::ClippedRelu(60.0, NanRule::Propagate),
+        None,
+        Some(Activation { function: Function::Relu, parameter: 0.0 }),
+        Some(Activation { function: Function::ClippedReluOrNan, parameter: 60.0 }),
     ][case % 3];
     Terms { scaling, z: None, bias: (case % 5 > 2).then_some(bias.side()), activation }
 }

@@ -4,8 +4,10 @@
 use cudnn::backend::{Isa, Machine, reference, run_contract};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
-use cudnn::ops::contract::{Accumulate, Activation, Terms};
-use cudnn::ops::{Contract, NanRule, Scaling};
+use cudnn::ops::activation::Activation;
+use cudnn::ops::contract::{Accumulate, Terms};
+use cudnn::ops::function::Function;
+use cudnn::ops::{Contract, Scaling};
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::random::Rng;
@@ -121,11 +123,8 @@ fn matrix_products_agree_with_the_reference() {
         let single = case % 7 > 2 && types[0] != Scalar::F64;
         let bias_type = if single { Scalar::F32 } else { types[0] };
         let mut bias = matrix(rng_one(case, m), n, bias_type, true);
-        let activation = [
-            Activation::Identity,
-            Activation::Relu(NanRule::Ignore),
-            Activation::ClippedRelu(6.0, NanRule::Propagate),
-        ][case % 3];
+        let activation = [None, Some(Function::Relu), Some(Function::ClippedReluOrNan)][case % 3];
+        let activation = activation.map(|function| Activation { function, parameter: 6.0 });
         let scaling = Scaling { alpha: 1.0, beta: [0.0, 1.0][case % 2] };
         let with = |on: bool, tensor: &Tensor| on.then_some((tensor.layout, tensor.scalar));
         let (zs, bs) = (with(case % 4 > 1, &z), with(case % 5 > 2, &bias));
@@ -243,7 +242,7 @@ fn layers_of_contiguous_channels_agree_with_the_reference() {
                 scaling,
                 z: Some((z.side(), 3.0)),
                 bias: (rest == 1).then_some(bias.side()),
-                activation: Activation::Relu(NanRule::Propagate),
+                activation: Some(Activation { function: Function::ReluOrNan, parameter: 0.0 }),
             },
         };
         let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();

@@ -4,8 +4,10 @@ use cudnn::backend::{Isa, Machine, reference, run_contract};
 use cudnn::dtype::Scalar;
 use cudnn::layout::format::packed_strides;
 use cudnn::layout::{Dims, Layout};
-use cudnn::ops::contract::{Accumulate, Activation, Geometry, Role, Terms};
-use cudnn::ops::{Contract, NanRule, Scaling};
+use cudnn::ops::activation::Activation;
+use cudnn::ops::contract::{Accumulate, Geometry, Role, Terms};
+use cudnn::ops::function::Function;
+use cudnn::ops::{Contract, Scaling};
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::cpu::machines;
@@ -73,7 +75,7 @@ fn assert_is_exact(
             scaling,
             z: Some((z.side(), 3.0)),
             bias: Some(bias.side()),
-            activation: Activation::Relu(NanRule::Propagate),
+            activation: Some(Activation { function: Function::ReluOrNan, parameter: 0.0 }),
         },
         1 => Terms { bias: Some(bias.side()), ..Terms::scaled(scaling) },
         2 | 3 => Terms::scaled(scaling),

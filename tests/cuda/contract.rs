@@ -10,8 +10,10 @@ use cudnn::backend::reference;
 use cudnn::dtype::Scalar;
 use cudnn::exec::{Address, Context};
 use cudnn::layout::{Dims, Layout};
-use cudnn::ops::contract::{Accumulate, Activation, Geometry, Parts, Role as Loop, Side, Terms};
-use cudnn::ops::{Contract, NanRule, Operand, Plan, Role, Scaling, Step, StepSink};
+use cudnn::ops::activation::Activation;
+use cudnn::ops::contract::{Accumulate, Geometry, Parts, Role as Loop, Side, Terms};
+use cudnn::ops::function::{Function, TABLE};
+use cudnn::ops::{Contract, Operand, Plan, Role, Scaling, Step, StepSink};
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::double::{self, Memory};
@@ -191,11 +193,8 @@ fn matrices(core: &mut Core) {
         let (mut a, mut b) = (matrix(&mut rng, [ga, m, k], types[1]), matrix(&mut rng, [gb, k, n], types[2]));
         let mut z = matrix(&mut rng, [g, m, n], types[0]);
         let mut bias = matrix(&mut rng, [1, if case % 2 == 0 { 1 } else { m }, n], types[0]);
-        let activation = [
-            Activation::Identity,
-            Activation::Relu(NanRule::Ignore),
-            Activation::ClippedRelu(6.0, NanRule::Propagate),
-        ][case % 3];
+        let activation = [None, Some(Function::Relu), Some(Function::ClippedReluOrNan)][case % 3];
+        let activation = activation.map(|function| Activation { function, parameter: 6.0 });
         let terms = Terms {
             scaling: Scaling { alpha: 1.0, beta: [0.0, 1.0][case % 2] },
             z: (case % 4 > 1).then(|| (side(&z), 2.0)),
@@ -288,8 +287,8 @@ fn real_numbers(core: &mut Core) {
         });
         assert!(core.run(&steps, &[&dst, &a, &b]).same_bytes(&got), "case {case}: other bits");
     }
-    for activation in [Activation::Elu(0.75), Activation::Sigmoid, Activation::Tanh, Activation::Swish(1.25)]
-    {
+    for row in TABLE.iter().filter(|row| row.slope.is_some()) {
+        let activation = Some(Activation { function: row.function, parameter: 0.75 });
         for types in [[Scalar::F32; 3], [Scalar::F64; 3]] {
             let [c, a, b] =
                 [[1, 70, 66], [1, 70, 9], [1, 9, 66]].map(|dims| matrix(&mut rng, dims, types[0]));

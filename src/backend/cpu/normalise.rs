@@ -15,12 +15,13 @@ use super::row::{self, Row};
 use super::stream::{self, STREAMING_BYTES, Stream};
 use super::strided::copy_strided;
 use crate::backend::Address;
-use crate::backend::function::{Real, with_real};
+use crate::backend::function::{Real, activated, with_real};
 use crate::dtype::Scalar;
-use crate::dtype::math::{Math, expm1, sigmoid, tanh};
+use crate::dtype::math::Math;
 use crate::error::Result;
-use crate::ops::normalise::{Activation, ActivationKind, Normalise, NormaliseBackward};
-use crate::ops::{NanRule, Scaling};
+use crate::ops::Scaling;
+use crate::ops::activation::Activation;
+use crate::ops::normalise::{Normalise, NormaliseBackward};
 
 /// Runs `step` on `machine`.
 ///
@@ -91,37 +92,7 @@ unsafe fn first_elements<T: Real>(
 /// An activation and its slope.
 #[inline(always)]
 fn activate<T: Real + Math>(activation: &Activation, x: T) -> (T, T) {
-    let pick = |condition: bool, yes: T, no: T| if condition { yes } else { no };
-    let (parameter, one) = (T::from_f64(activation.parameter), T::from_f64(1.0));
-    match activation.kind {
-        ActivationKind::Relu(nan) => {
-            let above = x > T::ZERO || (nan == NanRule::Propagate && x.is_nan());
-            (pick(above, x, T::ZERO), pick(above, one, T::ZERO))
-        }
-        ActivationKind::ClippedRelu(nan) => {
-            let above = x > T::ZERO || (nan == NanRule::Propagate && x.is_nan());
-            let result = pick(above, x, T::ZERO);
-            let below = x < parameter || x.is_nan();
-            (pick(result > parameter, parameter, result), pick(above && below, one, T::ZERO))
-        }
-        ActivationKind::Sigmoid => {
-            let result = sigmoid(x);
-            (result, result * (one - result))
-        }
-        ActivationKind::Tanh => {
-            let result = tanh(x);
-            (result, one - result * result)
-        }
-        ActivationKind::Elu => {
-            let below = parameter * expm1(x);
-            let above = x > T::ZERO;
-            (pick(above, x, below), pick(above, one, below + parameter))
-        }
-        ActivationKind::Swish => {
-            let s = sigmoid(parameter * x);
-            (x * s, s + parameter * x * (s * (one - s)))
-        }
-    }
+    activated(activation.function, x, T::from_f64(activation.parameter))
 }
 
 /// How numbers become cells of a destination.

@@ -1,13 +1,14 @@
 //! Launches of contractions (`kernels/contract.cu`, `kernels/contract_mma.cuh`): tiles of the destination, by Tensor Cores
 //! where the device has them for the types, or a thread for each of its elements.
 
+use super::formula::numbered;
 use super::launch::{Device, Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, MAX_AXES};
-use crate::ops::contract::{Accumulate, Activation, Contract, MAX_BOUNDS, Parts, Role};
-use crate::ops::{Compute, NanRule};
+use crate::ops::Compute;
+use crate::ops::contract::{Accumulate, Contract, MAX_BOUNDS, Parts, Role};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
@@ -20,7 +21,7 @@ const WIDE: u32 = 1;
 const BLENDED: u32 = 2;
 const ADDS_Z: u32 = 4;
 const ADDS_BIAS: u32 = 8;
-const PROPAGATES: u32 = 16;
+const CALLS: u32 = 16;
 const A_ALONG_DEPTH: u32 = 32;
 const B_ALONG_DEPTH: u32 = 64;
 const DST_ALONG_COLUMNS: u32 = 128;
@@ -328,14 +329,14 @@ fn parameters(step: &Contract, at: &[u64], way: Way) -> Parameters {
         }
     }
 
-    let (activation, parameter, propagates) = activation(epilogue.activation);
+    let (activation, parameter, calls) = numbered(epilogue.activation);
     let mut flags = 0;
     for (bit, is_set) in [
         (WIDE, step.real() == Compute::Double),
         (BLENDED, epilogue.scaling.beta != 0.0),
         (ADDS_Z, z.1 != 0.0),
         (ADDS_BIAS, epilogue.bias.is_some()),
-        (PROPAGATES, propagates),
+        (CALLS, calls),
         (A_ALONG_DEPTH, is_along(step, 1, [Role::K, Role::M])),
         (B_ALONG_DEPTH, is_along(step, 2, [Role::K, Role::N])),
         (DST_ALONG_COLUMNS, is_along(step, 0, [Role::N, Role::M])),
@@ -373,19 +374,5 @@ fn parameters(step: &Contract, at: &[u64], way: Way) -> Parameters {
         first,
         rank,
         turns,
-    }
-}
-
-/// The activation as the kernels number it, its parameter, and whether it keeps NaNs.
-fn activation(of: Activation) -> (u32, f64, bool) {
-    let keeps = |rule: NanRule| rule == NanRule::Propagate;
-    match of {
-        Activation::Identity => (0, 0.0, false),
-        Activation::Relu(rule) => (1, 0.0, keeps(rule)),
-        Activation::ClippedRelu(ceiling, rule) => (2, ceiling, keeps(rule)),
-        Activation::Elu(alpha) => (3, alpha, false),
-        Activation::Sigmoid => (4, 0.0, false),
-        Activation::Tanh => (5, 0.0, false),
-        Activation::Swish(beta) => (6, beta, false),
     }
 }

@@ -6,7 +6,8 @@ use super::params::{Divisor, Index, Params};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
-use crate::ops::function::{MOST_OPERANDS, Scaled};
+use crate::ops::activation::Activation;
+use crate::ops::function::{Function, MOST_OPERANDS, Scaled};
 use crate::ops::{Compute, Map};
 
 /// Threads of a block, each with one vector.
@@ -64,6 +65,15 @@ pub struct Parameters {
 
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 48 + 8 + 32 + 24 + 32 + 72 * MAX_AXES);
+
+/// What follows another operation, as its kernels want it: the number of the function, which the identity has too, its parameter, and
+/// whether it is computed apart.
+pub(super) fn numbered(activation: Option<Activation>) -> (u32, f64, bool) {
+    match activation {
+        None => (Function::First as u32, 0.0, false),
+        Some(activation) => (activation.function as u32, activation.parameter, !activation.has_mask()),
+    }
+}
 
 /// Hands the launches of a step to `emit`; `at` are the addresses of its operands.
 ///

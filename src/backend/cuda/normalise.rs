@@ -1,5 +1,6 @@
 //! Launches of normalisations (`kernels/normalise.cu`).
 
+use super::formula::numbered;
 use super::general::{launch, launch_of};
 use super::launch::{Emit, Launch, grid};
 use super::linear::VECTOR;
@@ -7,10 +8,8 @@ use super::params::{Divisor, Index, Params};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::LoopNest;
-use crate::ops::normalise::{
-    Activation, ActivationKind, Normalise, NormaliseBackward, Parts, Slope, Statistics, Tree,
-};
-use crate::ops::{Compute, NanRule, Scaling};
+use crate::ops::normalise::{Normalise, NormaliseBackward, Parts, Slope, Statistics, Tree};
+use crate::ops::{Compute, Scaling};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
@@ -74,8 +73,8 @@ pub struct Parameters {
     pub flags: u32,
     /// The activation.
     pub activation: u32,
-    /// 1 if it keeps NaNs.
-    pub propagates: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
     /// Number of loops over groups.
     pub group_rank: u32,
     /// Number of loops inside them.
@@ -113,20 +112,6 @@ fn turns<const N: usize, const A: usize>(
         (0..N).for_each(|k| turn.step[k] = axis.strides[k] * sizes[k]);
     }
     Ok((turns, nest.axes().len() as u32))
-}
-
-fn activation(of: Option<Activation>) -> (u32, u32, f64) {
-    let Some(Activation { kind, parameter }) = of else { return (0, 0, 0.0) };
-    let propagates = |nan: NanRule| u32::from(nan == NanRule::Propagate);
-    let (number, propagates) = match kind {
-        ActivationKind::Sigmoid => (0, 0),
-        ActivationKind::Relu(nan) => (1, propagates(nan)),
-        ActivationKind::Tanh => (2, 0),
-        ActivationKind::ClippedRelu(nan) => (3, propagates(nan)),
-        ActivationKind::Elu => (4, 0),
-        ActivationKind::Swish => (5, 0),
-    };
-    (number, propagates, parameter)
 }
 
 fn scaled(scaling: Scaling) -> u32 {
@@ -251,7 +236,7 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
     flags |= if step.adds { ADDS } else { 0 };
     flags |= if step.activation.is_some() { SLOPES } else { 0 };
     flags |= if step.slopes.is_some() { KEEPS } else { 0 };
-    let (activation, propagates, parameter) = activation(step.activation);
+    let (activation, parameter, calls) = numbered(step.activation);
     let rows = step.tree() == Tree::ROWS;
     let mut params = Parameters {
         at: [
@@ -278,7 +263,7 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
         slopes: step.slopes.unwrap_or(step.data) as u32,
         flags,
         activation,
-        propagates,
+        unused: 0,
         group_rank,
         member_rank,
         parts: 1,
@@ -289,7 +274,7 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
         group,
         member,
     };
-    let calls = usize::from(step.activation.is_some_and(|activation| !activation.has_mask()));
+    let calls = usize::from(calls);
     if step.statistics == Statistics::Given {
         if let Some(kernel) = run(step, &params).filter(|_| calls == 0) {
             let vectors = params.elements / (VECTOR / data as u64);
@@ -329,9 +314,9 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
     flags |= if step.saved { SAVES } else { 0 };
     flags |= if step.splits { ADDS } else { 0 };
     flags |= if step.parameter_scaling.beta == 0.0 { 0 } else { NUMBER_BLENDED };
-    let (activation, propagates, parameter) = match step.slope {
-        Slope::Of(of) => activation(Some(of)),
-        _ => activation(None),
+    let (activation, parameter, calls) = match step.slope {
+        Slope::Of(of) => numbered(Some(of)),
+        _ => numbered(None),
     };
     let rows = step.tree() == Tree::ROWS;
     let mut params = Parameters {
@@ -359,7 +344,7 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
         slopes: slopes as u32,
         flags,
         activation,
-        propagates,
+        unused: 0,
         group_rank,
         member_rank,
         parts: 1,
@@ -370,7 +355,7 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
         group,
         member,
     };
-    let calls = usize::from(matches!(step.slope, Slope::Of(activation) if !activation.has_mask()));
+    let calls = usize::from(calls);
     let launches = Launches::new(&params, step.compute);
     if !cut(&mut params, step.tree(), workspace(at, 1), step.workspace) {
         return launches.emit(BACKWARD[calls], 1, &params, emit);

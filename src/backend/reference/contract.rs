@@ -3,8 +3,10 @@
 use super::{load, store};
 use crate::dtype::Scalar;
 use crate::layout::{Axis, MAX_AXES};
-use crate::ops::contract::{Accumulate, Activation, Contract, Role};
-use crate::ops::{Compute, NanRule, Scaling};
+use crate::ops::activation::Activation;
+use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::function::Function;
+use crate::ops::{Compute, Scaling};
 
 /// Calls `f` with every index tuple of `axes`, the last one turning fastest.
 fn for_each(axes: &[(usize, Axis<5>)], index: &mut [i64; MAX_AXES], f: &mut dyn FnMut(&mut [i64; MAX_AXES])) {
@@ -97,23 +99,17 @@ unsafe fn epilogue(step: &Contract, at: &[*mut u8], offsets: [i64; 5], sum: f64)
     rounded(activate(epilogue.activation, r))
 }
 
-fn activate(activation: Activation, x: f64) -> f64 {
-    let of_nan = |rule: NanRule, low: f64| if rule == NanRule::Propagate { x } else { low };
-    match activation {
-        Activation::Identity => x,
-        Activation::Relu(rule) if x.is_nan() => of_nan(rule, 0.0),
-        Activation::Relu(_) => x.max(0.0),
-        Activation::ClippedRelu(_, rule) if x.is_nan() => of_nan(rule, 0.0),
-        Activation::ClippedRelu(ceiling, _) => x.max(0.0).min(ceiling),
-        Activation::Elu(alpha) => {
-            if x > 0.0 {
-                x
-            } else {
-                alpha * x.exp_m1()
-            }
-        }
-        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        Activation::Tanh => x.tanh(),
-        Activation::Swish(beta) => x / (1.0 + (-beta * x).exp()),
+fn activate(activation: Option<Activation>, x: f64) -> f64 {
+    let Some(Activation { function, parameter }) = activation else { return x };
+    match function {
+        Function::ReluOrNan | Function::ClippedReluOrNan if x.is_nan() => x,
+        Function::Relu | Function::ReluOrNan => x.max(0.0),
+        Function::ClippedRelu | Function::ClippedReluOrNan => x.max(0.0).min(parameter),
+        Function::Elu if x > 0.0 => x,
+        Function::Elu => parameter * x.exp_m1(),
+        Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Function::Tanh => x.tanh(),
+        Function::Swish => x / (1.0 + (-parameter * x).exp()),
+        other => unreachable!("{other:?} has no formula here: write one"),
     }
 }

@@ -5,10 +5,10 @@ use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::math::{Math, expm1, sigmoid, tanh};
 use crate::layout::LoopNest;
-use crate::ops::normalise::{
-    Activation, ActivationKind, Normalise, NormaliseBackward, Slope, Statistics, Tree,
-};
-use crate::ops::{NanRule, Scaling};
+use crate::ops::Scaling;
+use crate::ops::activation::Activation;
+use crate::ops::function::Function;
+use crate::ops::normalise::{Normalise, NormaliseBackward, Slope, Statistics, Tree};
 
 /// The sum of all numbers in the order that [`Tree`] defines.
 fn sum(tree: Tree, numbers: &[f64]) -> f64 {
@@ -50,29 +50,28 @@ fn moments(tree: Tree, numbers: &[f64]) -> [f64; 3] {
 }
 
 /// The function, and its derivative.
-fn activated<T: Real + Math>(activation: Activation, x: T) -> (T, T) {
-    let (parameter, one) = (T::from_f64(activation.parameter), T::from_f64(1.0));
-    match activation.kind {
-        ActivationKind::Relu(NanRule::Propagate) | ActivationKind::ClippedRelu(NanRule::Propagate)
-            if x.is_nan() =>
-        {
-            (x, one)
-        }
-        ActivationKind::Relu(_) if x > T::ZERO => (x, one),
-        ActivationKind::ClippedRelu(_) if x > T::ZERO => {
+fn activated<T: Real + Math>(Activation { function, parameter }: Activation, x: T) -> (T, T) {
+    let (parameter, one) = (T::from_f64(parameter), T::from_f64(1.0));
+    match function {
+        Function::ReluOrNan | Function::ClippedReluOrNan if x.is_nan() => (x, one),
+        Function::Relu | Function::ReluOrNan if x > T::ZERO => (x, one),
+        Function::ClippedRelu | Function::ClippedReluOrNan if x > T::ZERO => {
             let result = if x > parameter { parameter } else { x };
             (result, if x < parameter { one } else { T::ZERO })
         }
-        ActivationKind::ClippedRelu(_) if T::ZERO > parameter => (parameter, T::ZERO),
-        ActivationKind::Relu(_) | ActivationKind::ClippedRelu(_) => (T::ZERO, T::ZERO),
-        ActivationKind::Sigmoid => (sigmoid(x), sigmoid(x) * (one - sigmoid(x))),
-        ActivationKind::Tanh => (tanh(x), one - tanh(x) * tanh(x)),
-        ActivationKind::Elu if x > T::ZERO => (x, one),
-        ActivationKind::Elu => (parameter * expm1(x), parameter * expm1(x) + parameter),
-        ActivationKind::Swish => {
+        Function::ClippedRelu | Function::ClippedReluOrNan if T::ZERO > parameter => (parameter, T::ZERO),
+        Function::Relu | Function::ReluOrNan | Function::ClippedRelu | Function::ClippedReluOrNan => {
+            (T::ZERO, T::ZERO)
+        }
+        Function::Sigmoid => (sigmoid(x), sigmoid(x) * (one - sigmoid(x))),
+        Function::Tanh => (tanh(x), one - tanh(x) * tanh(x)),
+        Function::Elu if x > T::ZERO => (x, one),
+        Function::Elu => (parameter * expm1(x), parameter * expm1(x) + parameter),
+        Function::Swish => {
             let s = sigmoid(parameter * x);
             (x * s, s + parameter * x * (s * (one - s)))
         }
+        other => unreachable!("{other:?} has no formula here: write one"),
     }
 }
 

@@ -7,8 +7,8 @@ use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::mode::Mode;
+use crate::ops::activation::Activation;
 use crate::ops::agree::{self, Named};
-use crate::ops::normalise::Activation;
 
 /// An addition and an activation that follow.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,9 @@ use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout, MAX_RANK};
 use crate::mode::Mode;
+use crate::ops::activation::Activation;
 use crate::ops::agree::{self as tensors, Named};
-use crate::ops::normalise::{Activation, Normalise, Statistics};
+use crate::ops::normalise::{Normalise, Statistics};
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
 use crate::ops::{Compute, Scale, Scaling, fill};
 

@@ -1,10 +1,11 @@
 //! Contractions from plain descriptions: the three directions of a convolution, and matrix products.
 
-use super::{Accumulate, Activation, Bound, Contract, Epilogue, MAX_BOUNDS, Role};
+use super::{Accumulate, Bound, Contract, Epilogue, MAX_BOUNDS, Role};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Dims, Layout};
 use crate::ops::Scaling;
+use crate::ops::activation::Activation;
 
 /// One tensor: its layout and the type of its scalars.
 #[derive(Clone, Copy, Debug)]
@@ -41,13 +42,13 @@ pub struct Terms<'a> {
     /// Added; dims of the destination, or 1 to repeat.
     pub bias: Option<Side<'a>>,
     /// Applied to the whole.
-    pub activation: Activation,
+    pub activation: Option<Activation>,
 }
 
 impl Terms<'_> {
     /// `dst = alpha * sum + beta * dst`.
     pub const fn scaled(scaling: Scaling) -> Self {
-        Terms { scaling, z: None, bias: None, activation: Activation::Identity }
+        Terms { scaling, z: None, bias: None, activation: None }
     }
 
     fn epilogue(&self) -> Epilogue {

@@ -3,14 +3,13 @@
 use std::fmt;
 
 use super::{Convolution, Direction};
-use crate::desc::{
-    ActivationDescriptor, ActivationMode, ConvolutionMode, FilterDescriptor, MathType, TensorDescriptor,
-};
+use crate::desc::{ActivationDescriptor, ConvolutionMode, FilterDescriptor, MathType, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout};
 use crate::mode::{Mode, allows_tf32};
-use crate::ops::contract::{Accumulate, Activation, Contract, Geometry, Parts, Role as Loop, Side, Terms};
+use crate::ops::activation::Activation;
+use crate::ops::contract::{Accumulate, Contract, Geometry, Parts, Role as Loop, Side, Terms};
 use crate::ops::fill::zero_tail;
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
 use crate::ops::{Scaling, agree};
@@ -58,7 +57,7 @@ pub struct ConvolutionPlan {
     scaling: Scaling,
     z: Option<(Place, f64)>,
     bias: Option<Place>,
-    activation: Activation,
+    activation: Option<Activation>,
     allow_conversion: bool,
     /// Whether z has its elements where the destination has them.
     z_in_place: bool,
@@ -105,7 +104,7 @@ impl ConvolutionPlan {
             scaling,
             z: None,
             bias: None,
-            activation: Activation::Identity,
+            activation: None,
             allow_conversion: desc.math_type == MathType::TensorOpWithConversion && allows_tf32(),
             z_in_place: false,
             given: 0,
@@ -141,7 +140,7 @@ impl ConvolutionPlan {
         plan.z_in_place = agree::same_place(z.layout()?, y.layout()?) && z.data_type() == y.data_type();
         plan.z = Some((Place::of(z)?, alpha2));
         plan.bias = Some(Place::of(fused.bias)?);
-        plan.activation = activation(fused.activation);
+        plan.activation = Activation::of(fused.activation);
         Ok(plan)
     }
 }
@@ -212,19 +211,6 @@ fn operand(name: &'static str, role: Role, tensor: &TensorDescriptor, touched: b
         return Ok(Operand::untouched(name, scalar));
     }
     Ok(Operand { name, role, scalar, span: agree::byte_span(tensor.layout()?, tensor.data_type())? })
-}
-
-fn activation(desc: &ActivationDescriptor) -> Activation {
-    let nan = desc.nan.into();
-    match desc.mode {
-        ActivationMode::Identity => Activation::Identity,
-        ActivationMode::Relu => Activation::Relu(nan),
-        ActivationMode::ClippedRelu => Activation::ClippedRelu(desc.coefficient, nan),
-        ActivationMode::Elu => Activation::Elu(desc.coefficient),
-        ActivationMode::Sigmoid => Activation::Sigmoid,
-        ActivationMode::Tanh => Activation::Tanh,
-        ActivationMode::Swish => Activation::Swish(desc.swish_beta),
-    }
 }
 
 /// The shapes and types of z and the bias that the original takes: dims of the bias, then z, then the type of the bias.

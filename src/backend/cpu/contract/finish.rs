@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::narrow::Narrow;
 pub(super) use super::run::Run;
-use super::run::{Clip, EIGHT, clip};
+use super::run::{Clip, EIGHT, clip, rectifier};
 use super::simd::MR;
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::stream::fetch;
@@ -11,8 +11,8 @@ use crate::backend::cpu::{Isa, map};
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, convert, with_element};
-use crate::ops::contract::{Accumulate, Activation, Contract};
-use crate::ops::function::Function;
+use crate::ops::activation::Activation;
+use crate::ops::contract::{Accumulate, Contract};
 use crate::ops::{NanRule, Scaling};
 
 /// What the epilogue reads and writes.
@@ -186,7 +186,7 @@ impl Outputs<'_> {
         epilogue.scaling.is_move()
             && epilogue.z.is_none()
             && epilogue.bias.is_none()
-            && epilogue.activation == Activation::Identity
+            && epilogue.activation.is_none()
     }
 }
 
@@ -346,20 +346,11 @@ unsafe fn store<R: Real>(r: &[R], outputs: &Outputs<'_>, at: i64, by: i64) {
 
 /// With the bits of a call that activates alone.
 #[inline(always)]
-fn activate<R: Real>(activation: Activation, r: &mut [R], isa: Isa) {
-    let (function, parameter) = match activation {
-        Activation::Identity => return,
-        Activation::Relu(rule) => {
-            return r.iter_mut().for_each(|x| *x = clipped(*x, rule, R::from_f64(f64::INFINITY)));
-        }
-        Activation::ClippedRelu(ceiling, rule) => {
-            return r.iter_mut().for_each(|x| *x = clipped(*x, rule, R::from_f64(ceiling)));
-        }
-        Activation::Elu(alpha) => (Function::Elu, alpha),
-        Activation::Sigmoid => (Function::Sigmoid, 0.0),
-        Activation::Tanh => (Function::Tanh, 0.0),
-        Activation::Swish(beta) => (Function::Swish, beta),
-    };
+fn activate<R: Real>(activation: Option<Activation>, r: &mut [R], isa: Isa) {
+    let Some(activation) = activation else { return };
+    if let Some((rule, ceiling)) = rectifier(activation) {
+        return r.iter_mut().for_each(|x| *x = clipped(*x, rule, R::from_f64(ceiling)));
+    }
     // SAFETY: the numbers are there, and the processor has what the kernels that call this need.
-    unsafe { map::in_place(function, parameter, isa, r.as_mut_ptr(), r.len()) };
+    unsafe { map::in_place(activation.function, activation.parameter, isa, r.as_mut_ptr(), r.len()) };
 }

@@ -1,7 +1,8 @@
 //! What every end of sums knows: a run of elements, and what an activation clips.
 
 use crate::ops::NanRule;
-use crate::ops::contract::Activation;
+use crate::ops::activation::Activation;
+use crate::ops::function::Function;
 
 /// Neighbouring lanes of a tile whose elements are evenly spaced in dst, z and bias.
 #[derive(Clone, Copy, Debug)]
@@ -17,14 +18,22 @@ pub(super) struct Run {
 /// The rule of NaN and the ceiling of what is clipped.
 pub(super) type Clip = Option<(NanRule, f32)>;
 
-/// What an activation clips; `None` if it does something else.
-pub(super) fn clip(activation: Activation) -> Option<Clip> {
-    match activation {
-        Activation::Identity => Some(None),
-        Activation::Relu(rule) => Some(Some((rule, f32::INFINITY))),
-        Activation::ClippedRelu(ceiling, rule) => Some(Some((rule, ceiling as f32))),
+/// The rule of NaN and the ceiling of a ReLU; `None` for other activations.
+pub(super) fn rectifier(activation: Activation) -> Option<(NanRule, f64)> {
+    let Activation { function, parameter } = activation;
+    match function {
+        Function::Relu => Some((NanRule::Ignore, f64::INFINITY)),
+        Function::ReluOrNan => Some((NanRule::Propagate, f64::INFINITY)),
+        Function::ClippedRelu => Some((NanRule::Ignore, parameter)),
+        Function::ClippedReluOrNan => Some((NanRule::Propagate, parameter)),
         _ => None,
     }
+}
+
+/// What an activation clips; `None` if it does something else.
+pub(super) fn clip(activation: Option<Activation>) -> Option<Clip> {
+    let Some(activation) = activation else { return Some(None) };
+    rectifier(activation).map(|(rule, ceiling)| Some((rule, ceiling as f32)))
 }
 
 /// Elements that are finished at once.

@@ -2,8 +2,7 @@
 // from a sum to the destination.
 #pragma once
 
-#include "function.cuh"
-#include "math.cuh"
+#include "formula.cuh"
 
 enum { BOUNDS = 6 };
 
@@ -17,16 +16,13 @@ enum ContractFlags : u32 {
     BLENDED_DST = 2,
     ADDS_Z = 4,
     ADDS_BIAS = 8,
-    PROPAGATES = 16,      // the activation keeps NaNs
+    CALLS = 16,           // the activation is computed apart
     A_ALONG_DEPTH = 32,   // neighbours of `a` in memory are neighbours in the sum, not in the rows
     B_ALONG_DEPTH = 64,
     DST_ALONG_COLUMNS = 128,
     A_BY_16 = 256,  // 16 neighbouring bytes of `a` are terms of one row, aligned and all inside or none
     B_BY_16 = 512,
 };
-
-// The order of `activation` in `contract.rs`.
-enum ContractActivation : u32 { BY_NOTHING, BY_RELU, BY_CLIPPED_RELU, BY_ELU, BY_SIGMOID, BY_TANH, BY_SWISH };
 
 // One loop: bytes that each operand moves per turn, and how far its bound's position moves.
 struct ContractTurn {
@@ -52,7 +48,7 @@ struct Contract {
     u32 scalar[OPERANDS];
     u32 bound_count;
     u32 flags;
-    u32 activation;
+    u32 activation;  // Function
     u32 parts;  // that every sum is cut into
     u32 unused;
     u64 part;        // terms of each
@@ -236,21 +232,13 @@ struct Factor<i32> {
 
 template <typename R>
 __device__ APART R curved(u32 activation, R parameter, R x) {
-    switch (activation) {
-    case BY_ELU: return x > R(0) ? x : product(parameter, expm1(Rounded<R>{x}).value);
-    case BY_SIGMOID: return sigmoid(Rounded<R>{x}).value;
-    case BY_TANH: return tanh(Rounded<R>{x}).value;
-    default: return product(x, sigmoid(Rounded<R>{product(parameter, x)}).value);
-    }
+    return long_activation<R>(activation, {x}, {parameter}).result.value;
 }
 
 template <typename R>
 __device__ __forceinline__ R activated(const Contract &p, R x) {
-    if (p.activation == BY_NOTHING) return x;
-    if (p.activation > BY_CLIPPED_RELU) return curved<R>(p.activation, R(p.parameter), x);
-    const bool stays = x > R(0) || ((p.flags & PROPAGATES) && x != x);
-    const R clipped = stays ? x : R(0);
-    return p.activation == BY_CLIPPED_RELU && clipped > R(p.parameter) ? R(p.parameter) : clipped;
+    if (p.flags & CALLS) return curved<R>(p.activation, R(p.parameter), x);
+    return short_activation<R>(p.activation, {x}, {R(p.parameter)}).result.value;
 }
 
 // Every product and every sum is rounded by itself.

@@ -194,3 +194,59 @@ __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&o
     default: return {T(0)};
     }
 }
+
+// An activation and its slope.
+template <typename T>
+struct Activated {
+    Rounded<T> result, slope;
+};
+
+template <typename T>
+__device__ __forceinline__ Activated<T> short_activation(u32 function, Rounded<T> x, Rounded<T> parameter) {
+    switch (function) {
+    case RELU: {
+        const Rounded<T> y = choose(greater(x, zero(x)), x, zero(x));
+        return {y, choose(greater(x, zero(x)), one(y), zero(y))};
+    }
+    case RELU_OR_NAN: {
+        const Rounded<T> y = choose(less_or_equal(x, zero(x)), zero(x), x);
+        return {y, choose(less_or_equal(x, zero(x)), zero(y), one(y))};
+    }
+    case CLIPPED_RELU: {
+        const Rounded<T> c = parameter;
+        const Rounded<T> y = below(choose(greater(x, zero(x)), x, zero(x)), c);
+        return {y, choose(greater(x, zero(x)) & less(x, c), one(y), zero(y))};
+    }
+    case CLIPPED_RELU_OR_NAN: {
+        const Rounded<T> c = parameter;
+        const Rounded<T> y = below(choose(less_or_equal(x, zero(x)), zero(x), x), c);
+        return {y, choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(y), one(y))};
+    }
+    default: return {x, one(x)};
+    }
+}
+
+template <typename T>
+__device__ __forceinline__ Activated<T> long_activation(u32 function, Rounded<T> x, Rounded<T> parameter) {
+    switch (function) {
+    case SIGMOID: {
+        const Rounded<T> y = sigmoid(x);
+        return {y, y * (one(y) - y)};
+    }
+    case TANH: {
+        const Rounded<T> y = tanh(x);
+        return {y, one(y) - y * y};
+    }
+    case ELU: {
+        const Rounded<T> c = parameter;
+        const Rounded<T> y = choose(greater(x, zero(x)), x, c * expm1(x));
+        return {y, choose(greater(x, zero(x)), one(y), y + c)};
+    }
+    case SWISH: {
+        const Rounded<T> b = parameter;
+        const Rounded<T> y = x * sigmoid(b * x);
+        return {y, swish_slope(x, b, sigmoid(b * x))};
+    }
+    default: return {x, one(x)};
+    }
+}

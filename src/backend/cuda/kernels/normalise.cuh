@@ -2,9 +2,8 @@
 // elements.
 #pragma once
 
-#include "function.cuh"
+#include "formula.cuh"
 #include "general.cuh"
-#include "math.cuh"
 
 // One loop over the operands of a group or of what it holds.
 struct NormalTurn {
@@ -30,8 +29,6 @@ enum Flags : u32 {
     GRADIENTS = 2048,   // of a launch of several: about the gradients, not about mean and variance
 };
 
-enum ActivationKind : u32 { BY_SIGMOID, BY_RELU, BY_TANH, BY_CLIPPED_RELU, BY_ELU, BY_SWISH };
-
 struct Normal {
     char *at[11];  // as the step lists its operands
     u64 groups;
@@ -44,8 +41,8 @@ struct Normal {
     u32 data;       // Scalar
     u32 slopes;     // Scalar of what is kept
     u32 flags;
-    u32 activation;   // ActivationKind
-    u32 propagates;   // whether it keeps NaNs
+    u32 activation;   // Function
+    u32 unused;
     u32 group_rank;
     u32 member_rank;
     u32 parts;        // blocks of threads for a group, or for 32 of them
@@ -130,12 +127,6 @@ struct Walk<1> {
     __device__ __forceinline__ Places here(const Normal &p) const { return places(position, p.member, p.member_rank); }
 };
 
-// An activation and its slope.
-template <typename T>
-struct Activated {
-    T result, slope;
-};
-
 // Called, not inlined: elementary functions of binary64 would take the registers of the loops around them.
 #if defined(CPU_EMU)
 #define APART inline
@@ -144,41 +135,15 @@ struct Activated {
 #endif
 
 template <typename T>
-__device__ __forceinline__ Activated<T> rectified(u32 kind, u32 propagates, T parameter, T x) {
-    const bool above = x > T(0) || (propagates && x != x);
-    const T r = above ? x : T(0);
-    if (kind == BY_RELU) return {r, above ? T(1) : T(0)};
-    return {r > parameter ? parameter : r, above && !(x >= parameter) ? T(1) : T(0)};
-}
-
-template <typename T>
-__device__ APART Activated<T> computed(u32 kind, T parameter, T x) {
-    switch (kind) {
-    case BY_SIGMOID: {
-        const T r = sigmoid(Rounded<T>{x}).value;
-        return {r, product(r, sum(T(1), -r))};
-    }
-    case BY_TANH: {
-        const T r = tanh(Rounded<T>{x}).value;
-        return {r, sum(T(1), -product(r, r))};
-    }
-    case BY_ELU: {
-        const T below = product(parameter, expm1(Rounded<T>{x}).value);
-        return {x > T(0) ? x : below, x > T(0) ? T(1) : sum(below, parameter)};
-    }
-    default: {
-        const T s = sigmoid(Rounded<T>{product(parameter, x)}).value;
-        const T curve = product(product(parameter, x), product(s, sum(T(1), -s)));
-        return {product(x, s), sum(s, curve)};
-    }
-    }
+__device__ APART Activated<T> computed(u32 function, T parameter, T x) {
+    return long_activation<T>(function, {x}, {parameter});
 }
 
 // CALLS: whether the activation is computed apart, as all are but the ReLUs.
 template <typename T, bool CALLS>
 __device__ __forceinline__ Activated<T> activated(const Normal &p, T x) {
     if (CALLS) return computed<T>(p.activation, T(p.parameter), x);
-    return rectified<T>(p.activation, p.propagates, T(p.parameter), x);
+    return short_activation<T>(p.activation, {x}, {T(p.parameter)});
 }
 
 template <typename T>
@@ -232,8 +197,8 @@ __device__ __forceinline__ void forward_element(const Normal &p, const Places &a
     if (p.flags & ADDS) r = sum(r, Real<T>::load(p.data, p.at[7] + at.of[2]));
     if (p.flags & SLOPES) {
         const Activated<T> both = activated<T, CALLS>(p, r);
-        r = both.result;
-        if (p.flags & KEEPS) Real<T>::store(p.slopes, p.at[5] + at.of[3], both.slope);
+        r = both.result.value;
+        if (p.flags & KEEPS) Real<T>::store(p.slopes, p.at[5] + at.of[3], both.slope.value);
     }
     deliver(p, p.at[0] + at.of[0], r);
 }

@@ -33,7 +33,7 @@ __device__ __forceinline__ void run(const Normal &p) {
         }
         f32 r = sum(product(sum(lane(x, k), -mean), slope), offset);
         if (adds) r = sum(r, lane(z, k));
-        if (p.flags & SLOPES) r = activated<f32, false>(p, r).result;
+        if (p.flags & SLOPES) r = activated<f32, false>(p, r).result.value;
         if (p.flags & DATA_SCALED) r = product(r, f32(p.alpha));
         if (blends) r = sum(r, product(lane(old, k), f32(p.beta)));
         store_f32(SCALAR, reinterpret_cast<char *>(&result) + k * BYTES, r);

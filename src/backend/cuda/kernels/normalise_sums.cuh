@@ -272,7 +272,7 @@ __device__ __forceinline__ T gradient(const Normal &p, T dy, T kept, T x, const 
     T factor = kept;
     if (!(p.flags & KEEPS)) {
         const T r = sum(product(sum(x, -line.mean), line.slope), line.offset);
-        factor = activated<T, CALLS>(p, r).slope;
+        factor = activated<T, CALLS>(p, r).slope.value;
     }
     return factor == T(0) ? T(0) : product(dy, factor);
 }
