@@ -30,6 +30,22 @@ pub fn winograd_complaint(value: &str) -> Option<String> {
     (!["0", "1"].contains(&value)).then(|| "neither 0 nor 1, which is the default".to_owned())
 }
 
+/// Bytes of workspace that a convolution may be told to have: `CUDNN_CONV_WSCAP_DBG`, in MiB, as the original reads it; any number
+/// if it is not set or makes no sense. Read once.
+pub fn workspace_cap() -> usize {
+    static CAP: OnceLock<usize> = OnceLock::new();
+    *CAP.get_or_init(|| {
+        let megabytes =
+            std::env::var("CUDNN_CONV_WSCAP_DBG").ok().and_then(|value| value.parse::<usize>().ok());
+        megabytes.map_or(usize::MAX, |megabytes| megabytes.saturating_mul(1 << 20))
+    })
+}
+
+/// What is wrong with a value of `CUDNN_CONV_WSCAP_DBG`, if anything is.
+pub fn cap_complaint(value: &str) -> Option<String> {
+    value.parse::<usize>().is_err().then(|| "no number of MiB".to_owned())
+}
+
 impl Mode {
     /// The mode of this process: `CUDNN_SHIM_STRICT`, read once; unset, empty and `0` mean [`Mode::Extended`].
     pub fn current() -> Mode {

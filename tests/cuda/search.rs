@@ -80,6 +80,15 @@ unsafe extern "C" {
     fn cudnnCreateConvolutionDescriptor(desc: *mut Opaque) -> c_int;
     fn cudnnDestroyConvolutionDescriptor(desc: Opaque) -> c_int;
     fn cudnnSetConvolutionMathType(desc: Opaque, math_type: c_int) -> c_int;
+    fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
+        handle: Opaque,
+        x: Opaque,
+        y: Opaque,
+        desc: Opaque,
+        w: Opaque,
+        algorithm: c_int,
+        size: *mut usize,
+    ) -> c_int;
     fn cudnnSetConvolutionNdDescriptor(
         desc: Opaque,
         rank: c_int,
@@ -317,4 +326,36 @@ fn floats_are_converted_where_the_math_type_allows_it() {
 #[test]
 fn one_variable_forbids_conversion() {
     converts("0", false);
+}
+
+/// The workspace that a filter's gradient is told to have, with the variable set so.
+fn told(variable: &str, judge: impl Fn(usize) -> bool) {
+    double::run(&[("CUDNN_CONV_WSCAP_DBG", variable)], || {
+        double::use_device(0);
+        let handle = api::create().expect("a handle");
+        let [x, w, y, desc] = Layer { channels: [128, 128], side: 65, data_type: FLOAT }.describe();
+        let mut size = 0;
+        // SAFETY: descriptors of a problem that fits, and the handle from above.
+        let codes = unsafe {
+            let query = cudnnGetConvolutionBackwardFilterWorkspaceSize;
+            [query(handle, x, y, desc, w, 1, &mut size), api::cudnnDestroy(handle)]
+        };
+        assert_eq!(codes, [SUCCESS; 2]);
+        assert!(judge(size), "CUDNN_CONV_WSCAP_DBG={variable}: {size} bytes");
+    });
+}
+
+#[test]
+fn queries_tell_as_much_workspace_as_is_useful() {
+    told("many", |size| size > 1 << 20);
+}
+
+#[test]
+fn one_variable_limits_the_workspace() {
+    told("1", |size| size == 1 << 20);
+}
+
+#[test]
+fn one_variable_forbids_workspaces() {
+    told("0", |size| size == 16);
 }

@@ -5,7 +5,7 @@ use crate::desc::tensor::CHANNEL;
 use crate::desc::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
 use crate::error::{Error, Result};
 use crate::layout::Dims;
-use crate::mode::Mode;
+use crate::mode::{self, Mode};
 use crate::ops::Scaling;
 
 /// Which of the three operands a convolution computes.
@@ -104,10 +104,11 @@ impl Convolution {
         self.useful_workspace(cuts && algorithm.takes_workspace())
     }
 
-    /// Bytes of workspace with which all sums are cut that are worth it.
+    /// Bytes of workspace with which all sums are cut that are worth it, or those that fit what is allowed.
     fn useful_workspace(&self, cuts: bool) -> Result<usize> {
         let plan = ConvolutionPlan::new(self, Scaling::MOVE)?;
-        Ok(if cuts { plan.useful_workspace()?.max(LEAST_WORKSPACE) } else { LEAST_WORKSPACE })
+        let useful = if cuts { plan.useful_workspace()? } else { 0 };
+        Ok(useful.min(mode::workspace_cap()).max(LEAST_WORKSPACE))
     }
 }
 
