@@ -153,6 +153,7 @@ impl Store {
                 _ if step != self.cell as isize && n > 1 => {
                     copy_strided(self.cell, to, step, cells, self.cell as isize, n);
                 }
+                Some(stream) if next.iter().all(Option::is_none) => stream(to, cells, n * self.cell),
                 Some(stream) => {
                     let parts = stream::parts(n * self.cell);
                     let mut done = 0;

@@ -372,12 +372,17 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let at = |offsets: [isize; N]| std::array::from_fn(|k| offsets[k] + tile.offsets[k]);
         let Room { g, x, stages, raw, known, .. } = room;
         let mut stages = Stages { g, x, stages, raw };
+        let steps: [isize; N] = std::array::from_fn(|k| tile.steps[k]);
+        // Rows that follow one another in every operand are one line, which the processor foresees.
+        let inner = self.members.inner();
+        let lines = (0..N).all(|k| inner[k] == steps[k] * tile.width as isize) && tile.width == self.along.0;
+        let foreseen = self.tree == Tree::ROWS && lines;
         let mut waiting: Option<Cells<N>> = None;
         // Piece by piece, each once it is known which one follows.
         let mut map = |next: Option<Cells<N>>, known| {
             if let Some(cells) = std::mem::replace(&mut waiting, next) {
                 // SAFETY: handed on.
-                unsafe { self.job.map(cells, next, known, &mut stages) };
+                unsafe { self.job.map(cells, next.filter(|_| !foreseen), known, &mut stages) };
             }
         };
         if self.tree == Tree::RUNS {
@@ -393,10 +398,6 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             map(None, known);
             return;
         }
-        let steps: [isize; N] = std::array::from_fn(|k| tile.steps[k]);
-        // Rows that follow one another in every operand are one line.
-        let inner = self.members.inner();
-        let lines = (0..N).all(|k| inner[k] == steps[k] * tile.width as isize) && tile.width == self.along.0;
         let rows = if lines { PIECE / tile.width } else { 1 };
         copy_lists(known, lists, rows);
         let known = Known::Each(known);
