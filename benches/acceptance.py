@@ -10,12 +10,12 @@ are times, not ratios.
 
 import argparse
 import itertools
-import os
 import sys
 import time
-from ctypes import CDLL, byref, c_double, c_float, c_int, c_int32, c_size_t, c_uint32, c_ulonglong, c_void_p
+from ctypes import byref, c_double, c_float, c_int, c_int32, c_size_t, c_uint32, c_ulonglong, c_void_p
 
 import numpy as np
+from cudnn import Cudnn
 
 FLOAT, HALF, INT8, INT32, BFLOAT16 = 0, 2, 3, 4, 9
 NCHW, NHWC = 0, 1
@@ -28,10 +28,11 @@ LEAST = 2e-3
 NOISE = 1.03
 
 
-class Library:
-    def __init__(self, path):
-        self.c, self.handle = CDLL(path), c_void_p()
-        self.call("Create", byref(self.handle))
+class Library(Cudnn):
+    """Calls, and the numbers that they read."""
+
+    def __init__(self, path, threads):
+        super().__init__(path, threads)
         self.one, self.zero = byref(c_float(1.0)), byref(c_float(0.0))
         rng = np.random.default_rng(1)
         # Numbers around 0, the same of every type, shared by all operands of a role.
@@ -42,18 +43,6 @@ class Library:
         }  # fmt: skip
         # What a row still uses when another of its calls wanted more is kept until the next row.
         self.memory, self.outgrown = {}, []
-
-    def call(self, name, *arguments):
-        status = getattr(self.c, f"cudnn{name}")(*arguments)
-        if status:
-            raise RuntimeError(f"cudnn{name}: status {status}")
-
-    def descriptor(self, kind, *arguments):
-        made = c_void_p()
-        self.call(f"Create{kind}Descriptor", byref(made))
-        if arguments:
-            self.call(*(arguments[0], made, *arguments[1:]))
-        return made
 
     def data(self, role, code, count):
         """Memory of a role and type, as large as any row wants."""
@@ -373,9 +362,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    given = parser.parse_args()
-    os.environ["CUDNN_SHIM_NUM_THREADS"], os.environ["CUDNN_SHIM_BACKEND"] = str(given.threads), "cpu"
-    rows = Rows(Library(given.library), given)
+    given = parser.parse_intermixed_args()
+    rows = Rows(Library(given.library, given.threads), given)
     print(f"{given.threads} threads, best of {given.rounds} rounds in turns")
     for part in (choosing, convolutions, groups, corners, elements):
         part(rows)

@@ -16,10 +16,9 @@ import time
 
 # Threads that spin between calls would take the processors away from whoever is measured next.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-# The tensors lie in host memory.
-os.environ["CUDNN_SHIM_BACKEND"] = "cpu"
 
 import numpy as np  # noqa: E402  (reads the environment)
+from cudnn import Cudnn  # noqa: E402
 
 try:
     import torch
@@ -32,36 +31,17 @@ FORMATS = {"nchw": 0, "nhwc": 1}
 ADD, MUL, MAX = 0, 1, 3
 
 
-class Cudnn:
-    """The library under test."""
-
-    def __init__(self, path):
-        self.lib = c.CDLL(path)
-        self.handle = c.c_void_p()
-        self("Create", c.byref(self.handle))
-
-    def __call__(self, name, *arguments):
-        status = getattr(self.lib, "cudnn" + name)(*arguments)
-        if status:
-            raise RuntimeError(f"cudnn{name}: status {status}")
+class Arithmetic(Cudnn):
+    """The descriptors of tensor arithmetic."""
 
     def tensor(self, format_, dims):
-        desc = c.c_void_p()
-        self("CreateTensorDescriptor", c.byref(desc))
-        self("SetTensor4dDescriptor", desc, FORMATS[format_], 0, *dims)
-        return desc
+        return self.descriptor("Tensor", "SetTensor4dDescriptor", FORMATS[format_], 0, *dims)
 
     def op(self, op):
-        desc = c.c_void_p()
-        self("CreateOpTensorDescriptor", c.byref(desc))
-        self("SetOpTensorDescriptor", desc, op, 0, 0)
-        return desc
+        return self.descriptor("OpTensor", "SetOpTensorDescriptor", op, 0, 0)
 
     def reduction(self, op, propagate):
-        desc = c.c_void_p()
-        self("CreateReduceTensorDescriptor", c.byref(desc))
-        self("SetReduceTensorDescriptor", desc, {ADD: 0, MAX: 3}[op], 0, propagate, 0, 0)
-        return desc
+        return self.descriptor("ReduceTensor", "SetReduceTensorDescriptor", {ADD: 0, MAX: 3}[op], 0, propagate, 0, 0)
 
 
 def rows(cudnn):
@@ -82,7 +62,7 @@ def rows(cudnn):
         twide = torch.from_numpy(wide) if torch else None
         full, channels = cudnn.tensor(format_, DIMS), cudnn.tensor(format_, (1, C, 1, 1))
         single = cudnn.tensor(format_, (1, 1, 1, 1))
-        call = lambda *arguments: lambda: cudnn(*arguments)
+        call = lambda *arguments: lambda: cudnn.call(*arguments)
         by = c.byref
         yield f"add bias {format_}", 2 * BYTES, {
             "ours": call("AddTensor", cudnn.handle, by(one), channels, at(bias), by(one), full, at(z)),
@@ -136,7 +116,7 @@ def main():
     print(f"# NumPy {np.__version__}, PyTorch {torch.__version__ if torch else 'not installed'}, threads: {threads}")
     print(f"# ms, best / median of {options.rounds} rounds in turns; copy scaled to the row's traffic; speed over the faster peer")
     print(f"{'problem':28}{'ours':>17}{'numpy':>17}{'torch':>17}{'copy':>17}{'best':>7}{'median':>8}")
-    for name, traffic, calls in rows(Cudnn(options.library)):
+    for name, traffic, calls in rows(Arithmetic(options.library)):
         if not all(word in name for word in options.names):
             continue
         if torch:

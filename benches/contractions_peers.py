@@ -12,15 +12,12 @@ are compared before anything is measured; those of bytes exactly.
 import argparse
 import ctypes as c
 import math
-import os
 import pathlib
 import statistics
 import time
 
 import torch
-
-# The tensors lie in host memory.
-os.environ["CUDNN_SHIM_BACKEND"] = "cpu"
+from cudnn import Cudnn
 
 HERE = pathlib.Path(__file__).parent
 TYPES = {"f32": (torch.float32, 0), "f16": (torch.float16, 2), "bf16": (torch.bfloat16, 9), "s8": (torch.int8, 3)}
@@ -40,32 +37,14 @@ def layers():
             yield words[0], image, int(words[2]), taps, stride, pad, groups
 
 
-class Library:
+class Convolutions(Cudnn):
     """The C functions that a convolution takes."""
-
-    def __init__(self, path, threads):
-        # Read when the library first needs threads.
-        os.environ["CUDNN_SHIM_NUM_THREADS"] = str(threads)
-        self.lib = c.CDLL(path)
-        self.handle = c.c_void_p()
-        self.call("Create", c.byref(self.handle))
-
-    def call(self, name, *args):
-        status = getattr(self.lib, "cudnn" + name)(*args)
-        if status:
-            raise RuntimeError(f"cudnn{name}: status {status}")
-
-    def descriptor(self, kind, *args):
-        made = c.c_void_p()
-        self.call(f"Create{kind}Descriptor", c.byref(made))
-        self.call(f"Set{kind}4dDescriptor" if kind != "Convolution" else "SetConvolution2dDescriptor", made, *args)
-        return made
 
     def runner(self, direction, layout, dtype, x, w, y, stride, pad, groups):
         form, code = (NHWC if layout == "nhwc" else NCHW), TYPES[dtype][1]
-        image, result = (self.descriptor("Tensor", form, code, *t.shape) for t in (x, y))
-        taps = self.descriptor("Filter", code, form, *w.shape)
-        conv = self.descriptor("Convolution", pad, pad, stride, stride, 1, 1, 1, 4 if dtype == "s8" else 0)
+        image, result = (self.descriptor("Tensor", "SetTensor4dDescriptor", form, code, *t.shape) for t in (x, y))
+        taps = self.descriptor("Filter", "SetFilter4dDescriptor", code, form, *w.shape)
+        conv = self.descriptor("Convolution", "SetConvolution2dDescriptor", pad, pad, stride, stride, 1, 1, 1, 4 if dtype == "s8" else 0)
         self.call("SetConvolutionGroupCount", conv, groups)
         one, zero, size = c.c_float(1), c.c_float(0), c.c_size_t()
         x, w, y = (c.c_void_p(t.data_ptr()) for t in (x, w, y))
@@ -100,7 +79,7 @@ def main():
     given = parser.parse_intermixed_args()
     torch.set_num_threads(given.threads)
     torch.set_grad_enabled(False)
-    library = Library(given.library, given.threads)
+    library = Convolutions(given.library, given.threads)
     clock = time.thread_time if given.threads == 1 else time.perf_counter
     print(f"{given.threads} threads, batch {given.batch}, best of {given.rounds} rounds in turns")
     speeds = {}
@@ -128,16 +107,21 @@ def main():
             print(f"{' '.join(key)}, {what}: geometric mean {mean:.2f}, least {min(values):.2f}, of {len(values)}")
 
 
+def tensors(layout, dtype, batch, image, k, taps, stride, pad, groups):
+    """x, w and y of a layer, of random numbers."""
+    form = torch.channels_last if layout == "nhwc" else torch.contiguous_format
+    p, q = ((extent + 2 * pad - tap) // stride + 1 for extent, tap in zip(image[1:], taps))
+    shapes = [(batch, *image), (k, image[0] // groups, *taps), (batch, k, p, q)]
+    drawn = (lambda shape: torch.randint(-4, 5, shape).float()) if dtype == "s8" else torch.randn
+    return [drawn(shape).to(memory_format=form).to(TYPES[dtype][0]) for shape in shapes]
+
+
 def row(given, library, clock, name, direction, layout, dtype, image, k, taps, stride, pad, groups):
     """Seconds of all calls of either, and operations."""
-    form = torch.channels_last if layout == "nhwc" else torch.contiguous_format
-    channels, h, w = image
-    p, q = ((extent + 2 * pad - tap) // stride + 1 for extent, tap in zip((h, w), taps))
-    shapes = [(given.batch, channels, h, w), (k, channels // groups, *taps), (given.batch, k, p, q)]
-    drawn = (lambda shape: torch.randint(-4, 5, shape).float()) if dtype == "s8" else torch.randn
-    single = [drawn(shape).to(memory_format=form) for shape in shapes]
-    typed = [t.to(TYPES[dtype][0]) for t in single]
+    typed = tensors(layout, dtype, given.batch, image, k, taps, stride, pad, groups)
     single = [t.float() for t in typed]
+    channels, h, w = image
+    p, q = typed[2].shape[2:]
     out = {"forward": 2, "data": 0, "filter": 1}[direction]
     typed[out] = torch.full_like(typed[out], 77 if dtype == "s8" else float("nan"))
     ours = library.runner(direction, layout, dtype, *typed, stride, pad, groups)

@@ -20,7 +20,8 @@ import time
 
 import torch
 import torch.nn.functional as F
-from contractions_peers import NCHW, NHWC, PAUSE, TYPES, Library
+from contractions_peers import NCHW, NHWC, PAUSE, TYPES
+from cudnn import Cudnn
 from onednn import add_options, opened
 
 TOLERANCE = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2, "s8": 0}
@@ -57,7 +58,7 @@ STAGGER, PAGE = 4096 + 256, 4096
 class Bench:
     def __init__(self, given):
         self.given = given
-        self.library = Library(given.library, given.threads)
+        self.library = Cudnn(given.library, given.threads)
         self.dnnl = opened(given)
         self.memory = {}
         self.source, self.target = (self.placed(role, (given.bytes // 4,), "f32", None).fill_(1) for role in ROLES[:2])
@@ -81,13 +82,7 @@ class Bench:
 
     def tensor(self, tensor, dtype, layout):
         form = NHWC if layout == "nhwc" else NCHW
-        return self.library.descriptor("Tensor", form, TYPES[dtype][1], *tensor.shape)
-
-    def made(self, kind, setter, *args):
-        made = c.c_void_p()
-        self.library.call(f"Create{kind}Descriptor", c.byref(made))
-        self.library.call(setter, made, *args)
-        return made
+        return self.library.descriptor("Tensor", "SetTensor4dDescriptor", form, TYPES[dtype][1], *tensor.shape)
 
     def filled(self, role, shape, dtype, layout):
         """Numbers in the order of memory: what one layout has left is what another finds."""
@@ -179,7 +174,7 @@ def activations(b, dtype, layout):
             continue  # PyTorch's results are floats.
         x = b.filled("x", shape, dtype, layout)
         y, desc = b.placed("y", shape, dtype, layout), b.tensor(x, dtype, layout)
-        function = b.made("Activation", "SetActivationDescriptor", mode, 0, c.c_double(coefficient))
+        function = b.library.descriptor("Activation", "SetActivationDescriptor", mode, 0, c.c_double(coefficient))
         run = b.call("ActivationForward", function, UNIT, desc, at(x), NIL, desc, at(y))
         other = lambda d, out, form=ELTWISE[name]: d.eltwise(form[0], x, out, dtype, *form[1:])
         yield name, 2 * x.nbytes, run, lambda f=theirs: f(x), y, other
@@ -215,7 +210,7 @@ def poolings(b, dtype, layout):
         for mode, name in ((0, "max"), (1, "average")):
             if window == 56 and mode == 0:
                 continue
-            function = b.made("Pooling", "SetPooling2dDescriptor", mode, 1, *[window] * 2, *[pad] * 2, *[stride] * 2)
+            function = b.library.descriptor("Pooling", "SetPooling2dDescriptor", mode, 1, *[window] * 2, *[pad] * 2, *[stride] * 2)
             apply = F.max_pool2d if mode == 0 else F.avg_pool2d
             outputs = (x.shape[-1] + 2 * pad - window) // stride + 1
             y = b.placed("y", (*x.shape[:2], outputs, outputs), dtype, layout)
@@ -252,7 +247,7 @@ def norms(b, dtype, layout):
     y, desc = b.placed("y", x.shape, dtype, layout), b.tensor(x, dtype, layout)
     scale, bias = torch.rand(64) + 0.5, torch.rand(64)
     mean, variance = torch.rand(64), torch.rand(64) + 0.5
-    channels = b.library.descriptor("Tensor", NCHW, 0, 1, 64, 1, 1)
+    channels = b.library.descriptor("Tensor", "SetTensor4dDescriptor", NCHW, 0, 1, 64, 1, 1)
     epsilon, factor = c.c_double(1e-5), c.c_double(0.1)
     params = (channels, at(scale), at(bias))
     run = b.call(
@@ -290,20 +285,20 @@ def norms(b, dtype, layout):
     )
     yield "norm-gradient", 5 * x.nbytes, run, theirs, None, other
     if dtype == "f32":
-        window = b.made("LRN", "SetLRNDescriptor", 5, c.c_double(1e-4), c.c_double(0.75), c.c_double(2.0))
+        window = b.library.descriptor("LRN", "SetLRNDescriptor", 5, c.c_double(1e-4), c.c_double(0.75), c.c_double(2.0))
         run = b.call("LRNCrossChannelForward", window, 0, UNIT, desc, at(x), NIL, desc, at(y))
         other = lambda d, out: d.lrn(x, out, dtype, 5, 1e-4, 0.75, 2.0)
         yield "lrn-5", 2 * x.nbytes, run, lambda: F.local_response_norm(x, 5, 1e-4, 0.75, 2.0), y, other
     bias_gradient = torch.empty(64, dtype=x.dtype)
-    one = b.library.descriptor("Tensor", NCHW, TYPES[dtype][1], 1, 64, 1, 1)
+    one = b.library.descriptor("Tensor", "SetTensor4dDescriptor", NCHW, TYPES[dtype][1], 1, 64, 1, 1)
     run = b.call("ConvolutionBackwardBias", UNIT, desc, at(x), NIL, one, at(bias_gradient))
     yield "bias-gradient", x.nbytes, run, lambda: x.sum((0, 2, 3)), None, None
     size = c.c_size_t()
     b.library.call("DropoutGetStatesSize", b.library.handle, c.byref(size))
     states = torch.empty(size.value, dtype=torch.uint8)
-    drop = c.c_void_p()
-    b.library.call("CreateDropoutDescriptor", c.byref(drop))
-    b.library.call("SetDropoutDescriptor", drop, b.library.handle, c.c_float(0.5), at(states), size, c.c_ulonglong(1))
+    drop = b.library.descriptor(
+        "Dropout", "SetDropoutDescriptor", b.library.handle, c.c_float(0.5), at(states), size, c.c_ulonglong(1)
+    )
     b.library.call("DropoutGetReserveSpaceSize", desc, c.byref(size))
     reserve = torch.empty(size.value, dtype=torch.uint8)
     run = b.call("DropoutForward", drop, desc, at(x), desc, at(y), at(reserve), size)

@@ -15,10 +15,8 @@ import sys
 import time
 
 import torch
+from cudnn import Cudnn
 from onednn import add_options, opened
-
-# The tensors lie in host memory.
-os.environ["CUDNN_SHIM_BACKEND"] = "cpu"
 
 # Threads that watch for work after a call would take the processors away from whoever is measured next: seconds until
 # they sleep, with GNU's and Intel's OpenMP as they come.
@@ -109,40 +107,41 @@ def sized(dims, letters, per_cell, outers, size):
     return (dims, outers) if fits else None
 
 
-class Cudnn:
-    """The library under test."""
+def problems(sizes, names=()):
+    """Title, both sides, both factors and extents of each row, in each of these sizes that it comes in."""
+    for name, src_type, dst_type, a, b, dims, letters, outers, extra in rows():
+        if names and name.rstrip("'") not in names and name not in names:
+            continue
+        for size in sizes:
+            per_cell = sum(torch.empty(0, dtype=TYPES[t][0]).element_size() for t in (src_type, dst_type))
+            chosen = sized(dims, letters, per_cell, outers, size)
+            if not chosen:
+                continue
+            extents, (src_outer, dst_outer) = chosen
+            sides = Side(src_type, a, extents, letters, src_outer), Side(dst_type, b, extents, letters, dst_outer)
+            title = f"{name:15} {src_type}->{dst_type} {a}->{b} {'x'.join(map(str, extents))} {size}"
+            yield title, sides, (float(extra.get("alpha", 1)), float(extra.get("beta", 0))), extents
 
-    def __init__(self, path):
-        self.lib = c.CDLL(path)
-        self.handle = c.c_void_p()
-        self.check(self.lib.cudnnCreate(c.byref(self.handle)))
 
-    @staticmethod
-    def check(status):
-        if status:
-            raise RuntimeError(f"status {status}")
+class Transforms(Cudnn):
+    """TransformTensor between two sides."""
 
-    def descriptor(self, side):
-        desc, rank = c.c_void_p(), len(side.dims)
-        self.check(self.lib.cudnnCreateTensorDescriptor(c.byref(desc)))
+    def tensor(self, side):
+        rank = len(side.dims)
         ints = lambda values: (c.c_int * rank)(*values)
         if side.block:
             format_ = FORMAT_BLOCKED + side.block
-            self.check(self.lib.cudnnSetTensorNdDescriptorEx(desc, format_, side.cudnn_type, rank, ints(side.dims)))
-        else:
-            self.check(
-                self.lib.cudnnSetTensorNdDescriptor(desc, side.cudnn_type, rank, ints(side.dims), ints(side.strides))
-            )
-        return desc
+            return self.descriptor("Tensor", "SetTensorNdDescriptorEx", format_, side.cudnn_type, rank, ints(side.dims))
+        return self.descriptor("Tensor", "SetTensorNdDescriptor", side.cudnn_type, rank, ints(side.dims), ints(side.strides))
 
-    def call(self, src, dst, alpha, beta):
+    def transform(self, src, dst, alpha, beta):
         scalar = c.c_double if dst.dtype == "f64" else c.c_float
         a, b = scalar(alpha), scalar(beta)
         arguments = (
-            self.handle, c.byref(a), self.descriptor(src), c.c_void_p(src.pointer),
-            c.byref(b), self.descriptor(dst), c.c_void_p(dst.pointer),
+            self.handle, c.byref(a), self.tensor(src), c.c_void_p(src.pointer),
+            c.byref(b), self.tensor(dst), c.c_void_p(dst.pointer),
         )  # fmt: skip
-        return lambda: self.check(self.lib.cudnnTransformTensor(*arguments))
+        return lambda: self.call("TransformTensor", *arguments)
 
 
 def dnnl_call(dnnl, src, dst, alpha, beta):
@@ -193,40 +192,29 @@ def main():
     options = parser.parse_intermixed_args()
     threads = int(os.environ.get("CUDNN_SHIM_NUM_THREADS", os.cpu_count() or 1))
     torch.set_num_threads(threads)
-    cudnn = Cudnn(options.library)
+    cudnn = Transforms(options.library)
     dnnl = opened(options)
     print(f"# PyTorch {torch.__version__}, oneDNN {dnnl.version if dnnl else 'not installed'}, threads: {threads}")
     print(f"# microseconds, best / median of {options.rounds} rounds in turns; last: speed over the faster peer")
     slower = 0
-    for name, src_type, dst_type, a, b, dims, letters, outers, extra in rows():
-        if options.names and name.rstrip("'") not in options.names and name not in options.names:
-            continue
-        for size in ["beyond", "inside"] if options.size == "all" else [options.size]:
-            per_cell = sum(torch.empty(0, dtype=TYPES[t][0]).element_size() for t in (src_type, dst_type))
-            chosen = sized(dims, letters, per_cell, outers, size)
-            if not chosen:
-                continue
-            extents, (src_outer, dst_outer) = chosen
-            src = Side(src_type, a, extents, letters, src_outer)
-            dst = Side(dst_type, b, extents, letters, dst_outer)
-            alpha, beta = float(extra.get("alpha", 1)), float(extra.get("beta", 0))
-            contenders = {"ours": cudnn.call(src, dst, alpha, beta)}
-            makers = {"torch": lambda: torch_call(src, dst, extents, alpha, beta)}
-            if dnnl:
-                makers["onednn"] = lambda: dnnl_call(dnnl, src, dst, alpha, beta)
-            for peer, make in makers.items():
-                try:
-                    contenders[peer] = make()
-                except (RuntimeError, KeyError):
-                    pass
-            times = measure(contenders, options.rounds)
-            best = {who: min(t) for who, t in times.items()}
-            shown = lambda who: f"{best[who]:9.1f} /{statistics.median(times[who]):9.1f}" if who in best else f"{'-':>20}"
-            peers = [best[who] for who in best if who != "ours"]
-            ratio = f"{min(peers) / best['ours']:6.2f}" if peers else "     -"
-            slower += bool(peers) and min(peers) < best["ours"]
-            title = f"{name:15} {src_type}->{dst_type} {a}->{b} {'x'.join(map(str, extents))} {size}"
-            print(f"{title:72} ours {shown('ours')}  torch {shown('torch')}  onednn {shown('onednn')}  {ratio}", flush=True)
+    sizes = ["beyond", "inside"] if options.size == "all" else [options.size]
+    for title, (src, dst), (alpha, beta), extents in problems(sizes, options.names):
+        contenders = {"ours": cudnn.transform(src, dst, alpha, beta)}
+        makers = {"torch": lambda: torch_call(src, dst, extents, alpha, beta)}
+        if dnnl:
+            makers["onednn"] = lambda: dnnl_call(dnnl, src, dst, alpha, beta)
+        for peer, make in makers.items():
+            try:
+                contenders[peer] = make()
+            except (RuntimeError, KeyError):
+                pass
+        times = measure(contenders, options.rounds)
+        best = {who: min(t) for who, t in times.items()}
+        shown = lambda who: f"{best[who]:9.1f} /{statistics.median(times[who]):9.1f}" if who in best else f"{'-':>20}"
+        peers = [best[who] for who in best if who != "ours"]
+        ratio = f"{min(peers) / best['ours']:6.2f}" if peers else "     -"
+        slower += bool(peers) and min(peers) < best["ours"]
+        print(f"{title:72} ours {shown('ours')}  torch {shown('torch')}  onednn {shown('onednn')}  {ratio}", flush=True)
     print(f"# slower than the faster peer in {slower} rows")
 
 
