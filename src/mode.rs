@@ -35,15 +35,19 @@ pub fn winograd_complaint(value: &str) -> Option<String> {
 pub fn workspace_cap() -> usize {
     static CAP: OnceLock<usize> = OnceLock::new();
     *CAP.get_or_init(|| {
-        let megabytes =
-            std::env::var("CUDNN_CONV_WSCAP_DBG").ok().and_then(|value| value.parse::<usize>().ok());
-        megabytes.map_or(usize::MAX, |megabytes| megabytes.saturating_mul(1 << 20))
+        let value = std::env::var("CUDNN_CONV_WSCAP_DBG").ok();
+        value.and_then(|value| mebibytes(&value)).unwrap_or(usize::MAX)
     })
+}
+
+/// So many MiB in bytes, if the text is a number.
+fn mebibytes(value: &str) -> Option<usize> {
+    value.parse().ok().map(|mebibytes: usize| mebibytes.saturating_mul(1 << 20))
 }
 
 /// What is wrong with a value of `CUDNN_CONV_WSCAP_DBG`, if anything is.
 pub fn cap_complaint(value: &str) -> Option<String> {
-    value.parse::<usize>().is_err().then(|| "no number of MiB".to_owned())
+    mebibytes(value).is_none().then(|| "no number of MiB".to_owned())
 }
 
 impl Mode {

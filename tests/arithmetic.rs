@@ -9,27 +9,15 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::function::TABLE;
 use cudnn::ops::map::Factors;
-use cudnn::ops::{Compute, Indices, Map, NanRule, Plan, Reduce, ReducePlan, Reduction, Scaling, Set};
+use cudnn::ops::{Compute, Indices, Map, Plan, Reduce, ReducePlan, Scaling, Set};
 
+#[path = "common/every_reduction.rs"]
+mod every_reduction;
 #[path = "common/random.rs"]
 mod random;
 
+use every_reduction::REDUCTIONS;
 use random::Rng;
-
-const REDUCTIONS: [Reduction; 12] = [
-    Reduction::Add,
-    Reduction::Mul,
-    Reduction::Min(NanRule::Ignore),
-    Reduction::Min(NanRule::Propagate),
-    Reduction::Max(NanRule::Ignore),
-    Reduction::Max(NanRule::Propagate),
-    Reduction::Amax(NanRule::Ignore),
-    Reduction::Amax(NanRule::Propagate),
-    Reduction::Avg,
-    Reduction::Norm1,
-    Reduction::Norm2,
-    Reduction::MulNoZeros,
-];
 
 fn machines() -> impl Iterator<Item = Machine> {
     Isa::available().flat_map(|isa| (1..=3).map(move |threads| Machine { isa, threads }))

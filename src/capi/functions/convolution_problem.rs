@@ -204,10 +204,11 @@ pub(super) unsafe fn compute(
         }
         let workspace = take_workspace(context, &mut plan, algorithm, call.workspace);
         let at = [dst.into(), a.into(), b.into(), workspace];
-        note.set_plan(name, &plan, context, &at[..plan.operands().len()]);
+        let at = &at[..plan.operands().len()];
+        note.set_plan(name, &plan, context, at);
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's, and for the workspace.
-        unsafe { context.run(&plan, &at[..plan.operands().len()]) }
+        unsafe { context.run(&plan, at) }
     })
 }
 

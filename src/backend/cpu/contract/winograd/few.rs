@@ -1,8 +1,5 @@
 //! Few tiles and many filters: tasks transform a panel of filters and multiply it at once, instead of writing all of them to
 //! memory and reading them again. The patches of all tiles are transformed before.
-
-use std::ops::Range;
-
 use super::super::engine::Shared;
 use super::super::simd::Simd;
 use super::filters::{FilterLanes, LINE, PASS};
@@ -60,7 +57,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 let to = shared.at(product * ELEMENTS * slab + own.start * self.tile_cells());
                 let some = first..channels.min(first + each);
                 // SAFETY: the caller's promises; every channel of every tile has a place of its own.
-                unsafe { self.few_patches(product, own, some, slab, scratch.cast(), to) };
+                unsafe { self.patches(self.place(product).at[1], own, some, slab, scratch.cast(), to) };
             })?;
             let tasks = products * self.panels();
             let scratch = cells.iter().sum::<usize>() * size_of::<f32>();
@@ -71,22 +68,6 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 unsafe { self.panel(number, patches, slab, scratch.cast(), cells) };
             })
         })
-    }
-
-    /// # Safety
-    /// As for [`patches`](FilterLanes::patches).
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn few_patches(
-        &self,
-        product: usize,
-        tiles: Range<usize>,
-        channels: Range<usize>,
-        slab: usize,
-        pixels: *mut f32,
-        to: *mut f32,
-    ) {
-        // SAFETY: handed on.
-        unsafe { self.patches(self.place(product).at[1], tiles, channels, slab, pixels, to) }
     }
 
     /// Computes all tiles for one panel of filters.
