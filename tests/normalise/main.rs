@@ -62,6 +62,25 @@ fn some_dims(rng: &mut Rng, big: bool) -> Vec<i64> {
     (0..rank).map(|_| rng.pick(&[1, 2, 3, 5, 8, 17])).collect()
 }
 
+/// Tensors of one shape, and what is normalised in them; in every fifth case many small groups, one behind the other.
+fn some_tensors<const N: usize>(
+    rng: &mut Rng,
+    case: usize,
+) -> (Vec<i64>, BatchNormMode, [TensorDescriptor; N]) {
+    let data_type = rng.pick(&TYPES);
+    if case.is_multiple_of(5) {
+        let dims = [1, 4 + rng.below(300) as i64, 1 + rng.below(6) as i64, 1 + rng.below(18) as i64];
+        let tensor =
+            TensorDescriptor::with_format(data_type, Format::Nchw, 4, &dims, Mode::Extended).unwrap();
+        return (dims.to_vec(), BatchNormMode::Spatial, std::array::from_fn(|_| tensor));
+    }
+    let dims = some_dims(rng, case.is_multiple_of(13));
+    let mode =
+        rng.pick(&[BatchNormMode::PerActivation, BatchNormMode::Spatial, BatchNormMode::SpatialPersistent]);
+    let tensors = std::array::from_fn(|_| laid_out(rng, data_type, &dims));
+    (dims, mode, tensors)
+}
+
 fn some_fused(rng: &mut Rng) -> Option<Fused> {
     let activation = ActivationDescriptor {
         mode: rng.pick(&ACTIVATIONS),
@@ -77,14 +96,8 @@ fn some_fused(rng: &mut Rng) -> Option<Fused> {
 fn forward_passes_are_those_of_the_reference_and_of_binary64() {
     let mut rng = Rng(3);
     for case in 0..260 {
-        let dims = some_dims(&mut rng, case % 13 == 0);
-        let data_type = rng.pick(&TYPES);
-        let mode = rng.pick(&[
-            BatchNormMode::PerActivation,
-            BatchNormMode::Spatial,
-            BatchNormMode::SpatialPersistent,
-        ]);
-        let [x, y, z] = std::array::from_fn(|_| laid_out(&mut rng, data_type, &dims));
+        let (dims, mode, [x, y, z]) = some_tensors(&mut rng, case);
+        let data_type = x.data_type();
         let of_group = parameters(&x, mode == BatchNormMode::PerActivation, Mode::Extended).unwrap();
         let fused = some_fused(&mut rng);
         let training = rng.below(4) > 0;
@@ -227,10 +240,8 @@ fn activated(activation: &ActivationDescriptor, x: f64) -> f64 {
 fn gradients_are_those_of_the_reference_and_of_binary64() {
     let mut rng = Rng(4);
     for case in 0..260 {
-        let dims = some_dims(&mut rng, case % 13 == 0);
-        let data_type = rng.pick(&TYPES);
-        let mode = rng.pick(&[BatchNormMode::PerActivation, BatchNormMode::Spatial]);
-        let [x, dy, dx, dz] = std::array::from_fn(|_| laid_out(&mut rng, data_type, &dims));
+        let (dims, mode, [x, dy, dx, dz]) = some_tensors(&mut rng, case);
+        let data_type = x.data_type();
         let of_group = parameters(&x, mode == BatchNormMode::PerActivation, Mode::Extended).unwrap();
         let fused = some_fused(&mut rng);
         let adds = fused.is_some_and(|fused| fused.adds);

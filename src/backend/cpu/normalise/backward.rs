@@ -140,6 +140,8 @@ impl<T: Real + Math> Backward<'_, T> {
 }
 
 impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
+    const LISTS: usize = INVERSE + 1;
+
     fn sums(&self) -> usize {
         if self.step.saved { 1 } else { 2 }
     }

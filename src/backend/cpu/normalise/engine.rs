@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::kernels::Kernels;
+use super::kernels::{Kernels, SPAN};
 use super::walk::{Cells, Loops, Shared, WIDTH, numbers};
 use crate::backend::cpu::{Machine, stream, threads};
 use crate::backend::function::Real;
@@ -25,6 +25,9 @@ const CHUNK_BLOCKS: usize = 8;
 
 /// Bytes of a tile that stay in the cache of a core until they are mapped.
 const NEAR_BYTES: usize = 256 << 10;
+
+/// Groups that are mapped at a time at least where they follow one another.
+const PACKED: usize = 4;
 
 /// What the engine keeps for every group: one list each.
 pub(super) const LISTS: usize = 6;
@@ -65,6 +68,8 @@ pub(super) struct Room<T> {
 
 /// What is computed; `N` operands, of which tiles know their parameters besides (`M = N + 1`).
 pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
+    /// How many of the lists it uses: the first ones.
+    const LISTS: usize;
     /// How many sums there are, one after the other.
     fn sums(&self) -> usize;
     /// What is known before any sum, for every group of a tile: number `k` of group `j` is `lists[k][j]`.
@@ -134,6 +139,8 @@ pub(super) struct Engine<'a, T, J, const N: usize, const M: usize> {
     members: Loops<N>,
     tree: Tree,
     width: usize,
+    /// Whether the groups of a tile follow one another: small ones, each a run.
+    packed: bool,
     /// Bytes of one element of all operands.
     bytes: usize,
 }
@@ -150,9 +157,16 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let mut outer = Loops::new(groups, cells);
         let along = outer.take_closest(1);
         let members = Loops::new(members, std::array::from_fn(|k| cells[k]));
-        let width = if tree == Tree::ROWS { WIDTH.min(along.0) } else { 1 };
+        let run = members.only_run().filter(|run| run.len <= PIECE / PACKED);
+        let packed = tree == Tree::RUNS
+            && run.is_some_and(|run| (0..N).all(|k| along.1[k] == run.steps[k] * run.len as isize));
+        let width = match tree {
+            Tree::ROWS => WIDTH.min(along.0),
+            _ if packed => (PIECE / members.len).min(along.0),
+            _ => 1,
+        };
         let kernels = Kernels::of(machine.isa);
-        Engine { job, kernels, outer, along, members, tree, width, bytes: 2 * cells[1] }
+        Engine { job, kernels, outer, along, members, tree, width, packed, bytes: 2 * cells[1] }
     }
 
     /// # Errors
@@ -164,14 +178,6 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let cuts = self.along.0.div_ceil(self.width);
         let tiles = self.outer.turns() * cuts;
         let groups = tiles * self.width;
-        let mut known: [Vec<T>; LISTS] = [const { Vec::new() }; LISTS];
-        for list in &mut known {
-            *list = numbers(groups)?;
-        }
-        let known = known.each_mut().map(|list| Shared::new(list));
-        // SAFETY: the groups of one tile, which one task at a time has.
-        let lists =
-            |tile: &GroupTile<M>| known.each_ref().map(|list| unsafe { list.places(tile.first, tile.width) });
         let total = self.bytes.saturating_mul(self.members.len).saturating_mul(groups);
         let threads = if total < THREADING_BYTES { 1 } else { machine.threads };
         let wanted = if threads > 1 { threads * TASKS_PER_THREAD } else { 1 };
@@ -180,9 +186,10 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         if tiles >= wanted && (near || self.tree == Tree::RUNS) || blocks < 2 * CHUNK_BLOCKS {
             return threads::in_ranges(threads, tiles, 0, |_, range| {
                 let mut room = self.room();
+                let mut known: [Vec<T>; LISTS] = std::array::from_fn(|_| vec![T::ZERO; self.width]);
                 for number in range {
                     let tile = self.tile(number, cuts);
-                    let mut lists = lists(&tile);
+                    let mut lists = known.each_mut().map(|list| &mut list[..tile.width]);
                     // SAFETY: handed on.
                     unsafe {
                         self.job.prepare(tile, &mut lists);
@@ -197,6 +204,14 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 stream::fence();
             });
         }
+        let mut known: [Vec<T>; LISTS] = [const { Vec::new() }; LISTS];
+        for list in &mut known {
+            *list = numbers(groups)?;
+        }
+        let known = known.each_mut().map(|list| Shared::new(list));
+        // SAFETY: the groups of one tile, which one task at a time has.
+        let lists =
+            |tile: &GroupTile<M>| known.each_ref().map(|list| unsafe { list.places(tile.first, tile.width) });
         let chunk =
             blocks.div_ceil(wanted.div_ceil(tiles)).max(CHUNK_BLOCKS).next_power_of_two() * self.tree.block;
         let chunks = self.members.len.div_ceil(chunk);
@@ -323,6 +338,20 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             room.sums = tree.root();
             return;
         }
+        if self.packed {
+            let line = self.line(tile, lists, &mut room.known);
+            let to = [&mut room.g, &mut room.x].map(|row| row.as_mut_ptr());
+            // SAFETY: the cells of the tile, of which room holds as many.
+            unsafe {
+                let known = Known::Each(&room.known);
+                let [g, x] = self.job.factors(sum, line, known, to, &mut room.stages, &mut room.raw);
+                let (sums, shifts) = (room.block.as_mut_ptr(), room.shifts.as_ptr());
+                (self.kernels.blocks)(sums, g, x, self.members.len, width, shifts);
+            }
+            tree.push(&room.block);
+            room.sums = tree.root();
+            return;
+        }
         let known = Known::One(std::array::from_fn(|k| lists[k][0]));
         for first in range.clone().step_by(self.tree.block) {
             let block = first..(first + self.tree.block).min(range.end);
@@ -372,6 +401,11 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let at = |offsets: [isize; N]| std::array::from_fn(|k| offsets[k] + tile.offsets[k]);
         let Room { g, x, stages, raw, known, .. } = room;
         let mut stages = Stages { g, x, stages, raw };
+        if self.packed {
+            let line = self.line(tile, lists, known);
+            // SAFETY: handed on.
+            return unsafe { self.job.map(line, None, Known::Each(known), &mut stages) };
+        }
         let steps: [isize; N] = std::array::from_fn(|k| tile.steps[k]);
         // Rows that follow one another in every operand are one line, which the processor foresees.
         let inner = self.members.inner();
@@ -408,6 +442,18 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             }
         });
         map(None, known);
+    }
+
+    /// All cells of a tile whose groups follow one another, and the numbers of each cell's group.
+    fn line(&self, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], known: &mut [Vec<T>; LISTS]) -> Cells<N> {
+        let (first, each) = (self.members.at(0), self.members.len);
+        for (to, from) in known.iter_mut().zip(lists).take(J::LISTS) {
+            to.resize(tile.width * each + SPAN, T::ZERO);
+            // SAFETY: there is room for the numbers of the tile and what is written behind them.
+            unsafe { (self.kernels.spread)(to.as_mut_ptr(), from.as_ptr(), each, tile.width) };
+        }
+        let offsets = std::array::from_fn(|k| first[k] + tile.offsets[k]);
+        Cells { offsets, steps: self.members.inner(), n: tile.width * each }
     }
 }
 

@@ -77,6 +77,8 @@ impl<T: Real + Math> Forward<'_, T> {
 }
 
 impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
+    const LISTS: usize = OFFSET + 1;
+
     fn sums(&self) -> usize {
         match self.step.statistics {
             Statistics::Given => 0,

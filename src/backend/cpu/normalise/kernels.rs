@@ -10,6 +10,8 @@ const LANES: usize = Tree::RUNS.lanes;
 const HALF: usize = 16;
 /// Groups at a time: a line of binary32.
 const PIECE: usize = 16;
+/// What [`Kernels::spread`] writes at once, at most: behind a group comes the next, or room.
+pub(super) const SPAN: usize = 16;
 
 /// The functions for one computation type and the instructions of the machine. All need a processor that has them.
 #[derive(Clone, Copy)]
@@ -19,12 +21,24 @@ pub(super) struct Kernels<T> {
     /// # Safety
     /// `n` numbers are readable at both.
     pub block: unsafe fn(g: *const T, x: *const T, n: usize, shift: [f64; 2]) -> [f64; 2],
+    /// The same for `width` groups of `n` each, one behind the other; `shifts` and `sums` have `width` of the first, then `width` of
+    /// the second. Sums are written.
+    ///
+    /// # Safety
+    /// As the description says.
+    pub blocks:
+        unsafe fn(sums: *mut f64, g: *const T, x: *const T, n: usize, width: usize, shifts: *const f64),
     /// The same for `width` groups, of which `rows` hold an element each; `shifts` and `sums` have `width` of the first,
     /// then `width` of the second. Sums are written.
     ///
     /// # Safety
     /// As the description says.
     pub rows: unsafe fn(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64),
+    /// The number of each of `width` groups `n` times, one group behind the other.
+    ///
+    /// # Safety
+    /// The groups' numbers are readable, and `SPAN` more than all of them writable.
+    pub spread: unsafe fn(to: *mut T, from: *const T, n: usize, width: usize),
     /// `out[i] = (x[i] - mean) * slope + offset` with coefficients of one group.
     ///
     /// # Safety
@@ -73,11 +87,13 @@ macro_rules! compiled_for {
             use super::{Kernels, Real};
 
             pub(super) fn kernels<T: Real>() -> Kernels<T> {
-                Kernels { block, rows, line, lines, back, backs, blend }
+                Kernels { block, blocks, rows, spread, line, lines, back, backs, blend }
             }
 
             compiled_for!(@ [$($features)?] block(g: *const T, x: *const T, n: usize, shift: [f64; 2]) -> [f64; 2]);
+            compiled_for!(@ [$($features)?] blocks(sums: *mut f64, g: *const T, x: *const T, n: usize, width: usize, shifts: *const f64) -> ());
             compiled_for!(@ [$($features)?] rows(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64) -> ());
+            compiled_for!(@ [$($features)?] spread(to: *mut T, from: *const T, n: usize, width: usize) -> ());
             compiled_for!(@ [$($features)?] line(out: *mut T, x: *const T, n: usize, mean: T, slope: T, offset: T) -> ());
             compiled_for!(@ [$($features)?] lines(out: *mut T, x: *const T, n: usize, mean: *const T, slope: *const T, offset: *const T) -> ());
             compiled_for!(@ [$($features)?] back(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [T; 4]) -> ());
@@ -134,7 +150,13 @@ unsafe fn block<T: Real>(g: *const T, x: *const T, n: usize, shift: [f64; 2]) ->
         lanes[0][j] += d;
         lanes[1][j] += d * e;
     }
-    let mut half = LANES;
+    joined(lanes)
+}
+
+/// The sum of all lanes, of either kind.
+#[inline(always)]
+fn joined<const P: usize>(mut lanes: [[f64; P]; 2]) -> [f64; 2] {
+    let mut half = P;
     while half > 1 {
         half /= 2;
         for lanes in &mut lanes {
@@ -142,6 +164,55 @@ unsafe fn block<T: Real>(g: *const T, x: *const T, n: usize, shift: [f64; 2]) ->
         }
     }
     [lanes[0][0], lanes[1][0]]
+}
+
+/// [`block`] of at most `P` numbers: lanes behind those would be +0, which changes no sum, for none is -0.
+///
+/// # Safety
+/// `P` numbers are readable at both.
+#[inline(always)]
+unsafe fn few<T: Real, const P: usize>(g: *const T, x: *const T, n: usize, shift: [f64; 2]) -> [f64; 2] {
+    // SAFETY: the caller's promise.
+    let (g, x) = unsafe { (g.cast::<[T; P]>().read_unaligned(), x.cast::<[T; P]>().read_unaligned()) };
+    let mut lanes = [[0.0; P]; 2];
+    for j in 0..P {
+        let (d, e) = (g[j].to_f64() - shift[0], x[j].to_f64() - shift[1]);
+        if j < n {
+            // From +0, as every lane: -0 becomes +0.
+            lanes[0][j] += d;
+            lanes[1][j] += d * e;
+        }
+    }
+    joined(lanes)
+}
+
+/// # Safety
+/// As for [`Kernels::blocks`].
+#[inline(always)]
+unsafe fn blocks<T: Real>(
+    sums: *mut f64,
+    g: *const T,
+    x: *const T,
+    n: usize,
+    width: usize,
+    shifts: *const f64,
+) {
+    for j in 0..width {
+        let behind = (width - j) * n;
+        // SAFETY: one of the groups, and what is read with it lies in those behind.
+        unsafe {
+            let shift = [shifts.add(j).read(), shifts.add(width + j).read()];
+            let (g, x) = (g.add(j * n), x.add(j * n));
+            let [first, second] = match n {
+                ..=8 if behind >= 8 => few::<T, 8>(g, x, n, shift),
+                9..=16 if behind >= 16 => few::<T, 16>(g, x, n, shift),
+                17..=32 if behind >= 32 => few::<T, 32>(g, x, n, shift),
+                _ => block(g, x, n, shift),
+            };
+            sums.add(j).write(first);
+            sums.add(width + j).write(second);
+        }
+    }
 }
 
 /// # Safety
@@ -192,6 +263,25 @@ unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: u
             }
             sums.add(j).write(joined[0]);
             sums.add(width + j).write(joined[1]);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Kernels::spread`].
+#[inline(always)]
+unsafe fn spread<T: Real>(to: *mut T, from: *const T, n: usize, width: usize) {
+    for j in 0..width {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let number = from.add(j).read();
+            let to = to.add(j * n);
+            match n {
+                ..=8 => to.cast::<[T; SPAN / 2]>().write_unaligned([number; SPAN / 2]),
+                _ => (0..n).step_by(SPAN).for_each(|at| {
+                    to.add(at).cast::<[T; SPAN]>().write_unaligned([number; SPAN]);
+                }),
+            }
         }
     }
 }

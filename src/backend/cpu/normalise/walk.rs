@@ -87,6 +87,11 @@ impl<const N: usize> Loops<N> {
         }
     }
 
+    /// All turns, if they are one run.
+    pub fn only_run(&self) -> Option<Run<N>> {
+        (self.loops.len() == 1).then(|| Run { offsets: self.start, steps: self.inner(), len: self.len })
+    }
+
     /// The steps of the innermost loop.
     pub fn inner(&self) -> [isize; N] {
         self.loops[self.loops.len() - 1].1
