@@ -140,7 +140,7 @@ unsafe fn run_on(
     taken: Option<&Cell<Option<&'static str>>>,
 ) -> Result<()> {
     let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
-    let simple = Simple::of(step);
+    let simple = Simple::of(step, machine.isa);
     let outputs = Outputs {
         simple,
         #[cfg(target_arch = "x86_64")]

@@ -33,6 +33,9 @@ pub(super) struct Outputs<'a> {
     pub(super) isa: Isa,
 }
 
+/// Results that are computed at once where a run has as many.
+const WIDE: usize = 16;
+
 /// `alpha * sum + beta * dst + alpha2 * z + bias`, clipped or not, all in binary32.
 #[derive(Clone, Copy)]
 pub(super) struct Simple {
@@ -42,11 +45,13 @@ pub(super) struct Simple {
     has_bias: bool,
     /// The rule of NaN, and the ceiling.
     clip: Clip,
+    /// What finishes a run.
+    run: unsafe fn(&Ends, usize),
 }
 
 impl Simple {
     /// Whether the epilogue of the step is that simple.
-    pub(super) fn of(step: &Contract) -> Option<Simple> {
+    pub(super) fn of(step: &Contract, isa: Isa) -> Option<Simple> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
         let single = step.dst == Scalar::F32
@@ -59,6 +64,7 @@ impl Simple {
             alpha2: epilogue.z.map_or(0.0, |(_, alpha2)| alpha2 as f32),
             has_bias: epilogue.bias.is_some(),
             clip,
+            run: run_of(isa),
         })
     }
 
@@ -66,74 +72,120 @@ impl Simple {
     /// As for [`finish`].
     #[inline(always)]
     unsafe fn finish(&self, outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const f32) {
-        let len = run.len as usize;
         let place = |slot: usize| (row[slot] + run.at[slot]) as isize;
-        let (dst, z, bias) = (run.by[0] as isize, run.by[3] as isize, run.by[4] as isize);
-        let to = outputs.dst.cast::<f32>().wrapping_offset(place(0));
-        let z_from = outputs.z.cast::<f32>().wrapping_offset(place(3));
-        let bias_from = outputs.bias.cast::<f32>().wrapping_offset(place(4));
+        let ends = Ends {
+            simple: *self,
+            sums,
+            to: (outputs.dst.cast::<f32>().wrapping_offset(place(0)), run.by[0] as isize),
+            z: (outputs.z.cast::<f32>().wrapping_offset(place(3)), run.by[3] as isize),
+            bias: (outputs.bias.cast::<f32>().wrapping_offset(place(4)), run.by[4] as isize),
+        };
+        // SAFETY: handed on; the function is one for this processor.
+        unsafe { (self.run)(&ends, run.len as usize) }
+    }
+}
+
+/// A run of sums in binary32 and where it ends: addresses, and how far neighbours are apart.
+struct Ends {
+    simple: Simple,
+    sums: *const f32,
+    to: (*mut f32, isize),
+    z: (*const f32, isize),
+    bias: (*const f32, isize),
+}
+
+impl Ends {
+    /// Finishes `len` sums.
+    ///
+    /// # Safety
+    /// As for [`finish`].
+    #[inline(always)]
+    unsafe fn run(&self, len: usize) {
+        // SAFETY: handed on.
+        unsafe {
+            match len {
+                WIDE.. => self.chunks::<WIDE>(len),
+                EIGHT.. => self.chunks::<EIGHT>(len),
+                _ => self.chunks::<1>(len),
+            }
+        }
+    }
+
+    /// The same by chunks of `N`, of which there is one at least. The last one overlaps the one before it where it has to: it is
+    /// computed before anything is written, for results may lie where sums or old results do.
+    ///
+    /// # Safety
+    /// As for [`finish`].
+    #[inline(always)]
+    unsafe fn chunks<const N: usize>(&self, len: usize) {
+        // SAFETY: `N` elements of the run, each time.
+        unsafe {
+            let last = (!len.is_multiple_of(N)).then(|| self.chunk::<N>(len - N));
+            for i in 0..len / N {
+                self.put(N * i, self.chunk::<N>(N * i));
+            }
+            if let Some(last) = last {
+                self.put(len - N, last);
+            }
+        }
+    }
+
+    /// The results from the `i`-th on.
+    ///
+    /// # Safety
+    /// As for [`finish`].
+    #[inline(always)]
+    unsafe fn chunk<const N: usize>(&self, i: usize) -> [f32; N] {
+        let Simple { alpha, beta, alpha2, has_bias, clip, .. } = self.simple;
         // SAFETY: the caller's promise; operands are read where the epilogue has them.
         unsafe {
-            // Whole chunks, then single elements; through an array: sums and results may be the same memory.
-            let mut i = 0;
-            while i + EIGHT <= len {
-                let mut x = sums.add(i).cast::<[f32; EIGHT]>().read_unaligned();
-                x.iter_mut().for_each(|x| *x *= self.alpha);
-                let at = |from: *const f32, by: isize| eight(from.wrapping_offset(i as isize * by), by);
-                if self.beta != 0.0 {
-                    plus(&mut x, self.beta, at(to, dst));
-                }
-                if self.alpha2 != 0.0 {
-                    plus(&mut x, self.alpha2, at(z_from, z));
-                }
-                if self.has_bias {
-                    plus(&mut x, 1.0, at(bias_from, bias));
-                }
-                if let Some((rule, ceiling)) = self.clip {
-                    x.iter_mut().for_each(|x| *x = clipped(*x, rule, ceiling));
-                }
-                if dst == 1 {
-                    to.add(i).cast::<[f32; EIGHT]>().write_unaligned(x);
-                } else {
-                    for (k, &x) in x.iter().enumerate() {
-                        to.wrapping_offset((i + k) as isize * dst).write(x);
-                    }
-                }
-                i += EIGHT;
+            let mut x = self.sums.add(i).cast::<[f32; N]>().read_unaligned();
+            x.iter_mut().for_each(|x| *x *= alpha);
+            if beta != 0.0 {
+                plus(&mut x, beta, some(self.to.0, self.to.1, i));
             }
-            while i < len {
-                let mut x = self.alpha * sums.add(i).read();
-                let at = |from: *const f32, by: isize| from.wrapping_offset(i as isize * by);
-                if self.beta != 0.0 {
-                    x += self.beta * at(to, dst).read();
-                }
-                if self.alpha2 != 0.0 {
-                    x += self.alpha2 * at(z_from, z).read();
-                }
-                if self.has_bias {
-                    x += at(bias_from, bias).read();
-                }
-                if let Some((rule, ceiling)) = self.clip {
-                    x = clipped(x, rule, ceiling);
-                }
-                to.wrapping_offset(i as isize * dst).write(x);
-                i += 1;
+            if alpha2 != 0.0 {
+                plus(&mut x, alpha2, some(self.z.0, self.z.1, i));
+            }
+            if has_bias {
+                plus(&mut x, 1.0, some(self.bias.0, self.bias.1, i));
+            }
+            if let Some((rule, ceiling)) = clip {
+                x.iter_mut().for_each(|x| *x = clipped(*x, rule, ceiling));
+            }
+            x
+        }
+    }
+
+    /// # Safety
+    /// As for [`finish`].
+    #[inline(always)]
+    unsafe fn put<const N: usize>(&self, i: usize, x: [f32; N]) {
+        let (to, by) = self.to;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if by == 1 {
+                return to.add(i).cast::<[f32; N]>().write_unaligned(x);
+            }
+            for (k, &x) in x.iter().enumerate() {
+                to.wrapping_offset((i + k) as isize * by).write(x);
             }
         }
     }
 }
 
-/// Eight elements, `by` apart.
+/// Elements from the `i`-th on, `by` apart.
 ///
 /// # Safety
 /// They are readable and aligned.
 #[inline(always)]
-unsafe fn eight(from: *const f32, by: isize) -> [f32; EIGHT] {
+unsafe fn some<const N: usize>(from: *const f32, by: isize, i: usize) -> [f32; N] {
+    let from = from.wrapping_offset(i as isize * by);
     // SAFETY: the caller's promise.
     unsafe {
         match by {
-            0 => [from.read(); EIGHT],
-            1 => from.cast::<[f32; EIGHT]>().read_unaligned(),
+            0 => [from.read(); N],
+            1 => from.cast::<[f32; N]>().read_unaligned(),
             _ => std::array::from_fn(|k| from.wrapping_offset(k as isize * by).read()),
         }
     }
@@ -141,10 +193,40 @@ unsafe fn eight(from: *const f32, by: isize) -> [f32; EIGHT] {
 
 /// `x += factor * y`
 #[inline(always)]
-fn plus(x: &mut [f32; EIGHT], factor: f32, y: [f32; EIGHT]) {
-    for k in 0..EIGHT {
+fn plus<const N: usize>(x: &mut [f32; N], factor: f32, y: [f32; N]) {
+    for k in 0..N {
         x[k] += factor * y[k];
     }
+}
+
+/// [`Ends::run`], compiled for some instructions. Not for every kernel that ends in it.
+macro_rules! compiled_for {
+    ($name:ident $(, $features:literal)?) => {
+        /// # Safety
+        /// As for [`Ends::run`].
+        $(#[target_feature(enable = $features)])?
+        unsafe fn $name(ends: &Ends, len: usize) {
+            // SAFETY: handed on.
+            unsafe { ends.run(len) }
+        }
+    };
+}
+compiled_for!(portable);
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+
+/// The function for these instructions.
+fn run_of(isa: Isa) -> unsafe fn(&Ends, usize) {
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_avx512() {
+        return avx512;
+    } else if isa.has_avx2() {
+        return avx2;
+    }
+    let _ = isa;
+    portable
 }
 
 /// `min(max(x, 0), ceiling)`
