@@ -12,7 +12,7 @@ use cudnn::ops::{Contract, Scaling};
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::cpu::machines;
 use crate::random::Rng;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, each};
 
 /// NCHW and NHWC.
 const ORDERS: [[usize; 4]; 2] = [[0, 1, 2, 3], [0, 2, 3, 1]];
@@ -126,6 +126,67 @@ fn layers_of_few_channels_agree_with_the_reference() {
         }
         let conv = layer.convolution(strides, dilation, &mut rng);
         assert_is_exact(&conv, direction, TYPES[case / 3 % 3], case, &mut rng);
+    }
+}
+
+/// Groups of a few channels side by side, whole vectors of them and not: lanes are of several groups.
+fn layer_of_groups(case: usize, rng: &mut Rng) -> Convolution {
+    let taps = rng.pick(&[[3, 3], [3, 3], [1, 1], [2, 5], [1, 3]]);
+    let layer = Layer {
+        groups: rng.pick(&[5, 8, 13, 32]),
+        channels: [rng.pick(&[1, 1, 2, 3, 4, 7]), rng.pick(&[1, 2, 3, 4, 7, 8])],
+        images: 1 + rng.below(2) as i64,
+        // Some rows are longer than a block, which others have many of.
+        extents: if case % 8 == 7 { [5, 700] } else { [rng.pick(&[7, 12]), rng.pick(&[7, 8, 29])] },
+        taps,
+    };
+    layer.convolution(rng.pick(&[[1, 1], [1, 1], [2, 2], [1, 3]]), rng.pick(&[[1, 1], [1, 1], [2, 1]]), rng)
+}
+
+#[test]
+fn groups_of_few_channels_agree_with_the_reference() {
+    let mut rng = Rng(23);
+    for case in 0..72 {
+        let conv = layer_of_groups(case, &mut rng);
+        // Three cases of each format in turns; most here are NHWC.
+        let format = if case % 8 < 7 { 6 * case + 3 + case % 3 } else { case };
+        assert_is_exact(&conv, DIRECTIONS[case % 2], TYPES[case / 2 % 3], format, &mut rng);
+    }
+}
+
+#[test]
+fn groups_of_few_channels_keep_their_bits() {
+    let mut rng = Rng(24);
+    for case in 0..24 {
+        let conv = layer_of_groups(case, &mut rng);
+        let (direction, dims) = (DIRECTIONS[case % 2], conv.dims(DIRECTIONS[case % 2]));
+        let mut real = |at: usize| {
+            tensor(dims[at], &ORDERS[1], Scalar::F32, || (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
+        };
+        let [dst, mut a, mut b] = [0, 1, 2].map(&mut real);
+        let terms = Terms::scaled(Scaling::MOVE);
+        let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+        let products = steps.iter().map(|step| step.extent(Role::K)).max().unwrap() as f64;
+        let (sums, unit) = (conv.expected(direction, &a, &b), f64::from(f32::EPSILON) / 2.0);
+        for isa in Isa::available() {
+            let mut first: Option<Tensor> = None;
+            for threads in [1, 2, 7] {
+                let mut got = dst.clone();
+                for step in &steps {
+                    let at = [got.base(), a.base(), b.base()];
+                    // SAFETY: the memory of the tensors holds all their elements.
+                    unsafe { run_contract(step, &at, Machine { isa, threads }) }.unwrap();
+                }
+                let mut next = sums.iter();
+                each(&dst.layout.dims, |index| {
+                    let [sum, magnitude] = next.next().unwrap();
+                    let bound = 2.0 * products.max(1.0) * unit * magnitude;
+                    assert!((got.get(index) - sum).abs() <= bound, "case {case} on {isa:?}: {}", steps[0]);
+                });
+                assert!(first.as_ref().is_none_or(|first| first.same_bytes(&got)), "case {case} on {isa:?}");
+                first.get_or_insert(got);
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
 //!  correlate.rs   sums over the pixels of a few channels    vectors.rs  a matrix by a few vectors
+//!  groups.rs      groups of few channels side by side
 //! ```
 
 mod channels;
@@ -18,6 +19,8 @@ mod correlate;
 mod depthwise;
 mod engine;
 mod finish;
+#[cfg(target_arch = "x86_64")]
+mod groups;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod narrow;
@@ -46,6 +49,8 @@ use self::correlate::Correlation;
 use self::depthwise::Depthwise;
 use self::engine::{Desk, Engine, Operands};
 use self::finish::{Outputs, Simple};
+#[cfg(target_arch = "x86_64")]
+use self::groups::Groups;
 use self::kernel::Kernels;
 use self::pack::Part;
 #[cfg(target_arch = "x86_64")]
@@ -293,6 +298,10 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     if let Some(vectors) = Vectors::new(job.outputs, job.operands) {
         // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
         return job.take("vectors", || unsafe { vectors.run(job.threads) });
+    }
+    if let Some(groups) = Groups::new(job.outputs, job.operands) {
+        // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
+        return job.take("groups", || unsafe { groups.run(job.threads) });
     }
     if let Some(runs) = Runs::new(job.outputs, job.operands, &compiled.kernels) {
         // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.

@@ -12,9 +12,12 @@ use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract, Role};
 
-/// Uses of an element from which on a copy of it pays; where sums are of single channels, there is a kernel for no others.
+/// Filters of a group up to which lanes are those of several groups: more fill vectors of their own.
+pub(super) const FILTERS: i64 = 8;
+
+/// Uses of an element from which on a copy of it pays; where sums are of few channels, there is a kernel for no others.
 const USES: i64 = 8;
-const USES_OF_CHANNELS: i64 = 2;
+const USES_OF_CHANNELS: i64 = 1;
 
 /// Bytes of copies at most.
 const COPIES: usize = 32 << 20;
@@ -55,7 +58,7 @@ impl Widen {
             [Role::Batch, Role::M, Role::N, Role::K].iter().map(|&role| step.extent(role)).product();
         let types = [step.a, step.b];
         let mut room = COPIES / size_of::<f32>();
-        let uses = if step.extent(Role::N) == 1 { USES_OF_CHANNELS } else { USES };
+        let uses = if step.extent(Role::N) == 1 || are_groups(step) { USES_OF_CHANNELS } else { USES };
         let single = are_single(step);
         let spans = [0, 1].map(|index| {
             if !narrow[index] || index == 0 && single {
@@ -120,7 +123,7 @@ impl Widen {
     }
 }
 
-/// Calls `work` with the parts of a canonical step, one after the other: some images each where sums are of single channels, so that
+/// Calls `work` with the parts of a canonical step, one after the other: some images each where sums are of few channels, so that
 /// a copy of their elements in binary32 is small.
 ///
 /// # Errors
@@ -138,9 +141,10 @@ pub(super) fn in_parts(
     Ok(())
 }
 
-/// The loop over images of a step of single channels, and how many of them are a part, if all are too many.
+/// The loop over images of a step of few channels, and how many of them are a part, if all are too many.
 fn images(step: &Contract, dots: bool) -> Option<(usize, i64)> {
-    if step.extent(Role::N) != 1 || step.a.size() >= size_of::<f32>() || is_planar(step) {
+    let few = step.extent(Role::N) == 1 || are_groups(step);
+    if !few || step.a.size() >= size_of::<f32>() || is_planar(step) {
         return None;
     }
     let (_, len) = dense(step, 1)?;
@@ -165,7 +169,14 @@ fn are_few(step: &Contract, dots: bool) -> bool {
         false if dots && has_whole_cells(step) => 0,
         false => FEW[1],
     };
-    narrow && terms <= EXACT && (terms <= few || step.extent(Role::N) == 1)
+    narrow && terms <= EXACT && (terms <= few || step.extent(Role::N) == 1 || are_groups(step))
+}
+
+/// Whether neighbours in the destination are the few filters of several groups.
+fn are_groups(step: &Contract) -> bool {
+    let filters = step.extent(Role::N);
+    let groups = step.loops(Role::Batch).any(|(_, axis)| axis.strides[0] == filters);
+    groups && filters <= FILTERS && step.loops(Role::N).all(|(_, axis)| axis.strides[0] == 1)
 }
 
 /// Whether neighbours of the sum in `a` fill cells of four bytes, so that these are read where they lie.

@@ -1,0 +1,427 @@
+//! Convolutions in groups of few channels side by side (NHWC), and depthwise ones with several filters a channel: lanes are
+//! neighbouring outputs, of several groups.
+//!
+//! Every term of the sum beside the taps has a plane of the image, copied with its padding, in which each lane finds the channel
+//! that its group reads there: products are vector by vector, and no tap shuffles anything. Sums are short: each is one chain.
+
+use core::arch::x86_64::*;
+
+use super::engine::{Operands, SUM, Shared};
+use super::finish::{Outputs, finish_single};
+use super::pack::{Source, pack};
+use super::planes::Planes;
+use super::points::{Point, Turn, Walk};
+use super::run::Run;
+use super::simd::{Avx2Single, Avx512Single, Simd};
+use super::widen::FILTERS;
+use crate::backend::cpu::{arena, threads};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::contract::{Accumulate, Contract, MAX_BOUNDS, Role};
+
+/// Lanes of a block: a cache line.
+const LANES: usize = 16;
+
+/// Lanes that are copied at once, and vectors of as many channels at most that they are found in.
+const HALF: usize = 8;
+const PIECES: usize = 8;
+
+/// Outputs of a tile.
+const OUTPUTS: usize = 8;
+
+/// Cells of the planes of a block, of as many lanes each, unless eight outputs have more.
+const CELLS: usize = 3 << 10;
+
+/// Products below which one thread does all.
+const ALONE: usize = 1 << 17;
+
+/// A contraction over groups of few channels.
+pub(super) struct Groups<'a> {
+    outputs: Outputs<'a>,
+    image: Source<'a>,
+    filter: Source<'a>,
+    origin: [i64; 5],
+    /// The loop over groups, that over the filters of each, and the others of the batch.
+    groups: Turn,
+    filters: Turn,
+    batch: Walk,
+    planes: Planes,
+    /// What neighbouring lanes are apart.
+    by: [i64; 5],
+    /// Rows and columns of outputs of a block; the last ones may have fewer.
+    rows: usize,
+    columns: usize,
+}
+
+/// Where eight lanes find their channels: from `first` on, in a few vectors.
+#[derive(Default)]
+struct Half {
+    first: i64,
+    pieces: usize,
+    /// Of each vector: the elements that exist, as masks, the element of each lane, and the lanes that have theirs there.
+    exist: [[i32; HALF]; PIECES],
+    element: [[i32; HALF]; PIECES],
+    here: [[i32; HALF]; PIECES],
+}
+
+/// What a tile reads: for each term a vector of factors, and of each output one at `from` and the term's place.
+struct Terms<'a> {
+    places: &'a [i32],
+    factors: *const f32,
+    from: *const f32,
+    /// Elements from output to output.
+    step: usize,
+}
+
+impl<'a> Groups<'a> {
+    /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
+    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Groups<'a>> {
+        let step: &Contract = outputs.step;
+        let filters = match &Walk::of(step, Role::N).turns[..] {
+            [] => Turn { extent: 1, by: Point::default() },
+            &[turn] if turn.by.at[0] == 1 && turn.extent as i64 <= FILTERS => turn,
+            _ => return None,
+        };
+        let mut batch = Walk::of(step, Role::Batch);
+        let along = |turn: &Turn| turn.by.at[0] == filters.extent as i64 && turn.by.pos == [0; MAX_BOUNDS];
+        let groups = batch.turns.remove(batch.turns.iter().position(along)?);
+        let by = if filters.extent == 1 { groups.by.at } else { filters.by.at };
+        let even = [0, 3, 4].iter().all(|&k| groups.by.at[k] == by[k] * filters.extent as i64);
+        let apart = groups.by.at[1];
+        let reach = apart.saturating_mul((HALF / filters.extent) as i64) < (HALF * (PIECES - 1)) as i64;
+        // Single channels with a filter each have a kernel of their own.
+        let single = filters.extent == 1 && apart == 1;
+        let lanes = groups.extent * filters.extent;
+        let native = step.accumulate == Accumulate::Single && step.a == Scalar::F32;
+        if !native || !even || apart < 1 || !reach || single || lanes < HALF {
+            return None;
+        }
+        let planes = Planes::seen(step)?;
+        let fits = (1..=SUM).contains(&(planes.channels.len() * planes.taps()));
+        // Channels that fill vectors are better turned, so that pixels are lanes.
+        if !fits || planes.are_interleaved() {
+            return None;
+        }
+        let [image, filter] = operands.sources::<Avx2Single>(step);
+        let [down, along] = planes.dims.each_ref().map(|dim| dim.outputs.extent);
+        let mut result = Groups {
+            outputs,
+            image,
+            filter,
+            origin: step.nest.offsets,
+            groups,
+            filters,
+            batch,
+            planes,
+            by,
+            rows: 1,
+            columns: along,
+        };
+        while result.cells() > CELLS && result.columns > OUTPUTS {
+            result.columns = result.columns.div_ceil(2);
+        }
+        while result.rows < down && result.cells() < CELLS {
+            result.rows += 1;
+        }
+        result.rows = down.div_ceil(down.div_ceil(result.rows));
+        Some(result)
+    }
+
+    fn lanes(&self) -> usize {
+        self.groups.extent * self.filters.extent
+    }
+
+    fn terms(&self) -> usize {
+        self.planes.channels.len() * self.planes.taps()
+    }
+
+    /// Cells of a row of a plane: those of whole tiles, an odd number, so that rows do not meet in the same sets of a cache.
+    fn pitch(&self) -> usize {
+        self.planes.dims[1].span(self.columns.next_multiple_of(OUTPUTS)) | 1
+    }
+
+    /// Cells of a plane, and of all of them.
+    fn plane(&self) -> usize {
+        self.planes.dims[0].span(self.rows) * self.pitch()
+    }
+
+    fn cells(&self) -> usize {
+        self.planes.channels.len() * self.plane()
+    }
+
+    /// What a lane moves an operand.
+    fn lane(&self, lane: usize, slot: usize) -> i64 {
+        let (group, filter) = (lane / self.filters.extent, lane % self.filters.extent);
+        self.groups.by.at[slot] * group as i64 + self.filters.by.at[slot] * filter as i64
+    }
+
+    /// Where every term of the sum is in the planes, in the order of the filter.
+    fn places(&self) -> Vec<i32> {
+        let [slow, fast] = &self.planes.dims;
+        let (plane, pitch) = (self.plane(), self.pitch());
+        let (down, along) = (slow.taps().extent, fast.taps().extent);
+        let place = |number: usize| {
+            let (channel, tap) = (number / (down * along), number % (down * along));
+            let row = slow.first_position() + (tap / along) as i64 * slow.step() - slow.lowest();
+            let column = fast.first_position() + (tap % along) as i64 * fast.step() - fast.lowest();
+            ((channel * plane + row as usize * pitch + column as usize) * LANES) as i32
+        };
+        (0..self.terms()).map(place).collect()
+    }
+
+    /// Where eight lanes find their channels, the last one's for those that there are not.
+    fn half(&self, first: usize) -> Half {
+        let last = self.lanes() - 1;
+        let mut half = Half { first: self.lane(first.min(last), 1), ..Half::default() };
+        for l in 0..HALF {
+            let at = (self.lane((first + l).min(last), 1) - half.first) as usize;
+            let (piece, element) = (at / HALF, at % HALF);
+            half.pieces = half.pieces.max(piece + 1);
+            half.exist[piece][element] = -1;
+            half.element[piece][l] = element as i32;
+            half.here[piece][l] = -1;
+        }
+        half
+    }
+
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`super::run`]; the processor has AVX2 and fused multiply-add.
+    pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
+        let [down, along] = self.planes.dims.each_ref().map(|dim| dim.outputs.extent);
+        let images = self.batch.len() * self.planes.outer.len();
+        let blocks = self.lanes().div_ceil(LANES);
+        let products = images * down * along * self.lanes() * self.terms();
+        let threads = if products < ALONE { 1 } else { threads };
+        let each = self.terms() * LANES;
+        let mut sum = Vec::new();
+        self.planes.evens(0, self.planes.channels.len(), 1, 2, &mut sum);
+        arena::with(self.batch.len() * blocks * each * size_of::<f32>(), |memory| {
+            let packed = Shared(memory.cast::<f32>());
+            for number in 0..self.batch.len() * blocks {
+                let base = self.origin[2] + self.batch.offset(number / blocks, 2);
+                let begin = number % blocks * LANES;
+                let count = LANES.min(self.lanes() - begin);
+                let mut lanes = [Point::default(); LANES];
+                for (l, lane) in lanes[..count].iter_mut().enumerate() {
+                    lane.at[2] = base + self.lane(begin + l, 2);
+                }
+                // SAFETY: the caller promises the elements; every block has a place.
+                unsafe {
+                    pack::<Avx2Single>(self.filter, &lanes[..count], &sum, LANES, packed.at(number * each));
+                }
+            }
+            let places = self.places();
+            let parts = [images, down.div_ceil(self.rows), along.div_ceil(self.columns), blocks];
+            let scratch = self.cells() * LANES * size_of::<f32>();
+            threads::run_with(threads, parts.iter().product(), scratch, &|scratch, index| {
+                let (lanes, index) = (index % blocks, index / blocks);
+                let (column, index) = (index % parts[2], index / parts[2]);
+                let (row, image) = (index % parts[1], index / parts[1]);
+                let product = image / self.planes.outer.len();
+                let factors = packed.at((product * blocks + lanes) * each);
+                let begin = [row * self.rows, column * self.columns];
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { self.block(&places, factors, scratch.cast(), image, begin, lanes * LANES) };
+            })
+        })
+    }
+
+    /// Computes some lanes of a block of outputs of an image.
+    ///
+    /// # Safety
+    /// As for [`run`](Groups::run); the factors are those of the lanes, and there is room for the planes of a block.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn block(
+        &self,
+        places: &[i32],
+        factors: *const f32,
+        copy: *mut f32,
+        image: usize,
+        begin: [usize; 2],
+        lane: usize,
+    ) {
+        let [slow, fast] = &self.planes.dims;
+        let (outer, pitch) = (self.planes.outer.len(), self.pitch());
+        let mut place = self.batch.point(image / outer);
+        place.add(&self.planes.outer.point(image % outer), 1);
+        place.at = place.offsets(&self.origin);
+        let rows = self.rows.min(slow.outputs.extent - begin[0]);
+        let columns = self.columns.min(fast.outputs.extent - begin[1]);
+        let lanes = LANES.min(self.lanes() - lane);
+        // SAFETY: handed on.
+        unsafe { self.copy(&place, begin, [rows, columns], lane, copy) };
+        place.add(&slow.outputs.by, begin[0] as i64);
+        place.add(&fast.outputs.by, begin[1] as i64);
+        [0, 3, 4].iter().for_each(|&k| place.at[k] += self.by[k] * lane as i64);
+        let run = Run { lane: 0, len: lanes as u32, at: [0; 5], by: self.by };
+        let (direct, plain) = (self.outputs.takes_sums(Scalar::F32), self.outputs.is_plain());
+        let tile = if self.image.isa.has_avx512() { tile_avx512 } else { tile_avx2 };
+        let mut here = [0.0_f32; OUTPUTS * LANES];
+        for row in 0..rows {
+            for column in (0..columns).step_by(OUTPUTS) {
+                let count = OUTPUTS.min(columns - column);
+                let from = (row * slow.stride() * pitch + column * fast.stride()) * LANES;
+                let terms =
+                    Terms { places, factors, from: copy.wrapping_add(from), step: fast.stride() * LANES };
+                let at = |i: usize| {
+                    let mut at = place;
+                    at.add(&slow.outputs.by, row as i64);
+                    at.add(&fast.outputs.by, (column + i) as i64);
+                    at.at
+                };
+                let direct = direct && lanes == LANES && count == OUTPUTS;
+                let (to, apart) = match direct {
+                    true => {
+                        let to = self.outputs.dst.cast::<f32>().wrapping_offset(at(0)[0] as isize);
+                        (to, fast.outputs.by.at[0] as isize)
+                    }
+                    false => (here.as_mut_ptr(), LANES as isize),
+                };
+                // SAFETY: the planes and the factors are there; sums go to the destination where all of them have a place in it.
+                unsafe {
+                    tile(&terms, to, apart);
+                    if !(direct && plain) {
+                        for i in 0..count {
+                            finish_single(&self.outputs, &at(i), &run, to.offset(i as isize * apart));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Copies what some lanes of a block of outputs see of the image, with zeros outside it.
+    ///
+    /// # Safety
+    /// As for [`block`](Groups::block).
+    #[inline(always)]
+    unsafe fn copy(
+        &self,
+        place: &Point,
+        begin: [usize; 2],
+        outputs: [usize; 2],
+        lane: usize,
+        copy: *mut f32,
+    ) {
+        let [slow, fast] = &self.planes.dims;
+        let pitch = self.pitch();
+        let halves = [0, 1].map(|half| self.half(lane + half * HALF));
+        let [top, left] = [0, 1].map(|d| {
+            let dim = &self.planes.dims[d];
+            dim.lowest() + (begin[d] * dim.stride()) as i64
+        });
+        let wide = fast.span(outputs[1]);
+        let inside = fast.inside(left);
+        let (first, end) = (inside.start.min(wide), inside.end.min(wide));
+        for channel in 0..self.planes.channels.len() {
+            let mut point = self.planes.channels.point(channel);
+            point.add(place, 1);
+            let is_inside = self.planes.is_inside(self.image, &point);
+            for row in 0..slow.span(outputs[0]) {
+                let y = top + row as i64;
+                let to = copy.wrapping_add((channel * self.plane() + row * pitch) * LANES);
+                // SAFETY: a row of the copy; elements are read inside the bounds only.
+                unsafe {
+                    if !is_inside || !slow.holds(y) || first >= end {
+                        to.write_bytes(0, pitch * LANES);
+                        continue;
+                    }
+                    to.write_bytes(0, first * LANES);
+                    to.add(end * LANES).write_bytes(0, (pitch - end) * LANES);
+                    let at = point.at[1] + slow.offset(y) + fast.offset(left + first as i64);
+                    let from = self.image.data.cast::<f32>().wrapping_offset(at as isize);
+                    for (half, number) in halves.iter().zip(0..) {
+                        let to = to.add(first * LANES + number * HALF);
+                        let from = from.wrapping_offset(half.first as isize);
+                        spread(half, from, fast.apart() as isize, end - first, to);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies what eight lanes see of some positions, so far apart.
+///
+/// # Safety
+/// Those elements are readable, and there is room for the lanes of as many cells; the processor has AVX2.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn spread(half: &Half, from: *const f32, apart: isize, count: usize, to: *mut f32) {
+    // SAFETY: the caller's promise; what is masked is not read.
+    unsafe {
+        let vector = |list: &[i32; HALF]| _mm256_loadu_si256(list.as_ptr().cast());
+        let [exist, element] = [&half.exist[0], &half.element[0]].map(vector);
+        for i in 0..count {
+            let from = from.wrapping_offset(i as isize * apart);
+            let mut x = _mm256_permutevar8x32_ps(_mm256_maskload_ps(from, exist), element);
+            for piece in 1..half.pieces {
+                let from = from.wrapping_add(piece * HALF);
+                let y = _mm256_maskload_ps(from, vector(&half.exist[piece]));
+                let y = _mm256_permutevar8x32_ps(y, vector(&half.element[piece]));
+                x = _mm256_blendv_ps(x, y, _mm256_castsi256_ps(vector(&half.here[piece])));
+            }
+            _mm256_storeu_ps(to.add(i * LANES), x);
+        }
+    }
+}
+
+/// The sums of some neighbouring outputs, in vectors of `S`, to `to` and so far apart.
+///
+/// # Safety
+/// The instructions of `S`; all that the terms name is readable, and the sums are writable.
+#[inline(always)]
+unsafe fn tile<S: Simd<Cell = f32, Sum = f32>, const Q: usize, const V: usize>(
+    terms: &Terms<'_>,
+    to: *mut f32,
+    apart: isize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [[S::zero(); V]; Q];
+        for (number, &place) in terms.places.iter().enumerate() {
+            let from = terms.from.offset(place as isize);
+            let mut v = 0;
+            while v < V {
+                let factor = S::load(terms.factors.add(number * LANES + v * S::L));
+                let mut q = 0;
+                while q < Q {
+                    let x = S::load(from.add(q * terms.step + v * S::L));
+                    sums[q][v] = S::fma(x, factor, sums[q][v]);
+                    q += 1;
+                }
+                v += 1;
+            }
+        }
+        let mut i = 0;
+        while i < Q * V {
+            let (q, v) = (i / V, i % V);
+            S::store(to.offset(q as isize * apart).add(v * S::L), sums[q][v]);
+            i += 1;
+        }
+    }
+}
+
+/// A tile in two halves, as the registers hold no more.
+///
+/// # Safety
+/// As for [`tile`]; the processor has AVX2 and fused multiply-add.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn tile_avx2(terms: &Terms<'_>, to: *mut f32, apart: isize) {
+    const HALF: usize = OUTPUTS / 2;
+    let behind = Terms { from: terms.from.wrapping_add(HALF * terms.step), ..*terms };
+    // SAFETY: handed on.
+    unsafe {
+        tile::<Avx2Single, HALF, 2>(terms, to, apart);
+        tile::<Avx2Single, HALF, 2>(&behind, to.offset(HALF as isize * apart), apart);
+    }
+}
+
+/// # Safety
+/// As for [`tile`]; the processor has AVX-512.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn tile_avx512(terms: &Terms<'_>, to: *mut f32, apart: isize) {
+    // SAFETY: handed on.
+    unsafe { tile::<Avx512Single, OUTPUTS, 1>(terms, to, apart) }
+}
