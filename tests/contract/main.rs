@@ -3,6 +3,7 @@
 mod bytes;
 mod convolution;
 mod cpu;
+mod depthwise;
 mod few;
 #[path = "../common/random.rs"]
 mod random;

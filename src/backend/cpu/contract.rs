@@ -9,8 +9,9 @@
 //!  depthwise.rs   sums over the taps of one channel, in planes
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
-//!  correlate.rs   sums over the pixels of a few channels    vectors.rs  a matrix by a few vectors
-//!  groups.rs      groups of few channels side by side
+//!  pixels.rs      the same with contiguous channels         vectors.rs  a matrix by a few vectors
+//!  correlate.rs   sums over the pixels of a few channels    groups.rs   groups of few channels side by side
+//!  runs.rs        rows of one channel with a stride
 //! ```
 
 mod channels;
@@ -25,6 +26,8 @@ mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod narrow;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+mod pixels;
 mod planes;
 mod points;
 mod run;
@@ -53,6 +56,8 @@ use self::finish::{Outputs, Simple};
 use self::groups::Groups;
 use self::kernel::Kernels;
 use self::pack::Part;
+#[cfg(target_arch = "x86_64")]
+use self::pixels::Pixels;
 #[cfg(target_arch = "x86_64")]
 use self::runs::Runs;
 use self::simd::Simd;
@@ -94,7 +99,7 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
         unsafe { run_on(step, at, operands, transformed, machine, None) }
     };
     let dots = takes_dots(step, machine.isa);
-    widen::in_parts(step, dots, |step| match Widen::of(step, dots) {
+    widen::in_parts(step, dots, |step| match widened(step, machine.isa) {
         // SAFETY: handed on.
         Some(wide) => unsafe {
             wide.run(step, [at[1], at[2]], machine, |operands| run(&wide.step, operands))
@@ -115,13 +120,22 @@ pub fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
     let (at, operands) = ([std::ptr::null_mut(); MAX_OPERANDS], [std::ptr::null(); 2]);
     let transformed = may_be_transformed(step);
     widen::in_parts(step, dots, |step| {
-        let wide = Widen::of(step, dots);
+        let wide = widened(step, machine.isa);
         let step = wide.as_ref().map_or(step, |wide| &wide.step);
         // SAFETY: only the choice is made: no address is followed.
         unsafe { run_on(step, &at, operands, transformed, machine, Some(&taken)) }
     })
     .ok()?;
     taken.get()
+}
+
+/// The step in binary32 whose narrow operands are converted beforehand, if that pays.
+fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
+    #[cfg(target_arch = "x86_64")]
+    if level(isa) != Level::Portable && pixels::channels(step).is_some() {
+        return None;
+    }
+    Widen::of(step, takes_dots(step, isa))
 }
 
 /// Whether F(2x2, 3x3) may be taken for a canonical step. What is converted beforehand depends on how much it is, and so on the
@@ -286,6 +300,10 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
         return job.take("F(2x2, 3x3) of pixels", || unsafe {
             winograd.run(job.threads, pixels_task, pixels_filters)
         });
+    }
+    if let Some(pixels) = Pixels::<S>::new(job.outputs, job.operands) {
+        // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
+        return job.take("pixels", || unsafe { pixels.run(job.threads) });
     }
     if let Some(taps) = Taps::<simd::Avx2Single>::new(job.outputs, job.operands) {
         // SAFETY: handed on; processors of both levels have AVX2.

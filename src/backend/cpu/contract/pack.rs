@@ -429,7 +429,7 @@ impl Even {
 
 /// The turns among `len` that leave `position + turn * by` in `0..extent`: from the first up to the second.
 #[inline(always)]
-fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64) {
+pub(super) fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64) {
     match by {
         0 if (0..extent).contains(&position) => (0, len),
         0 => (0, 0),

@@ -1,7 +1,9 @@
 //! Sums over the pixels of one channel for each tap of a window: gradients of depthwise filters, in planes.
 //!
-//! The channel of the image is copied with its padding, the channel of the result with as many zeros after every row as the
-//! window is wider, so that the whole sum is one long product of two lines, with the image shifted by the place of the tap.
+//! A plane of the image is copied with its padding, that of the result with as many zeros after every row as the window is wider,
+//! so that the whole sum is one long product of two lines, with the image shifted by the place of the tap. Large planes are cut into
+//! blocks. In one dimension images are the rows; in three and more each plane of the result meets the planes of the image that the
+//! other taps see.
 
 use std::ops::Range;
 
@@ -9,20 +11,20 @@ use super::engine::Operands;
 use super::finish::{Outputs, Run, finish};
 use super::pack::{self, Source};
 use super::planes::{Block, Planes, turned};
-use super::points::{Point, Walk};
+use super::points::{Point, Turn, Walk};
 use super::simd::{MAX_NR, Simd};
 use crate::backend::cpu::threads;
 use crate::dtype::convert::with_element;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, Role};
 
-/// Cells of the planes of both operands at most.
+/// Cells of the planes of both operands at most, and where these are parts of a plane.
 const CELLS: usize = 128 << 10;
+const BLOCK: usize = 16 << 10;
 
 /// Taps at most, and those that are summed at once.
 const TAPS: usize = 128;
 const MANY: usize = 9;
-const FOUR: usize = 4;
 
 /// Pixels from which on vectors are worth it.
 const PIXELS: usize = 32;
@@ -53,25 +55,56 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
     /// `None` for any other contraction.
     pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Taps<'a, S>> {
         let step: &Contract = outputs.step;
-        if step.accumulate != Accumulate::Single || step.extent(Role::N) != 1 || step.bounds().len() != 2 {
+        if step.accumulate != Accumulate::Single || step.extent(Role::N) != 1 || step.bounds().is_empty() {
             return None;
         }
-        // Every loop of the destination is a tap; the bounds tie it to pixels.
-        let planes = Planes::of(&turned(step)?, S::L, false)?;
+        let mut planes = Planes::of(&turned(step)?, S::L, false)?;
+        // What no bound ties to pixels is a product of its own, so that an image has the same bits in any batch.
+        let mut batch = Walk::of(step, Role::Batch);
+        let channels = std::mem::take(&mut planes.channels.turns);
+        let (taps, products) = channels.into_iter().partition::<Vec<_>, _>(is_bound);
+        batch.turns.extend(products);
+        planes.channels.turns = taps;
         let [slow, fast] = &planes.dims;
-        let block = planes.block(slow.outputs.extent, fast.outputs.extent, 16);
-        let pixels = slow.outputs.extent * fast.outputs.extent;
-        let taps = planes.taps();
-        let fits = block.cells(1) + block.rows * block.pitch <= CELLS;
-        // Both dimensions are windows, and no channel is left beside the taps.
-        let whole = taps as i64 == step.extent(Role::M) && planes.channels.len() == 1;
-        let near = block.pitch - block.columns <= MAX_NR;
-        if !whole || !fits || !near || taps > TAPS || pixels < PIXELS {
+        let [down, along] = [slow, fast].map(|dim| dim.outputs.extent);
+        let cells = |rows: usize, columns: usize| {
+            let block = planes.block(rows, columns, 16);
+            block.cells(1) + rows * block.pitch
+        };
+        // A whole plane; of larger ones, and where images are rows, as much as stays in the nearest caches.
+        let block = if !slow.is_free() && cells(down, along) <= CELLS {
+            [down, along]
+        } else {
+            let columns = (1..)
+                .map(|parts| along.div_ceil(parts))
+                .find(|&columns| cells(1, columns) <= BLOCK || columns == 1)?;
+            let rows = if columns < along {
+                1
+            } else {
+                (1..=down).rev().find(|&rows| cells(rows, along) <= BLOCK)?
+            };
+            [rows, columns]
+        };
+        let [rows, columns] = block;
+        let block = planes.block(rows, columns, 16);
+        let (taps, pixels) = (planes.taps() * planes.channels.len(), down * along);
+        let outer = planes
+            .outer
+            .turns
+            .iter()
+            .filter(|turn| is_bound(turn))
+            .map(|turn| turn.extent)
+            .product::<usize>();
+        // A window over as many outputs has better kernels, unless more than its taps is summed.
+        let summed = planes.outer.turns.iter().any(|turn| !is_bound(turn)) || slow.is_free();
+        let more = summed || pixels * outer > taps;
+        let near = block.pitch - columns <= MAX_NR.max(columns);
+        if cells(rows, columns) > CELLS || !near || !more || taps > TAPS || pixels < PIXELS {
             return None;
         }
         let [image, result] = operands.sources::<S>(step);
         Some(Taps {
-            batch: Walk::of(step, Role::Batch),
+            batch,
             image,
             result,
             origin: step.nest.offsets,
@@ -82,17 +115,23 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
         })
     }
 
+    /// Taps of all planes.
+    fn taps(&self) -> usize {
+        self.planes.taps() * self.planes.channels.len()
+    }
+
     /// Runs the contraction.
     ///
     /// # Safety
     /// As for [`super::run`], and for the level of `task`.
     pub(super) unsafe fn run(&self, threads: usize, task: Task<S>) -> Result<()> {
         let channels = self.batch.len();
+        let [slow, fast] = &self.planes.dims;
         let products =
-            channels * self.planes.outer.len() * self.block.rows * self.block.columns * self.planes.taps();
+            channels * self.planes.outer.len() * slow.outputs.extent * fast.outputs.extent * self.taps();
         let threads = if products < ALONE { 1 } else { threads };
         let tasks = channels.min(8 * threads);
-        let totals = channels.div_ceil(tasks) * self.planes.taps();
+        let totals = channels.div_ceil(tasks) * self.taps();
         let cells = self.block.cells(1) + self.block.rows * self.block.pitch + 4 * MAX_NR + totals;
         let scratch = cells * size_of::<f32>();
         threads::run_with(threads, tasks, scratch, &|scratch, index| {
@@ -111,60 +150,86 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
     #[inline(always)]
     pub(super) unsafe fn channels(&self, memory: *mut f32, channels: Range<usize>) {
         let [slow, fast] = &self.planes.dims;
-        let (taps, cells) = (self.planes.taps(), self.block.cells(1) + 2 * MAX_NR);
-        let (pitch, length) = (self.block.pitch, self.block.rows * self.block.pitch);
+        let (taps, each, cells) = (self.taps(), self.planes.taps(), self.block.cells(1) + 2 * MAX_NR);
+        let Block { rows, columns, pitch, .. } = self.block;
         let result = memory.wrapping_add(cells);
         let mut offsets = Vec::new();
         self.block.offsets(&self.planes, 1, &mut offsets);
-        let spans = self.block.spans(&self.planes, [0, 0]);
+        let firsts = |extent: usize, by: usize| (0..extent).step_by(by);
+        let blocks: Vec<_> = firsts(slow.outputs.extent, rows)
+            .flat_map(|row| firsts(fast.outputs.extent, columns).map(move |column| [row, column]))
+            .map(|first| (first, self.block.spans(&self.planes, first)))
+            .collect();
         // SAFETY: there is room; what lies between rows and behind the last one stays 0.
         let totals = unsafe {
-            memory.write_bytes(0, cells + length + MAX_NR + channels.len() * taps);
-            std::slice::from_raw_parts_mut(result.add(length + MAX_NR), channels.len() * taps)
+            memory.write_bytes(0, cells + rows * pitch + MAX_NR + channels.len() * taps);
+            std::slice::from_raw_parts_mut(result.add(rows * pitch + MAX_NR), channels.len() * taps)
         };
         let base = |channel: usize| {
             let mut base = self.batch.point(channel);
             base.at = base.offsets(&self.origin);
             base
         };
+        let seen = |place: &Point, far: usize| {
+            let mut seen = *place;
+            seen.add(&self.planes.channels.point(far), 1);
+            seen
+        };
         // Channel after channel, as they most often lie in memory.
         for image in 0..self.planes.outer.len() {
             for (number, channel) in channels.clone().enumerate() {
                 let mut place = base(channel);
                 place.add(&self.planes.outer.point(image), 1);
-                let totals = &mut totals[number * taps..][..taps];
-                // SAFETY: the caller's promises.
-                unsafe {
-                    self.block.copy::<S>(&self.planes, self.image, &place, &spans, 0..1, memory, true);
-                    with_element!(self.result.scalar, E => {
-                        for row in 0..self.block.rows {
-                            let at = (place.at[2] + row as i64 * slow.outputs.by.at[2]) as isize;
-                            let from = self.result.data.cast::<E>().wrapping_offset(at);
-                            let (step, to) = (fast.outputs.by.at[2] as isize, result.add(row * pitch));
-                            pack::row::<S::Plain, E>(self.result.convert, from, step, self.block.columns, to);
+                for ([first_row, first_column], spans) in &blocks {
+                    let rows = rows.min(slow.outputs.extent - first_row);
+                    let columns = columns.min(fast.outputs.extent - first_column);
+                    let mut at = place;
+                    at.add(&slow.outputs.by, *first_row as i64);
+                    at.add(&fast.outputs.by, *first_column as i64);
+                    // SAFETY: the caller's promises.
+                    unsafe {
+                        with_element!(self.result.scalar, E => {
+                            for row in 0..rows {
+                                let at = (at.at[2] + row as i64 * slow.outputs.by.at[2]) as isize;
+                                let from = self.result.data.cast::<E>().wrapping_offset(at);
+                                let (step, to) = (fast.outputs.by.at[2] as isize, result.add(row * pitch));
+                                pack::row::<S::Plain, E>(self.result.convert, from, step, columns, to);
+                                if columns < self.block.columns {
+                                    to.add(columns).write_bytes(0, self.block.columns - columns);
+                                }
+                            }
+                            // A vector reads beyond the last row.
+                            if rows < self.block.rows {
+                                result.add(rows * pitch).write_bytes(0, MAX_NR);
+                            }
+                        });
+                    }
+                    for far in 0..self.planes.channels.len() {
+                        let seen = seen(&place, far);
+                        if !self.planes.is_inside(self.image, &seen) {
+                            continue;
                         }
-                    });
-                }
-                let mut tap = 0;
-                while tap < taps {
-                    let (offsets, totals) = (&offsets[tap..], &mut totals[tap..]);
-                    // SAFETY: as many offsets and totals as taps are left; behind either line there is a vector.
-                    tap += unsafe {
-                        if offsets.len() >= MANY {
-                            dots::<S, MANY>(memory, result, length, offsets, totals)
-                        } else if offsets.len() >= FOUR {
-                            dots::<S, FOUR>(memory, result, length, offsets, totals)
-                        } else {
-                            dots::<S, 1>(memory, result, length, offsets, totals)
+                        let kept = blocks.len() == 1;
+                        // SAFETY: the caller's promises; as many offsets and totals as taps; behind either line there is a vector.
+                        unsafe {
+                            self.block.copy::<S>(&self.planes, self.image, &seen, spans, 0..1, memory, kept);
+                            let totals = &mut totals[number * taps + far * each..][..each];
+                            let groups = each.div_ceil(MANY);
+                            for group in 0..groups {
+                                let group = each * group / groups..each * (group + 1) / groups;
+                                let (offsets, totals) = (&offsets[group.clone()], &mut totals[group]);
+                                dots::<S>(memory, result, rows * pitch, offsets, totals);
+                            }
                         }
-                    };
+                    }
                 }
             }
         }
         for (channel, totals) in channels.zip(totals.chunks(taps)) {
             let (base, row) = (base(channel), fast.taps().extent);
-            for (down, totals) in totals.chunks(row).enumerate() {
-                let mut at = Point::default();
+            for (line, totals) in totals.chunks(row).enumerate() {
+                let (far, down) = (line / slow.taps().extent, line % slow.taps().extent);
+                let mut at = self.planes.channels.point(far);
                 at.add(&slow.taps().by, down as i64);
                 let run = Run { lane: 0, len: row as u32, at: at.at, by: fast.taps().by.at };
                 // SAFETY: the caller's promise.
@@ -174,18 +239,47 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
     }
 }
 
-/// Adds to `totals` the products of `length` numbers of the result with those of the planes at each of `T` offsets.
+/// Whether positions in the window depend on a turn.
+fn is_bound(turn: &Turn) -> bool {
+    turn.by.pos.iter().any(|&by| by != 0)
+}
+
+/// Adds to `totals` the products of `length` numbers of the result with those of the planes at each offset, of [`MANY`] at most.
 ///
 /// # Safety
 /// The instructions of `S`; whole vectors are readable at every offset and of the result.
 #[inline(always)]
-unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
+unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     planes: *const f32,
     result: *const f32,
     length: usize,
     offsets: &[i32],
     totals: &mut [f32],
-) -> usize {
+) {
+    macro_rules! of {
+        ($($T:literal)*) => {
+            match offsets.len() {
+                // SAFETY: handed on.
+                $($T => unsafe { dots_of::<S, $T>(planes, result, length, offsets, totals) },)*
+                _ => {}
+            }
+        };
+    }
+    of!(1 2 3 4 5 6 7 8 9);
+}
+
+/// The same of `T` offsets.
+///
+/// # Safety
+/// As for [`dots`].
+#[inline(always)]
+unsafe fn dots_of<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
+    planes: *const f32,
+    result: *const f32,
+    length: usize,
+    offsets: &[i32],
+    totals: &mut [f32],
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let mut from = [planes; T];
@@ -214,5 +308,4 @@ unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
             t += 1;
         }
     }
-    T
 }

@@ -15,7 +15,8 @@ use crate::ops::contract::{Accumulate, Contract, Role};
 /// Filters of a group up to which lanes are those of several groups: more fill vectors of their own.
 pub(super) const FILTERS: i64 = 8;
 
-/// Uses of an element from which on a copy of it pays; where sums are of few channels, there is a kernel for no others.
+/// Uses of an element from which on a copy of it pays; where sums are of few channels, there is a kernel for no others, even of a
+/// single tap.
 const USES: i64 = 8;
 const USES_OF_CHANNELS: i64 = 1;
 

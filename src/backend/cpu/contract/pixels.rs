@@ -1,0 +1,488 @@
+//! Sums over the pixels of single channels for each tap of a window, where channels are contiguous (NHWC): gradients of depthwise
+//! filters. Lanes are channels; a row of pixels meets up to nine taps at once, whose sums stay in registers.
+//!
+//! Elements of binary32 are read where they lie. Of narrower ones a piece of a row is converted at once, and kept as long as taps
+//! of the next rows meet it.
+//!
+//! The sum is cut into pieces of rows, and these into parts, by nothing but the extents of the step and the lanes of a vector. What
+//! pieces come to is added in their order, and so is what the parts come to.
+
+use std::ops::Range;
+
+use super::engine::{Operands, Shared};
+use super::finish::{Outputs, Run, finish_single};
+use super::pack::{Source, inside};
+use super::points::{Point, Turn, Walk};
+use super::simd::Simd;
+use crate::backend::cpu::{arena, threads};
+use crate::error::Result;
+use crate::ops::Scaling;
+use crate::ops::contract::{Accumulate, Bound, Contract, MAX_BOUNDS, Role};
+
+/// Taps at most, and those that are summed at once.
+const TAPS: usize = 128;
+const MANY: usize = 9;
+
+/// Channels of a block, and elements of a piece of the result, at most.
+const BLOCK: usize = 256;
+const PIECE: usize = 8 << 10;
+
+/// Converted elements that are kept at most.
+const KEPT: usize = 256 << 10;
+
+/// Parts of the sum at most, and pixels from which on another one is worth its sums.
+const PARTS: usize = 16;
+const WORTH: usize = 256;
+
+/// Sums that are kept at most.
+const SUMS: usize = 4 << 20;
+
+/// Products below which one thread does all.
+const ALONE: usize = 1 << 17;
+
+/// A contraction with one sum over pixels per channel and tap, with the channels side by side.
+pub(super) struct Pixels<'a, S: Simd> {
+    outputs: Outputs<'a>,
+    image: Source<'a>,
+    result: Source<'a>,
+    origin: [i64; 5],
+    /// The loop over channels, and the others of the batch.
+    channels: Turn,
+    batch: Walk,
+    /// The innermost loop over pixels, and the others.
+    along: Turn,
+    rows: Walk,
+    /// Taps along a row, and the others.
+    near: Turn,
+    far: Walk,
+    /// The bound along a row, if there is one.
+    bound: Option<usize>,
+    /// Pixels of a piece at most, and pieces of a row.
+    piece: usize,
+    columns: usize,
+    parts: usize,
+    blocks: usize,
+    level: std::marker::PhantomData<fn() -> S>,
+}
+
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl<S: Simd> Sync for Pixels<'_, S> {}
+
+/// A tap that a piece of a row meets: where its sums are, and what it reads of the image for pixel 0 of the piece; the pixels
+/// that it has elements for.
+#[derive(Clone, Copy)]
+struct Tap {
+    number: usize,
+    from: *const f32,
+    first: usize,
+    end: usize,
+}
+
+/// What all taps of a piece share: the result, how far one pixel is from the next in the image and in the result, and where the
+/// sums of a tap are.
+struct Piece {
+    result: *const f32,
+    by: [isize; 2],
+    sums: *mut f32,
+    pitch: usize,
+}
+
+/// Elements of a row in binary32: where they came from, how many, and which row of pixels has met them last.
+#[derive(Clone, Copy)]
+struct Converted {
+    from: i64,
+    len: usize,
+    met: usize,
+}
+
+/// Of a canonical step whose sums are over the pixels of channels that lie side by side, the loop over these, and where it is among
+/// those of the batch. Narrow operands of such a step need no copies in binary32.
+pub(super) fn channels(step: &Contract) -> Option<(usize, Turn)> {
+    let is_channel = |turn: &Turn| turn.by.at[1..3] == [1, 1] && turn.by.pos == [0; MAX_BOUNDS];
+    let taps = step.extent(Role::M);
+    let suits = step.accumulate == Accumulate::Single
+        && step.extent(Role::N) == 1
+        && step.extent(Role::K) > 1
+        && !step.bounds().is_empty();
+    let mut loops = step.loops(Role::Batch).map(|(index, _)| Turn::of(step, index)).enumerate();
+    loops.find(|(_, turn)| is_channel(turn)).filter(|_| suits && (1..=TAPS as i64).contains(&taps))
+}
+
+impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
+    /// `None` where it does not apply or does not pay.
+    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Pixels<'a, S>> {
+        let step: &Contract = outputs.step;
+        let (place, channels) = channels(step)?;
+        let (mut batch, mut rows, mut far) =
+            (Walk::of(step, Role::Batch), Walk::of(step, Role::K), Walk::of(step, Role::M));
+        batch.turns.remove(place);
+        let along = rows.turns.pop()?;
+        let bound = along.by.pos.iter().position(|&by| by != 0);
+        let near = match bound {
+            None => Turn { extent: 1, by: Point::default() },
+            Some(d) => {
+                let near = far.turns.iter().position(|turn| turn.by.pos[d] != 0)?;
+                far.turns.remove(near)
+            }
+        };
+        let [image, result] = operands.sources::<S>(step);
+        let blocks = channels.extent.div_ceil(BLOCK);
+        let width = channels.extent.div_ceil(S::L).div_ceil(blocks) * S::L;
+        let columns = along.extent.div_ceil(PIECE / width);
+        let pieces = columns * rows.len();
+        let pixels = Pixels {
+            piece: along.extent.div_ceil(columns),
+            columns,
+            parts: (along.extent * rows.len() / WORTH).clamp(1, PARTS).min(pieces),
+            blocks,
+            outputs,
+            image,
+            result,
+            origin: step.nest.offsets,
+            channels,
+            batch,
+            along,
+            rows,
+            near,
+            far,
+            bound,
+            level: std::marker::PhantomData,
+        };
+        let forwards = bound.is_none_or(|d| pixels.along.by.pos[d] > 0);
+        let few = pixels.sums() <= SUMS && pixels.kept().iter().sum::<usize>() <= KEPT;
+        (channels.extent >= S::L && forwards && few).then_some(pixels)
+    }
+
+    /// Taps, and channels as sums have them: in whole vectors.
+    fn sizes(&self) -> [usize; 2] {
+        [self.far.len() * self.near.extent, self.channels.extent.next_multiple_of(S::L)]
+    }
+
+    /// All sums of all parts.
+    fn sums(&self) -> usize {
+        let [taps, pitch] = self.sizes();
+        self.batch.len().saturating_mul(self.parts * taps * pitch)
+    }
+
+    /// Along a row of the image: the position where pixel 0 meets tap 0, positions between neighbouring pixels and between taps, and
+    /// how many there are.
+    fn positions(&self) -> [i64; 4] {
+        match self.bound {
+            None => [0, 1, 0, self.along.extent as i64],
+            Some(d) => {
+                let bound: &Bound = &self.image.bounds[d];
+                [bound.start, self.along.by.pos[d], self.near.by.pos[d], bound.extent]
+            }
+        }
+    }
+
+    /// Positions that a piece of a row meets at most.
+    fn reach(&self) -> usize {
+        let [_, stride, dilation, _] = self.positions();
+        (self.piece - 1) * stride as usize + (self.near.extent - 1) * dilation.unsigned_abs() as usize + 1
+    }
+
+    /// Channels of a block at most.
+    fn width(&self) -> usize {
+        self.channels.extent.div_ceil(S::L).div_ceil(self.blocks) * S::L
+    }
+
+    /// Cells of scratch for the converted rows of the image, and for that of the result.
+    fn kept(&self) -> [usize; 2] {
+        let image =
+            self.image.convert.map_or(0, |_| self.far.len().saturating_mul(self.reach() * self.width()));
+        [image, self.result.convert.map_or(0, |_| self.piece * self.width())]
+    }
+
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`super::run`]; the processor has AVX2 and fused multiply-add, and what `S` needs.
+    pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
+        let [taps, pitch] = self.sizes();
+        let products = self.batch.len();
+        let all = (self.rows.len() * self.along.extent).saturating_mul(products * taps * pitch);
+        let threads = if all < ALONE { 1 } else { threads };
+        let each = taps * pitch;
+        let scratch = self.kept().iter().sum::<usize>() * size_of::<f32>();
+        arena::with(self.sums() * size_of::<f32>(), |memory| {
+            let sums = Shared(memory.cast::<f32>());
+            threads::run_with(threads, products * self.parts * self.blocks, scratch, &|scratch, index| {
+                let (number, block) = (index / self.blocks, index % self.blocks);
+                let (sums, scratch) = (sums.at(number * each), scratch.cast());
+                // SAFETY: the caller's promises; a block of a part has sums of its own, and the scratch is this task's.
+                unsafe {
+                    match S::L {
+                        16 => self.part_avx512(number, block, sums, scratch),
+                        _ => self.part_avx2(number, block, sums, scratch),
+                    }
+                }
+            })?;
+            threads::run(threads, products * taps, &|index| {
+                let (product, tap) = (index / taps, index % taps);
+                // SAFETY: the caller's promises; all sums are there, and every tap has its own.
+                unsafe { self.finish(product, tap, sums.at(product * self.parts * each + tap * pitch)) };
+            })
+        })
+    }
+
+    /// # Safety
+    /// As for [`part`](Pixels::part).
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn part_avx2(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
+        // SAFETY: handed on.
+        unsafe { self.part(number, block, sums, scratch) }
+    }
+
+    /// # Safety
+    /// As for [`part`](Pixels::part).
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn part_avx512(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
+        // SAFETY: handed on.
+        unsafe { self.part(number, block, sums, scratch) }
+    }
+
+    /// Computes the sums of one part of one product for a block of channels.
+    ///
+    /// # Safety
+    /// As for [`run`](Pixels::run); there is room for the sums, and scratch for what is converted.
+    #[inline(always)]
+    unsafe fn part(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
+        let ([taps, pitch], rows) = (self.sizes(), self.rows.len());
+        let (product, part) = (number / self.parts, number % self.parts);
+        let vectors = pitch / S::L;
+        let vectors = vectors * block / self.blocks..vectors * (block + 1) / self.blocks;
+        // The last vector has channels of the one before as well.
+        let begin = self.lane(vectors.start);
+        let width = self.lane(vectors.end - 1) + S::L - begin;
+        let mut base = self.batch.point(product);
+        base.at = base.offsets(&self.origin);
+        base.add(&self.channels.by, begin as i64);
+        let clear = |tap: usize| {
+            let own = sums.wrapping_add(tap * pitch + vectors.start * S::L);
+            // SAFETY: there is room for the sums of every tap.
+            unsafe { own.write_bytes(0, vectors.len() * S::L) };
+        };
+        (0..taps).for_each(clear);
+        let mut far = Vec::new();
+        self.far.points(0, self.far.len(), &mut far);
+        let mut converted = vec![Converted { from: 0, len: 0, met: 0 }; far.len()];
+        let mut list = Vec::with_capacity(taps);
+        let pieces = self.columns * rows;
+        for piece in pieces * part / self.parts..pieces * (part + 1) / self.parts {
+            // Row after row, as these meet the same elements of the image.
+            let first = piece / rows * self.piece;
+            let len = self.piece.min(self.along.extent.saturating_sub(first));
+            let mut place = base;
+            place.add(&self.rows.point(piece % rows), 1);
+            list.clear();
+            let mut by = 0;
+            for (number, tap) in far.iter().enumerate() {
+                let mut row = place;
+                row.add(tap, 1);
+                let own = first..first + len;
+                // SAFETY: handed on.
+                let line = unsafe { self.line(&row, own, width, scratch, &mut converted, piece + 1) };
+                let Some((line, apart)) = line else { continue };
+                let [start, stride, dilation, extent] = self.positions();
+                by = apart * stride as isize;
+                for near in 0..self.near.extent {
+                    let position = start + first as i64 * stride + near as i64 * dilation;
+                    let (first, end) = inside(position, stride, extent, len as i64);
+                    let (first, end) = (first.max(0) as usize, end.clamp(0, len as i64) as usize);
+                    if first < end {
+                        let from = line.wrapping_offset(position as isize * apart);
+                        list.push(Tap { number: number * self.near.extent + near, from, first, end });
+                    }
+                }
+            }
+            if list.is_empty() {
+                continue;
+            }
+            let result_by = self.along.by.at[2] as isize;
+            let at = place.at[2] as isize + first as isize * result_by;
+            let (mut result, mut apart) = (self.result.data.cast::<f32>().wrapping_offset(at), result_by);
+            if self.result.convert.is_some() {
+                let to = scratch.wrapping_add(self.kept()[0]);
+                // SAFETY: the caller's promises; there is room for a piece.
+                unsafe { widen(self.result, at, result_by, len, width, to) };
+                (result, apart) = (to, width as isize);
+            }
+            let own = sums.wrapping_add(vectors.start * S::L);
+            let piece = Piece { result, by: [by, apart], sums: own, pitch };
+            let groups = list.len().div_ceil(MANY);
+            for group in 0..groups {
+                let group = &list[list.len() * group / groups..list.len() * (group + 1) / groups];
+                // SAFETY: the caller's promises; taps read elements of their pixels.
+                unsafe { self.group(&piece, group, &vectors) };
+            }
+        }
+    }
+
+    /// The first channel of a vector.
+    fn lane(&self, vector: usize) -> usize {
+        (vector * S::L).min(self.channels.extent - S::L)
+    }
+
+    /// Where position 0 of a row of the image would be, and how far one position is from the next; `None` where the row is outside
+    /// the other bounds, or its pixels are outside. `met` grows from one row of pixels to the next.
+    ///
+    /// # Safety
+    /// As for [`part`](Pixels::part).
+    unsafe fn line(
+        &self,
+        row: &Point,
+        pixels: Range<usize>,
+        width: usize,
+        scratch: *mut f32,
+        converted: &mut [Converted],
+        met: usize,
+    ) -> Option<(*const f32, isize)> {
+        let inside = |(d, bound): (usize, &Bound)| {
+            self.bound == Some(d) || ((bound.start + row.pos[d]) as u64) < bound.extent as u64
+        };
+        if !self.image.bounds.iter().enumerate().all(inside) {
+            return None;
+        }
+        let [start, stride, dilation, extent] = self.positions();
+        let unit = self.along.by.at[1] / stride;
+        let at = row.at[1] - start * unit;
+        if self.image.convert.is_none() {
+            let line = self.image.data.cast::<f32>().wrapping_offset(at as isize);
+            return Some((line, unit as isize));
+        }
+        let taps = (self.near.extent as i64 - 1) * dilation;
+        let low = (start + pixels.start as i64 * stride + taps.min(0)).max(0);
+        let end = (start + (pixels.end - 1) as i64 * stride + taps.max(0) + 1).min(extent);
+        if low >= end {
+            return None;
+        }
+        let (from, len) = (at + low * unit, (end - low) as usize);
+        let known = converted.iter().position(|c| (c.from, c.len) == (from, len) && c.met > 0);
+        // As many rows are kept as are met at once, so that of these none is replaced.
+        let oldest = || (0..converted.len()).min_by_key(|&slot| converted[slot].met);
+        let slot = known.or_else(oldest)?;
+        let to = scratch.wrapping_add(slot * self.reach() * self.width());
+        if known.is_none() {
+            // SAFETY: the caller's promises; there is room for as many rows.
+            unsafe { widen(self.image, from as isize, unit as isize, len, width, to) };
+        }
+        converted[slot] = Converted { from, len, met };
+        Some((to.wrapping_offset(-low as isize * width as isize), width as isize))
+    }
+
+    /// Adds the products of a piece of a row with the elements of some taps.
+    ///
+    /// # Safety
+    /// As for [`part`](Pixels::part); at most [`MANY`] taps.
+    #[inline(always)]
+    unsafe fn group(&self, piece: &Piece, taps: &[Tap], vectors: &Range<usize>) {
+        // Between these all taps have elements.
+        let first = taps.iter().map(|tap| tap.first).max().unwrap_or(0);
+        let end = taps.iter().map(|tap| tap.end).min().unwrap_or(0).max(first);
+        // SAFETY: handed on; every tap has elements for the pixels that it is asked for.
+        unsafe {
+            macro_rules! of {
+                ($($T:literal)*) => {
+                    match taps.len() {
+                        $($T => self.add::<$T>(piece, taps, first..end, vectors),)*
+                        _ => {}
+                    }
+                };
+            }
+            of!(1 2 3 4 5 6 7 8 9);
+            for tap in taps {
+                for alone in [tap.first..first.min(tap.end), end.max(tap.first)..tap.end] {
+                    if !alone.is_empty() {
+                        self.add::<1>(piece, std::slice::from_ref(tap), alone, vectors);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same for some pixels that all `T` taps have elements for.
+    ///
+    /// # Safety
+    /// As for [`group`](Pixels::group).
+    #[inline(always)]
+    unsafe fn add<const T: usize>(
+        &self,
+        piece: &Piece,
+        taps: &[Tap],
+        pixels: Range<usize>,
+        vectors: &Range<usize>,
+    ) {
+        let (begin, [by, result_by]) = (self.lane(vectors.start), piece.by);
+        for vector in vectors.clone() {
+            let lane = self.lane(vector) - begin;
+            // SAFETY: the caller's promise; whole vectors of channels are there.
+            unsafe {
+                let mut from = [std::ptr::null::<f32>(); T];
+                let mut sums = [S::zero(); T];
+                for (from, tap) in from.iter_mut().zip(taps) {
+                    *from = tap.from.wrapping_offset(pixels.start as isize * by + lane as isize);
+                }
+                let mut result =
+                    piece.result.wrapping_offset(pixels.start as isize * result_by + lane as isize);
+                let mut moved = 0;
+                for _ in pixels.clone() {
+                    let factor = S::load(result);
+                    let mut t = 0;
+                    while t < T {
+                        sums[t] = S::fma(S::load(from[t].wrapping_offset(moved)), factor, sums[t]);
+                        t += 1;
+                    }
+                    (moved, result) = (moved + by, result.wrapping_offset(result_by));
+                }
+                for (&sum, tap) in sums.iter().zip(taps) {
+                    let offset = tap.number * piece.pitch + (vector - vectors.start) * S::L;
+                    let to = piece.sums.add(offset);
+                    S::store(to, S::add(S::load_sum(to), sum));
+                }
+            }
+        }
+    }
+
+    /// Adds the sums of all parts of one tap, and finishes them.
+    ///
+    /// # Safety
+    /// As for [`run`](Pixels::run); the sums are there.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn finish(&self, product: usize, tap: usize, sums: *mut f32) {
+        let ([taps, pitch], extent) = (self.sizes(), self.channels.extent);
+        for part in 1..self.parts {
+            let more = sums.wrapping_add(part * taps * pitch);
+            for i in 0..pitch {
+                // SAFETY: the sums of one tap, of two parts.
+                unsafe { *sums.add(i) += more.add(i).read() };
+            }
+        }
+        let mut place = self.batch.point(product);
+        place.at = place.offsets(&self.origin);
+        place.add(&self.far.point(tap / self.near.extent), 1);
+        place.add(&self.near.by, (tap % self.near.extent) as i64);
+        let whole = extent / S::L * S::L;
+        for (first, lane, len) in [(0, 0, whole), (whole, pitch - (extent - whole), extent - whole)] {
+            let mut at = Point::default();
+            at.add(&self.channels.by, first as i64);
+            let run = Run { lane: 0, len: len as u32, at: at.at, by: self.channels.by.at };
+            // SAFETY: the caller's promise.
+            unsafe { finish_single(&self.outputs, &place.at, &run, sums.add(lane)) };
+        }
+    }
+}
+
+/// Converts `width` neighbours at each of `len` places, `by` apart, and puts them side by side.
+///
+/// # Safety
+/// The elements are readable; there is room for them.
+unsafe fn widen(source: Source<'_>, at: isize, by: isize, len: usize, width: usize, to: *mut f32) {
+    let Some(convert) = source.convert else { return };
+    let from = |i: usize| source.data.wrapping_offset((at + i as isize * by) * source.scalar.size() as isize);
+    let (pieces, each) = if by == width as isize { (1, len * width) } else { (len, width) };
+    for i in 0..pieces {
+        // SAFETY: the caller's promise.
+        unsafe { convert(to.wrapping_add(i * width).cast(), from(i), each, Scaling::MOVE) };
+    }
+}
