@@ -92,6 +92,12 @@ fn gradients_over_several_bands_of_rows_agree_with_the_reference() {
 }
 
 #[test]
+fn windows_that_share_columns_or_hold_a_plane_agree_with_the_reference() {
+    let mut rng = Rng(12);
+    problems::shared(&mut rng).iter().for_each(|problem| check(problem, &mut rng));
+}
+
+#[test]
 fn random_windows_agree_with_the_reference_in_every_bit() {
     let mut rng = Rng(7);
     let mut seen = std::collections::BTreeMap::new();

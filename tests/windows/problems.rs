@@ -266,6 +266,58 @@ pub fn tall(rng: &mut Rng) -> Vec<Problem> {
     all
 }
 
+/// Poolings whose windows share columns: rows longer than a strip of outputs, short ones that wait for others, windows as large
+/// as the plane and larger; and gradients of windows that hold all of a plane.
+#[allow(dead_code, reason = "not every program that shares this file asks for them")]
+pub fn shared(rng: &mut Rng) -> Vec<Problem> {
+    // Channels, rows and columns; window and padding of either axis.
+    let geometries = [
+        ([2, 3, 5000], [(2, 0), (3, 1)]),
+        ([37, 5, 150], [(3, 1), (3, 1)]),
+        ([300, 3, 17], [(2, 1), (5, 2)]),
+        ([5, 13, 13], [(13, 6), (13, 6)]),
+        ([3, 20, 20], [(9, 4), (9, 4)]),
+        ([3, 40, 7], [(3, 1), (7, 5)]),
+        ([70, 23, 23], [(23, 0), (23, 0)]),
+    ];
+    let mut all = Vec::new();
+    for (i, (dims, geometry)) in geometries.into_iter().enumerate() {
+        for mode in [PoolingMode::Max, PoolingMode::AverageWithPadding, PoolingMode::AverageWithoutPadding] {
+            for format in [Format::Nchw, Format::Nhwc] {
+                let data_type = TYPES[(all.len() + i) % 6];
+                let desc = PoolingDescriptor::new(
+                    mode,
+                    NanPropagation::from_code((all.len() % 2) as i32).expect("a rule"),
+                    Dims::new(&geometry.map(|(k, _)| k)),
+                    Dims::new(&geometry.map(|(_, p)| p)),
+                    Dims::new(&[1, 1]),
+                )
+                .expect("a pooling");
+                let tensor = |dims: &[i64]| {
+                    TensorDescriptor::with_format(data_type, format, 4, dims, Mode::Extended)
+                        .expect("a tensor")
+                };
+                let output = |axis: usize| dims[1 + axis] + 2 * geometry[axis].1 - geometry[axis].0 + 1;
+                let (x, y) =
+                    (tensor(&[2, dims[0], dims[1], dims[2]]), tensor(&[2, dims[0], output(0), output(1)]));
+                let is_whole = output(0) == 1 && output(1) == 1;
+                let scaling = if all.len() % 3 == 0 { scaling(rng) } else { Scaling::MOVE };
+                let title = format!("{desc:?} of {data_type:?} {dims:?} in {format:?}");
+                let plan = pooling::forward(&desc, &x, &y, scaling, Mode::Extended).expect("a plan");
+                let wild = all.len() % 4 < 2;
+                all.push(Problem { title: title.clone(), kind: "shared", plan: Box::new(plan), wild });
+                if is_whole {
+                    let forward = Some(Forward { x: &x, y: &y });
+                    let plan =
+                        pooling::backward(&desc, forward, &y, &x, scaling, Mode::Extended).expect("a plan");
+                    all.push(Problem { title, kind: "whole", plan: Box::new(plan), wild });
+                }
+            }
+        }
+    }
+    all
+}
+
 /// Response normalisation across channels or over space, or its gradient.
 fn response_problem(rng: &mut Rng) -> Problem {
     let kind = rng.below(4);

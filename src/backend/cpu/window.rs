@@ -4,6 +4,7 @@
 //!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
 //!  forward.rs   maxima and averages      gradient.rs  their gradients
+//!  whole.rs     gradients of a window that holds all cells
 //!  bands.rs     gradients of short rows, several at once     by_rows.rs  others, row by row    kept.rs   what is kept of these
 //!  lanes.rs     the loops of gradients      phases.rs    rows sorted by the stride
 //!  tables.rs    what is asked of axes for every output and cell
@@ -25,6 +26,7 @@ mod plane;
 mod shape;
 mod sink;
 mod tables;
+mod whole;
 
 use super::Machine;
 use crate::backend::Address;

@@ -9,6 +9,7 @@ use super::phases::Phases;
 use super::plane::Gather;
 use super::shape::Shape;
 use super::sink::{Sink, Way};
+use super::whole::Whole;
 use crate::backend::Address;
 use crate::backend::cpu::scratch::Parts;
 use crate::backend::cpu::{Machine, grid, threads};
@@ -64,6 +65,10 @@ unsafe fn planes<T: Real>(shape: &Shape<'_>, at: &[Address], machine: Machine) -
     let way = Way::new(T::SCALAR, window.scalars[0], window.scaling, bytes, machine);
     let nans_above = matches!(window.function, WindowFunction::MaxGradient(NanRule::Propagate));
     let kernels = kernels::<T>(nans_above, machine.isa);
+    if let Some(whole) = Whole::new(shape, at, [&source, &gradient], &way, &kernels) {
+        // SAFETY: handed on.
+        return unsafe { whole.run(threads) };
+    }
     if let Some(bands) = Bands::new(shape, at, phases, [source, gradient], way, &kernels) {
         // SAFETY: handed on.
         return unsafe { bands.run(threads) };

@@ -69,14 +69,33 @@ impl Gather {
 
     /// Whether the cells of the axes from `first` on are as [`plane`](Self::plane) would bring them.
     pub fn is_packed(&self, shape: &Shape<'_>, first: usize, lanes: usize) -> bool {
-        let mut step = (self.size * lanes) as isize;
-        self.is_same
-            && (first..shape.axes.len()).rev().all(|k| {
-                let extent = self.extent(&shape.axes[k]);
-                let is_next = extent == 1 || shape.step(k, self.layout) == Some(step);
-                step *= extent as isize;
-                is_next
-            })
+        self.is_same && shape.is_packed(self.layout, first, lanes, |axis| self.extent(axis))
+    }
+
+    /// All cells of a plane, side by side: where they lie, or else brought to `to`.
+    ///
+    /// # Safety
+    /// As for [`plane`](Self::plane), with one lane; `T` is the type that cells are brought to.
+    pub unsafe fn all<T>(
+        &self,
+        shape: &Shape<'_>,
+        plane: *const u8,
+        to: *mut T,
+        scratch: *mut u8,
+    ) -> *const T {
+        if !shape.is_packed(self.layout, 0, 1, |axis| self.extent(axis)) {
+            // SAFETY: handed on.
+            unsafe { self.plane(shape, plane, 1, to.cast(), scratch) };
+            return to;
+        }
+        let n = shape.axes.iter().map(|axis| self.extent(axis) as usize).product::<usize>();
+        Distance::Read.fetch(plane, n * self.size);
+        if self.is_same {
+            return plane.cast();
+        }
+        // SAFETY: the caller's promise; cells that follow one another are a row.
+        unsafe { (self.row)(to.cast(), plane, n, Scaling::MOVE) };
+        to
     }
 
     /// The cells of one coordinate of the first axis, side by side: where they lie, or else brought to `to`; `lanes` of those

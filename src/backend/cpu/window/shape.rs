@@ -126,6 +126,23 @@ impl<'a> Shape<'a> {
         self.step(self.axes.len() - 1, layout)
     }
 
+    /// Whether those of the axes from `first` on follow one another, `lanes` of each.
+    pub fn is_packed(
+        &self,
+        layout: usize,
+        first: usize,
+        lanes: usize,
+        extent: impl Fn(&WindowAxis) -> i64,
+    ) -> bool {
+        let mut step = (self.size(layout) * lanes) as isize;
+        (first..self.axes.len()).rev().all(|k| {
+            let extent = extent(&self.axes[k]);
+            let is_next = extent == 1 || self.step(k, layout) == Some(step);
+            step *= extent as isize;
+            is_next
+        })
+    }
+
     /// Cells of all axes but the first: the row of a plane.
     pub fn row_cells(&self, outputs: bool) -> usize {
         let extent = |axis: &WindowAxis| if outputs { axis.outputs } else { axis.inputs };
