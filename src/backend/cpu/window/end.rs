@@ -15,6 +15,9 @@ pub(super) enum Counts<'a> {
 
 /// From lanes to results.
 pub(super) trait End<F: Fold>: Sync {
+    /// Whether two counts, neither 0, may make a difference.
+    const COUNTS: bool;
+
     /// By what sums are divided; what it is does not matter elsewhere, but for 0, which stands for an empty window.
     fn divisor(&self) -> Divisor;
 
@@ -43,6 +46,8 @@ impl<S: Ordered, const NANS_ABOVE: bool> Select<S, NANS_ABOVE> {
 }
 
 impl<S: Ordered, const NANS_ABOVE: bool> End<Largest<S, NANS_ABOVE>> for Select<S, NANS_ABOVE> {
+    const COUNTS: bool = false;
+
     fn divisor(&self) -> Divisor {
         Divisor::Inside
     }
@@ -67,19 +72,30 @@ impl<S: Ordered, const NANS_ABOVE: bool> End<Largest<S, NANS_ABOVE>> for Select<
 pub(super) struct Divide<T> {
     by: Divisor,
     divide: unsafe fn(*mut T, *const T, *const T, usize),
+    divide_all: unsafe fn(*mut T, *const T, T, usize),
     multiply: unsafe fn(*mut T, *const T, T, usize),
 }
 
 impl<T: Real> Divide<T> {
     pub fn new(by: Divisor, isa: Isa) -> Self {
+        macro_rules! of {
+            ($($level:ident)?) => {
+                Divide {
+                    by,
+                    divide: $($level::)? divide::<T>,
+                    divide_all: $($level::)? divide_all::<T>,
+                    multiply: $($level::)? multiply::<T>,
+                }
+            };
+        }
         #[cfg(target_arch = "x86_64")]
         if isa.has_avx512() {
-            return Divide { by, divide: avx512::divide::<T>, multiply: avx512::multiply::<T> };
+            return of!(avx512);
         } else if isa.has_avx2() {
-            return Divide { by, divide: avx2::divide::<T>, multiply: avx2::multiply::<T> };
+            return of!(avx2);
         }
         let _ = isa;
-        Divide { by, divide: divide::<T>, multiply: multiply::<T> }
+        of!()
     }
 }
 
@@ -87,6 +103,8 @@ impl<T: Real> Divide<T> {
 const DIVISORS: usize = 64;
 
 impl<T: Real> End<Sum<T>> for Divide<T> {
+    const COUNTS: bool = true;
+
     fn divisor(&self) -> Divisor {
         self.by
     }
@@ -96,18 +114,15 @@ impl<T: Real> End<Sum<T>> for Divide<T> {
             // SAFETY: the caller's promise.
             return (0..n).for_each(|i| unsafe { out.add(i).write(T::ZERO) });
         }
-        if let Counts::Same(count) = counts
-            && count.count_ones() == 1
-        {
-            // The same numbers: such a quotient is the product with an exact reciprocal, and divisions are slow.
+        if let Counts::Same(count) = counts {
+            // A product with an exact reciprocal is the same number as the quotient, and divisions are slow.
+            let is_exact = count.count_ones() == 1;
+            let by = if is_exact { T::ONE / T::from_i64(count) } else { T::from_i64(count) };
             // SAFETY: the caller's promise.
-            return unsafe { (self.multiply)(out, lanes, T::ONE / T::from_i64(count), n) };
+            return unsafe { (if is_exact { self.multiply } else { self.divide_all })(out, lanes, by, n) };
         }
         let mut divisors = [T::ONE; DIVISORS];
         let number = |count: i64| if count == 0 { T::INFINITY } else { T::from_i64(count) };
-        if let Counts::Same(count) = counts {
-            divisors = [number(count); DIVISORS];
-        }
         for first in (0..n).step_by(DIVISORS) {
             let some = DIVISORS.min(n - first);
             if let Counts::Each(factor, along) = counts {
@@ -150,6 +165,14 @@ macro_rules! compiled_for {
             /// # Safety
             /// As for the portable one; the processor has the instructions.
             #[target_feature(enable = $features)]
+            pub unsafe fn divide_all<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
+                // SAFETY: handed on.
+                unsafe { super::divide_all::<T>(out, sums, by, n) }
+            }
+
+            /// # Safety
+            /// As for the portable one; the processor has the instructions.
+            #[target_feature(enable = $features)]
             pub unsafe fn multiply<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
                 // SAFETY: handed on.
                 unsafe { super::multiply::<T>(out, sums, by, n) }
@@ -179,6 +202,16 @@ unsafe fn divide<T: Real>(out: *mut T, sums: *const T, by: *const T, n: usize) {
     for i in 0..n {
         // SAFETY: the caller's promise.
         unsafe { out.add(i).write((sums.add(i).read() / by.add(i).read()).canonical()) };
+    }
+}
+
+/// # Safety
+/// As for [`divide`].
+#[inline(always)]
+unsafe fn divide_all<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
+    for i in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe { out.add(i).write((sums.add(i).read() / by).canonical()) };
     }
 }
 

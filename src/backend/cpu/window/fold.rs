@@ -179,9 +179,31 @@ pub(super) type Slide<F> = unsafe fn(
     n: usize,
 );
 
+/// The same fold of what was folded before.
+pub(super) struct Again<F>(std::marker::PhantomData<F>);
+
+impl<F: Fold> Fold for Again<F> {
+    type Cell = F::Lane;
+    type Lane = F::Lane;
+    #[inline(always)]
+    fn start() -> F::Lane {
+        F::start()
+    }
+    #[inline(always)]
+    fn lane(lane: F::Lane) -> F::Lane {
+        lane
+    }
+    #[inline(always)]
+    fn join(a: F::Lane, b: F::Lane) -> F::Lane {
+        F::join(a, b)
+    }
+}
+
 /// The functions of a fold at some instruction set level.
 pub(super) struct Folds<F: Fold> {
     pub rows: FoldRows<F>,
+    /// Of rows of lanes.
+    pub again: FoldRows<Again<F>>,
     pub slide: Slide<F>,
 }
 
@@ -189,14 +211,14 @@ pub(super) struct Folds<F: Fold> {
 pub(super) fn folds<F: Fold>(isa: Isa) -> Folds<F> {
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx512() {
-        return Folds { rows: avx512::rows::<F>, slide: avx512::slide::<F> };
+        return Folds { rows: avx512::rows::<F>, again: avx512::rows::<Again<F>>, slide: avx512::slide::<F> };
     } else if isa.has_avx2() {
-        return Folds { rows: avx2::rows::<F>, slide: avx2::slide::<F> };
+        return Folds { rows: avx2::rows::<F>, again: avx2::rows::<Again<F>>, slide: avx2::slide::<F> };
     }
     let _ = isa;
     // On x86-64 these are processors of before 2013, which are not worth a loop for each window and stride.
     let slide = if cfg!(target_arch = "x86_64") { slide_over::<F> } else { slide::<F> };
-    Folds { rows: rows::<F>, slide }
+    Folds { rows: rows::<F>, again: rows::<Again<F>>, slide }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -260,8 +282,12 @@ unsafe fn group<F: Fold, const N: usize>(
     for column in rows.chunks(per_column) {
         let mut lanes = [F::start(); N];
         for row in column {
-            // SAFETY: the caller's promise.
-            let cells = unsafe { row.add(at).cast::<[F::Cell; N]>().read_unaligned() };
+            // SAFETY: the caller's promise. Volatile, the loop over rows stays one: else it becomes vector code that gathers
+            // from many rows, in place of that over lanes.
+            let cells = unsafe {
+                let row = std::ptr::from_ref(row).read_volatile();
+                row.add(at).cast::<[F::Cell; N]>().read_unaligned()
+            };
             let before = lanes;
             for i in 0..N {
                 lanes[i] = F::join(before[i], F::lane(cells[i]));
@@ -290,30 +316,11 @@ unsafe fn slide<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize
     // SAFETY: handed on.
     unsafe {
         match stride {
-            1 => shift::<F>(out, lanes, window, n),
+            1 => slide_over::<F>(out, lanes, window, 1, n),
             2 => pairs::<F>(out, lanes, window, n),
             _ => slide_over::<F>(out, lanes, window, stride, n),
         }
     }
-}
-
-/// With stride 1: as the rows of a column that start one lane after the other.
-///
-/// # Safety
-/// As for [`Slide`].
-#[inline(always)]
-unsafe fn shift<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize, n: usize) {
-    in_groups!(n, 32 16 8 1, |at, N| {
-        let mut total = [F::start(); N];
-        for k in 0..window {
-            // Whole groups are read at once, so that the compiler keeps them in registers.
-            // SAFETY: lanes of the windows of outputs below n.
-            let lanes = unsafe { lanes.add(at + k).cast::<[F::Lane; N]>().read_unaligned() };
-            total = joined::<F, N>(total, lanes);
-        }
-        // SAFETY: outputs below n.
-        unsafe { out.add(at).cast::<[F::Lane; N]>().write_unaligned(total) };
-    });
 }
 
 /// With stride 2: of pairs, each has a lane of every output.

@@ -2,12 +2,14 @@
 //!
 //! Where cells lie side by side that are treated alike (the channels of NHWC), they are the lanes: an output is the fold
 //! of the runs at its taps. Else the lanes are a row of the last axis: first each column of the window is folded, for
-//! the whole row at a time, then columns are folded along the row.
+//! the whole row at a time, then columns are folded along the row. With stride 1 [columns are shared](super::shared) in
+//! both cases.
 
 use super::end::{Counts, Divide, End, Select};
 use super::fold::{Fold, Folds, Largest, Ordered, Sum, folds};
 use super::plane::Gather;
 use super::shape::{Index, Shape, odometer};
+use super::shared::{Shared, Waiting};
 use super::sink::{Sink, Way};
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
@@ -66,15 +68,17 @@ unsafe fn max<S: Ordered>(shape: &Shape<'_>, at: &[Address], machine: Machine, r
 }
 
 /// What threads share.
-struct Job<'a, F: Fold, E> {
-    shape: &'a Shape<'a>,
+pub(super) struct Job<'a, F: Fold, E> {
+    pub shape: &'a Shape<'a>,
     source: *const u8,
     dst: *mut u8,
-    end: &'a E,
-    folds: Folds<F>,
+    pub end: &'a E,
+    pub folds: Folds<F>,
     /// How cells are brought together; `None` where they can be used where they lie.
-    gather: Option<Gather>,
+    pub gather: Option<Gather>,
     way: Way,
+    /// Where outputs share the columns of their windows.
+    shared: Option<Shared>,
     /// Rows of the plane that are kept.
     ring: i64,
     /// Pointers to the taps of a pixel at most, and to the rows that windows reach.
@@ -82,6 +86,8 @@ struct Job<'a, F: Fold, E> {
     rows: usize,
     /// Results of a run at most.
     longest: usize,
+    /// Lanes of the columns of a row.
+    columns: usize,
     /// Cells of a row of the plane.
     row_cells: usize,
 }
@@ -103,19 +109,31 @@ where
     let reach = |axis: &WindowAxis| axis.window.min(axis.inputs) as usize;
     let (last, axes) = (shape.last(), &shape.axes[..shape.axes.len() - 1]);
     let rows: usize = axes.iter().map(reach).product();
+    let gather =
+        (!is_run || window.scalars[1] != cell).then(|| Gather::new(shape, 1, false, cell, machine.isa));
+    let shared = Shared::new(shape, gather.is_some());
     let job = Job {
         shape,
         source: at[2].pointer(),
         dst: at[0].pointer(),
         end,
         folds: folds::<F>(machine.isa),
-        gather: (!is_run || window.scalars[1] != cell)
-            .then(|| Gather::new(shape, 1, false, cell, machine.isa)),
+        gather,
+        shared,
         way: Way::new(cell, window.scalars[0], window.scaling, bytes, machine),
         ring: reach(&shape.axes[0]) as i64,
-        taps: if lanes > 1 { rows * reach(last) } else { 0 },
+        taps: match shared {
+            Some(_) => last.window as usize,
+            None if lanes > 1 => rows * reach(last),
+            None => 0,
+        },
         rows,
-        longest: if lanes > 1 { lanes } else { last.outputs as usize },
+        longest: match shared {
+            Some(shared) => shared.strip * lanes,
+            None if lanes > 1 => lanes,
+            None => last.outputs as usize,
+        },
+        columns: shared.map_or(last.inputs as usize + 1, |shared| shared.all_columns() * lanes),
         row_cells: shape.row_cells(false) * lanes,
     };
     let threads = grid::threads_for(machine, bytes.max(bytes_read(shape)));
@@ -133,15 +151,19 @@ fn bytes_read(shape: &Shape<'_>) -> usize {
 }
 
 /// The memory of a thread.
-struct Block<'a, F: Fold> {
+pub(super) struct Block<'a, F: Fold> {
     ring: *mut F::Cell,
     gather: *mut u8,
-    taps: *mut *const F::Cell,
-    rows: *mut *const F::Cell,
-    columns: *mut F::Lane,
-    out: *mut F::Lane,
+    pub taps: *mut *const F::Cell,
+    pub rows: *mut *const F::Cell,
+    pub columns: *mut F::Lane,
+    pub out: *mut F::Lane,
     tables: Tables,
-    along: &'a [i64],
+    pub along: &'a [i64],
+    /// Where columns are shared: where the outputs that are divided as this one end, and the rows that wait.
+    pub alike: &'a [usize],
+    pub waiting: *mut Waiting,
+    pub waits: usize,
     interior: (i64, i64),
     /// The rows that the ring holds, and of which place of the loops around.
     held: (usize, i64, i64),
@@ -151,6 +173,11 @@ impl<F: Fold, E: End<F>> Job<'_, F, E>
 where
     F::Cell: Element,
 {
+    /// Lanes of outputs that are folded at a time.
+    fn out_lanes(&self) -> usize {
+        self.shared.map_or(self.longest, |shared| shared.folded() * self.shape.lanes)
+    }
+
     fn scratch_bytes(&self) -> usize {
         let gathered = self.gather.map_or(0, |gather| {
             bytes_of::<F::Cell>(self.ring as usize * self.row_cells)
@@ -159,8 +186,9 @@ where
         gathered
             + bytes_of::<*const F::Cell>(self.taps)
             + bytes_of::<*const F::Cell>(self.rows)
-            + bytes_of::<F::Lane>(self.shape.last().inputs as usize + 1)
-            + bytes_of::<F::Lane>(self.longest)
+            + bytes_of::<F::Lane>(self.columns)
+            + bytes_of::<F::Lane>(self.out_lanes())
+            + self.shared.map_or(0, |shared| shared.bytes(self.shape))
             + Tables::bytes(self.shape, Ask::Cells)
             + self.way.bytes(self.longest)
             + 64
@@ -180,10 +208,13 @@ where
             gather: std::ptr::null_mut(),
             taps: parts.take(self.taps),
             rows: parts.take(self.rows),
-            columns: parts.take(last.inputs as usize + 1),
-            out: parts.take(self.longest),
+            columns: parts.take(self.columns),
+            out: parts.take(self.out_lanes()),
             // SAFETY: there are that many, in the block.
             along: unsafe { tables.counts(shape.axes.len() - 1, outputs) },
+            alike: &[],
+            waiting: std::ptr::null_mut(),
+            waits: 0,
             tables,
             interior: interior(last),
             held: (usize::MAX, 0, 0),
@@ -192,14 +223,28 @@ where
             mine.ring = parts.take(self.ring as usize * self.row_cells);
             mine.gather = parts.take(gather.bytes(shape));
         }
+        if let Some(shared) = self.shared {
+            // What lies around the cells stays as it is.
+            // SAFETY: there is room for them.
+            unsafe {
+                (0..self.columns).for_each(|i| mine.columns.add(i).write(F::start()));
+                mine.alike = self.alike(mine.along, &mut parts);
+            }
+            mine.waiting = parts.take(shared.rows);
+        }
         let mut sink = Sink::new(&self.way, parts.take(self.way.bytes(self.longest)), self.longest);
         let rows = shape.axes[0].outputs as usize;
         for item in range {
             // SAFETY: handed on.
             unsafe { self.item(item / rows, (item % rows) as i64, &mut mine, &mut sink) };
         }
-        // SAFETY: the runs are in place.
-        unsafe { sink.flush() };
+        // SAFETY: the runs are in place, once no row waits any more.
+        unsafe {
+            if let Some(shared) = self.shared.filter(|_| mine.waits > 0) {
+                self.finish(shared, 0, outputs, &mut mine, &mut sink);
+            }
+            sink.flush();
+        }
     }
 
     /// The outputs of one coordinate of the first axis.
@@ -278,7 +323,9 @@ where
     ) {
         // SAFETY: handed on.
         unsafe {
-            if self.shape.lanes > 1 {
+            if let Some(shared) = self.shared {
+                self.share(shared, to, rows, count, mine, sink);
+            } else if self.shape.lanes > 1 {
                 self.pixels(to, rows, count, mine, sink);
             } else {
                 self.line(to, rows, count, mine, sink);
