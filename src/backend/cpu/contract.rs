@@ -11,7 +11,7 @@
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
 //!  pixels.rs      the same with contiguous channels         vectors.rs  a matrix by a few vectors
 //!  correlate.rs   sums over the pixels of a few channels    groups.rs   groups of few channels side by side
-//!  runs.rs        rows of one channel with a stride
+//!  runs.rs        windows over few channels that lie side by side
 //! ```
 
 mod channels;
