@@ -23,8 +23,8 @@
 //! | backward filter | dw  | x            | dy | c, r, s    | k       | n, p, q       | groups |
 //!
 //! Backward data with a stride is a step per phase of the stride: the rows `h` of one remainder modulo the stride meet
-//! the same taps, and for those the position in dy is affine again. A phase without taps has an empty K loop and writes
-//! `f(beta * dst + ...)`.
+//! the same taps, and for those the position in dy is affine again. Without groups phases whose taps follow each other are one step,
+//! in which an N loop moves h and r. A phase without taps has an empty K loop and writes `f(beta * dst + ...)`.
 //!
 //! # Operands
 //! In the order of [`Contract::slots`]: dst, a, b, then z if there is one, then bias if there is one, then the workspace

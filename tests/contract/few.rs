@@ -190,6 +190,44 @@ fn groups_of_few_channels_keep_their_bits() {
     }
 }
 
+/// Gradients of the data whose phases are alike, in part or all: by the definition, as phases are what the steps say.
+#[test]
+fn transposed_layers_follow_the_definition() {
+    let mut rng = Rng(25);
+    for case in 0..60 {
+        let (tap, stride) = rng.pick(&[(2, 2), (4, 2), (3, 2), (6, 3), (7, 5), (9, 4), (20, 10), (1, 3)]);
+        let layer = Layer {
+            groups: [1, 1, 1, 2][case % 4],
+            channels: [rng.pick(&[1, 3, 8, 21]), rng.pick(&[2, 8, 33])],
+            images: 1 + rng.below(2) as i64,
+            extents: [rng.pick(&[7, 9, 12]), rng.pick(&[20, 21, 43])],
+            taps: [rng.pick(&[1, 2, 3]), tap],
+        };
+        let strides = [rng.pick(&[1, 2, 3]), stride];
+        let dilation = [1, if tap < 7 { rng.pick(&[1, 1, 2, 3]) } else { 1 }];
+        let conv = layer.convolution(strides, dilation, &mut rng);
+        let dims = conv.dims(Direction::Data);
+        let order = ORDERS[case / 2 % 2];
+        let [dst, mut a, mut b] =
+            [0, 1, 2].map(|at| tensor(dims[at], &order, Scalar::F32, || rng.below(9) as f64 - 4.0));
+        let terms = Terms::scaled(Scaling::MOVE);
+        let steps = conv.steps(Direction::Data, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+        let sums = conv.expected(Direction::Data, &a, &b);
+        for machine in machines() {
+            let mut got = dst.clone().fill(|| f64::NAN);
+            for step in &steps {
+                // SAFETY: the memory of the tensors holds all their elements.
+                unsafe { run_contract(step, &[got.base(), a.base(), b.base()], machine) }.unwrap();
+            }
+            let mut next = sums.iter();
+            each(&dst.layout.dims, |index| {
+                let [sum, _] = next.next().unwrap();
+                assert!(got.get(index) == *sum, "case {case} at {index:?} on {machine:?}: {}", steps[0]);
+            });
+        }
+    }
+}
+
 /// Rows longer than a block of pixels, and sums in several parts.
 #[test]
 fn gradients_of_filters_over_many_pixels_keep_their_bits() {

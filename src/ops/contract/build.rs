@@ -1,5 +1,7 @@
 //! Contractions from plain descriptions: the three directions of a convolution, and matrix products.
 
+mod phases;
+
 use super::{Accumulate, Bound, Contract, Epilogue, MAX_BOUNDS, Role};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
@@ -306,7 +308,7 @@ impl Contract {
     }
 
     /// `dx = terms(sum over k, r of dy[n, k, p] * w[k, c, r])` with `p * stride - pad + r * dilation == h`, as one step per
-    /// phase of the strides (and two for channels that end in a partial block).
+    /// run of phases of the strides that are alike (and two for channels that end in a partial block).
     ///
     /// Dims: dx `N C spatial`, dy `N K spatial`, w `K C/groups spatial`; z and bias as dx or 1.
     ///
@@ -326,6 +328,8 @@ impl Contract {
         let outputs = [(0, Some(dx.layout)), (3, z), (4, bias)];
         let mut phase = Dims::filled(conv.spatial, 0);
         loop {
+            let alike: [i64; MAX_BOUNDS] =
+                std::array::from_fn(|d| if d < conv.spatial { conv.alike(d, phase[d]) } else { 1 });
             for (begin, count) in parts(conv.c, geometry.groups, &[Some(dx.layout), z, bias], 1) {
                 let step = Contract::new([dx.scalar, dy.scalar, w.scalar], accumulate, terms.epilogue());
                 let mut building = Building { step };
@@ -342,17 +346,15 @@ impl Contract {
                 let sum = [(1, ay, 1, 1), (2, bw, 0, 1)];
                 building.blocked(Role::K, "output channels", 0, conv.k, &sum)?;
                 for d in 0..conv.spatial {
-                    building.phase(&conv, &outputs, d, phase[d])?;
+                    building.phases(&conv, &outputs, d, [phase[d], alike[d]])?;
                 }
                 sink(&building.step)?;
             }
             // The odometer over the phases of all dimensions that have rows.
-            let Some(d) =
-                (0..conv.spatial).rfind(|&d| phase[d] + 1 < geometry.strides[d].min(dx.layout.dims[d + 2]))
-            else {
+            let Some(d) = (0..conv.spatial).rfind(|&d| phase[d] + alike[d] < conv.phases(d)) else {
                 return Ok(());
             };
-            phase[d] += 1;
+            phase[d] += alike[d];
             (d + 1..conv.spatial).for_each(|inner| phase[inner] = 0);
         }
     }
@@ -462,53 +464,4 @@ impl Contract {
         step.push(Role::K, Axis { extent: k, strides: [0, stride(1, column), stride(2, row), 0, 0] });
         Ok(step)
     }
-}
-
-impl Building {
-    /// Adds the rows of dimension `d` whose remainder modulo the stride is `phase`, and the taps that meet them.
-    fn phase(
-        &mut self,
-        conv: &Convolution<'_>,
-        outputs: &[(usize, Option<&Layout>); 3],
-        d: usize,
-        phase: i64,
-    ) -> Result<()> {
-        let (pad, stride, dilation, taps) = conv.dim(d);
-        let (axis, extent) = (d + 2, conv.image.dims[d + 2]);
-        let rows = (extent - phase + stride - 1) / stride;
-        // The first tap that meets the phase, after which every `period`-th does; the period is at most the stride.
-        let period = stride / gcd(stride, dilation);
-        let first = (0..period.min(taps)).find(|t| (phase + pad - t * dilation) % stride == 0);
-        let mut out = [0; 5];
-        for &(slot, layout) in outputs {
-            let Some(layout) = layout else { continue };
-            out[slot] = product(reach(layout, axis, 1)?, stride)?;
-            self.step.nest.offsets[slot] += product(reach(layout, axis, 1)?, phase)?;
-        }
-        let Some(first) = first else {
-            self.step.push(Role::M, Axis { extent: rows, strides: out });
-            self.step.push(Role::K, Axis { extent: 0, strides: [0; 5] });
-            return Ok(());
-        };
-        let count = (taps - first + period - 1) / period;
-        let along = conv.filter.strides[axis];
-        let (begin, step) = if conv.geometry.flip { (taps - 1 - first, -period) } else { (first, period) };
-        self.step.nest.offsets[2] += product(begin, along)?;
-        let filter = [0, 0, product(step, along)?, 0, 0];
-        let start = (phase + pad - first * dilation) / stride;
-        let apart = period * dilation / stride;
-        // A single position meets every row through a tap of its own: nothing is summed, and rows belong to the filter.
-        if conv.result.dims[axis] == 1 && apart == 1 && start >= 0 && start + rows <= count {
-            self.step.nest.offsets[2] += product(start, filter[2])?;
-            out[2] = filter[2];
-            self.step.push(Role::N, Axis { extent: rows, strides: out });
-            return Ok(());
-        }
-        let loops = [(Role::M, rows, out), (Role::K, count, filter)];
-        self.window(conv.result, axis, loops, [1, -apart], start)
-    }
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

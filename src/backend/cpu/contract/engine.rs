@@ -18,7 +18,7 @@ use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
-use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
+use crate::ops::contract::{Accumulate, Contract, MAX_BOUNDS, Role};
 
 /// Strips per group of rows: with [`SUM`] cells about a third of a second-level cache of 512 KiB.
 const GROUP: usize = 20;
@@ -38,6 +38,9 @@ const PACKED_FROM: usize = 256;
 /// Rows up to which lanes are read in place, if lines of the sum are no more elements apart.
 const SELDOM: usize = 96;
 const NEAR: usize = 1024;
+
+/// Phases of a stride up to which they are no lanes.
+const PHASES: i64 = 8;
 
 /// Elements of a run from which on rows are read in place.
 const WORTH: usize = 8;
@@ -363,10 +366,20 @@ pub(super) struct Desk<'a, S: Simd> {
     sums: *mut S::Sum,
 }
 
-/// Whether the rows of `a` are lanes of the kernels: those along which the destination is contiguous.
+/// Whether the rows of `a` are lanes of the kernels: those along which the destination is contiguous, or all but for the phases of
+/// a stride.
 pub(super) fn lanes_are_m(step: &Contract) -> bool {
     let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
-    fast(Role::M) || !fast(Role::N)
+    fast(Role::M) || !fast(Role::N) || has_phases(step)
+}
+
+/// Whether the nearest columns are a few phases of a stride, beside which a row's neighbour goes on.
+fn has_phases(step: &Contract) -> bool {
+    let [m, n] = [Role::M, Role::N].map(|role| step.loops(role).last());
+    let (Some((_, m)), Some((_, n))) = (m, n) else { return false };
+    // Of bytes these are channels in blocks.
+    let floats = step.accumulate != Accumulate::Int32;
+    floats && step.loops(Role::N).count() > 1 && n.extent <= PHASES && n.extent <= m.strides[0]
 }
 
 /// Whether kernels read lanes where they lie: neighbours in memory, of which a copy would be used so seldom that it costs more

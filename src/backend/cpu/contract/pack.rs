@@ -380,14 +380,16 @@ unsafe fn exactly<S: Simd<Part: Part>, E: Element, const L: usize>(from: *const 
     }
 }
 
-/// Neighbouring strips of lanes that lie side by side in memory, all at once, so that what lies in one cache line is
-/// read once: strip i has `strips[i].0` lanes and goes to `strips[i].1`.
+/// Neighbouring strips of lanes that are near each other in memory, all at once, so that what lies in one cache line is
+/// read once: strip i has `strips[i].0` lanes and goes to `strips[i].1`. `starts` says where the lanes are, if not side by side
+/// from `start` on.
 ///
 /// # Safety
 /// As for [`pack`], for every strip; the operand has no bounds, and cells are parts.
 pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
     source: Source<'_>,
     start: i64,
+    starts: Option<&[i64]>,
     strips: &[(usize, *mut S::Part)],
     sum: &[Even],
 ) {
@@ -396,10 +398,23 @@ pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
         let mut begin = 0;
         for even in sum {
             for k in 0..even.len {
-                let mut from = data.wrapping_offset((start + even.at + k as i64 * even.by) as isize);
+                let at = even.at + k as i64 * even.by;
+                let mut from = data.wrapping_offset((start + at) as isize);
+                let mut starts = starts;
                 for &(count, to) in strips {
                     // SAFETY: handed on.
-                    unsafe { line::<S, E>(from, count, to.add((begin + k) * count)) };
+                    unsafe {
+                        let to = to.add((begin + k) * count);
+                        if let Some((these, others)) = starts.map(|starts| starts.split_at(count)) {
+                            for (l, start) in these.iter().enumerate() {
+                                let from = data.wrapping_offset((start + at) as isize);
+                                to.add(l).write(S::Part::of(from.read()));
+                            }
+                            starts = Some(others);
+                        } else {
+                            line::<S, E>(from, count, to);
+                        }
+                    }
                     from = from.wrapping_add(count);
                 }
             }

@@ -10,7 +10,7 @@ use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::narrow::Line;
 use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
-use crate::backend::cpu::contract::points::{Even, Point};
+use crate::backend::cpu::contract::points::{Even, Point, Turn};
 use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::tiles::Tiles;
 use crate::backend::cpu::stream::fetch;
@@ -75,7 +75,11 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let total = if lanes { each * nr } else { self.row_count };
         let cells = self.stretches.last().map_or(0, |s| s.before + s.packed);
         let (mut points, mut sum): (Vec<Point>, Vec<Even>) = (Vec::new(), Vec::new());
-        let mut across = Vec::new();
+        let (mut across, mut starts) = (Vec::new(), Vec::new());
+        // Phases of a stride: lanes are nearer to each other than terms of the sum.
+        let by = |turn: &Turn| turn.by.at[source.slot].abs();
+        let near = walk.turns.len() > 1
+            && walk.turns.last().is_some_and(|turn| self.sum.turns.iter().all(|term| by(turn) < by(term)));
         let mut piece = pieces.start;
         while piece < pieces.end {
             let (product, first) = (piece / each, piece % each);
@@ -85,11 +89,11 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             walk.points(begin, last + count, &mut points);
             let base = self.base(&self.batch.point(product))[source.slot];
             points.iter_mut().for_each(|p| p.at[source.slot] += base);
-            let neighbours = |pair: &[Point]| pair[1].at[source.slot] == pair[0].at[source.slot] + 1;
-            let together = S::PER == 1
-                && source.bounds.is_empty()
-                && width(count) == count
-                && points.windows(2).all(neighbours);
+            starts.clear();
+            starts.extend(points.iter().map(|p| p.at[source.slot]));
+            let side_by_side = starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
+            let together =
+                S::PER == 1 && source.bounds.is_empty() && width(count) == count && (side_by_side || near);
             for stretch in &self.stretches {
                 self.evens(stretch, source, &mut sum);
                 let at = |begin: usize| {
@@ -103,7 +107,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     if together {
                         across.clear();
                         across.extend(strips.map(|(begin, count)| (count, at(begin))));
-                        pack_across::<S::Plain>(source, points[0].at[source.slot], &across, &sum);
+                        let apart = (!side_by_side).then_some(&starts[..]);
+                        pack_across::<S::Plain>(source, starts[0], apart, &across, &sum);
                     } else {
                         for (from, count) in strips {
                             pack::<S>(source, &points[from - begin..][..count], &sum, width(count), at(from));
