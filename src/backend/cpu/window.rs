@@ -3,7 +3,7 @@
 //! ```text
 //!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
-//!  forward.rs   maxima and averages      shared.rs  those with stride 1      gradient.rs  their gradients
+//!  forward.rs   maxima and averages, forward/shared.rs those with stride 1          gradient.rs  their gradients
 //!  whole.rs     gradients of a window that holds all cells
 //!  bands.rs     gradients of short rows, several at once     by_rows.rs  others, row by row    kept.rs   what is kept of these
 //!  lanes.rs     the loops of gradients      phases.rs    rows sorted by the stride
@@ -24,7 +24,6 @@ mod normalise;
 mod phases;
 mod plane;
 mod shape;
-mod shared;
 mod sink;
 mod tables;
 mod whole;

@@ -2,14 +2,16 @@
 //!
 //! Where cells lie side by side that are treated alike (the channels of NHWC), they are the lanes: an output is the fold
 //! of the runs at its taps. Else the lanes are a row of the last axis: first each column of the window is folded, for
-//! the whole row at a time, then columns are folded along the row. With stride 1 [columns are shared](super::shared) in
+//! the whole row at a time, then columns are folded along the row. With stride 1 [columns are shared](shared) in
 //! both cases.
 
+mod shared;
+
+use self::shared::{Shared, Waiting};
 use super::end::{Counts, Divide, End, Select};
 use super::fold::{Fold, Folds, Largest, Ordered, Sum, folds};
 use super::plane::Gather;
 use super::shape::{Index, Shape, odometer};
-use super::shared::{Shared, Waiting};
 use super::sink::{Sink, Way};
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
@@ -68,14 +70,14 @@ unsafe fn max<S: Ordered>(shape: &Shape<'_>, at: &[Address], machine: Machine, r
 }
 
 /// What threads share.
-pub(super) struct Job<'a, F: Fold, E> {
-    pub shape: &'a Shape<'a>,
+struct Job<'a, F: Fold, E> {
+    shape: &'a Shape<'a>,
     source: *const u8,
     dst: *mut u8,
-    pub end: &'a E,
-    pub folds: Folds<F>,
+    end: &'a E,
+    folds: Folds<F>,
     /// How cells are brought together; `None` where they can be used where they lie.
-    pub gather: Option<Gather>,
+    gather: Option<Gather>,
     way: Way,
     /// Where outputs share the columns of their windows.
     shared: Option<Shared>,
@@ -151,19 +153,19 @@ fn bytes_read(shape: &Shape<'_>) -> usize {
 }
 
 /// The memory of a thread.
-pub(super) struct Block<'a, F: Fold> {
+struct Block<'a, F: Fold> {
     ring: *mut F::Cell,
     gather: *mut u8,
-    pub taps: *mut *const F::Cell,
-    pub rows: *mut *const F::Cell,
-    pub columns: *mut F::Lane,
-    pub out: *mut F::Lane,
+    taps: *mut *const F::Cell,
+    rows: *mut *const F::Cell,
+    columns: *mut F::Lane,
+    out: *mut F::Lane,
     tables: Tables,
-    pub along: &'a [i64],
+    along: &'a [i64],
     /// Where columns are shared: where the outputs that are divided as this one end, and the rows that wait.
-    pub alike: &'a [usize],
-    pub waiting: *mut Waiting,
-    pub waits: usize,
+    alike: &'a [usize],
+    waiting: *mut Waiting,
+    waits: usize,
     interior: (i64, i64),
     /// The rows that the ring holds, and of which place of the loops around.
     held: (usize, i64, i64),

@@ -4,11 +4,11 @@
 //! row, `k` columns on: neighbours in NCHW become lanes as the channels of NHWC are. Short rows wait for each other, one behind
 //! the other, and are folded as one; what that makes of columns of two rows is left out.
 
-use super::end::{Counts, End};
-use super::fold::Fold;
-use super::forward::{Block, Job};
-use super::shape::Shape;
-use super::sink::Sink;
+use super::super::end::{Counts, End};
+use super::super::fold::Fold;
+use super::super::shape::Shape;
+use super::super::sink::Sink;
+use super::{Block, Job};
 use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::stream::Distance;
 use crate::dtype::convert::Element;
@@ -80,7 +80,7 @@ where
     ///
     /// # Safety
     /// There is room for one of each output, which nobody else uses meanwhile.
-    pub unsafe fn alike<'a>(&self, along: &[i64], parts: &mut Parts) -> &'a [usize] {
+    pub(super) unsafe fn alike<'a>(&self, along: &[i64], parts: &mut Parts) -> &'a [usize] {
         // SAFETY: the caller's promise.
         let ends = unsafe { parts.filled(along.len(), 0) };
         let mut at = 0;
@@ -95,7 +95,7 @@ where
     ///
     /// # Safety
     /// As for [`run`](super::run); the rows are in the block, which is that of this job.
-    pub unsafe fn share(
+    pub(super) unsafe fn share(
         &self,
         shared: Shared,
         to: *mut u8,
@@ -140,7 +140,7 @@ where
     ///
     /// # Safety
     /// As for [`share`](Self::share); the columns of these outputs are folded.
-    pub unsafe fn finish(
+    pub(super) unsafe fn finish(
         &self,
         shared: Shared,
         begin: usize,
