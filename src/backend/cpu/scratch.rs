@@ -29,10 +29,19 @@ impl Parts {
         let part = self.take::<T>(count);
         // SAFETY: the caller's promise.
         unsafe {
-            (0..count).for_each(|i| part.add(i).write(value));
+            fill(part, value, count);
             std::slice::from_raw_parts_mut(part, count)
         }
     }
+}
+
+/// Sets `n` values to this one.
+///
+/// # Safety
+/// There is room for them.
+pub(super) unsafe fn fill<T: Copy>(to: *mut T, value: T, n: usize) {
+    // SAFETY: the caller's promise.
+    (0..n).for_each(|i| unsafe { to.add(i).write(value) });
 }
 
 /// What a part takes.

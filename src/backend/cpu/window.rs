@@ -3,7 +3,8 @@
 //! ```text
 //!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
-//!  forward.rs   maxima and averages, forward/shared.rs those with stride 1          gradient.rs  their gradients
+//!  forward.rs   maxima and averages      shared.rs  those with stride 1      pool.rs  the memory of both
+//!  gradient.rs  their gradients
 //!  whole.rs     gradients of a window that holds all cells
 //!  bands.rs     gradients of short rows, several at once     by_rows.rs  others, row by row    kept.rs   what is kept of these
 //!  lanes.rs     the loops of gradients      phases.rs    rows sorted by the stride
@@ -23,7 +24,9 @@ mod lanes;
 mod normalise;
 mod phases;
 mod plane;
+mod pool;
 mod shape;
+mod shared;
 mod sink;
 mod tables;
 mod whole;

@@ -9,7 +9,7 @@ use super::plane::Gather;
 use super::shape::Shape;
 use super::sink::{Sink, Way};
 use crate::backend::Address;
-use crate::backend::cpu::scratch::Parts;
+use crate::backend::cpu::scratch::{Parts, fill};
 use crate::backend::cpu::threads;
 use crate::backend::real::Real;
 use crate::error::Result;
@@ -398,11 +398,4 @@ impl<'a, T: Real> Bands<'a, T> {
         // SAFETY: all sums are made.
         unsafe { self.phases.join(self.kernels, sums, to, Repeat { count: rows, to: n, from: row }) };
     }
-}
-
-/// # Safety
-/// There is room for `n` of them.
-unsafe fn fill<K: Copy>(to: *mut K, value: K, n: usize) {
-    // SAFETY: the caller's promise.
-    (0..n).for_each(|i| unsafe { to.add(i).write(value) });
 }

@@ -2,20 +2,19 @@
 //!
 //! Where cells lie side by side that are treated alike (the channels of NHWC), they are the lanes: an output is the fold
 //! of the runs at its taps. Else the lanes are a row of the last axis: first each column of the window is folded, for
-//! the whole row at a time, then columns are folded along the row. With stride 1 [columns are shared](shared) in
+//! the whole row at a time, then columns are folded along the row. With stride 1 [columns are shared](super::shared) in
 //! both cases.
 
-mod shared;
-
-use self::shared::{Shared, Waiting};
 use super::end::{Counts, Divide, End, Select};
-use super::fold::{Fold, Folds, Largest, Ordered, Sum, folds};
+use super::fold::{Fold, Largest, Ordered, Sum, folds};
 use super::plane::Gather;
+use super::pool::{Block, Job, Shared};
 use super::shape::{Index, Shape, odometer};
+
 use super::sink::{Sink, Way};
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
-use crate::backend::cpu::scratch::{Parts, bytes_of};
+use crate::backend::cpu::scratch::{Parts, fill};
 use crate::backend::cpu::stream::Distance;
 use crate::backend::cpu::{Machine, grid, threads};
 use crate::backend::function::with_real;
@@ -68,34 +67,6 @@ unsafe fn max<S: Ordered>(shape: &Shape<'_>, at: &[Address], machine: Machine, r
         }
     }
 }
-
-/// What threads share.
-struct Job<'a, F: Fold, E> {
-    shape: &'a Shape<'a>,
-    source: *const u8,
-    dst: *mut u8,
-    end: &'a E,
-    folds: Folds<F>,
-    /// How cells are brought together; `None` where they can be used where they lie.
-    gather: Option<Gather>,
-    way: Way,
-    /// Where outputs share the columns of their windows.
-    shared: Option<Shared>,
-    /// Rows of the plane that are kept.
-    ring: i64,
-    /// Pointers to the taps of a pixel at most, and to the rows that windows reach.
-    taps: usize,
-    rows: usize,
-    /// Results of a run at most.
-    longest: usize,
-    /// Lanes of the columns of a row.
-    columns: usize,
-    /// Cells of a row of the plane.
-    row_cells: usize,
-}
-
-// SAFETY: addresses without meaning of their own; what is written through them is apart for every item.
-unsafe impl<F: Fold, E: Sync> Sync for Job<'_, F, E> {}
 
 /// # Safety
 /// As for [`run`].
@@ -152,50 +123,10 @@ fn bytes_read(shape: &Shape<'_>) -> usize {
     shape.outer * shape.lanes * shape.row_cells(false) * shape.axes[0].inputs as usize * shape.size(1)
 }
 
-/// The memory of a thread.
-struct Block<'a, F: Fold> {
-    ring: *mut F::Cell,
-    gather: *mut u8,
-    taps: *mut *const F::Cell,
-    rows: *mut *const F::Cell,
-    columns: *mut F::Lane,
-    out: *mut F::Lane,
-    tables: Tables,
-    along: &'a [i64],
-    /// Where columns are shared: where the outputs that are divided as this one end, and the rows that wait.
-    alike: &'a [usize],
-    waiting: *mut Waiting,
-    waits: usize,
-    interior: (i64, i64),
-    /// The rows that the ring holds, and of which place of the loops around.
-    held: (usize, i64, i64),
-}
-
 impl<F: Fold, E: End<F>> Job<'_, F, E>
 where
     F::Cell: Element,
 {
-    /// Lanes of outputs that are folded at a time.
-    fn out_lanes(&self) -> usize {
-        self.shared.map_or(self.longest, |shared| shared.folded() * self.shape.lanes)
-    }
-
-    fn scratch_bytes(&self) -> usize {
-        let gathered = self.gather.map_or(0, |gather| {
-            bytes_of::<F::Cell>(self.ring as usize * self.row_cells)
-                + bytes_of::<u8>(gather.bytes(self.shape))
-        });
-        gathered
-            + bytes_of::<*const F::Cell>(self.taps)
-            + bytes_of::<*const F::Cell>(self.rows)
-            + bytes_of::<F::Lane>(self.columns)
-            + bytes_of::<F::Lane>(self.out_lanes())
-            + self.shared.map_or(0, |shared| shared.bytes(self.shape))
-            + Tables::bytes(self.shape, Ask::Cells)
-            + self.way.bytes(self.longest)
-            + 64
-    }
-
     /// # Safety
     /// As for [`run`]; the block has the bytes that are needed, and is aligned to a cache line.
     unsafe fn items(&self, range: std::ops::Range<usize>, block: *mut u8) {
@@ -229,7 +160,7 @@ where
             // What lies around the cells stays as it is.
             // SAFETY: there is room for them.
             unsafe {
-                (0..self.columns).for_each(|i| mine.columns.add(i).write(F::start()));
+                fill(mine.columns, F::start(), self.columns);
                 mine.alike = self.alike(mine.along, &mut parts);
             }
             mine.waiting = parts.take(shared.rows);

@@ -7,7 +7,7 @@ use super::shape::Shape;
 use super::sink::Way;
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
-use crate::backend::cpu::scratch::Parts;
+use crate::backend::cpu::scratch::{Parts, fill};
 use crate::backend::real::Real;
 use crate::ops::window::{Divisor, MAX_AXES, WindowAxis, WindowFunction};
 
@@ -175,10 +175,10 @@ impl<T: Real> Job<'_, T> {
         };
         // SAFETY: the parts have room for it.
         unsafe {
-            (0..ring.cells).for_each(|i| room.keys.add(i).write(T::LEAST));
+            fill(room.keys, T::LEAST, ring.cells);
             room.numbers.write_bytes(0, ring.outputs);
             if !self.is_average() {
-                (0..ring.outputs).for_each(|i| room.winners.add(i).write(T::Key::from(-1)));
+                fill(room.winners, T::Key::from(-1), ring.outputs);
             }
             if self.is_line() {
                 room.line.write_bytes(0, self.phases.spread_len());

@@ -7,7 +7,7 @@ use super::plane::Gather;
 use super::shape::Shape;
 use super::sink::{Sink, Way};
 use crate::backend::Address;
-use crate::backend::cpu::scratch::Parts;
+use crate::backend::cpu::scratch::{Parts, fill};
 use crate::backend::cpu::threads;
 use crate::backend::real::Real;
 use crate::error::Result;
@@ -100,7 +100,7 @@ impl<'a, T: Real> Whole<'a, T> {
             let sum = (T::ZERO + self.divisor.map_or(given, |divisor| given / divisor)).canonical();
             let results = sink.run::<T>(base(0, 0), n);
             if self.divisor.is_some() {
-                return (0..n).for_each(|i| results.add(i).write(sum));
+                return fill(results, sum, n);
             }
             let cells = self.source.all::<T>(shape, base(2, 1), mine.fresh, mine.gather);
             (self.kernels.keys)(mine.keys, cells, n, Repeat::ONCE);

@@ -4,73 +4,16 @@
 //! row, `k` columns on: neighbours in NCHW become lanes as the channels of NHWC are. Short rows wait for each other, one behind
 //! the other, and are folded as one; what that makes of columns of two rows is left out.
 
-use super::super::end::{Counts, End};
-use super::super::fold::Fold;
-use super::super::shape::Shape;
-use super::super::sink::Sink;
-use super::{Block, Job};
-use crate::backend::cpu::scratch::{Parts, bytes_of};
+use super::end::{Counts, End};
+use super::fold::Fold;
+use super::pool::{Block, Job, Shared, Waiting};
+use super::sink::Sink;
+use crate::backend::cpu::scratch::Parts;
 use crate::backend::cpu::stream::Distance;
 use crate::dtype::convert::Element;
 
-/// Lanes of outputs that are made at a time: with their columns they stay in the first-level cache.
-const STRIP_LANES: usize = 2048;
-
 /// Lanes of columns that are folded at a time: as many are asked for meanwhile.
 const PIECE_LANES: usize = 256;
-
-/// How outputs share columns.
-#[derive(Clone, Copy)]
-pub(super) struct Shared {
-    /// Columns of a row, those around its cells included.
-    pub columns: usize,
-    /// Outputs of a row that are made at a time, and rows.
-    pub strip: usize,
-    pub rows: usize,
-}
-
-impl Shared {
-    /// `None` where they do not, or where cells or results do not lie side by side.
-    pub fn new(shape: &Shape<'_>, is_gathered: bool) -> Option<Self> {
-        let (axis, lanes) = (shape.last(), shape.lanes);
-        let is_run = |layout: usize| shape.last_step(layout) == Some((shape.size(layout) * lanes) as isize);
-        if axis.stride != 1 || axis.outputs < 2 || axis.pad < 0 || !is_run(0) || !is_gathered && !is_run(1) {
-            return None;
-        }
-        let of_windows = axis.outputs.checked_add(axis.window)? - 1;
-        let columns = of_windows.max(axis.pad.checked_add(axis.inputs)?);
-        // Else most windows lie outside.
-        let is_small = columns <= 4 * axis.inputs + 64;
-        let columns = columns as usize;
-        is_small.then_some(Shared {
-            columns,
-            strip: (STRIP_LANES / lanes).clamp(1, axis.outputs as usize),
-            rows: (STRIP_LANES / columns.saturating_mul(lanes)).max(1),
-        })
-    }
-
-    /// Bytes of what a thread knows of outputs and of rows.
-    pub fn bytes(&self, shape: &Shape<'_>) -> usize {
-        bytes_of::<usize>(shape.last().outputs as usize) + bytes_of::<Waiting>(self.rows)
-    }
-
-    /// Columns of all rows.
-    pub fn all_columns(&self) -> usize {
-        self.rows * self.columns
-    }
-
-    /// Outputs that are folded as one, and columns between their rows.
-    pub fn folded(&self) -> usize {
-        (self.rows - 1) * self.columns + self.strip
-    }
-}
-
-/// A row whose columns are folded: where its results go, and the factor of its other axes in their divisors.
-#[derive(Clone, Copy)]
-pub(super) struct Waiting {
-    to: *mut u8,
-    count: i64,
-}
 
 impl<F: Fold, E: End<F>> Job<'_, F, E>
 where
@@ -80,7 +23,7 @@ where
     ///
     /// # Safety
     /// There is room for one of each output, which nobody else uses meanwhile.
-    pub(super) unsafe fn alike<'a>(&self, along: &[i64], parts: &mut Parts) -> &'a [usize] {
+    pub unsafe fn alike<'a>(&self, along: &[i64], parts: &mut Parts) -> &'a [usize] {
         // SAFETY: the caller's promise.
         let ends = unsafe { parts.filled(along.len(), 0) };
         let mut at = 0;
@@ -95,7 +38,7 @@ where
     ///
     /// # Safety
     /// As for [`run`](super::run); the rows are in the block, which is that of this job.
-    pub(super) unsafe fn share(
+    pub unsafe fn share(
         &self,
         shared: Shared,
         to: *mut u8,
@@ -140,7 +83,7 @@ where
     ///
     /// # Safety
     /// As for [`share`](Self::share); the columns of these outputs are folded.
-    pub(super) unsafe fn finish(
+    pub unsafe fn finish(
         &self,
         shared: Shared,
         begin: usize,
