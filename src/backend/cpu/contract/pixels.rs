@@ -149,8 +149,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
             level: std::marker::PhantomData,
         };
         let forwards = bound.is_none_or(|d| pixels.along.by.pos[d] > 0);
-        let few = pixels.sums() <= SUMS && pixels.kept().iter().sum::<usize>() <= KEPT;
-        (channels.extent >= S::L && forwards && few).then_some(pixels)
+        let few = || pixels.sums() <= SUMS && pixels.kept().iter().sum::<usize>() <= KEPT;
+        (channels.extent >= S::L && forwards && few()).then_some(pixels)
     }
 
     /// Taps, and channels as sums have them: in whole vectors.
@@ -267,7 +267,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         let mut far = Vec::new();
         self.far.points(0, self.far.len(), &mut far);
         let mut converted = vec![Converted { from: 0, len: 0, met: 0 }; far.len()];
-        let mut list = Vec::with_capacity(taps);
+        let (mut lines, mut list) = (Vec::with_capacity(far.len()), Vec::with_capacity(taps));
         let pieces = self.columns * rows;
         for piece in pieces * part / self.parts..pieces * (part + 1) / self.parts {
             // Row after row, as these meet the same elements of the image.
@@ -275,25 +275,29 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
             let len = self.piece.min(self.along.extent.saturating_sub(first));
             let mut place = base;
             place.add(&self.rows.point(piece % rows), 1);
-            list.clear();
+            let [start, stride, dilation, extent] = self.positions();
             let mut by = 0;
+            lines.clear();
             for (number, tap) in far.iter().enumerate() {
                 let mut row = place;
                 row.add(tap, 1);
                 let own = first..first + len;
                 // SAFETY: handed on.
                 let line = unsafe { self.line(&row, own, width, scratch, &mut converted, piece + 1) };
-                let Some((line, apart)) = line else { continue };
-                let [start, stride, dilation, extent] = self.positions();
-                by = apart * stride as isize;
-                for near in 0..self.near.extent {
-                    let position = start + first as i64 * stride + near as i64 * dilation;
-                    let (first, end) = inside(position, stride, extent, len as i64);
-                    let (first, end) = (first.max(0) as usize, end.clamp(0, len as i64) as usize);
-                    if first < end {
-                        let from = line.wrapping_offset(position as isize * apart);
-                        list.push(Tap { number: number * self.near.extent + near, from, first, end });
-                    }
+                if let Some((line, apart)) = line {
+                    by = apart;
+                    lines.push((number, line));
+                }
+            }
+            // Taps of the same place in their rows have the same pixels: side by side, fewer of these are met by single taps.
+            list.clear();
+            for near in 0..self.near.extent {
+                let position = start + first as i64 * stride + near as i64 * dilation;
+                let (begin, end) = inside(position, stride, extent, len as i64);
+                let (begin, end) = (begin.max(0) as usize, end.clamp(0, len as i64) as usize);
+                for &(far, line) in lines.iter().filter(|_| begin < end) {
+                    let from = line.wrapping_offset(position as isize * by);
+                    list.push(Tap { number: far * self.near.extent + near, from, first: begin, end });
                 }
             }
             if list.is_empty() {
@@ -309,7 +313,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
                 (result, apart) = (to, width as isize);
             }
             let own = sums.wrapping_add(vectors.start * S::L);
-            let piece = Piece { result, by: [by, apart], sums: own, pitch };
+            let piece = Piece { result, by: [by * stride as isize, apart], sums: own, pitch };
             let groups = list.len().div_ceil(MANY);
             for group in 0..groups {
                 let group = &list[list.len() * group / groups..list.len() * (group + 1) / groups];

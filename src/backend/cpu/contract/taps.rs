@@ -67,6 +67,10 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
         planes.channels.turns = taps;
         let [slow, fast] = &planes.dims;
         let [down, along] = [slow, fast].map(|dim| dim.outputs.extent);
+        // Nothing says where rows without a window end.
+        if fast.is_free() {
+            return None;
+        }
         let cells = |rows: usize, columns: usize| {
             let block = planes.block(rows, columns, 16);
             block.cells(1) + rows * block.pitch
@@ -158,8 +162,14 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
         let firsts = |extent: usize, by: usize| (0..extent).step_by(by);
         let blocks: Vec<_> = firsts(slow.outputs.extent, rows)
             .flat_map(|row| firsts(fast.outputs.extent, columns).map(move |column| [row, column]))
-            .map(|first| (first, self.block.spans(&self.planes, first)))
+            .map(|first| {
+                // Beyond the last row there may be nothing to read.
+                let rows = rows.min(slow.outputs.extent - first[0]);
+                (first, Block { rows, ..self.block }.spans(&self.planes, first))
+            })
             .collect();
+        let parts = each.div_ceil(MANY);
+        let groups: Vec<_> = (0..parts).map(|part| each * part / parts..each * (part + 1) / parts).collect();
         // SAFETY: there is room; what lies between rows and behind the last one stays 0.
         let totals = unsafe {
             memory.write_bytes(0, cells + rows * pitch + MAX_NR + channels.len() * taps);
@@ -183,26 +193,19 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
                 for ([first_row, first_column], spans) in &blocks {
                     let rows = rows.min(slow.outputs.extent - first_row);
                     let columns = columns.min(fast.outputs.extent - first_column);
-                    let mut at = place;
-                    at.add(&slow.outputs.by, *first_row as i64);
-                    at.add(&fast.outputs.by, *first_column as i64);
+                    let [down, along] = [slow, fast].map(|dim| dim.outputs.by.at[2]);
+                    let at = place.at[2] + *first_row as i64 * down + *first_column as i64 * along;
                     // SAFETY: the caller's promises.
                     unsafe {
-                        with_element!(self.result.scalar, E => {
-                            for row in 0..rows {
-                                let at = (at.at[2] + row as i64 * slow.outputs.by.at[2]) as isize;
-                                let from = self.result.data.cast::<E>().wrapping_offset(at);
-                                let (step, to) = (fast.outputs.by.at[2] as isize, result.add(row * pitch));
-                                pack::row::<S::Plain, E>(self.result.convert, from, step, columns, to);
-                                if columns < self.block.columns {
-                                    to.add(columns).write_bytes(0, self.block.columns - columns);
-                                }
-                            }
-                            // A vector reads beyond the last row.
-                            if rows < self.block.rows {
-                                result.add(rows * pitch).write_bytes(0, MAX_NR);
-                            }
-                        });
+                        let size = [rows, columns];
+                        copy_rows::<S>(self.result, at as isize, [down, along], size, result, pitch);
+                        // What a larger block has left.
+                        for row in 0..if columns < self.block.columns { rows } else { 0 } {
+                            result.add(row * pitch + columns).write_bytes(0, self.block.columns - columns);
+                        }
+                        if rows < self.block.rows {
+                            result.add(rows * pitch).write_bytes(0, MAX_NR);
+                        }
                     }
                     for far in 0..self.planes.channels.len() {
                         let seen = seen(&place, far);
@@ -214,10 +217,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
                         unsafe {
                             self.block.copy::<S>(&self.planes, self.image, &seen, spans, 0..1, memory, kept);
                             let totals = &mut totals[number * taps + far * each..][..each];
-                            let groups = each.div_ceil(MANY);
-                            for group in 0..groups {
-                                let group = each * group / groups..each * (group + 1) / groups;
-                                let (offsets, totals) = (&offsets[group.clone()], &mut totals[group]);
+                            for group in &groups {
+                                let (offsets, totals) = (&offsets[group.clone()], &mut totals[group.clone()]);
                                 dots::<S>(memory, result, rows * pitch, offsets, totals);
                             }
                         }
@@ -242,6 +243,32 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
 /// Whether positions in the window depend on a turn.
 fn is_bound(turn: &Turn) -> bool {
     turn.by.pos.iter().any(|&by| by != 0)
+}
+
+/// Copies rows of elements from `at` on, which go `by` from row to row and along a row, to rows `pitch` apart. Not compiled into what
+/// calls it, where all types would have vectors of their own.
+///
+/// # Safety
+/// The elements are readable and aligned; there is room for them.
+#[inline(never)]
+unsafe fn copy_rows<S: Simd<Part = f32>>(
+    source: Source<'_>,
+    at: isize,
+    by: [i64; 2],
+    [rows, columns]: [usize; 2],
+    to: *mut f32,
+    pitch: usize,
+) {
+    let [down, along] = by.map(|by| by as isize);
+    with_element!(source.scalar, E => {
+        for row in 0..rows {
+            let from = source.data.cast::<E>().wrapping_offset(at + row as isize * down);
+            // SAFETY: the caller's promise.
+            unsafe {
+                pack::row::<S::Plain, E>(source.convert, from, along, columns, to.add(row * pitch));
+            }
+        }
+    });
 }
 
 /// Adds to `totals` the products of `length` numbers of the result with those of the planes at each offset, of [`MANY`] at most.

@@ -10,7 +10,6 @@ use super::fold::{Fold, Largest, Ordered, Sum, folds};
 use super::plane::Gather;
 use super::pool::{Block, Job, Shared};
 use super::shape::{Index, Shape, odometer};
-
 use super::sink::{Sink, Way};
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
