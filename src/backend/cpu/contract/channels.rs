@@ -148,9 +148,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
             return;
         }
         let rows = self.rows.len();
-        let mut place = self.rows.point(index % rows);
+        let mut place = self.rows.point(index % rows).with_origin(&self.origin);
         place.add(&self.batch.point(index / rows), 1);
-        (0..5).for_each(|k| place.at[k] += self.origin[k]);
         let mut taps = [Tap::default(); TAPS];
         let mut count = 0;
         for number in 0..self.taps.len() {

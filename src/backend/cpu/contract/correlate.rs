@@ -138,8 +138,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Correlation<'a, S> {
     /// The channels of a group, and where its product of the batch begins; `unit` counts groups through all products.
     fn unit(&self, unit: usize) -> (Range<usize>, Point) {
         let (product, first) = (unit / self.groups(), unit % self.groups() * self.group);
-        let mut base = self.batch.point(product);
-        base.at = base.offsets(&self.origin);
+        let base = self.batch.point(product).with_origin(&self.origin);
         (first..self.planes.channels.len().min(first + self.group), base)
     }
 

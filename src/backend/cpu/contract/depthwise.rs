@@ -145,8 +145,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
             (output(&fast.outputs.by), memory.wrapping_add(CELLS + 2 * MAX_NR).cast::<S::Sum>());
         for image in begin..end {
             // Channel after channel, as they most often lie in memory.
-            let mut place = self.batch.point(image % channels);
-            (0..5).for_each(|k| place.at[k] += self.origin[k]);
+            let mut place = self.batch.point(image % channels).with_origin(&self.origin);
             // SAFETY: the caller's promise; the scratch is as large as the block.
             unsafe {
                 let factors = if self.in_place {

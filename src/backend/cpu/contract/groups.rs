@@ -244,9 +244,8 @@ impl<'a> Groups<'a> {
     ) {
         let [slow, fast] = &self.planes.dims;
         let (outer, pitch) = (self.planes.outer.len(), self.pitch());
-        let mut place = self.batch.point(image / outer);
+        let mut place = self.batch.point(image / outer).with_origin(&self.origin);
         place.add(&self.planes.outer.point(image % outer), 1);
-        place.at = place.offsets(&self.origin);
         let rows = self.rows.min(slow.outputs.extent - begin[0]);
         let columns = self.columns.min(fast.outputs.extent - begin[1]);
         let lanes = LANES.min(self.lanes() - lane);

@@ -255,8 +255,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         // The last vector has channels of the one before as well.
         let begin = self.lane(vectors.start);
         let width = self.lane(vectors.end - 1) + S::L - begin;
-        let mut base = self.batch.point(product);
-        base.at = base.offsets(&self.origin);
+        let mut base = self.batch.point(product).with_origin(&self.origin);
         base.add(&self.channels.by, begin as i64);
         let clear = |tap: usize| {
             let own = sums.wrapping_add(tap * pitch + vectors.start * S::L);
@@ -462,8 +461,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
                 unsafe { *sums.add(i) += more.add(i).read() };
             }
         }
-        let mut place = self.batch.point(product);
-        place.at = place.offsets(&self.origin);
+        let mut place = self.batch.point(product).with_origin(&self.origin);
         place.add(&self.far.point(tap / self.near.extent), 1);
         place.add(&self.near.by, (tap % self.near.extent) as i64);
         let whole = extent / S::L * S::L;

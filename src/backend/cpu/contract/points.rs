@@ -158,6 +158,13 @@ impl Point {
         offsets
     }
 
+    /// The same place where offsets begin there.
+    #[inline(always)]
+    pub(super) fn with_origin(mut self, origin: &[i64; 5]) -> Point {
+        self.at = self.offsets(origin);
+        self
+    }
+
     /// Adds `times` another.
     #[inline(always)]
     pub(super) fn add(&mut self, by: &Point, times: i64) {

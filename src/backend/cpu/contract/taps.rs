@@ -176,8 +176,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
             std::slice::from_raw_parts_mut(result.add(rows * pitch + MAX_NR), channels.len() * taps)
         };
         let base = |channel: usize| {
-            let mut base = self.batch.point(channel);
-            base.at = base.offsets(&self.origin);
+            let base = self.batch.point(channel).with_origin(&self.origin);
             base
         };
         let seen = |place: &Point, far: usize| {

@@ -262,8 +262,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
 
     /// Where a product of the batch begins.
     pub(super) fn place(&self, product: usize) -> Point {
-        let mut place = self.batch.point(product);
-        (0..5).for_each(|k| place.at[k] += self.origin[k]);
+        let place = self.batch.point(product).with_origin(&self.origin);
         place
     }
 

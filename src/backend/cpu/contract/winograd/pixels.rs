@@ -271,8 +271,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let (product, image) = (image / outer, image % outer);
         let (r0, block, tiles) = self.block(part);
         let channels = self.planes.channels.len();
-        let mut place = self.batch.point(product);
-        (0..5).for_each(|k| place.at[k] += self.origin[k]);
+        let mut place = self.batch.point(product).with_origin(&self.origin);
         place.add(&self.planes.outer.point(image), 1);
         let mut offsets = Vec::new();
         block.offsets(&self.planes, 1, &mut offsets);
