@@ -1,6 +1,9 @@
 """Random tensors for the differential test: layouts, guarded buffers, contents."""
 
+import faulthandler
 import math
+import mmap
+from ctypes import CDLL, c_size_t, c_void_p
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +12,26 @@ import cudnn
 from reference import INTEGERS, TYPES
 
 GUARD = 64  # scalars in front of and behind every tensor
+PAGE = mmap.PAGESIZE
+LIBC = CDLL(None)
+# A call that leaves its operands dies: where it was made is told.
+faulthandler.enable()
 
 # How memory is laid out. Those of inputs repeat elements (stride 0) or let dimensions overlap.
 LAYOUTS = ["nchw", "nhwc", "permuted", "padded", "negative"]
 INPUT_LAYOUTS = ["repeated", "overlapping"]
+
+
+def at_the_edge(content, edge):
+    """A copy of bytes with a page behind or before that whoever touches dies of."""
+    pages = -(-content.size // PAGE) * PAGE
+    mapped = mmap.mmap(-1, pages + PAGE)
+    begin, gone = (pages - content.size, pages) if edge == "behind" else (PAGE, 0)
+    copy = np.frombuffer(mapped, np.uint8, content.size, begin)
+    copy[:] = content
+    if LIBC.mprotect(c_void_p(copy.ctypes.data - begin + gone), c_size_t(PAGE), 0):
+        raise OSError("mprotect")
+    return copy
 
 
 @dataclass
@@ -47,11 +66,15 @@ class Tensor:
         return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
 
     def allocate(self, rng, fill):
-        """Memory with `fill(scalars)` everywhere; guards and start are of random length."""
+        """Memory with `fill(scalars)` everywhere: guards and start are of random length, or a page that is not there follows the last
+        element, or is in front of the first."""
         low, high = self.span()
-        self.base = GUARD + int(rng.integers(16)) - low * self.lanes
-        scalars = self.base + (high + 1) * self.lanes + GUARD + int(rng.integers(16))
-        self.raw = fill(scalars).copy().view(np.uint8)
+        edge = rng.choice(["none", "none", "behind", "before"])
+        front, back = (GUARD + int(rng.integers(16)) for _ in range(2))
+        self.base = (0 if edge == "before" else front) - low * self.lanes
+        scalars = self.base + (high + 1) * self.lanes + (0 if edge == "behind" else back)
+        content = fill(scalars).view(np.uint8)
+        self.raw = content.copy() if edge == "none" else at_the_edge(content, edge)
 
     def view(self, raw, kind):
         """Every element of the tensor in `raw`: stored dims, then lanes. NumPy checks the bounds."""

@@ -10,7 +10,7 @@ use super::engine::{Operands, SUM, Shared};
 use super::finish::{Outputs, finish_single};
 use super::pack::{Source, pack};
 use super::planes::Planes;
-use super::points::{Point, Turn, Walk};
+use super::points::{Even, Point, Turn, Walk};
 use super::run::Run;
 use super::simd::{Avx2Single, Avx512Single, Simd};
 use super::widen::FILTERS;
@@ -155,7 +155,48 @@ impl<'a> Groups<'a> {
         self.groups.by.at[slot] * group as i64 + self.filters.by.at[slot] * filter as i64
     }
 
-    /// Where every term of the sum is in the planes, in the order of the filter.
+    /// Where every term of the sum is in the planes, and what the filter reads there, in the order of the step's loops: that of the
+    /// sums of one group alone, too.
+    fn sum(&self) -> (Vec<i32>, Vec<Even>) {
+        let loops = Walk::of(self.outputs.step, Role::K);
+        let places = self.places();
+        let dims = &self.planes.dims;
+        // What a turn of a loop adds to the number of a term among those of channel after channel.
+        let mut channel = self.planes.taps();
+        let mut weights: Vec<_> = loops
+            .turns
+            .iter()
+            .rev()
+            .map(|turn| {
+                let moves = |d: usize| dims[d].bound.is_some_and(|bound| turn.by.pos[bound] != 0);
+                if moves(1) {
+                    return 1;
+                } else if moves(0) {
+                    return dims[1].taps().extent;
+                }
+                let weight = channel;
+                channel *= turn.extent;
+                weight
+            })
+            .collect();
+        weights.reverse();
+        let mut filter = Vec::new();
+        let number = |mut term: usize| {
+            let digits = loops.turns.iter().zip(&weights).rev().map(|(turn, weight)| {
+                let digit = term % turn.extent;
+                term /= turn.extent;
+                digit * weight
+            });
+            digits.sum::<usize>()
+        };
+        let ordered = (0..self.terms()).map(|term| {
+            Even::plain(loops.offset(term, 2), 0, 1, None).push(&mut filter, false);
+            places[number(term)]
+        });
+        (ordered.collect(), filter)
+    }
+
+    /// Where every term of the sum is in the planes, channel after channel.
     fn places(&self) -> Vec<i32> {
         let [slow, fast] = &self.planes.dims;
         let (plane, pitch) = (self.plane(), self.pitch());
@@ -195,8 +236,7 @@ impl<'a> Groups<'a> {
         let products = images * down * along * self.lanes() * self.terms();
         let threads = if products < ALONE { 1 } else { threads };
         let each = self.terms() * LANES;
-        let mut sum = Vec::new();
-        self.planes.evens(0, self.planes.channels.len(), 1, 2, &mut sum);
+        let (places, sum) = self.sum();
         arena::with(self.batch.len() * blocks * each * size_of::<f32>(), |memory| {
             let packed = Shared(memory.cast::<f32>());
             for number in 0..self.batch.len() * blocks {
@@ -212,7 +252,6 @@ impl<'a> Groups<'a> {
                     pack::<Avx2Single>(self.filter, &lanes[..count], &sum, LANES, packed.at(number * each));
                 }
             }
-            let places = self.places();
             let parts = [images, down.div_ceil(self.rows), along.div_ceil(self.columns), blocks];
             let scratch = self.cells() * LANES * size_of::<f32>();
             threads::run_with(threads, parts.iter().product(), scratch, &|scratch, index| {

@@ -14,7 +14,8 @@ use super::finish::{Outputs, Run, finish_single};
 use super::pack::{Source, inside};
 use super::points::{Point, Turn, Walk};
 use super::simd::Simd;
-use crate::backend::cpu::{arena, threads};
+use crate::backend::cpu::{arena, row, threads};
+use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Bound, Contract, MAX_BOUNDS, Role};
@@ -96,16 +97,26 @@ struct Converted {
 }
 
 /// Of a canonical step whose sums are over the pixels of channels that lie side by side, the loop over these, and where it is among
-/// those of the batch. Narrow operands of such a step need no copies in binary32.
-pub(super) fn channels(step: &Contract) -> Option<(usize, Turn)> {
+/// those of the batch, if there is one: a channel alone lies among others where its pixels are apart. Narrow operands of such a step
+/// need no copies in binary32.
+pub(super) fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
     let is_channel = |turn: &Turn| turn.by.at[1..3] == [1, 1] && turn.by.pos == [0; MAX_BOUNDS];
     let taps = step.extent(Role::M);
     let suits = step.accumulate == Accumulate::Single
         && step.extent(Role::N) == 1
         && step.extent(Role::K) > 1
         && !step.bounds().is_empty();
+    if !suits || !(1..=TAPS as i64).contains(&taps) {
+        return None;
+    }
     let mut loops = step.loops(Role::Batch).map(|(index, _)| Turn::of(step, index)).enumerate();
-    loops.find(|(_, turn)| is_channel(turn)).filter(|_| suits && (1..=TAPS as i64).contains(&taps))
+    if let Some((place, turn)) = loops.find(|(_, turn)| is_channel(turn)) {
+        return Some((Some(place), turn));
+    }
+    let is_apart =
+        step.loops(Role::K).all(|(_, axis)| axis.strides[1].abs() > 1 && axis.strides[2].abs() > 1);
+    let alone = Turn { extent: 1, by: Point { at: [0, 1, 1, 0, 0], ..Point::default() } };
+    is_apart.then_some((None, alone))
 }
 
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
@@ -115,7 +126,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         let (place, channels) = channels(step)?;
         let (mut batch, mut rows, mut far) =
             (Walk::of(step, Role::Batch), Walk::of(step, Role::K), Walk::of(step, Role::M));
-        batch.turns.remove(place);
+        if let Some(place) = place {
+            batch.turns.remove(place);
+        }
         let along = rows.turns.pop()?;
         let bound = along.by.pos.iter().position(|&by| by != 0);
         let near = match bound {
@@ -125,9 +138,17 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
                 far.turns.remove(near)
             }
         };
-        let [image, result] = operands.sources::<S>(step);
+        let mut sources = operands.sources::<S>(step);
+        if channels.extent < S::L {
+            // They are brought to vectors, with nothing behind them.
+            let copy = row::between(Scalar::F32, Scalar::F32, Scaling::MOVE, operands.isa);
+            sources.iter_mut().for_each(|source| source.convert = source.convert.or(Some(copy)));
+        }
+        let [image, result] = sources;
         let blocks = channels.extent.div_ceil(BLOCK);
-        let width = channels.extent.div_ceil(S::L).div_ceil(blocks) * S::L;
+        // Some of the channels of an image have the sums that they have among all of them.
+        let all = along.by.at[2].unsigned_abs() as usize;
+        let width = all.div_ceil(S::L).div_ceil(all.div_ceil(BLOCK)) * S::L;
         let columns = along.extent.div_ceil(PIECE / width);
         let pieces = columns * rows.len();
         let pixels = Pixels {
@@ -150,7 +171,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         };
         let forwards = bound.is_none_or(|d| pixels.along.by.pos[d] > 0);
         let few = || pixels.sums() <= SUMS && pixels.kept().iter().sum::<usize>() <= KEPT;
-        (channels.extent >= S::L && forwards && few()).then_some(pixels)
+        (all >= S::L && forwards && few()).then_some(pixels)
     }
 
     /// Taps, and channels as sums have them: in whole vectors.
@@ -308,7 +329,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
             if self.result.convert.is_some() {
                 let to = scratch.wrapping_add(self.kept()[0]);
                 // SAFETY: the caller's promises; there is room for a piece.
-                unsafe { widen(self.result, at, result_by, len, width, to) };
+                unsafe { self.widen(self.result, at, result_by, len, width, to) };
                 (result, apart) = (to, width as isize);
             }
             let own = sums.wrapping_add(vectors.start * S::L);
@@ -324,7 +345,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
 
     /// The first channel of a vector.
     fn lane(&self, vector: usize) -> usize {
-        (vector * S::L).min(self.channels.extent - S::L)
+        (vector * S::L).min(self.channels.extent.saturating_sub(S::L))
     }
 
     /// Where position 0 of a row of the image would be, and how far one position is from the next; `None` where the row is outside
@@ -368,7 +389,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         let to = scratch.wrapping_add(slot * self.reach() * self.width());
         if known.is_none() {
             // SAFETY: the caller's promises; there is room for as many rows.
-            unsafe { widen(self.image, from as isize, unit as isize, len, width, to) };
+            unsafe { self.widen(self.image, from as isize, unit as isize, len, width, to) };
         }
         converted[slot] = Converted { from, len, met };
         Some((to.wrapping_offset(-low as isize * width as isize), width as isize))
@@ -465,7 +486,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         place.add(&self.far.point(tap / self.near.extent), 1);
         place.add(&self.near.by, (tap % self.near.extent) as i64);
         let whole = extent / S::L * S::L;
-        for (first, lane, len) in [(0, 0, whole), (whole, pitch - (extent - whole), extent - whole)] {
+        let last = if whole > 0 { pitch - (extent - whole) } else { 0 };
+        for (first, lane, len) in [(0, 0, whole), (whole, last, extent - whole)] {
             let mut at = Point::default();
             at.add(&self.channels.by, first as i64);
             let run = Run { lane: 0, len: len as u32, at: at.at, by: self.channels.by.at };
@@ -473,18 +495,24 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
             unsafe { finish_single(&self.outputs, &place.at, &run, sums.add(lane)) };
         }
     }
-}
 
-/// Converts `width` neighbours at each of `len` places, `by` apart, and puts them side by side.
-///
-/// # Safety
-/// The elements are readable; there is room for them.
-unsafe fn widen(source: Source<'_>, at: isize, by: isize, len: usize, width: usize, to: *mut f32) {
-    let Some(convert) = source.convert else { return };
-    let from = |i: usize| source.data.wrapping_offset((at + i as isize * by) * source.scalar.size() as isize);
-    let (pieces, each) = if by == width as isize { (1, len * width) } else { (len, width) };
-    for i in 0..pieces {
-        // SAFETY: the caller's promise.
-        unsafe { convert(to.wrapping_add(i * width).cast(), from(i), each, Scaling::MOVE) };
+    /// Converts `width` neighbours at each of `len` places, `by` apart, and puts them side by side; 0 for channels that there are not.
+    ///
+    /// # Safety
+    /// The elements are readable; there is room for them.
+    unsafe fn widen(&self, source: Source<'_>, at: isize, by: isize, len: usize, width: usize, to: *mut f32) {
+        let Some(convert) = source.convert else { return };
+        let from =
+            |i: usize| source.data.wrapping_offset((at + i as isize * by) * source.scalar.size() as isize);
+        let own = width.min(self.channels.extent);
+        let (pieces, each) = if by == own as isize && own == width { (1, len * width) } else { (len, own) };
+        for i in 0..pieces {
+            let to = to.wrapping_add(i * width);
+            // SAFETY: the caller's promise.
+            unsafe {
+                convert(to.cast(), from(i), each, Scaling::MOVE);
+                to.wrapping_add(each).write_bytes(0, width.saturating_sub(each));
+            }
+        }
     }
 }

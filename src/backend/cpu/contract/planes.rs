@@ -22,7 +22,7 @@ pub(super) struct Dim {
     /// The loop over outputs.
     pub(super) outputs: Turn,
     /// The bound it belongs to.
-    bound: Option<usize>,
+    pub(super) bound: Option<usize>,
     /// The loop over taps; one tap if there is none.
     taps: Turn,
     /// Positions between neighbouring outputs.

@@ -122,8 +122,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
     }
 
     fn base(&self, product: usize) -> Point {
-        let base = self.batch.point(product).with_origin(&self.origin);
-        base
+        self.batch.point(product).with_origin(&self.origin)
     }
 
     /// Runs the contraction.

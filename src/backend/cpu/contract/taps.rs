@@ -175,10 +175,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
             memory.write_bytes(0, cells + rows * pitch + MAX_NR + channels.len() * taps);
             std::slice::from_raw_parts_mut(result.add(rows * pitch + MAX_NR), channels.len() * taps)
         };
-        let base = |channel: usize| {
-            let base = self.batch.point(channel).with_origin(&self.origin);
-            base
-        };
+        let base = |channel: usize| self.batch.point(channel).with_origin(&self.origin);
         let seen = |place: &Point, far: usize| {
             let mut seen = *place;
             seen.add(&self.planes.channels.point(far), 1);

@@ -262,8 +262,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
 
     /// Where a product of the batch begins.
     pub(super) fn place(&self, product: usize) -> Point {
-        let place = self.batch.point(product).with_origin(&self.origin);
-        place
+        self.batch.point(product).with_origin(&self.origin)
     }
 
     /// Computes one block of tiles for one share of the filters.
