@@ -100,7 +100,7 @@ class Bench:
         """None, or what differs between the memory of y and `want`, where `bound` is how far elements may be off."""
         if self.options.negative_control:
             kind = y.memory_kind
-            at = y.base if bound is None and want.view(kind)[y.base] == want.view(kind)[y.base] else 0
+            at = y.base if bound is None and want.view(kind)[y.base] == want.view(kind)[y.base] else y.guard
             want[at * np.dtype(kind).itemsize] ^= 1
         got, expected = y.raw.view(y.memory_kind), want.view(y.memory_kind)
         bits = np.dtype(f"u{np.dtype(y.memory_kind).itemsize}")

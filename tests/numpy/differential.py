@@ -193,7 +193,7 @@ class Case:
         scalars = self.y.raw.view(kind)
         at = int(self.rng.integers(len(scalars)))
         if want.view(kind)[at] != want.view(kind)[at]:
-            at = 0
+            at = self.y.guard
         self.y.raw[at * np.dtype(kind).itemsize] ^= 1
 
     def difference(self, want, moves):

@@ -45,6 +45,7 @@ class Tensor:
     how: str
     raw: np.ndarray = None  # bytes, with guards
     base: int = 0  # scalars from the start of raw to logical element 0
+    guard: int = 0  # a scalar of raw that is no element
 
     @property
     def lanes(self):
@@ -73,6 +74,7 @@ class Tensor:
         front, back = (GUARD + int(rng.integers(16)) for _ in range(2))
         self.base = (0 if edge == "before" else front) - low * self.lanes
         scalars = self.base + (high + 1) * self.lanes + (0 if edge == "behind" else back)
+        self.guard = scalars - 1 if edge == "before" else 0
         content = fill(scalars).view(np.uint8)
         self.raw = content.copy() if edge == "none" else at_the_edge(content, edge)
 
