@@ -9,7 +9,7 @@ use core::arch::x86_64::*;
 use super::engine::{Operands, SUM, Shared};
 use super::finish::{Outputs, finish_single};
 use super::pack::{Source, pack};
-use super::planes::Planes;
+use super::planes::{Dim, Planes};
 use super::points::{Even, Point, Turn, Walk};
 use super::run::Run;
 use super::simd::{Avx2Single, Avx512Single, Simd};
@@ -158,56 +158,30 @@ impl<'a> Groups<'a> {
     /// Where every term of the sum is in the planes, and what the filter reads there, in the order of the step's loops: that of the
     /// sums of one group alone, too.
     fn sum(&self) -> (Vec<i32>, Vec<Even>) {
-        let loops = Walk::of(self.outputs.step, Role::K);
-        let places = self.places();
-        let dims = &self.planes.dims;
-        // What a turn of a loop adds to the number of a term among those of channel after channel.
-        let mut channel = self.planes.taps();
-        let mut weights: Vec<_> = loops
-            .turns
-            .iter()
-            .rev()
-            .map(|turn| {
-                let moves = |d: usize| dims[d].bound.is_some_and(|bound| turn.by.pos[bound] != 0);
-                if moves(1) {
-                    return 1;
-                } else if moves(0) {
-                    return dims[1].taps().extent;
-                }
-                let weight = channel;
-                channel *= turn.extent;
-                weight
-            })
-            .collect();
-        weights.reverse();
-        let mut filter = Vec::new();
-        let number = |mut term: usize| {
-            let digits = loops.turns.iter().zip(&weights).rev().map(|(turn, weight)| {
-                let digit = term % turn.extent;
-                term /= turn.extent;
-                digit * weight
-            });
-            digits.sum::<usize>()
-        };
-        let ordered = (0..self.terms()).map(|term| {
-            Even::plain(loops.offset(term, 2), 0, 1, None).push(&mut filter, false);
-            places[number(term)]
-        });
-        (ordered.collect(), filter)
-    }
-
-    /// Where every term of the sum is in the planes, channel after channel.
-    fn places(&self) -> Vec<i32> {
         let [slow, fast] = &self.planes.dims;
-        let (plane, pitch) = (self.plane(), self.pitch());
-        let (down, along) = (slow.taps().extent, fast.taps().extent);
-        let place = |number: usize| {
-            let (channel, tap) = (number / (down * along), number % (down * along));
-            let row = slow.first_position() + (tap / along) as i64 * slow.step() - slow.lowest();
-            let column = fast.first_position() + (tap % along) as i64 * fast.step() - fast.lowest();
-            ((channel * plane + row as usize * pitch + column as usize) * LANES) as i32
+        let pitch = self.pitch() as i64;
+        let mut loops = Walk::of(self.outputs.step, Role::K);
+        // What a turn moves in the planes, in cells, in place of what it moves in the image.
+        let mut channel = self.plane() as i64;
+        for Turn { extent, by } in loops.turns.iter_mut().rev() {
+            let moves = |dim: &Dim| dim.bound.is_some_and(|bound| by.pos[bound] != 0);
+            by.at[1] = match (moves(slow), moves(fast)) {
+                (_, true) => fast.step(),
+                (true, _) => slow.step() * pitch,
+                _ => {
+                    channel *= *extent as i64;
+                    channel / *extent as i64
+                }
+            };
+        }
+        let begin = |dim: &Dim| dim.first_position() - dim.lowest();
+        let first = begin(slow) * pitch + begin(fast);
+        let mut filter = Vec::new();
+        let place = |term: usize| {
+            Even::plain(loops.offset(term, 2), 0, 1, None).push(&mut filter, false);
+            (first + loops.offset(term, 1)) as i32 * LANES as i32
         };
-        (0..self.terms()).map(place).collect()
+        ((0..self.terms()).map(place).collect(), filter)
     }
 
     /// Where eight lanes find their channels, the last one's for those that there are not.
