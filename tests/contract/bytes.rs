@@ -1,7 +1,6 @@
 //! Products of bytes over their whole range, of every pair of signs, at every level: kernels take signs from one operand and put
 //! back what that adds, multiply four bytes at a time, and finish tiles of many runs at once.
 
-use cudnn::backend::{Isa, Machine, reference, run_contract};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout, format};
 use cudnn::ops::activation::Activation;
@@ -11,6 +10,7 @@ use cudnn::ops::{Contract, Scaling};
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::random::Rng;
+use crate::runs::{assert_referenced, sources};
 use crate::tensor::Tensor;
 
 const SIGNS: [[Scalar; 2]; 4] =
@@ -52,25 +52,6 @@ fn terms<'a>(case: usize, bias: &'a Tensor, scalar: Scalar) -> Terms<'a> {
     Terms { scaling, z: None, bias: (case % 5 > 2).then_some(bias.side()), activation }
 }
 
-/// Runs a step on every machine; its results are the reference's, and nothing around them changes.
-fn check(step: &Contract, dst: &Tensor, [a, b, bias]: [&mut Tensor; 3]) {
-    let mut at = vec![std::ptr::null_mut(), a.base(), b.base()];
-    at.extend(step.bias_slot().map(|_| bias.base()));
-    let mut want = dst.clone();
-    at[0] = want.base();
-    // SAFETY: the memory of the tensors holds all their elements.
-    unsafe { reference::contract(step, &at) };
-    for isa in Isa::all() {
-        for threads in [1, 3] {
-            let mut got = dst.clone();
-            at[0] = got.base();
-            // SAFETY: as above.
-            unsafe { run_contract(step, &at, Machine { isa, threads }) }.unwrap();
-            assert!(got.same_bytes(&want), "{} and {threads} threads: {step}", isa.name());
-        }
-    }
-}
-
 fn convolution(case: usize, conv: &Convolution, direction: Direction, form: usize, rng: &mut Rng) {
     let ([a, b], result) = (SIGNS[case % 4], RESULTS[case / 4 % 5]);
     let dims = conv.dims(direction);
@@ -84,7 +65,9 @@ fn convolution(case: usize, conv: &Convolution, direction: Direction, form: usiz
     let bias_of_terms = bias.clone();
     let terms = terms(case, &bias_of_terms, result);
     let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Int32, &terms).unwrap();
-    steps.iter().for_each(|step| check(step, &dst, [&mut a, &mut b, &mut bias]));
+    let mut none = dst.clone();
+    let at = sources(&steps[0], [&mut a, &mut b, &mut none, &mut bias]);
+    assert_referenced(&steps, &dst, &at, format_args!("case {case}, {direction:?}"));
 }
 
 #[test]
@@ -146,6 +129,8 @@ fn deep_products_of_bytes_agree_with_the_reference() {
         let bias_of_terms = bias.clone();
         let terms = terms(case, &bias_of_terms, result);
         let step = Contract::matmul(c.side(), a.side(), b.side(), Accumulate::Int32, &terms).unwrap();
-        check(&step, &c, [&mut a, &mut b, &mut bias]);
+        let mut none = c.clone();
+        let at = sources(&step, [&mut a, &mut b, &mut none, &mut bias]);
+        assert_referenced(&[step], &c, &at, format_args!("case {case}"));
     }
 }

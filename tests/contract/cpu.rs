@@ -1,7 +1,7 @@
 //! The CPU core against the definition: small integers, whose sums are exact, in every direction, layout and type, at
 //! every level, for several numbers of threads.
 
-use cudnn::backend::{Isa, Machine, reference, run_contract};
+use cudnn::backend::{Isa, Machine, run_contract};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
 use cudnn::ops::activation::Activation;
@@ -11,15 +11,8 @@ use cudnn::ops::{Contract, Scaling};
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::random::Rng;
+use crate::runs::{assert_bytes, assert_is_steady, assert_referenced, run, sources, with_values};
 use crate::tensor::{Tensor, each};
-
-pub fn machines() -> impl Iterator<Item = Machine> {
-    Isa::all().flat_map(|isa| [1, 2, 5].map(move |threads| Machine { isa, threads }))
-}
-
-fn lines(steps: &[Contract]) -> String {
-    steps.iter().map(Contract::to_string).collect::<Vec<_>>().join("\n")
-}
 
 /// Types of dst, a and b, and what they are summed in.
 const TYPES: &[([Scalar; 3], Accumulate)] = &[
@@ -64,23 +57,8 @@ fn convolutions(seed: u64, cases: usize, cells: i64, plain: bool) {
             want.set(index, if beta == 0.0 { scaled } else { scaled + beta * dst.get(index) });
         });
         let (mut a, mut b) = (a, b);
-        for machine in machines() {
-            let mut got = dst.clone();
-            for step in &steps {
-                // SAFETY: the memory of the tensors holds all their elements.
-                unsafe { run_contract(step, &[got.base(), a.base(), b.base()], machine) }.unwrap();
-            }
-            if !got.same_bytes(&want) {
-                let mut shown = 0;
-                each(&dst.layout.dims, |index| {
-                    if got.get(index) != want.get(index) && shown < 5 {
-                        println!("{index:?}: {} instead of {}", got.get(index), want.get(index));
-                        shown += 1;
-                    }
-                });
-                panic!("case {case}, {direction:?} on {machine:?}\n{}", lines(&steps));
-            }
-        }
+        let sources = [a.base(), b.base()];
+        assert_bytes(&steps, &dst, &sources, &want, format_args!("case {case}, {direction:?}"));
     }
 }
 
@@ -139,23 +117,8 @@ fn matrix_products_agree_with_the_reference() {
             activation,
         };
         let step = Contract::matmul(c.side(), a.side(), b.side(), accumulate, &terms).unwrap();
-        let mut at = vec![a.base(), b.base()];
-        if step.z_slot().is_some() {
-            at.push(z.base());
-        }
-        if step.bias_slot().is_some() {
-            at.push(bias.base());
-        }
-        let with_dst = |dst: *mut u8| [vec![dst], at.clone()].concat();
-        let mut want = c.clone();
-        // SAFETY: the memory of the tensors holds all their elements.
-        unsafe { reference::contract(&step, &with_dst(want.base())) };
-        for machine in machines() {
-            let mut got = c.clone();
-            // SAFETY: as above.
-            unsafe { run_contract(&step, &with_dst(got.base()), machine) }.unwrap();
-            assert!(got.same_bytes(&want), "case {case} on {machine:?}: {step}");
-        }
+        let at = sources(&step, [&mut a, &mut b, &mut z, &mut bias]);
+        assert_referenced(&[step], &c, &at, format_args!("case {case}"));
     }
 }
 
@@ -185,21 +148,10 @@ fn layers_with_kernels_of_their_own_agree_with_the_definition() {
             let [dst, mut a, mut b] = conv.tensors(direction, types, true, &mut rng);
             let terms = Terms::scaled(Scaling::MOVE);
             let steps = conv.steps(direction, [&dst, &a, &b], accumulate, &terms).unwrap();
-            let (mut want, sums) = (dst.clone(), conv.expected(direction, &a, &b));
-            let mut next = sums.iter();
-            each(&dst.layout.dims, |index| want.set(index, next.next().unwrap()[0]));
-            for machine in machines() {
-                let mut got = dst.clone();
-                for step in &steps {
-                    // SAFETY: the memory of the tensors holds all their elements.
-                    unsafe { run_contract(step, &[got.base(), a.base(), b.base()], machine) }.unwrap();
-                }
-                assert!(
-                    got.same_bytes(&want),
-                    "case {case}, {direction:?} on {machine:?}\n{}",
-                    lines(&steps)
-                );
-            }
+            let sums = conv.expected(direction, &a, &b);
+            let want = with_values(&dst, sums.iter().map(|[sum, _]| *sum));
+            let sources = [a.base(), b.base()];
+            assert_bytes(&steps, &dst, &sources, &want, format_args!("case {case}, {direction:?}"));
         }
     }
 }
@@ -246,26 +198,14 @@ fn layers_of_contiguous_channels_agree_with_the_reference() {
             },
         };
         let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
-        let mut at = vec![a.base(), b.base()];
-        at.extend(steps[0].z_slot().map(|_| z.base()));
-        at.extend(steps[0].bias_slot().map(|_| bias.base()));
-        let with_dst = |dst: *mut u8| [vec![dst], at.clone()].concat();
-        let mut want = dst.clone();
-        // SAFETY: the memory of the tensors holds all their elements.
-        unsafe { reference::contract(&steps[0], &with_dst(want.base())) };
-        for machine in machines() {
-            let mut got = dst.clone();
-            // SAFETY: as above.
-            unsafe { run_contract(&steps[0], &with_dst(got.base()), machine) }.unwrap();
-            assert!(got.same_bytes(&want), "case {case} on {machine:?}: {}", steps[0]);
-        }
+        let at = sources(&steps[0], [&mut a, &mut b, &mut z, &mut bias]);
+        assert_referenced(&steps, &dst, &at, format_args!("case {case}"));
     }
 }
 
 #[test]
 fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
     let mut rng = Rng(14);
-    let unit = f64::from(f32::EPSILON) / 2.0;
     for case in 0..200 {
         let direction = DIRECTIONS[case % 3];
         let conv = Convolution::random(600_000, &mut rng);
@@ -275,28 +215,13 @@ fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
         let (mut a, mut b) = (real(a), real(b));
         let terms = Terms::scaled(Scaling::MOVE);
         let Ok(steps) = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms) else { continue };
-        let sums = conv.expected(direction, &a, &b);
-        let products = steps.iter().map(|s| s.extent(cudnn::ops::contract::Role::K)).max().unwrap() as f64;
-        for isa in Isa::available() {
-            let mut first: Option<Tensor> = None;
-            for threads in [1, 2, 3, 8, 8] {
-                let mut got = dst.clone();
-                for step in &steps {
-                    let at = [got.base(), a.base(), b.base()];
-                    // SAFETY: the memory of the tensors holds all their elements.
-                    unsafe { run_contract(step, &at, Machine { isa, threads }) }.unwrap();
-                }
-                let mut next = sums.iter();
-                each(&dst.layout.dims, |index| {
-                    let [sum, magnitude] = next.next().unwrap();
-                    let bound = 2.0 * products.max(1.0) * unit * magnitude;
-                    assert!((got.get(index) - sum).abs() <= bound, "case {case}: {}", lines(&steps));
-                });
-                let same = first.as_ref().is_none_or(|first| first.same_bytes(&got));
-                assert!(same, "case {case}, {threads} threads on {isa:?}: {}", lines(&steps));
-                first.get_or_insert(got);
-            }
-        }
+        assert_is_steady(
+            &conv,
+            direction,
+            &steps,
+            [&mut { dst }, &mut a, &mut b],
+            format_args!("case {case}"),
+        );
     }
 }
 
@@ -361,9 +286,7 @@ pub fn assert_images_do_not_depend_on_the_batch(
     let terms = Terms::scaled(Scaling::MOVE);
     let all = conv.steps(Direction::Forward, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
     let machine = Machine { isa: Isa::best(), threads: 2 };
-    let mut together = dst.clone();
-    // SAFETY: the memory of the tensors holds all their elements.
-    unsafe { run_contract(&all[0], &[together.base(), a.base(), b.base()], machine) }.unwrap();
+    let together = run(&all[..1], &dst, &[a.base(), b.base()], machine);
     let mut alone = together.clone();
     (conv.x[0], conv.y[0]) = (1, 1);
     let one = |t: &Tensor| {
@@ -392,7 +315,7 @@ pub fn assert_images_do_not_depend_on_the_batch(
             // SAFETY: an element of the image.
             unsafe { at[0].wrapping_offset(offset).write_bytes(0x5a, dst.scalar.size()) };
         });
-        // SAFETY: as above.
+        // SAFETY: the memory of the tensors holds all their elements.
         unsafe { run_contract(&step.unwrap(), &at, machine) }.unwrap();
     }
     assert!(alone.same_bytes(&together), "{}", all[0]);

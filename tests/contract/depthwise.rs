@@ -1,7 +1,7 @@
 //! Gradients of depthwise filters: sums over the pixels of single channels, in one to three dimensions, in planes and with channels
 //! side by side.
 
-use cudnn::backend::{Isa, Machine, reference, run_contract};
+use cudnn::backend::{Isa, Machine, reference};
 use cudnn::dtype::Scalar;
 use cudnn::layout::format::packed_strides;
 use cudnn::layout::{Dims, Layout};
@@ -9,8 +9,9 @@ use cudnn::ops::contract::{Accumulate, Geometry, Terms};
 use cudnn::ops::{Contract, Scaling};
 
 use crate::convolution::{Convolution, Direction};
-use crate::cpu::{assert_images_do_not_depend_on_the_batch, machines};
+use crate::cpu::assert_images_do_not_depend_on_the_batch;
 use crate::random::Rng;
+use crate::runs::{assert_referenced, run};
 use crate::tensor::Tensor;
 
 const TYPES: [[Scalar; 3]; 4] = [
@@ -104,15 +105,7 @@ fn gradients_of_depthwise_filters_agree_with_the_reference() {
             dst = dst.fill(|| f64::NAN);
         }
         let step = gradient(&conv, [&dst, &a, &b], scaling);
-        let mut want = dst.clone();
-        // SAFETY: the memory of the tensors holds all their elements.
-        unsafe { reference::contract(&step, &[want.base(), a.base(), b.base()]) };
-        for machine in machines() {
-            let mut got = dst.clone();
-            // SAFETY: as above.
-            unsafe { run_contract(&step, &[got.base(), a.base(), b.base()], machine) }.unwrap();
-            assert!(got.same_bytes(&want), "case {case}, {dims:?} on {machine:?}: {step}");
-        }
+        assert_referenced(&[step], &dst, &[a.base(), b.base()], format_args!("case {case}, {dims:?}"));
     }
 }
 
@@ -148,11 +141,7 @@ fn gradients_of_depthwise_filters_keep_their_bits() {
                 let mut results = Vec::new();
                 for threads in [1, 2, 3, 8] {
                     for (step, a, b) in [(&step, &mut *a, &mut *b), (&half_step, &mut half_a, &mut half_b)] {
-                        let mut got = dst.clone();
-                        let at = [got.base(), a.base(), b.base()];
-                        // SAFETY: the memory of the tensors holds all their elements.
-                        unsafe { run_contract(step, &at, Machine { isa, threads }) }.unwrap();
-                        results.push(got);
+                        results.push(run(&[*step], dst, &[a.base(), b.base()], Machine { isa, threads }));
                     }
                 }
                 let same = results.iter().all(|got| got.same_bytes(&results[0]));

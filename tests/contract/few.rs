@@ -1,6 +1,6 @@
 //! Layers of few channels, and of few pixels and many filters: what they have kernels of their own for, against the reference.
 
-use cudnn::backend::{Isa, Machine, reference, run_contract};
+use cudnn::backend::{Isa, Machine, reference};
 use cudnn::dtype::Scalar;
 use cudnn::layout::format::packed_strides;
 use cudnn::layout::{Dims, Layout};
@@ -10,9 +10,9 @@ use cudnn::ops::function::Function;
 use cudnn::ops::{Contract, Scaling};
 
 use crate::convolution::{Convolution, DIRECTIONS, Direction};
-use crate::cpu::machines;
 use crate::random::Rng;
-use crate::tensor::{Tensor, each};
+use crate::runs::{assert_bytes, assert_is_steady, assert_referenced, run, sources, with_values};
+use crate::tensor::Tensor;
 
 /// NCHW and NHWC.
 const ORDERS: [[usize; 4]; 2] = [[0, 1, 2, 3], [0, 2, 3, 1]];
@@ -82,23 +82,8 @@ fn assert_is_exact(
         _ => Terms::scaled(Scaling::MOVE),
     };
     let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
-    let mut want = dst.clone();
-    let mut at = vec![a.base(), b.base()];
-    at.extend(steps[0].z_slot().map(|_| z.base()));
-    at.extend(steps[0].bias_slot().map(|_| bias.base()));
-    let with_dst = |dst: *mut u8| [vec![dst], at.clone()].concat();
-    for step in &steps {
-        // SAFETY: the memory of the tensors holds all their elements.
-        unsafe { reference::contract(step, &with_dst(want.base())) };
-    }
-    for machine in machines() {
-        let mut got = dst.clone();
-        for step in &steps {
-            // SAFETY: as above.
-            unsafe { run_contract(step, &with_dst(got.base()), machine) }.unwrap();
-        }
-        assert!(got.same_bytes(&want), "case {case}, {direction:?} on {machine:?}: {}", steps[0]);
-    }
+    let at = sources(&steps[0], [&mut a, &mut b, &mut z, &mut bias]);
+    assert_referenced(&steps, &dst, &at, format_args!("case {case}, {direction:?}"));
 }
 
 const TYPES: [[Scalar; 3]; 3] =
@@ -163,30 +148,10 @@ fn groups_of_few_channels_keep_their_bits() {
         let mut real = |at: usize| {
             tensor(dims[at], &ORDERS[1], Scalar::F32, || (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
         };
-        let [dst, mut a, mut b] = [0, 1, 2].map(&mut real);
+        let [mut dst, mut a, mut b] = [0, 1, 2].map(&mut real);
         let terms = Terms::scaled(Scaling::MOVE);
         let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
-        let products = steps.iter().map(|step| step.extent(Role::K)).max().unwrap() as f64;
-        let (sums, unit) = (conv.expected(direction, &a, &b), f64::from(f32::EPSILON) / 2.0);
-        for isa in Isa::available() {
-            let mut first: Option<Tensor> = None;
-            for threads in [1, 2, 7] {
-                let mut got = dst.clone();
-                for step in &steps {
-                    let at = [got.base(), a.base(), b.base()];
-                    // SAFETY: the memory of the tensors holds all their elements.
-                    unsafe { run_contract(step, &at, Machine { isa, threads }) }.unwrap();
-                }
-                let mut next = sums.iter();
-                each(&dst.layout.dims, |index| {
-                    let [sum, magnitude] = next.next().unwrap();
-                    let bound = 2.0 * products.max(1.0) * unit * magnitude;
-                    assert!((got.get(index) - sum).abs() <= bound, "case {case} on {isa:?}: {}", steps[0]);
-                });
-                assert!(first.as_ref().is_none_or(|first| first.same_bytes(&got)), "case {case} on {isa:?}");
-                first.get_or_insert(got);
-            }
-        }
+        assert_is_steady(&conv, direction, &steps, [&mut dst, &mut a, &mut b], format_args!("case {case}"));
     }
 }
 
@@ -213,18 +178,9 @@ fn transposed_layers_follow_the_definition() {
         let terms = Terms::scaled(Scaling::MOVE);
         let steps = conv.steps(Direction::Data, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
         let sums = conv.expected(Direction::Data, &a, &b);
-        for machine in machines() {
-            let mut got = dst.clone().fill(|| f64::NAN);
-            for step in &steps {
-                // SAFETY: the memory of the tensors holds all their elements.
-                unsafe { run_contract(step, &[got.base(), a.base(), b.base()], machine) }.unwrap();
-            }
-            let mut next = sums.iter();
-            each(&dst.layout.dims, |index| {
-                let [sum, _] = next.next().unwrap();
-                assert!(got.get(index) == *sum, "case {case} at {index:?} on {machine:?}: {}", steps[0]);
-            });
-        }
+        let want = with_values(&dst, sums.iter().map(|[sum, _]| *sum));
+        let (dst, sources) = (dst.fill(|| f64::NAN), [a.base(), b.base()]);
+        assert_bytes(&steps, &dst, &sources, &want, format_args!("case {case}"));
     }
 }
 
@@ -247,13 +203,9 @@ fn gradients_of_filters_over_many_pixels_keep_their_bits() {
             conv.steps(Direction::Filter, [&dst, &a, &b], Accumulate::Single, &terms).unwrap()[0];
         let products = step.extent(Role::K) as f64;
         for isa in Isa::available() {
-            let mut results = [1, 2, 3, 8].map(|threads| {
-                let mut got = dst.clone();
-                let at = [got.base(), a.base(), b.base()];
-                // SAFETY: the memory of the tensors holds all their elements.
-                unsafe { run_contract(&step, &at, Machine { isa, threads }) }.unwrap();
-                got
-            });
+            let sources = [a.base(), b.base()];
+            let mut results =
+                [1, 2, 3, 8].map(|threads| run(&[step], &dst, &sources, Machine { isa, threads }));
             assert!(results.iter().all(|got| got.same_bytes(&results[0])), "case {case} on {isa:?}");
             let sums = results[0].base().cast::<f32>();
             // SAFETY: as above.

@@ -7,5 +7,6 @@ mod depthwise;
 mod few;
 #[path = "../common/random.rs"]
 mod random;
+mod runs;
 mod steps;
 mod tensor;
