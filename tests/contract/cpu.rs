@@ -246,6 +246,49 @@ fn an_image_has_the_same_bits_in_any_batch() {
     }
 }
 
+/// A few vectors by a matrix that lies either way, and among more of them.
+#[test]
+fn vectors_have_the_same_bits_in_any_product() {
+    let mut rng = Rng(19);
+    for case in 0..48 {
+        let (m, few) = (9, 1 + case as i64 / 2 % 4);
+        let [k, n] = [900, 5000].map(|most| most - rng.below(700) as i64);
+        let k = if case % 5 == 0 { 33 } else { k };
+        let mut matrix = |rows: i64, columns: i64, order: [usize; 3]| {
+            let dims = [1, rows, columns];
+            let strides = cudnn::layout::format::packed_strides(&dims, &order).unwrap();
+            let layout = Layout { dims: Dims::new(&dims), strides, split: None };
+            Tensor::new(layout, Scalar::F32).fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
+        };
+        let order = [[0, 1, 2], [0, 2, 1]][case % 2];
+        let (all, mut a, mut b) = (matrix(m, n, [0, 1, 2]), matrix(m, k, [0, 1, 2]), matrix(k, n, order));
+        let sources = [a.base(), b.base()];
+        let product = |rows: i64, threads: usize, isa: Isa| {
+            let with = |tensor: &Tensor| {
+                let mut layout = tensor.layout;
+                layout.dims[1] = rows;
+                layout
+            };
+            let (of_c, of_a) = (with(&all), with(&a));
+            let side = |layout| cudnn::ops::contract::Side { layout, scalar: Scalar::F32 };
+            let terms = Terms::scaled(Scaling::MOVE);
+            let step =
+                Contract::matmul(side(&of_c), side(&of_a), b.side(), Accumulate::Single, &terms).unwrap();
+            run(&[step], &all, &sources, Machine { isa, threads })
+        };
+        for isa in Isa::available() {
+            let many = product(m, 2, isa);
+            for threads in [1, 2, 3] {
+                let alone = product(few, threads, isa);
+                each(&[1, few, n], |at| {
+                    let bits = [&alone, &many].map(|tensor| tensor.get(at).to_bits());
+                    assert!(bits[0] == bits[1], "case {case} at {at:?}, {threads} threads on {isa:?}");
+                });
+            }
+        }
+    }
+}
+
 /// More elements than are converted at once, and more pixels than read filters where they lie.
 #[test]
 fn an_image_has_the_same_bits_in_a_large_batch() {

@@ -1,5 +1,6 @@
-//! A matrix by a few vectors, where the sum runs along the rows of the matrix: every element is used so seldom that no copy
-//! pays. Eight rows are turned in registers, so that lanes are results and sums have the order of the other kernels.
+//! A matrix by a few vectors: every element is used so seldom that no copy pays. Where the sum runs along the rows of the matrix,
+//! eight rows are turned in registers, so that lanes are results and sums have the order of the other kernels. Where it runs across
+//! them (a transposed matrix), long pieces of eight rows are added at a time to sums that stay in the first-level cache.
 
 use std::arch::x86_64::*;
 
@@ -25,6 +26,9 @@ const ALONE: usize = 1 << 17;
 const EIGHT: usize = 8;
 const LINE: usize = 16;
 
+/// Sums of a piece of rows, of all vectors.
+const PIECE: usize = 2048;
+
 /// A product of a matrix and a few vectors.
 pub(super) struct Vectors<'a> {
     outputs: Outputs<'a>,
@@ -36,8 +40,8 @@ pub(super) struct Vectors<'a> {
     slots: [usize; 2],
     matrix: *const f32,
     vector: *const f32,
-    /// How far terms are apart in the vector.
-    step: isize,
+    /// How far terms are apart in the matrix and in the vector.
+    steps: [isize; 2],
     stretches: Vec<Stretch>,
     origin: [i64; 5],
 }
@@ -64,14 +68,15 @@ impl<'a> Vectors<'a> {
         };
         let (rows, sum) = (only(tall)?, only(Role::K)?);
         let fits = m.min(n) <= FEW && rows.extent >= TALL && sum.extent >= DEEP;
-        (fits && sum.by.at[slots[0]] == 1).then(|| Vectors {
+        let steps = slots.map(|slot| sum.by.at[slot] as isize);
+        (fits && (steps[0] == 1 || rows.by.at[slots[0]] == 1)).then(|| Vectors {
             batch: Walk::of(step, Role::Batch),
             vectors: Walk::of(step, small),
             rows,
             slots,
             matrix,
             vector,
-            step: sum.by.at[slots[1]] as isize,
+            steps,
             stretches: stretches(CellShape::of::<Avx2Single>(), sum.extent, sum.extent, 1),
             origin: step.nest.offsets,
             outputs,
@@ -83,10 +88,23 @@ impl<'a> Vectors<'a> {
     /// # Safety
     /// As for [`super::run`]; the processor has AVX2 and fused multiply-add.
     pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
-        let (products, groups) = (self.batch.len(), self.rows.extent.div_ceil(EIGHT));
+        let products = self.batch.len();
         let depth = self.stretches.last().map_or(0, |stretch| stretch.end);
         let work = products * self.rows.extent * self.vectors.len() * depth;
         let threads = if work < ALONE { 1 } else { threads };
+        if self.steps[0] != 1 {
+            let piece = self.piece().min(self.rows.extent.div_ceil(threads).next_multiple_of(LINE));
+            let pieces = self.rows.extent.div_ceil(piece);
+            let scratch = 2 * PIECE * size_of::<f32>();
+            return threads::run_with(threads, products * pieces, scratch, &|sums, task| {
+                let first = task % pieces * piece;
+                // SAFETY: handed on; pieces write disjoint elements, and the scratch is this task's.
+                unsafe {
+                    self.across(task / pieces, first, piece.min(self.rows.extent - first), sums.cast())
+                };
+            });
+        }
+        let groups = self.rows.extent.div_ceil(EIGHT);
         let parts = groups.min(8 * threads);
         threads::run(threads, products * parts, &|task| {
             let (product, part) = (task / parts, task % parts);
@@ -97,39 +115,124 @@ impl<'a> Vectors<'a> {
         })
     }
 
+    /// Rows of a piece at most.
+    fn piece(&self) -> usize {
+        PIECE / FEW as usize * (FEW as usize / self.vectors.len())
+    }
+
+    /// The first term of a row of the matrix and of a vector.
+    fn first(&self, base: &[i64; 5], row: usize, index: usize) -> [*const f32; 2] {
+        let [matrix, vector] = self.slots;
+        let row = base[matrix] + row as i64 * self.rows.by.at[matrix];
+        let at = base[vector] + self.vectors.offset(index, vector);
+        [self.matrix.wrapping_offset(row as isize), self.vector.wrapping_offset(at as isize)]
+    }
+
+    /// The results of `count` rows from `first` on, which are neighbours in memory.
+    ///
+    /// # Safety
+    /// As for [`run`](Vectors::run); at `sums` is room for twice [`PIECE`].
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn across(&self, product: usize, first: usize, count: usize, sums: *mut f32) {
+        let base = self.batch.point(product).offsets(&self.origin);
+        let totals = sums.wrapping_add(PIECE);
+        for (number, stretch) in self.stretches.iter().enumerate() {
+            // Those of the first stretch are totals as they are.
+            let sums = if number == 0 { totals } else { sums };
+            // SAFETY: the caller's promise.
+            unsafe {
+                sums.write_bytes(0, self.piece() * self.vectors.len());
+                let mut k = stretch.begin;
+                while k < stretch.end {
+                    let terms = if k + EIGHT <= stretch.end { EIGHT } else { 1 };
+                    for index in 0..self.vectors.len() {
+                        let from = self.first(&base, first, index);
+                        let from: [_; 2] =
+                            std::array::from_fn(|of| from[of].wrapping_offset(k as isize * self.steps[of]));
+                        let to = sums.add(index * self.piece());
+                        match terms {
+                            EIGHT => add::<EIGHT>(to, from, self.steps, count),
+                            _ => add::<1>(to, from, self.steps, count),
+                        }
+                    }
+                    k += terms;
+                }
+                for i in 0..if number == 0 { 0 } else { self.piece() * self.vectors.len() } {
+                    *totals.add(i) += *sums.add(i);
+                }
+            }
+        }
+        for index in 0..self.vectors.len() {
+            // SAFETY: the caller's promise.
+            unsafe { self.finish(&base, first, count, index, totals.add(index * self.piece())) };
+        }
+    }
+
+    /// # Safety
+    /// As for [`run`](Vectors::run); `totals` are those of `count` rows from `first` on and of a vector.
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    unsafe fn finish(&self, base: &[i64; 5], first: usize, count: usize, index: usize, totals: *const f32) {
+        let mut at = self.vectors.point(index);
+        at.add(&Point { at: self.rows.by.at, ..Point::default() }, first as i64);
+        let run = Run { lane: 0, len: count as u32, at: at.at, by: self.rows.by.at };
+        // SAFETY: the caller's promise.
+        unsafe { finish(&self.outputs, base, &run, totals) }
+    }
+
     /// The results of the rows from `first` on.
     ///
     /// # Safety
     /// As for [`run`](Vectors::run).
     #[target_feature(enable = "avx2,fma")]
     unsafe fn group(&self, product: usize, first: usize) {
-        let [matrix, vector] = self.slots;
         let count = EIGHT.min(self.rows.extent - first);
         let base = self.batch.point(product).offsets(&self.origin);
-        let from: [*const f32; EIGHT] = std::array::from_fn(|row| {
-            // Rows that are not there are the last one once more, and not stored.
-            let row = (first + row.min(count - 1)) as i64;
-            self.matrix.wrapping_offset((base[matrix] + row * self.rows.by.at[matrix]) as isize)
-        });
+        // Rows that are not there are the last one once more, and not stored.
+        let rows: [_; EIGHT] = std::array::from_fn(|row| self.first(&base, first + row.min(count - 1), 0)[0]);
         let mut totals = [[0.0_f32; EIGHT]; FEW as usize];
         for (number, stretch) in self.stretches.iter().enumerate() {
             for (index, totals) in totals.iter_mut().enumerate().take(self.vectors.len()) {
-                let at = base[vector] + self.vectors.offset(index, vector);
-                let x = self.vector.wrapping_offset(at as isize);
+                let x = self.first(&base, first, index)[1];
                 // SAFETY: the caller's promise.
                 unsafe {
-                    let (to, sum) = (totals.as_mut_ptr(), dots(&from, x, self.step, stretch));
+                    let (to, sum) = (totals.as_mut_ptr(), dots(&rows, x, self.steps[1], stretch));
                     let sum = if number == 0 { sum } else { _mm256_add_ps(_mm256_loadu_ps(to), sum) };
                     _mm256_storeu_ps(to, sum);
                 }
             }
         }
         for (index, totals) in totals.iter().enumerate().take(self.vectors.len()) {
-            let mut at = self.vectors.point(index);
-            at.add(&Point { at: self.rows.by.at, ..Point::default() }, first as i64);
-            let run = Run { lane: 0, len: count as u32, at: at.at, by: self.rows.by.at };
             // SAFETY: the caller's promise.
-            unsafe { finish(&self.outputs, &base, &run, totals.as_ptr()) };
+            unsafe { self.finish(&base, first, count, index, totals.as_ptr()) };
+        }
+    }
+}
+
+/// Adds `T` terms of each of `count` neighbouring sums, one after the other.
+///
+/// # Safety
+/// The terms are readable in the matrix and in the vector, and the sums are there.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isize; 2], count: usize) {
+    let [rows, x] = from;
+    let rows: [_; T] = std::array::from_fn(|term| rows.wrapping_offset(term as isize * steps[0]));
+    // SAFETY: the caller's promise.
+    unsafe {
+        let x: [f32; T] = std::array::from_fn(|term| x.wrapping_offset(term as isize * steps[1]).read());
+        let mut i = 0;
+        while i + EIGHT <= count {
+            let mut sum = _mm256_loadu_ps(sums.add(i));
+            for (row, x) in rows.iter().zip(x) {
+                sum = _mm256_fmadd_ps(_mm256_set1_ps(x), _mm256_loadu_ps(row.add(i)), sum);
+            }
+            _mm256_storeu_ps(sums.add(i), sum);
+            i += EIGHT;
+        }
+        for i in i..count {
+            let terms = rows.iter().zip(x);
+            *sums.add(i) = terms.fold(sums.add(i).read(), |sum, (row, x)| x.mul_add(row.add(i).read(), sum));
         }
     }
 }
