@@ -103,7 +103,9 @@ fn groups_one_behind_the_other_agree_with_the_reference() {
     let mut rng = Rng(22);
     for case in 0..240 {
         let scalar = rng.pick(&[Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16, Scalar::I8]);
-        let (len, count) = (2 + rng.below(199) as i64, 32 + rng.below(600) as i64);
+        // Few elements are turned in their own way.
+        let most = if case % 3 == 0 { 8 } else { 199 };
+        let (len, count) = (2 + rng.below(most) as i64, 32 + rng.below(600) as i64);
         let pitches = [(); 3].map(|()| len + rng.pick(&[0, 0, 5]));
         let rows = Rows {
             groups: LoopNest::new(&[Axis { extent: count, strides: pitches }], [0; 3]),

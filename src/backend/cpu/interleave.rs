@@ -146,7 +146,13 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
 /// # Safety
 /// `n` pixels of each channel are readable at `src` and writable at `dst`, without overlap. The processor has
 /// the instructions of the [`Isa`] that the function was chosen for.
-type Kernel = unsafe fn(dst: *mut u8, src: *const u8, plane: isize, n: usize);
+pub(super) type Kernel = unsafe fn(dst: *mut u8, src: *const u8, plane: isize, n: usize);
+
+/// What splits pixels of a few channels, and what joins them.
+pub(super) fn split_and_join(cell: usize, channels: usize, isa: Isa) -> Option<[Kernel; 2]> {
+    let is_few = (2..=8).contains(&channels);
+    is_few.then(|| [Way::Split, Way::Join].map(|way| kernel(way, cell, channels, isa)))
+}
 
 fn kernel(way: Way, cell: usize, channels: usize, isa: Isa) -> Kernel {
     macro_rules! pick {

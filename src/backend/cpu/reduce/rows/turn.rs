@@ -3,6 +3,7 @@
 use super::super::sequence::Steps;
 use super::{Task, Workspace, most_groups};
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::interleave::{self, Kernel};
 use crate::backend::cpu::stream::{LINE, Stream};
 use crate::backend::cpu::tile::{self, Even, Matrix, Next, Order, Store, Transpose};
 use crate::backend::function::Real;
@@ -22,6 +23,8 @@ const LEAST_WIDTH: usize = 64;
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     transpose: Transpose<Even, Even>,
+    /// Of groups of a few elements, which transposes move one by one: to rows and back.
+    few: Option<[Kernel; 2]>,
     /// Past the caches, if results are large.
     stream: Option<Stream>,
     /// Bytes of a cell of any operand.
@@ -53,7 +56,9 @@ impl Turn {
         // An odd number of lines, so that rows spread over the sets of a cache.
         let pitch = ((width * cell).div_ceil(LINE) | 1) * LINE;
         let transpose = tile::transpose(cell, Store::Cached, isa);
-        Some(Turn { transpose, stream, cell, len, width, pitch: pitch as isize })
+        // From eight on rows fill tiles.
+        let few = if len < 8 { interleave::split_and_join(cell, len, isa) } else { None };
+        Some(Turn { transpose, few, stream, cell, len, width, pitch: pitch as isize })
     }
 
     /// Bytes of a tile, turned or not.
@@ -107,12 +112,18 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         // SAFETY: the caller's promise; either tile has room for all groups, turned or not.
         unsafe {
             for (k, &tile) in tiles.iter().enumerate().take(F::ARITY) {
-                let pitches = [turn.pitch, self.along.1[k + 1]];
-                turn.turn([tile, start(k + 1)], pitches, [width, turn.len], true);
+                let apart = self.along.1[k + 1];
+                match turn.few {
+                    Some([split, _]) if apart == group => split(tile, start(k + 1), turn.pitch, width),
+                    _ => turn.turn([tile, start(k + 1)], [turn.pitch, apart], [width, turn.len], true),
+                }
             }
             let [results, back] = tiles;
             self.rows([results, results, back], [turn.cell as isize; 3], width, None, work);
-            turn.turn([back, results], [group, turn.pitch], [turn.len, width], false);
+            match turn.few {
+                Some([_, join]) => join(back, results, turn.pitch, width),
+                None => turn.turn([back, results], [group, turn.pitch], [turn.len, width], false),
+            }
             let copy = |to: *mut u8, from: *const u8, bytes: usize| match turn.stream {
                 Some(stream) => stream(to, from, bytes),
                 None => to.copy_from_nonoverlapping(from, bytes),

@@ -33,6 +33,7 @@ struct Lengths {
     width: usize,
     turned: usize,
     lanes: usize,
+    subtrees: usize,
     offsets: usize,
     terms: usize,
     results: usize,
@@ -42,10 +43,13 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     fn lengths(&self) -> Lengths {
         let (width, len) = (self.width, self.len());
         let results = if self.by_rows { width } else { Reduce::BLOCK.min(len) };
+        // One for each bit of the number of those before the last block, and that block.
+        let waiting = len.div_ceil(Reduce::BLOCK).saturating_sub(1).checked_ilog2().map_or(1, |log| log + 2);
         Lengths {
             width,
             turned: self.turn.map_or(0, |turn| turn.bytes()),
-            lanes: if self.by_rows { Reduce::LANES * width } else { 0 },
+            lanes: if self.by_rows { Reduce::LANES.min(len) * width } else { 0 },
+            subtrees: DEPTH.min(waiting as usize) * width,
             offsets: if self.by_rows { len } else { 0 },
             terms: if self.kept() { width * len } else { results },
             results,
@@ -55,11 +59,11 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// Bytes of a workspace.
     pub(super) fn scratch(&self) -> usize {
         let mut parts = Parts::new(std::ptr::null_mut());
-        let Lengths { width, turned, lanes, offsets, terms, results } = self.lengths();
+        let Lengths { width, turned, lanes, subtrees, offsets, terms, results } = self.lengths();
         for bytes in [Blocks::BYTES, Blocks::BYTES, Blocks::BYTES, turned, turned] {
             parts.take::<u8>(bytes);
         }
-        for sums in [lanes, DEPTH * width] {
+        for sums in [lanes, subtrees] {
             parts.take::<SumLane<T>>(sums);
         }
         for rows in [offsets; 3] {
@@ -76,7 +80,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// There are as many bytes of [`scratch`](Self::scratch), and nobody else uses them meanwhile.
     pub(super) unsafe fn workspace<'a>(&self, scratch: *mut u8) -> Workspace<'a, T> {
         let mut parts = Parts::new(scratch);
-        let Lengths { width, turned, lanes, offsets, terms, results } = self.lengths();
+        let Lengths { width, turned, lanes, subtrees, offsets, terms, results } = self.lengths();
         let any = Sum::lane(Sum::identity::<T>());
         let lowest = GreatestOrNan::lane(GreatestOrNan::identity::<T>());
         // SAFETY: the same parts as in `scratch`, in the same order.
@@ -85,7 +89,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                 blocks: [(); 3].map(|()| Blocks::new(parts.take(Blocks::BYTES))),
                 turned: [(); 2].map(|()| parts.take(turned)),
                 lanes: Lanes::new(parts.filled(lanes, any), any, width),
-                subtrees: Subtrees::new(parts.filled(DEPTH * width, any), width),
+                subtrees: Subtrees::new(parts.filled(subtrees, any), width),
                 offsets: [(); 3].map(|()| parts.filled(offsets, 0)),
                 peaks: parts.filled(width, lowest),
                 peak: parts.filled(width, T::ZERO),
