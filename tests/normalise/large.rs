@@ -1,4 +1,4 @@
-//! Results that are written past the caches, while what comes next is asked for.
+//! Results that are written past the caches, while what comes next is asked for; and rows of more groups than a tile has.
 
 use cudnn::desc::normalization::{BatchNormMode, parameters};
 use cudnn::desc::{Format, TensorDescriptor};
@@ -24,6 +24,56 @@ fn check(plan: &dyn Plan, first: &[Memory]) {
     }
 }
 
+/// Both directions, with statistics given and taken.
+fn check_all(x: &TensorDescriptor, rng: &mut Rng) {
+    let s = parameters(x, false, Mode::Extended).unwrap();
+    let data = [0.0, 0.5].map(|far| Memory::new(rng, x, far));
+    let numbers = Memory::new(rng, &s, 2.5);
+    let result = Memory::poisoned(x);
+    let parameters = || Parameters { name: "s", tensor: &s };
+    let batch = Source::Batch { factor: 1.0, running: [false; 2], saved: [true; 2] };
+    for source in [Source::Given, batch] {
+        let call = Forward {
+            mode: BatchNormMode::Spatial,
+            x,
+            y: x,
+            z: None,
+            parameters: parameters(),
+            source,
+            epsilon: 1e-5,
+            scaling: Scaling::MOVE,
+            fused: None,
+            reserve_size: 0,
+            workspace_size: 0,
+            names: NAMES,
+        };
+        let plan = ForwardPlan::new(call, Mode::Extended).unwrap();
+        let n = || numbers.clone();
+        check(&plan, &[result.clone(), n(), n(), n(), n(), n(), data[0].clone(), n(), n(), n()]);
+    }
+    let call = Backward {
+        mode: BatchNormMode::Spatial,
+        x,
+        dy: x,
+        dx: x,
+        dz: None,
+        parameters: parameters(),
+        saved: [true; 2],
+        bias: true,
+        epsilon: 1e-5,
+        scaling: Scaling::MOVE,
+        parameter_scaling: Scaling::MOVE,
+        fused: None,
+        reserve_size: 0,
+        workspace_size: 0,
+        names: NAMES,
+    };
+    let plan = BackwardPlan::new(call, Mode::Extended).unwrap();
+    let [x, dy] = data;
+    let n = || numbers.clone();
+    check(&plan, &[result, n(), n(), n(), x, dy, n(), n(), n(), n(), n()]);
+}
+
 #[test]
 fn results_beyond_the_caches_are_those_of_the_reference() {
     let mut rng = Rng(9);
@@ -32,51 +82,22 @@ fn results_beyond_the_caches_are_those_of_the_reference() {
     {
         let x = TensorDescriptor::with_format(data_type, format, 4, &dims, Mode::Extended).unwrap();
         assert!(x.size_in_bytes() >= 16 << 20);
-        let s = parameters(&x, false, Mode::Extended).unwrap();
-        let data = [0.0, 0.5].map(|far| Memory::new(&mut rng, &x, far));
-        let numbers = Memory::new(&mut rng, &s, 2.5);
-        let result = Memory::poisoned(&x);
-        let parameters = || Parameters { name: "s", tensor: &s };
-        let batch = Source::Batch { factor: 1.0, running: [false; 2], saved: [true; 2] };
-        for source in [Source::Given, batch] {
-            let call = Forward {
-                mode: BatchNormMode::Spatial,
-                x: &x,
-                y: &x,
-                z: None,
-                parameters: parameters(),
-                source,
-                epsilon: 1e-5,
-                scaling: Scaling::MOVE,
-                fused: None,
-                reserve_size: 0,
-                workspace_size: 0,
-                names: NAMES,
-            };
-            let plan = ForwardPlan::new(call, Mode::Extended).unwrap();
-            let n = || numbers.clone();
-            check(&plan, &[result.clone(), n(), n(), n(), n(), n(), data[0].clone(), n(), n(), n()]);
+        check_all(&x, &mut rng);
+    }
+}
+
+#[test]
+fn results_of_many_channels_are_those_of_the_reference() {
+    let mut rng = Rng(10);
+    for (case, data_type) in [DataType::Half, DataType::Float, DataType::Bfloat16].into_iter().enumerate() {
+        // As many as a tile has at most, one more, and two tiles' worth.
+        for channels in [1024, 1025, 1500, 2048] {
+            // In one image rows follow one another; else they may have gaps.
+            let (images, gap) = ([1, 2, 3][case], [0, 3][channels as usize % 2]);
+            let (dims, pitch) = ([images, channels, 31, 19], channels + gap);
+            let strides = [31 * 19 * pitch, 1, 19 * pitch, pitch];
+            let x = TensorDescriptor::with_strides(data_type, 4, &dims, &strides, Mode::Extended).unwrap();
+            check_all(&x, &mut rng);
         }
-        let call = Backward {
-            mode: BatchNormMode::Spatial,
-            x: &x,
-            dy: &x,
-            dx: &x,
-            dz: None,
-            parameters: parameters(),
-            saved: [true; 2],
-            bias: true,
-            epsilon: 1e-5,
-            scaling: Scaling::MOVE,
-            parameter_scaling: Scaling::MOVE,
-            fused: None,
-            reserve_size: 0,
-            workspace_size: 0,
-            names: NAMES,
-        };
-        let plan = BackwardPlan::new(call, Mode::Extended).unwrap();
-        let [x, dy] = data;
-        let n = || numbers.clone();
-        check(&plan, &[result, n(), n(), n(), x, dy, n(), n(), n(), n(), n()]);
     }
 }

@@ -6,6 +6,7 @@
 mod backward;
 mod engine;
 mod forward;
+mod job;
 mod kernels;
 mod walk;
 
@@ -79,14 +80,18 @@ unsafe fn first_elements<T: Real>(
 ) {
     let mut numbers = [T::ZERO; walk::WIDTH];
     let mut raw = [0_u64; walk::WIDTH];
-    // SAFETY: the caller's promise; a tile has no more groups.
-    let first = unsafe {
-        let from = base.pointer().wrapping_offset(offset);
-        let row = access.row(from, step, width, numbers.as_mut_ptr(), raw.as_mut_ptr().cast());
-        std::slice::from_raw_parts(row, width)
-    };
     shifts.clear();
-    (0..2).for_each(|_| shifts.extend(first.iter().map(|x| x.to_f64())));
+    for first in (0..width).step_by(walk::WIDTH) {
+        let n = walk::WIDTH.min(width - first);
+        let from = base.pointer().wrapping_offset(offset + step * first as isize);
+        // SAFETY: the caller's promise; there is room for so many.
+        let row = unsafe {
+            let row = access.row(from, step, n, numbers.as_mut_ptr(), raw.as_mut_ptr().cast());
+            std::slice::from_raw_parts(row, n)
+        };
+        shifts.extend(row.iter().map(|x| x.to_f64()));
+    }
+    shifts.extend_from_within(..);
 }
 
 /// An activation and its slope.

@@ -1,8 +1,9 @@
 //! The backward pass: the gradients of both parameters, then that of x, and that of what was added.
 
-use super::engine::{Engine, GroupTile, Job, Known, LISTS, Stages};
+use super::engine::Engine;
+use super::job::{GroupTile, Job, Known, LISTS, Stages};
 use super::kernels::Kernels;
-use super::walk::{Access, Cells};
+use super::walk::{Access, Cells, Lines};
 use super::{Store, activate};
 use crate::backend::Address;
 use crate::backend::cpu::{Machine, row};
@@ -182,10 +183,10 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         shifts.extend(lists[MEAN].iter().map(|mean| mean.to_f64()));
     }
 
-    fn fetch(&self, sum: usize, cells: Cells<5>) {
-        self.access.lines(&cells, 1, self.at[X]).fetch();
+    fn reads(&self, sum: usize, cells: &Cells<5>, each: &mut dyn FnMut(Lines)) {
+        each(self.access.lines(cells, 1, self.at[X]));
         if self.is_gradient(sum) {
-            self.access.lines(&cells, 2, self.at[DY]).fetch();
+            each(self.access.lines(cells, 2, self.at[DY]));
         }
     }
 

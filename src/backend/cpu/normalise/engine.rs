@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::job::{GroupTile, Job, Known, LISTS, PIECE, Room, Stages};
 use super::kernels::{Kernels, SPAN};
 use super::walk::{Cells, Loops, Shared, WIDTH, numbers};
 use crate::backend::cpu::{Machine, stream, threads};
@@ -10,9 +11,6 @@ use crate::backend::function::Real;
 use crate::error::Result;
 use crate::layout::LoopNest;
 use crate::ops::normalise::Tree;
-
-/// Cells that are mapped at a time.
-pub(super) const PIECE: usize = 1024;
 
 /// Bytes of all operands below which waking threads costs more than it saves.
 const THREADING_BYTES: usize = 256 << 10;
@@ -29,106 +27,10 @@ const NEAR_BYTES: usize = 256 << 10;
 /// Groups that are mapped at a time at least where they follow one another.
 const PACKED: usize = 4;
 
-/// What the engine keeps for every group: one list each.
-pub(super) const LISTS: usize = 6;
-
-/// The numbers of the groups that some cells belong to, by list.
-#[derive(Clone, Copy)]
-pub(super) enum Known<'a, T> {
-    /// All cells are of this group.
-    One([T; LISTS]),
-    /// Each cell has its own.
-    Each(&'a [Vec<T>; LISTS]),
-}
-
-/// Neighbouring groups: the number of the first one, where its operands are (parameters last), and how many there are.
-#[derive(Clone, Copy)]
-pub(super) struct GroupTile<const M: usize> {
-    pub first: usize,
-    pub offsets: [isize; M],
-    pub steps: [isize; M],
-    pub width: usize,
-}
-
-/// Room of one thread.
-pub(super) struct Room<T> {
-    /// Numbers of a block of rows, twice; or of a run.
-    pub g: Vec<T>,
-    pub x: Vec<T>,
-    /// Numbers on their way.
-    pub stages: [Vec<T>; 4],
-    /// Cells of any scalar.
-    pub raw: Vec<u64>,
-    sums: Vec<f64>,
-    shifts: Vec<f64>,
-    block: Vec<f64>,
-    waiting: Vec<f64>,
-    known: [Vec<T>; LISTS],
-}
-
-/// What is computed; `N` operands, of which tiles know their parameters besides (`M = N + 1`).
-pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
-    /// How many of the lists it uses: the first ones.
-    const LISTS: usize;
-    /// How many sums there are, one after the other.
-    fn sums(&self) -> usize;
-    /// What is known before any sum, for every group of a tile: number `k` of group `j` is `lists[k][j]`.
-    ///
-    /// # Safety
-    /// The tile's parameters are readable.
-    unsafe fn prepare(&self, tile: GroupTile<M>, lists: &mut [&mut [T]; LISTS]);
-    /// What is taken from both factors of a sum: of the first factor, then of the second, for every group.
-    ///
-    /// # Safety
-    /// The tile's operands are readable.
-    unsafe fn shifts(&self, sum: usize, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], shifts: &mut Vec<f64>);
-    /// Asks for the cells that a sum reads next.
-    fn fetch(&self, sum: usize, cells: Cells<N>);
-    /// Both factors of a sum, side by side: where they are, or at the places given.
-    ///
-    /// # Safety
-    /// The cells are readable, and the places have room for them.
-    unsafe fn factors(
-        &self,
-        sum: usize,
-        cells: Cells<N>,
-        known: Known<'_, T>,
-        to: [*mut T; 2],
-        stages: &mut [Vec<T>; 4],
-        raw: &mut [u64],
-    ) -> [*const T; 2];
-    /// Takes up a sum: that of the first factor, then that of the product, for every group.
-    ///
-    /// # Safety
-    /// The tile's parameters and statistics are writable.
-    unsafe fn take(
-        &self,
-        sum: usize,
-        tile: GroupTile<M>,
-        sums: &[f64],
-        shifts: &[f64],
-        lists: &mut [&mut [T]; LISTS],
-    );
-    /// Writes results. `next` are the cells of the call that follows.
-    ///
-    /// # Safety
-    /// The cells are the caller's promise; there are [`PIECE`] at most.
-    unsafe fn map(
-        &self,
-        cells: Cells<N>,
-        next: Option<Cells<N>>,
-        known: Known<'_, T>,
-        room: &mut Stages<'_, T>,
-    );
-}
-
-/// Room for one piece of a map.
-pub(super) struct Stages<'a, T> {
-    pub g: &'a mut [T],
-    pub x: &'a mut [T],
-    pub stages: &'a mut [Vec<T>; 4],
-    pub raw: &'a mut [u64],
-}
+/// Rows that are summed at a time at least, so that sums are read and written that much less often, and numbers of as many as
+/// stay in the first-level cache.
+const LEAST_ROWS: usize = 4;
+const ROW_NUMBERS: usize = 2048;
 
 /// A job, cut into tiles.
 pub(super) struct Engine<'a, T, J, const N: usize, const M: usize> {
@@ -160,13 +62,20 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let run = members.only_run().filter(|run| run.len <= PIECE / PACKED);
         let packed = tree == Tree::RUNS
             && run.is_some_and(|run| (0..N).all(|k| along.1[k] == run.steps[k] * run.len as isize));
+        let bytes = 2 * cells[1];
         let width = match tree {
+            // Rows that are divided among tasks come from memory: whole ones if possible, which the processor foresees.
+            Tree::ROWS
+                if members.len > CHUNK_BLOCKS * tree.block && bytes * members.len * WIDTH > NEAR_BYTES =>
+            {
+                PIECE.min(along.0)
+            }
             Tree::ROWS => WIDTH.min(along.0),
             _ if packed => (PIECE / members.len).min(along.0),
             _ => 1,
         };
         let kernels = Kernels::of(machine.isa);
-        Engine { job, kernels, outer, along, members, tree, width, packed, bytes: 2 * cells[1] }
+        Engine { job, kernels, outer, along, members, tree, width, packed, bytes }
     }
 
     /// # Errors
@@ -261,19 +170,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     }
 
     fn room(&self) -> Room<T> {
-        let rows = if self.tree == Tree::ROWS { self.width * self.tree.block } else { 0 };
-        let numbers = || vec![T::ZERO; PIECE.max(rows)];
-        Room {
-            g: numbers(),
-            x: numbers(),
-            stages: std::array::from_fn(|_| vec![T::ZERO; PIECE]),
-            raw: vec![0; PIECE],
-            sums: Vec::new(),
-            shifts: Vec::new(),
-            block: Vec::new(),
-            waiting: Vec::new(),
-            known: [const { Vec::new() }; LISTS],
-        }
+        Room::new(if self.tree == Tree::ROWS { self.width * self.rows_at_a_time() } else { 0 })
     }
 
     fn tile(&self, number: usize, cuts: usize) -> GroupTile<M> {
@@ -309,30 +206,42 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         room.block.resize(2 * width, 0.0);
         let at = |offsets: [isize; N]| std::array::from_fn(|k| offsets[k] + tile.offsets[k]);
         if self.tree == Tree::ROWS {
-            copy_lists(&mut room.known, lists, 1);
+            let together = if self.are_line(width) { PIECE / width } else { 1 };
+            copy_lists(&mut room.known, lists, together);
             let steps = std::array::from_fn(|k| tile.steps[k]);
             for first in range.clone().step_by(self.tree.block) {
                 let block = first..(first + self.tree.block).min(range.end);
                 let mut rows = [[std::ptr::null::<T>(); Tree::ROWS.block]; 2];
                 let mut count = 0;
+                room.block.fill(0.0);
+                let (sums, shifts) = (room.block.as_mut_ptr(), room.shifts.as_ptr());
+                let add = |rows: &[[*const T; Tree::ROWS.block]; 2], count: usize| {
+                    let [g, x] = rows.each_ref().map(|rows| &rows[..count]);
+                    // SAFETY: rows of that width.
+                    unsafe { (self.kernels.rows)(sums, g, x, width, shifts) };
+                };
                 self.members.runs(block, |run| {
-                    for i in 0..run.len {
-                        let offsets = at(std::array::from_fn(|k| run.offsets[k] + run.steps[k] * i as isize));
-                        let cells = Cells { offsets, steps, n: width };
+                    for first in (0..run.len).step_by(together) {
+                        let n = together.min(run.len - first);
+                        let cells = Cells { offsets: at(run.at(first)), steps, n: n * width };
                         let to = [&mut room.g, &mut room.x]
                             .map(|row| row.as_mut_ptr().wrapping_add(count * width));
-                        // SAFETY: a row of the tile.
-                        let [g, x] = unsafe {
+                        // SAFETY: rows of the tile.
+                        let from = unsafe {
                             let known = Known::Each(&room.known);
                             self.job.factors(sum, cells, known, to, &mut room.stages, &mut room.raw)
                         };
-                        (rows[0][count], rows[1][count]) = (g, x);
-                        count += 1;
+                        for i in 0..n {
+                            (0..2).for_each(|k| rows[k][count] = from[k].wrapping_add(i * width));
+                            count += 1;
+                        }
+                        if count >= self.rows_at_a_time() {
+                            add(&rows, count);
+                            count = 0;
+                        }
                     }
                 });
-                let [g, x] = rows.each_ref().map(|rows| &rows[..count]);
-                // SAFETY: rows of that width.
-                unsafe { (self.kernels.rows)(room.block.as_mut_ptr(), g, x, width, room.shifts.as_ptr()) };
+                add(&rows, count);
                 tree.push(&room.block);
             }
             room.sums = tree.root();
@@ -376,12 +285,15 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             });
             // Runs end with each image of a channel: no line that the processor foresees.
             let next = first + n..(first + n + self.tree.block).min(range.end);
+            room.soon.clear();
             self.members.runs(next, |run| {
-                self.job.fetch(sum, Cells { offsets: at(run.offsets), steps: run.steps, n: run.len });
+                let cells = Cells { offsets: at(run.offsets), steps: run.steps, n: run.len };
+                self.job.reads(sum, &cells, &mut |lines| room.soon.extend(lines.each()));
             });
             // SAFETY: the block's numbers.
-            let joined =
-                unsafe { (self.kernels.block)(here[0], here[1], n, [room.shifts[0], room.shifts[1]]) };
+            let joined = unsafe {
+                (self.kernels.block)(here[0], here[1], n, [room.shifts[0], room.shifts[1]], &room.soon)
+            };
             tree.push(&joined);
         }
         room.sums = tree.root();
@@ -407,16 +319,15 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             return unsafe { self.job.map(line, None, Known::Each(known), &mut stages) };
         }
         let steps: [isize; N] = std::array::from_fn(|k| tile.steps[k]);
-        // Rows that follow one another in every operand are one line, which the processor foresees.
-        let inner = self.members.inner();
-        let lines = (0..N).all(|k| inner[k] == steps[k] * tile.width as isize) && tile.width == self.along.0;
-        let foreseen = self.tree == Tree::ROWS && lines;
-        let mut waiting: Option<Cells<N>> = None;
-        // Piece by piece, each once it is known which one follows.
+        let line = self.tree == Tree::ROWS && self.are_line(tile.width);
+        // Piece by piece, each once it is known which ones follow: what the one after the next reads is asked for.
+        let mut waiting: [Option<Cells<N>>; 2] = [None; 2];
         let mut map = |next: Option<Cells<N>>, known| {
-            if let Some(cells) = std::mem::replace(&mut waiting, next) {
+            let here = waiting[0];
+            waiting = [waiting[1], next];
+            if let Some(cells) = here {
                 // SAFETY: handed on.
-                unsafe { self.job.map(cells, next.filter(|_| !foreseen), known, &mut stages) };
+                unsafe { self.job.map(cells, next.filter(|_| !line), known, &mut stages) };
             }
         };
         if self.tree == Tree::RUNS {
@@ -425,23 +336,34 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 // Of equal lengths, about, in whole lines.
                 let piece = run.len.div_ceil(run.len.div_ceil(PIECE)).next_multiple_of(stream::LINE);
                 for first in (0..run.len).step_by(piece) {
-                    let offsets = at(std::array::from_fn(|k| run.offsets[k] + run.steps[k] * first as isize));
-                    map(Some(Cells { offsets, steps: run.steps, n: piece.min(run.len - first) }), known);
+                    let n = piece.min(run.len - first);
+                    map(Some(Cells { offsets: at(run.at(first)), steps: run.steps, n }), known);
                 }
             });
-            map(None, known);
+            (0..2).for_each(|_| map(None, known));
             return;
         }
-        let rows = if lines { PIECE / tile.width } else { 1 };
+        let rows = if line { PIECE / tile.width } else { 1 };
         copy_lists(known, lists, rows);
         let known = Known::Each(known);
         self.members.runs(range, |run| {
             for first in (0..run.len).step_by(rows) {
-                let offsets = at(std::array::from_fn(|k| run.offsets[k] + run.steps[k] * first as isize));
-                map(Some(Cells { offsets, steps, n: rows.min(run.len - first) * tile.width }), known);
+                let n = rows.min(run.len - first) * tile.width;
+                map(Some(Cells { offsets: at(run.at(first)), steps, n }), known);
             }
         });
-        map(None, known);
+        (0..2).for_each(|_| map(None, known));
+    }
+
+    /// Whether the rows of such tiles follow one another in every operand, so that they are one line, which the processor foresees.
+    fn are_line(&self, width: usize) -> bool {
+        let inner = self.members.inner();
+        width == self.along.0 && (0..N).all(|k| inner[k] == self.along.1[k] * width as isize)
+    }
+
+    /// Rows that are summed at a time.
+    fn rows_at_a_time(&self) -> usize {
+        (ROW_NUMBERS / self.width).max(LEAST_ROWS)
     }
 
     /// All cells of a tile whose groups follow one another, and the numbers of each cell's group.

@@ -1,8 +1,9 @@
 //! The forward pass: statistics, given or of the batch, and `(x - mean) * slope + offset`.
 
-use super::engine::{Engine, GroupTile, Job, Known, LISTS, Stages};
+use super::engine::Engine;
+use super::job::{GroupTile, Job, Known, LISTS, Stages};
 use super::kernels::Kernels;
-use super::walk::{Access, Cells};
+use super::walk::{Access, Cells, Lines};
 use super::{Store, activate};
 use crate::backend::Address;
 use crate::backend::cpu::{Machine, row};
@@ -116,8 +117,8 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
         }
     }
 
-    fn fetch(&self, _: usize, cells: Cells<4>) {
-        self.access.lines(&cells, 1, self.at[X]).fetch();
+    fn reads(&self, _: usize, cells: &Cells<4>, each: &mut dyn FnMut(Lines)) {
+        each(self.access.lines(cells, 1, self.at[X]));
     }
 
     unsafe fn factors(

@@ -1,7 +1,7 @@
 //! The loops of a normalisation over numbers side by side: sums in binary64, and the maps.
 
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::stream::fetch_run;
+use crate::backend::cpu::stream::{fetch, fetch_run};
 use crate::backend::function::Real;
 use crate::ops::normalise::Tree;
 
@@ -13,14 +13,19 @@ const PIECE: usize = 16;
 /// What [`Kernels::spread`] writes at once, at most: behind a group comes the next, or room.
 pub(super) const SPAN: usize = 16;
 
+/// See [`Kernels::block`].
+type Block<T> =
+    unsafe fn(g: *const T, x: *const T, n: usize, shift: [f64; 2], soon: &[*const u8]) -> [f64; 2];
+
 /// The functions for one computation type and the instructions of the machine. All need a processor that has them.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels<T> {
-    /// The block of one group: sums of `d` and of `d * e`, where `d = g - shift[0]` and `e = x - shift[1]`.
+    /// The block of one group: sums of `d` and of `d * e`, where `d = g - shift[0]` and `e = x - shift[1]`. Meanwhile asks for the
+    /// lines at `soon`, any addresses.
     ///
     /// # Safety
     /// `n` numbers are readable at both.
-    pub block: unsafe fn(g: *const T, x: *const T, n: usize, shift: [f64; 2]) -> [f64; 2],
+    pub block: Block<T>,
     /// The same for `width` groups of `n` each, one behind the other; `shifts` and `sums` have `width` of the first, then `width` of
     /// the second. Sums are written.
     ///
@@ -29,7 +34,7 @@ pub(super) struct Kernels<T> {
     pub blocks:
         unsafe fn(sums: *mut f64, g: *const T, x: *const T, n: usize, width: usize, shifts: *const f64),
     /// The same for `width` groups, of which `rows` hold an element each; `shifts` and `sums` have `width` of the first,
-    /// then `width` of the second. Sums are written.
+    /// then `width` of the second. Sums are added to.
     ///
     /// # Safety
     /// As the description says.
@@ -90,7 +95,7 @@ macro_rules! compiled_for {
                 Kernels { block, blocks, rows, spread, line, lines, back, backs, blend }
             }
 
-            compiled_for!(@ [$($features)?] block(g: *const T, x: *const T, n: usize, shift: [f64; 2]) -> [f64; 2]);
+            compiled_for!(@ [$($features)?] block(g: *const T, x: *const T, n: usize, shift: [f64; 2], soon: &[*const u8]) -> [f64; 2]);
             compiled_for!(@ [$($features)?] blocks(sums: *mut f64, g: *const T, x: *const T, n: usize, width: usize, shifts: *const f64) -> ());
             compiled_for!(@ [$($features)?] rows(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64) -> ());
             compiled_for!(@ [$($features)?] spread(to: *mut T, from: *const T, n: usize, width: usize) -> ());
@@ -120,12 +125,20 @@ compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 /// # Safety
 /// As for [`Kernels::block`].
 #[inline(always)]
-unsafe fn block<T: Real>(g: *const T, x: *const T, n: usize, shift: [f64; 2]) -> [f64; 2] {
+unsafe fn block<T: Real>(
+    g: *const T,
+    x: *const T,
+    n: usize,
+    shift: [f64; 2],
+    soon: &[*const u8],
+) -> [f64; 2] {
     let mut lanes = [[0.0_f64; LANES]; 2];
     let whole = n / LANES;
+    let mut soon = soon.chunks(soon.len().div_ceil(2 * whole.max(1)).max(1));
     for first in (0..LANES).step_by(HALF) {
         let mut sums = [[0.0_f64; HALF]; 2];
         for i in 0..whole {
+            soon.next().unwrap_or_default().iter().for_each(|&line| fetch(line));
             // SAFETY: inside the first n numbers.
             let (g, x) = unsafe {
                 let at = i * LANES + first;
@@ -207,7 +220,7 @@ unsafe fn blocks<T: Real>(
                 ..=8 if behind >= 8 => few::<T, 8>(g, x, n, shift),
                 9..=16 if behind >= 16 => few::<T, 16>(g, x, n, shift),
                 17..=32 if behind >= 32 => few::<T, 32>(g, x, n, shift),
-                _ => block(g, x, n, shift),
+                _ => block(g, x, n, shift, &[]),
             };
             sums.add(j).write(first);
             sums.add(width + j).write(second);
@@ -225,7 +238,7 @@ unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: u
         _ => 0,
     };
     let ahead = [ahead(g), ahead(x)];
-    let fetch = |from: *const T, ahead: usize| {
+    let ask = |from: *const T, ahead: usize| {
         fetch_run(from.cast::<u8>().wrapping_add(ahead), PIECE * size_of::<T>());
     };
     let mut first = 0;
@@ -234,10 +247,11 @@ unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: u
         unsafe {
             let low = shifts.add(first).cast::<[f64; PIECE]>().read_unaligned();
             let high = shifts.add(width + first).cast::<[f64; PIECE]>().read_unaligned();
-            let mut joined = [[0.0_f64; PIECE]; 2];
+            let places = [0, width].map(|at| sums.add(at + first).cast::<[f64; PIECE]>());
+            let mut joined = places.map(|place| place.read_unaligned());
             for (g, x) in g.iter().zip(x) {
-                fetch(g.add(first), ahead[0]);
-                fetch(x.add(first), ahead[1]);
+                ask(g.add(first), ahead[0]);
+                ask(x.add(first), ahead[1]);
                 let g = g.add(first).cast::<[T; PIECE]>().read_unaligned();
                 let x = x.add(first).cast::<[T; PIECE]>().read_unaligned();
                 for j in 0..PIECE {
@@ -246,8 +260,7 @@ unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: u
                     joined[1][j] += d * e;
                 }
             }
-            sums.add(first).cast::<[f64; PIECE]>().write_unaligned(joined[0]);
-            sums.add(width + first).cast::<[f64; PIECE]>().write_unaligned(joined[1]);
+            (0..2).for_each(|k| places[k].write_unaligned(joined[k]));
         }
         first += PIECE;
     }
@@ -255,7 +268,7 @@ unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: u
         // SAFETY: one of the groups.
         unsafe {
             let (low, high) = (shifts.add(j).read(), shifts.add(width + j).read());
-            let mut joined = [0.0_f64; 2];
+            let mut joined = [sums.add(j).read(), sums.add(width + j).read()];
             for (g, x) in g.iter().zip(x) {
                 let (d, e) = (g.add(j).read().to_f64() - low, x.add(j).read().to_f64() - high);
                 joined[0] += d;

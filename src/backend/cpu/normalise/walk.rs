@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::layout::LoopNest;
 use crate::ops::Scaling;
 
-/// Groups per tile at most where neighbours in memory belong to neighbouring groups.
+/// Groups per tile at most where neighbours in memory belong to neighbouring groups, unless whole rows are better.
 pub(super) const WIDTH: usize = 256;
 
 /// Loops over `N` operands in bytes, outermost first; at least one.
@@ -27,6 +27,13 @@ pub(super) struct Run<const N: usize> {
     pub offsets: [isize; N],
     pub steps: [isize; N],
     pub len: usize,
+}
+
+impl<const N: usize> Run<N> {
+    /// Where place `i` of the run is.
+    pub fn at(&self, i: usize) -> [isize; N] {
+        std::array::from_fn(|k| self.offsets[k] + self.steps[k] * i as isize)
+    }
 }
 
 /// Neighbouring cells: of one group, or one of each of neighbouring groups, over and over.
@@ -159,6 +166,11 @@ pub(super) struct Lines {
 impl Lines {
     pub fn fetch(self) {
         stream::fetch_run(self.from, self.bytes);
+    }
+
+    /// Where each begins.
+    pub fn each(self) -> impl Iterator<Item = *const u8> {
+        (0..self.bytes).step_by(LINE).map(move |offset| self.from.wrapping_add(offset))
     }
 
     /// One of `shares` parts of them: none of those behind the last.
