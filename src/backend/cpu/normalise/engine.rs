@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::job::{GroupTile, Job, Known, LISTS, PIECE, Room, Stages};
 use super::kernels::{Kernels, SPAN};
-use super::walk::{Cells, Loops, Shared, WIDTH, numbers};
+use super::walk::{Cells, Loops, Run, Shared, WIDTH, numbers};
 use crate::backend::cpu::{Machine, stream, threads};
 use crate::backend::function::Real;
 use crate::error::Result;
@@ -200,79 +200,119 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         lists: &[&mut [T]; LISTS],
         room: &mut Room<T>,
     ) {
+        room.block.clear();
+        room.block.resize(2 * tile.width, 0.0);
+        // SAFETY: handed on.
+        unsafe {
+            match self.tree {
+                Tree::ROWS => self.sum_rows(sum, tile, range, lists, room),
+                _ if self.packed => self.sum_packed(sum, tile, lists, room),
+                _ => self.sum_run(sum, tile, range, lists, room),
+            }
+        }
+    }
+
+    /// The sums of neighbouring groups, row by row.
+    ///
+    /// # Safety
+    /// As for [`Engine::run`].
+    unsafe fn sum_rows(
+        &self,
+        sum: usize,
+        tile: GroupTile<M>,
+        range: Range<usize>,
+        lists: &[&mut [T]; LISTS],
+        room: &mut Room<T>,
+    ) {
         let mut tree = Pairs::new(&mut room.waiting);
         let width = tile.width;
-        room.block.clear();
-        room.block.resize(2 * width, 0.0);
-        let at = |offsets: [isize; N]| std::array::from_fn(|k| offsets[k] + tile.offsets[k]);
-        if self.tree == Tree::ROWS {
-            let together = if self.are_line(width) { PIECE / width } else { 1 };
-            copy_lists(&mut room.known, lists, together);
-            let steps = std::array::from_fn(|k| tile.steps[k]);
-            for first in range.clone().step_by(self.tree.block) {
-                let block = first..(first + self.tree.block).min(range.end);
-                let mut rows = [[std::ptr::null::<T>(); Tree::ROWS.block]; 2];
-                let mut count = 0;
-                room.block.fill(0.0);
-                let (sums, shifts) = (room.block.as_mut_ptr(), room.shifts.as_ptr());
-                let add = |rows: &[[*const T; Tree::ROWS.block]; 2], count: usize| {
-                    let [g, x] = rows.each_ref().map(|rows| &rows[..count]);
-                    // SAFETY: rows of that width.
-                    unsafe { (self.kernels.rows)(sums, g, x, width, shifts) };
-                };
-                self.members.runs(block, |run| {
-                    for first in (0..run.len).step_by(together) {
-                        let n = together.min(run.len - first);
-                        let cells = Cells { offsets: at(run.at(first)), steps, n: n * width };
-                        let to = [&mut room.g, &mut room.x]
-                            .map(|row| row.as_mut_ptr().wrapping_add(count * width));
-                        // SAFETY: rows of the tile.
-                        let from = unsafe {
-                            let known = Known::Each(&room.known);
-                            self.job.factors(sum, cells, known, to, &mut room.stages, &mut room.raw)
-                        };
-                        for i in 0..n {
-                            (0..2).for_each(|k| rows[k][count] = from[k].wrapping_add(i * width));
-                            count += 1;
-                        }
-                        if count >= self.rows_at_a_time() {
-                            add(&rows, count);
-                            count = 0;
-                        }
+        let together = if self.are_line(width) { PIECE / width } else { 1 };
+        copy_lists(&mut room.known, lists, together);
+        let steps = std::array::from_fn(|k| tile.steps[k]);
+        for block in self.blocks(range) {
+            let mut rows = [[std::ptr::null::<T>(); Tree::ROWS.block]; 2];
+            let mut count = 0;
+            room.block.fill(0.0);
+            let (sums, shifts) = (room.block.as_mut_ptr(), room.shifts.as_ptr());
+            let add = |rows: &[[*const T; Tree::ROWS.block]; 2], count: usize| {
+                let [g, x] = rows.each_ref().map(|rows| &rows[..count]);
+                // SAFETY: rows of that width.
+                unsafe { (self.kernels.rows)(sums, g, x, width, shifts) };
+            };
+            self.members.runs(block, |run| {
+                for first in (0..run.len).step_by(together) {
+                    let n = together.min(run.len - first);
+                    let cells = Cells { offsets: tile.at(run.at(first)), steps, n: n * width };
+                    let to =
+                        [&mut room.g, &mut room.x].map(|row| row.as_mut_ptr().wrapping_add(count * width));
+                    // SAFETY: rows of the tile.
+                    let from = unsafe {
+                        let known = Known::Each(&room.known);
+                        self.job.factors(sum, cells, known, to, &mut room.stages, &mut room.raw)
+                    };
+                    for i in 0..n {
+                        (0..2).for_each(|k| rows[k][count] = from[k].wrapping_add(i * width));
+                        count += 1;
                     }
-                });
-                add(&rows, count);
-                tree.push(&room.block);
-            }
-            room.sums = tree.root();
-            return;
-        }
-        if self.packed {
-            let line = self.line(tile, lists, &mut room.known);
-            let to = [&mut room.g, &mut room.x].map(|row| row.as_mut_ptr());
-            // SAFETY: the cells of the tile, of which room holds as many.
-            unsafe {
-                let known = Known::Each(&room.known);
-                let [g, x] = self.job.factors(sum, line, known, to, &mut room.stages, &mut room.raw);
-                let (sums, shifts) = (room.block.as_mut_ptr(), room.shifts.as_ptr());
-                (self.kernels.blocks)(sums, g, x, self.members.len, width, shifts);
-            }
+                    if count >= self.rows_at_a_time() {
+                        add(&rows, count);
+                        count = 0;
+                    }
+                }
+            });
+            add(&rows, count);
             tree.push(&room.block);
-            room.sums = tree.root();
-            return;
         }
+        room.sums = tree.root();
+    }
+
+    /// The sums of small groups, each a run, that follow one another.
+    ///
+    /// # Safety
+    /// As for [`Engine::run`].
+    unsafe fn sum_packed(
+        &self,
+        sum: usize,
+        tile: GroupTile<M>,
+        lists: &[&mut [T]; LISTS],
+        room: &mut Room<T>,
+    ) {
+        let line = self.line(tile, lists, &mut room.known);
+        let to = [&mut room.g, &mut room.x].map(|row| row.as_mut_ptr());
+        // SAFETY: the cells of the tile, of which room holds as many.
+        unsafe {
+            let known = Known::Each(&room.known);
+            let [g, x] = self.job.factors(sum, line, known, to, &mut room.stages, &mut room.raw);
+            let (sums, shifts) = (room.block.as_mut_ptr(), room.shifts.as_ptr());
+            (self.kernels.blocks)(sums, g, x, self.members.len, tile.width, shifts);
+        }
+        room.sums.clone_from(&room.block);
+    }
+
+    /// The sums of one group, run by run.
+    ///
+    /// # Safety
+    /// As for [`Engine::run`].
+    unsafe fn sum_run(
+        &self,
+        sum: usize,
+        tile: GroupTile<M>,
+        range: Range<usize>,
+        lists: &[&mut [T]; LISTS],
+        room: &mut Room<T>,
+    ) {
+        let mut tree = Pairs::new(&mut room.waiting);
         let known = Known::One(std::array::from_fn(|k| lists[k][0]));
-        for first in range.clone().step_by(self.tree.block) {
-            let block = first..(first + self.tree.block).min(range.end);
-            let n = block.len();
+        let cells = |run: Run<N>| Cells { offsets: tile.at(run.offsets), steps: run.steps, n: run.len };
+        for block in self.blocks(range.clone()) {
+            let (n, end) = (block.len(), block.end);
             let mut here = [room.g.as_ptr(), room.x.as_ptr()];
             let mut done = 0;
             self.members.runs(block, |run| {
-                let cells = Cells { offsets: at(run.offsets), steps: run.steps, n: run.len };
                 let to = [&mut room.g, &mut room.x].map(|row| row.as_mut_ptr().wrapping_add(done));
                 // SAFETY: a part of the block.
                 unsafe {
-                    let from = self.job.factors(sum, cells, known, to, &mut room.stages, &mut room.raw);
+                    let from = self.job.factors(sum, cells(run), known, to, &mut room.stages, &mut room.raw);
                     if run.len == n {
                         here = from;
                     } else {
@@ -284,11 +324,10 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 done += run.len;
             });
             // Runs end with each image of a channel: no line that the processor foresees.
-            let next = first + n..(first + n + self.tree.block).min(range.end);
+            let next = end..(end + self.tree.block).min(range.end);
             room.soon.clear();
             self.members.runs(next, |run| {
-                let cells = Cells { offsets: at(run.offsets), steps: run.steps, n: run.len };
-                self.job.reads(sum, &cells, &mut |lines| room.soon.extend(lines.each()));
+                self.job.reads(sum, &cells(run), &mut |lines| room.soon.extend(lines.each()));
             });
             // SAFETY: the block's numbers.
             let joined = unsafe {
@@ -297,6 +336,12 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             tree.push(&joined);
         }
         room.sums = tree.root();
+    }
+
+    /// Positions, a block of the tree at a time.
+    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let (block, end) = (self.tree.block, range.end);
+        range.step_by(block).map(move |first| first..(first + block).min(end))
     }
 
     /// Maps positions of a tile.
@@ -310,7 +355,6 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         lists: &[&mut [T]; LISTS],
         room: &mut Room<T>,
     ) {
-        let at = |offsets: [isize; N]| std::array::from_fn(|k| offsets[k] + tile.offsets[k]);
         let Room { g, x, stages, raw, known, .. } = room;
         let mut stages = Stages { g, x, stages, raw };
         if self.packed {
@@ -337,7 +381,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 let piece = run.len.div_ceil(run.len.div_ceil(PIECE)).next_multiple_of(stream::LINE);
                 for first in (0..run.len).step_by(piece) {
                     let n = piece.min(run.len - first);
-                    map(Some(Cells { offsets: at(run.at(first)), steps: run.steps, n }), known);
+                    map(Some(Cells { offsets: tile.at(run.at(first)), steps: run.steps, n }), known);
                 }
             });
             (0..2).for_each(|_| map(None, known));
@@ -349,7 +393,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         self.members.runs(range, |run| {
             for first in (0..run.len).step_by(rows) {
                 let n = rows.min(run.len - first) * tile.width;
-                map(Some(Cells { offsets: at(run.at(first)), steps, n }), known);
+                map(Some(Cells { offsets: tile.at(run.at(first)), steps, n }), known);
             }
         });
         (0..2).for_each(|_| map(None, known));
@@ -374,8 +418,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             // SAFETY: there is room for the numbers of the tile and what is written behind them.
             unsafe { (self.kernels.spread)(to.as_mut_ptr(), from.as_ptr(), each, tile.width) };
         }
-        let offsets = std::array::from_fn(|k| first[k] + tile.offsets[k]);
-        Cells { offsets, steps: self.members.inner(), n: tile.width * each }
+        Cells { offsets: tile.at(first), steps: self.members.inner(), n: tile.width * each }
     }
 }
 

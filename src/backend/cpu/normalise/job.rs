@@ -27,6 +27,13 @@ pub(super) struct GroupTile<const M: usize> {
     pub width: usize,
 }
 
+impl<const M: usize> GroupTile<M> {
+    /// Where places so far from the start of each operand are for the first group.
+    pub fn at<const N: usize>(&self, offsets: [isize; N]) -> [isize; N] {
+        std::array::from_fn(|k| offsets[k] + self.offsets[k])
+    }
+}
+
 /// Room of one thread.
 pub(super) struct Room<T> {
     /// Numbers of a block of rows, twice; or of a run.
