@@ -332,6 +332,11 @@ unsafe fn join_rows<T: Real, F: Fold>(into: *mut F::Lane<T>, from: *const F::Lan
 /// Subtrees waiting for a partner, more than there can be: a subtree of `2^k` blocks at place `k` at most.
 pub(super) const DEPTH: usize = 56;
 
+/// How many wait at most of so many blocks: one for each bit of the number of those before the last one, and that one.
+pub(super) fn depth(blocks: usize) -> usize {
+    blocks.saturating_sub(1).checked_ilog2().map_or(1, |log| log as usize + 2)
+}
+
 /// Joins subtrees of equal size as they come, a row of them (one per output) each.
 pub(super) struct Subtrees<'a, L> {
     rows: &'a mut [L],
@@ -341,7 +346,7 @@ pub(super) struct Subtrees<'a, L> {
 }
 
 impl<'a, L: Copy> Subtrees<'a, L> {
-    /// For so many outputs, in [`DEPTH`] rows of as many, whatever they hold.
+    /// For so many outputs, in [`depth`] rows of as many, or [`DEPTH`] for any number of blocks, whatever they hold.
     pub fn new(rows: &'a mut [L], width: usize) -> Self {
         Subtrees { rows, width, waiting: 0, count: 0 }
     }
@@ -389,7 +394,7 @@ pub(super) struct Lanes<'a, L> {
 }
 
 impl<'a, L: Copy> Lanes<'a, L> {
-    /// In [`Reduce::LANES`] rows of `width`.
+    /// In [`Reduce::LANES`] rows of `width`, or as many as a block has if those are fewer.
     pub fn new(rows: &'a mut [L], identity: L, width: usize) -> Self {
         Lanes { rows, width, used: 0, identity }
     }

@@ -1,7 +1,7 @@
 //! What one thread needs for its tiles, cut out of its scratch before anything is written.
 
 use super::super::sequence::Blocks;
-use super::super::tree::{DEPTH, Lanes, Subtrees};
+use super::super::tree::{Lanes, Subtrees, depth};
 use super::Task;
 use crate::backend::cpu::scratch::Parts;
 use crate::backend::function::{Fold, GreatestOrNan, Real, Sum};
@@ -43,13 +43,11 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     fn lengths(&self) -> Lengths {
         let (width, len) = (self.width, self.len());
         let results = if self.by_rows { width } else { Reduce::BLOCK.min(len) };
-        // One for each bit of the number of those before the last block, and that block.
-        let waiting = len.div_ceil(Reduce::BLOCK).saturating_sub(1).checked_ilog2().map_or(1, |log| log + 2);
         Lengths {
             width,
             turned: self.turn.map_or(0, |turn| turn.bytes()),
             lanes: if self.by_rows { Reduce::LANES.min(len) * width } else { 0 },
-            subtrees: DEPTH.min(waiting as usize) * width,
+            subtrees: depth(len.div_ceil(Reduce::BLOCK)) * width,
             offsets: if self.by_rows { len } else { 0 },
             terms: if self.kept() { width * len } else { results },
             results,
