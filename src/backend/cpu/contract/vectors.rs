@@ -115,9 +115,9 @@ impl<'a> Vectors<'a> {
         })
     }
 
-    /// Rows of a piece at most.
+    /// Rows of a piece at most, in whole lines.
     fn piece(&self) -> usize {
-        PIECE / FEW as usize * (FEW as usize / self.vectors.len())
+        PIECE / self.vectors.len() / LINE * LINE
     }
 
     /// The first term of a row of the matrix and of a vector.
@@ -157,8 +157,8 @@ impl<'a> Vectors<'a> {
                     }
                     k += terms;
                 }
-                for i in 0..if number == 0 { 0 } else { self.piece() * self.vectors.len() } {
-                    *totals.add(i) += *sums.add(i);
+                if number > 0 {
+                    (0..self.piece() * self.vectors.len()).for_each(|i| *totals.add(i) += *sums.add(i));
                 }
             }
         }
