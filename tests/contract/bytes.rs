@@ -118,8 +118,7 @@ fn deep_products_of_bytes_agree_with_the_reference() {
         let mut matrix = |rows: i64, columns: i64, scalar: Scalar| {
             let dims = [1, rows, columns];
             let order = rng.pick(&[[0, 1, 2], [0, 1, 2], [0, 2, 1]]);
-            let strides = format::packed_strides(&dims, &order).unwrap();
-            Tensor::new(Layout { dims: Dims::new(&dims), strides, split: None }, scalar)
+            Tensor::packed(&dims, &order, scalar)
         };
         let (c, a, b) = (matrix(m, n, result), matrix(m, k, of_a), matrix(k, n, of_b));
         let bias = matrix(1, n, Scalar::F32);

@@ -178,9 +178,7 @@ fn layers_of_contiguous_channels_agree_with_the_reference() {
         (conv.x[0], conv.y[0]) = (images, images);
         let dims = conv.dims(direction);
         let mut tensor = |dims: &[i64], scalar| {
-            let strides = cudnn::layout::format::packed_strides(dims, &[0, 2, 3, 1]).unwrap();
-            Tensor::new(Layout { dims: Dims::new(dims), strides, split: None }, scalar)
-                .fill(|| rng.below(9) as f64 - 4.0)
+            Tensor::packed(dims, &[0, 2, 3, 1], scalar).fill(|| rng.below(9) as f64 - 4.0)
         };
         let scalar = [Scalar::F32, Scalar::F16][case / 2 % 2];
         let [dst, mut a, mut b] =
@@ -255,10 +253,8 @@ fn vectors_have_the_same_bits_in_any_product() {
         let [k, n] = [900, 5000].map(|most| most - rng.below(700) as i64);
         let k = if case % 5 == 0 { 33 } else { k };
         let mut matrix = |rows: i64, columns: i64, order: [usize; 3]| {
-            let dims = [1, rows, columns];
-            let strides = cudnn::layout::format::packed_strides(&dims, &order).unwrap();
-            let layout = Layout { dims: Dims::new(&dims), strides, split: None };
-            Tensor::new(layout, Scalar::F32).fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
+            Tensor::packed(&[1, rows, columns], &order, Scalar::F32)
+                .fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
         };
         let order = [[0, 1, 2], [0, 2, 1]][case % 2];
         let (all, mut a, mut b) = (matrix(m, n, [0, 1, 2]), matrix(m, k, [0, 1, 2]), matrix(k, n, order));
@@ -311,9 +307,7 @@ fn an_image_has_the_same_bits_in_a_large_batch() {
         (conv.x[0], conv.y[0]) = (images, images);
         let dims = conv.dims(Direction::Forward);
         let tensors = [0, 1, 2].map(|at| {
-            let strides = cudnn::layout::format::packed_strides(dims[at], &order).unwrap();
-            Tensor::new(Layout { dims: Dims::new(dims[at]), strides, split: None }, types[at])
-                .fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
+            Tensor::packed(dims[at], &order, types[at]).fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
         });
         assert_images_do_not_depend_on_the_batch(conv, tensors, &[0, images as isize - 1]);
     }

@@ -2,8 +2,7 @@
 
 use cudnn::backend::{Isa, Machine, reference};
 use cudnn::dtype::Scalar;
-use cudnn::layout::format::packed_strides;
-use cudnn::layout::{Dims, Layout};
+use cudnn::layout::Dims;
 use cudnn::ops::activation::Activation;
 use cudnn::ops::contract::{Accumulate, Geometry, Role, Terms};
 use cudnn::ops::function::Function;
@@ -18,8 +17,7 @@ use crate::tensor::Tensor;
 const ORDERS: [[usize; 4]; 2] = [[0, 1, 2, 3], [0, 2, 3, 1]];
 
 fn tensor(dims: &[i64], order: &[usize; 4], scalar: Scalar, value: impl FnMut() -> f64) -> Tensor {
-    let strides = packed_strides(dims, order).unwrap();
-    Tensor::new(Layout { dims: Dims::new(dims), strides, split: None }, scalar).fill(value)
+    Tensor::packed(dims, order, scalar).fill(value)
 }
 
 /// `c` and `k` channels of a group, images, their extents, and taps.

@@ -86,9 +86,7 @@ fn matrix_products_follow_the_definition() {
         let mut matrix = |rows: i64, columns: i64, repeats: bool| {
             let dims = [if repeats && rng.below(3) == 0 { 1 } else { g }, rows, columns];
             let order = if rng.below(2) == 0 { [0, 1, 2] } else { [0, 2, 1] };
-            let strides = cudnn::layout::format::packed_strides(&dims, &order).unwrap();
-            let layout = Layout { dims: Dims::new(&dims), strides, split: None };
-            Tensor::new(layout, Scalar::F64).fill(|| rng.below(9) as f64 - 4.0)
+            Tensor::packed(&dims, &order, Scalar::F64).fill(|| rng.below(9) as f64 - 4.0)
         };
         let (mut c, mut a, mut b) = (matrix(m, n, false), matrix(m, k, true), matrix(k, n, true));
         let terms = Terms::scaled(Scaling::MOVE);

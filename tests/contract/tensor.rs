@@ -27,6 +27,13 @@ impl Tensor {
         Tensor { layout, scalar, words: vec![!0; bytes.div_ceil(8)], low }
     }
 
+    #[allow(dead_code, reason = "only tests of the CPU core say how tensors lie")]
+    /// Without gaps, the dimensions in this order in memory, outermost first; not filled.
+    pub fn packed(dims: &[i64], order: &[usize], scalar: Scalar) -> Self {
+        let strides = packed_strides(dims, order).unwrap();
+        Tensor::new(Layout { dims: Dims::new(dims), strides, split: None }, scalar)
+    }
+
     /// The layout of `dims` in one of the orders that tensors come in; some with gaps, some blocked in channels.
     pub fn random(dims: &[i64], scalar: Scalar, plain: bool, rng: &mut Rng) -> Self {
         let rank = dims.len();
