@@ -1,15 +1,15 @@
 //! Results that are written past the caches, while what comes next is asked for; and rows of more groups than a tile has.
 
-use cudnn::desc::normalization::{BatchNormMode, parameters};
+use cudnn::desc::normalization::parameters;
 use cudnn::desc::{Format, TensorDescriptor};
 use cudnn::dtype::DataType;
 use cudnn::mode::Mode;
-use cudnn::ops::batch_norm::{Backward, BackwardPlan, Forward, ForwardPlan, Parameters, Source};
-use cudnn::ops::{Plan, Scaling};
+use cudnn::ops::Plan;
+use cudnn::ops::batch_norm::{BackwardPlan, ForwardPlan, Source};
 
 use crate::random::Rng;
 use crate::tensors::Memory;
-use crate::{NAMES, machines, run};
+use crate::{machines, plain_backward, plain_forward, run};
 
 /// Every machine leaves what the reference leaves.
 fn check(plan: &dyn Plan, first: &[Memory]) {
@@ -30,45 +30,13 @@ fn check_all(x: &TensorDescriptor, rng: &mut Rng) {
     let data = [0.0, 0.5].map(|far| Memory::new(rng, x, far));
     let numbers = Memory::new(rng, &s, 2.5);
     let result = Memory::poisoned(x);
-    let parameters = || Parameters { name: "s", tensor: &s };
     let batch = Source::Batch { factor: 1.0, running: [false; 2], saved: [true; 2] };
     for source in [Source::Given, batch] {
-        let call = Forward {
-            mode: BatchNormMode::Spatial,
-            x,
-            y: x,
-            z: None,
-            parameters: parameters(),
-            source,
-            epsilon: 1e-5,
-            scaling: Scaling::MOVE,
-            fused: None,
-            reserve_size: 0,
-            workspace_size: 0,
-            names: NAMES,
-        };
-        let plan = ForwardPlan::new(call, Mode::Extended).unwrap();
+        let plan = ForwardPlan::new(plain_forward(x, &s, source), Mode::Extended).unwrap();
         let n = || numbers.clone();
         check(&plan, &[result.clone(), n(), n(), n(), n(), n(), data[0].clone(), n(), n(), n()]);
     }
-    let call = Backward {
-        mode: BatchNormMode::Spatial,
-        x,
-        dy: x,
-        dx: x,
-        dz: None,
-        parameters: parameters(),
-        saved: [true; 2],
-        bias: true,
-        epsilon: 1e-5,
-        scaling: Scaling::MOVE,
-        parameter_scaling: Scaling::MOVE,
-        fused: None,
-        reserve_size: 0,
-        workspace_size: 0,
-        names: NAMES,
-    };
-    let plan = BackwardPlan::new(call, Mode::Extended).unwrap();
+    let plan = BackwardPlan::new(plain_backward(x, &s), Mode::Extended).unwrap();
     let [x, dy] = data;
     let n = || numbers.clone();
     check(&plan, &[result, n(), n(), n(), x, dy, n(), n(), n(), n(), n()]);

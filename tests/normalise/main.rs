@@ -92,6 +92,45 @@ fn some_fused(rng: &mut Rng) -> Option<Fused> {
     rng.pick(&[false, true]).then_some(Fused { adds, activation })
 }
 
+/// A forward pass of x, by channel, with nothing else.
+fn plain_forward<'a>(x: &'a TensorDescriptor, of_group: &'a TensorDescriptor, source: Source) -> Forward<'a> {
+    Forward {
+        mode: BatchNormMode::Spatial,
+        x,
+        y: x,
+        z: None,
+        parameters: Parameters { name: "s", tensor: of_group },
+        source,
+        epsilon: 1e-5,
+        scaling: Scaling::MOVE,
+        fused: None,
+        reserve_size: 0,
+        workspace_size: 0,
+        names: NAMES,
+    }
+}
+
+/// Its gradients.
+fn plain_backward<'a>(x: &'a TensorDescriptor, of_group: &'a TensorDescriptor) -> Backward<'a> {
+    Backward {
+        mode: BatchNormMode::Spatial,
+        x,
+        dy: x,
+        dx: x,
+        dz: None,
+        parameters: Parameters { name: "s", tensor: of_group },
+        saved: [true; 2],
+        bias: true,
+        epsilon: 1e-5,
+        scaling: Scaling::MOVE,
+        parameter_scaling: Scaling::MOVE,
+        fused: None,
+        reserve_size: 0,
+        workspace_size: 0,
+        names: NAMES,
+    }
+}
+
 #[test]
 fn forward_passes_are_those_of_the_reference_and_of_binary64() {
     let mut rng = Rng(3);
@@ -402,20 +441,8 @@ fn a_batch_far_from_zero_keeps_the_digits_of_its_deviation() {
             .collect();
         // An outlier comes first.
         memory[6].set(0, 0.0);
-        let call = Forward {
-            mode: BatchNormMode::Spatial,
-            x: &x,
-            y: &x,
-            z: None,
-            parameters: Parameters { name: "s", tensor: &of_group },
-            source: Source::Batch { factor: 1.0, running: [false; 2], saved: [true; 2] },
-            epsilon: 0.0,
-            scaling: Scaling::MOVE,
-            fused: None,
-            reserve_size: 0,
-            workspace_size: 0,
-            names: NAMES,
-        };
+        let source = Source::Batch { factor: 1.0, running: [false; 2], saved: [true; 2] };
+        let call = Forward { epsilon: 0.0, ..plain_forward(&x, &of_group, source) };
         let plan = ForwardPlan::new(call, Mode::Extended).unwrap();
         let before = memory.clone();
         run(&plan, &mut memory, Some(Machine::host()));
@@ -438,20 +465,8 @@ fn without_saved_statistics_the_gradients_are_the_same_bits() {
         let s = parameters(&x, false, Mode::Extended).unwrap();
         let mut tensors: Vec<Memory> = (0..3).map(|_| Memory::new(&mut rng, &x, 0.5)).collect();
         let mut numbers: Vec<Memory> = (0..8).map(|_| Memory::new(&mut rng, &s, 0.0)).collect();
-        let forward = Forward {
-            mode: BatchNormMode::Spatial,
-            x: &x,
-            y: &x,
-            z: None,
-            parameters: Parameters { name: "s", tensor: &s },
-            source: Source::Batch { factor: 1.0, running: [false; 2], saved: [true; 2] },
-            epsilon: 1e-5,
-            scaling: Scaling::MOVE,
-            fused: None,
-            reserve_size: 0,
-            workspace_size: 0,
-            names: NAMES,
-        };
+        let source = Source::Batch { factor: 1.0, running: [false; 2], saved: [true; 2] };
+        let forward = plain_forward(&x, &s, source);
         let plan = ForwardPlan::new(forward, Mode::Extended).unwrap();
         let null = Address::NULL;
         let [y, saved_mean, saved_inverse] = [tensors[2].at(), numbers[0].at(), numbers[1].at()];
@@ -471,23 +486,7 @@ fn without_saved_statistics_the_gradients_are_the_same_bits() {
         unsafe { Context::cpu().run(&plan, &at) }.unwrap();
         let mut results = Vec::new();
         for saved in [true, false] {
-            let backward = Backward {
-                mode: BatchNormMode::Spatial,
-                x: &x,
-                dy: &x,
-                dx: &x,
-                dz: None,
-                parameters: Parameters { name: "s", tensor: &s },
-                saved: [saved; 2],
-                bias: false,
-                epsilon: 1e-5,
-                scaling: Scaling::MOVE,
-                parameter_scaling: Scaling::MOVE,
-                fused: None,
-                reserve_size: 0,
-                workspace_size: 0,
-                names: NAMES,
-            };
+            let backward = Backward { saved: [saved; 2], bias: false, ..plain_backward(&x, &s) };
             let plan = BackwardPlan::new(backward, Mode::Extended).unwrap();
             let at = [
                 tensors[2].at(),
