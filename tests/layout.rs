@@ -377,7 +377,7 @@ fn pairs(nests: &[LoopNest<2>]) -> Vec<[i64; 2]> {
 
 fn nests_of(dst: &Layout, src: &Layout) -> Vec<LoopNest<2>> {
     let mut all = vec![];
-    nests([dst, src], &mut |nest| all.push(nest));
+    nests([dst, src], &mut |nest| all.push(*nest));
     all
 }
 
@@ -470,7 +470,7 @@ fn three_operands_are_visited_together() {
             indices(&dims).iter().map(|i| std::array::from_fn(|k| layouts[k].offset(i))).collect();
         expected.sort_unstable();
         let mut all = vec![];
-        nests(std::array::from_fn(|k| &layouts[k]), &mut |nest: LoopNest<3>| {
+        nests(std::array::from_fn(|k| &layouts[k]), &mut |nest| {
             nest.canonical().for_each(|offsets| all.push(offsets));
         });
         all.sort_unstable();

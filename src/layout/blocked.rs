@@ -227,10 +227,11 @@ fn even_runs<const N: usize>(
 ///
 /// Post: the nests visit the tuple of offsets of every logical element exactly once; the padding of blocked
 /// layouts is not among them (see [`Layout::tail`]). One nest where nothing is blocked or the blocks divide each
-/// other and the dim; two for a last group that is not full. The nests are not yet canonical.
+/// other and the dim; two for a last group that is not full. The nests are not yet canonical; `emit` may make them so where
+/// they lie: copies of them are what small calls notice.
 ///
 /// Pre: equal dims, none 0; every span is known.
-pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(LoopNest<N>)) {
+pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(&mut LoopNest<N>)) {
     let Some(Layout { dims, .. }) = layouts.first() else { return };
     debug_assert!(layouts.iter().all(|layout| layout.dims == *dims));
     let mut is_split = [false; MAX_RANK];
@@ -242,10 +243,10 @@ pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(LoopNes
         plain.push(Axis { extent: dims[k], strides: layouts.map(|layout| layout.strides[k]) });
     }
     if !is_split.contains(&true) {
-        return emit(plain);
+        return emit(&mut plain);
     }
     // Each operand splits one axis at most; usually all the same one.
-    cut_axes(layouts, &is_split, 0, plain, emit);
+    cut_axes(layouts, &is_split, 0, &mut plain, emit);
 }
 
 /// Multiplies `outer` by the pieces of every axis from `from` on that is split.
@@ -253,13 +254,13 @@ fn cut_axes<const N: usize>(
     layouts: [&Layout; N],
     is_split: &[bool; MAX_RANK],
     from: usize,
-    outer: LoopNest<N>,
-    emit: &mut dyn FnMut(LoopNest<N>),
+    outer: &mut LoopNest<N>,
+    emit: &mut dyn FnMut(&mut LoopNest<N>),
 ) {
     let Some(k) = (from..MAX_RANK).find(|&k| is_split[k]) else { return emit(outer) };
     let extent = layouts.first().map_or(0, |layout| layout.dims[k]);
     segments(extent, layouts.map(|layout| layout.cut(k)), &mut |piece| {
-        cut_axes(layouts, is_split, k + 1, outer.times(&piece), emit);
+        cut_axes(layouts, is_split, k + 1, &mut outer.times(&piece), emit);
     });
 }
 

@@ -1,6 +1,6 @@
 //! How much memory a [`Layout`] reaches, in scalars; everything is checked and 64-bit.
 
-use super::{Layout, LoopNest, blocked};
+use super::{Layout, blocked};
 
 impl Layout {
     /// Number of logical elements; `None` beyond 64 bits.
@@ -22,7 +22,7 @@ impl Layout {
             return Some(padded);
         }
         let (mut low, mut high) = (i64::MAX, i64::MIN);
-        blocked::nests([self], &mut |nest: LoopNest<1>| {
+        blocked::nests([self], &mut |nest| {
             let (l, h) = nest.span(0).expect("inside the padded span");
             (low, high) = (low.min(l), high.max(h));
         });

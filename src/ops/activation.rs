@@ -276,11 +276,10 @@ impl Plan for ActivationPlan<'_> {
         layouts[1 + self.function.arity()..].fill(&still);
         layout::nests(layouts, &mut |nest| {
             let ActivationPlan { scalars, compute, function, parameter, factors, .. } = *self;
-            // Nests are long: this one is moved once.
-            let mut map = Map { nest, scalars, compute, function, parameter, factors };
             if !self.ordered {
-                map.nest.canonicalise();
+                nest.canonicalise();
             }
+            let map = Map { nest: *nest, scalars, compute, function, parameter, factors };
             if outcome.is_ok() {
                 outcome = sink(Step::Map(&map), &self.slots);
             }

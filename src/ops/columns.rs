@@ -140,7 +140,7 @@ impl Plan for ColumnsPlan {
         let mut outcome = Ok(());
         let mut still = self.matrix;
         still.strides.iter_mut().for_each(|stride| *stride = 0);
-        layout::nests([&self.matrix, &self.x, &still], &mut |mut outer| {
+        layout::nests([&self.matrix, &self.x, &still], &mut |outer| {
             if outcome.is_err() {
                 return;
             }
@@ -148,7 +148,7 @@ impl Plan for ColumnsPlan {
             outer.offsets[0] += self.first;
             let window = Window {
                 function: WindowFunction::Columns,
-                outer,
+                outer: *outer,
                 axes: self.axes,
                 scalars: [scalar; 3],
                 compute: compute_type(&[scalar]),

@@ -171,11 +171,11 @@ impl Plan for DropoutPlan {
         let slots: &[usize] = if self.draw.is_some() { &[0, 3, 1, 2] } else { &[0, 1, 2] };
         let mut draw = self.draw;
         let mut outcome = Ok(());
-        layout::nests([to, from, numbers], &mut |mut nest: LoopNest<3>| {
+        layout::nests([to, from, numbers], &mut |nest| {
             nest.canonicalise();
             // The first of several nests draws for all.
             let draw = draw.take();
-            let step = Random { nest, scalar: self.operands[0].scalar, scale: self.scale, draw };
+            let step = Random { nest: *nest, scalar: self.operands[0].scalar, scale: self.scale, draw };
             if outcome.is_ok() {
                 outcome = sink(Step::Random(&step), if draw.is_some() { slots } else { &slots[..3] });
             }

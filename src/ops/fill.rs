@@ -102,7 +102,7 @@ impl Plan for FillPlan {
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         let mut outcome = Ok(());
         let scalar = self.operand.scalar;
-        crate::layout::nests([&self.dst], &mut |mut nest| {
+        crate::layout::nests([&self.dst], &mut |nest| {
             if outcome.is_err() {
                 return;
             }
@@ -110,8 +110,8 @@ impl Plan for FillPlan {
                 nest.canonicalise();
             }
             outcome = match self.value {
-                Value::Cell(cell) => sink(Step::Set(&Set { nest, dst: scalar, cell }), &[0]),
-                Value::Times(beta) => sink(Step::Scale(&Scale { nest, dst: scalar, beta }), &[0]),
+                Value::Cell(cell) => sink(Step::Set(&Set { nest: *nest, dst: scalar, cell }), &[0]),
+                Value::Times(beta) => sink(Step::Scale(&Scale { nest: *nest, dst: scalar, beta }), &[0]),
             };
         });
         outcome?;

@@ -156,13 +156,14 @@ impl Plan for OpPlan {
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         let mut outcome = Ok(());
         let [c, a, b] = &self.layouts;
-        layout::nests([c, a, b], &mut |mut nest| {
+        layout::nests([c, a, b], &mut |nest| {
             if !self.ordered {
                 nest.canonicalise();
             }
             let OpPlan { dst, src, compute, function, factors, .. } = *self;
             if outcome.is_ok() {
-                let map = Map { nest, scalars: [dst, src, src], compute, function, parameter: 0.0, factors };
+                let map =
+                    Map { nest: *nest, scalars: [dst, src, src], compute, function, parameter: 0.0, factors };
                 outcome = sink(Step::Map(&map), &self.slots());
             }
         });

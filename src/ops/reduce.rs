@@ -302,12 +302,12 @@ impl ReducePlan {
         };
         let places = Layout { dims: c.dims, strides: places, split: None };
         let mut outcome = Ok(());
-        layout::nests([&c, &a, &places], &mut |mut outputs| {
+        layout::nests([&c, &a, &places], &mut |outputs| {
             if !self.ordered {
                 outputs.canonicalise();
             }
             let problem = Reduce {
-                outputs,
+                outputs: *outputs,
                 sequence,
                 dst: self.types[0],
                 src: self.types[1],
@@ -338,10 +338,10 @@ impl ReducePlan {
             if self.rule.indices.is_some() { agree::row_major(&dims) } else { Dims::filled(dims.rank(), 0) };
         let index = Layout { dims, strides, split: None };
         let mut sequence = Sequence { pieces: [LoopNest::new(&[], [0; 2]); 2], count: 0 };
-        layout::nests([&a, &index], &mut |mut nest| {
+        layout::nests([&a, &index], &mut |nest| {
             if let Some(piece) = sequence.pieces.get_mut(sequence.count) {
                 nest.canonicalise();
-                *piece = nest;
+                *piece = *nest;
             }
             sequence.count += 1;
         });

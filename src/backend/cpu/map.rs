@@ -13,10 +13,9 @@ use super::{Isa, Machine, grid::Grid};
 use crate::backend::function::{
     Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
 };
-use crate::dtype::Scalar;
 use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, IN_STEP_WIDE, Together};
 use crate::error::Result;
-use crate::layout::{Axis, LoopNest, MAX_AXES};
+use crate::layout::Axis;
 use crate::ops::function::{Function, MOST_OPERANDS};
 use crate::ops::map::Factors;
 use crate::ops::{Map, Scaling};
@@ -34,7 +33,7 @@ const fn chunk<const N: usize>() -> usize {
 const LONG_CHUNK: usize = 16 << 10;
 
 /// An innermost loop shorter than this yields to the longest one.
-const SHORT: usize = 8;
+const SHORT: i64 = 8;
 
 /// Computes the function of the first `n` cells of every operand that it reads, adds `beta * old` unless `old` is null,
 /// and writes the cells, past the caches if `stream` is given.
@@ -117,17 +116,21 @@ unsafe fn run_with<T: Real, const N: usize>(
     kernel: Kernel<T>,
 ) -> Result<()> {
     let scalars = map.scalars;
-    let axes = loops(&map.nest, scalars);
-    let rank = map.nest.axes().len().max(1);
-    let axes = &axes[..rank];
-    let inner = match axes[rank - 1].0 {
-        extent if extent >= SHORT => rank - 1,
-        _ => (0..rank).max_by_key(|&i| axes[i].0).unwrap_or(rank - 1),
+    // A single element is one turn of a loop over neighbours.
+    let single = [Axis { extent: 1, strides: [1; N] }];
+    let axes = if map.nest.axes().is_empty() { &single } else { map.nest.axes() };
+    let last = axes.len() - 1;
+    let inner = match axes[last].extent {
+        extent if extent >= SHORT => last,
+        _ => (0..=last).max_by_key(|&i| axes[i].extent).unwrap_or(last),
     };
+    let steps =
+        |axis: &Axis<N>| std::array::from_fn(|k| axis.strides[k] as isize * scalars[k].size() as isize);
+    let inner_steps: [isize; N] = steps(&axes[inner]);
     let arity = map.function.arity();
     let reads_old = map.factors.beta != 0.0;
     let access: [Access; N] = std::array::from_fn(|k| Access {
-        step: axes[inner].1[k],
+        step: inner_steps[k],
         cell: scalars[k].size(),
         is_real: scalars[k] == T::SCALAR,
         widen: row::between(scalars[k], T::SCALAR, Scaling::MOVE, machine.isa),
@@ -139,7 +142,8 @@ unsafe fn run_with<T: Real, const N: usize>(
     let halves = halves::kernel(map, &access, machine.isa);
     let in_buffers = !direct && halves.is_none();
     let chunks = [(inner, if in_buffers { chunk::<N>() } else { LONG_CHUNK })];
-    let grid = Grid::<1, N>::over(axes.iter().copied(), |_| false, start, chunks);
+    let loops = axes.iter().map(|axis| (axis.extent as usize, steps(axis)));
+    let grid = Grid::<1, N>::over(loops, |_| false, start, chunks);
     let bytes = map.nest.len() as usize * to.cell;
     let in_place = at[1..].contains(&at[0]);
     let streams = to.is_run() && !reads_old && !in_place && bytes >= STREAMING_BYTES;
@@ -192,16 +196,6 @@ unsafe fn run_with<T: Real, const N: usize>(
             copy_strided(to.cell, place[0], to.step, raw, to.cell as isize, n);
         }
     })
-}
-
-/// The loops as extents and steps in bytes, at least one.
-fn loops<const N: usize>(nest: &LoopNest<N>, scalars: [Scalar; N]) -> [(usize, [isize; N]); MAX_AXES] {
-    let bytes = |axis: &Axis<N>| {
-        (axis.extent as usize, std::array::from_fn(|k| axis.strides[k] as isize * scalars[k].size() as isize))
-    };
-    let mut loops = [(1, scalars.map(|s| s.size() as isize)); MAX_AXES];
-    loops.iter_mut().zip(nest.axes()).for_each(|(to, axis)| *to = bytes(axis));
-    loops
 }
 
 /// `n` cells of an operand as numbers of the computation type, side by side: where they are, or in `buffer`.

@@ -21,12 +21,12 @@ pub(in crate::backend) unsafe fn run(scale: &Scale, dst: *mut u8, machine: Machi
         return unsafe { set::run(&Set { nest: scale.nest, dst: scale.dst, cell: 0 }, dst, machine) };
     }
     // beta * dst in place is a transform whose source is its destination.
-    let mut nest = LoopNest::new(&[], [scale.nest.offsets[0]; 2]);
-    for axis in scale.nest.axes() {
-        nest.push(Axis { extent: axis.extent, strides: [axis.strides[0]; 2] });
-    }
     let scaling = Scaling { alpha: scale.beta, beta: 0.0 };
-    let transform = Transform { nest, dst: scale.dst, src: scale.dst, scaling };
+    let nest = LoopNest::new(&[], [scale.nest.offsets[0]; 2]);
+    let mut transform = Transform { nest, dst: scale.dst, src: scale.dst, scaling };
+    for axis in scale.nest.axes() {
+        transform.nest.push(Axis { extent: axis.extent, strides: [axis.strides[0]; 2] });
+    }
     let operands = Operands { dst, src: dst };
     Shape::with(&transform, |shape| {
         if !shape.is_run(shape.innermost()) {

@@ -88,6 +88,11 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
             let of_dst = if in_place || BLENDS { Distance::Updated } else { Distance::Written };
             of_dst.fetch(to.cast(), cells * size_of::<D>());
         };
+        // The last register overlaps the one before it where it has to: it is computed before anything is written, for that
+        // may change what it reads.
+        let overlaps = n > R::LANES && !n.is_multiple_of(R::LANES);
+        let end = n.wrapping_sub(R::LANES);
+        let last = if overlaps { numbers(dst.add(end), src.add(end), alpha, beta) } else { alpha };
         let mut done = 0;
         while n - done >= TOGETHER * R::LANES {
             let (from, to) = (src.add(done), dst.add(done));
@@ -108,10 +113,8 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
         if done == n {
             return;
         }
-        if done > 0 && !in_place && !BLENDS {
-            // Some cells twice.
-            let (from, to) = (src.add(n - R::LANES), dst.add(n - R::LANES));
-            return D::store(to, numbers(to, from, alpha, beta));
+        if overlaps {
+            return D::store(dst.add(end), last);
         }
         const { assert!(R::LANES <= MOST_LANES) };
         let (from, to, rest) = (src.add(done), dst.add(done), n - done);

@@ -219,14 +219,14 @@ impl Plan for BackwardPlan {
         let members = self.layouts.map(|layout| inside(&layout, &self.reduced));
         let mut outcome = Ok(());
         let [to, from, gradient, split, slopes, _] = &members;
-        layout::nests([to, from, gradient, split, slopes], &mut |mut members| {
+        layout::nests([to, from, gradient, split, slopes], &mut |members| {
             let [to, from, gradient, split, slopes, parameters] = &groups;
             members.canonicalise();
-            layout::nests([to, from, gradient, split, slopes, parameters], &mut |mut groups| {
+            layout::nests([to, from, gradient, split, slopes, parameters], &mut |groups| {
                 groups.canonicalise();
                 let step = NormaliseBackward {
-                    groups,
-                    members,
+                    groups: *groups,
+                    members: *members,
                     data: self.operands[DX].scalar,
                     compute: self.compute,
                     saved: self.saved,

@@ -240,14 +240,14 @@ impl Plan for ForwardPlan {
         let members = self.layouts.map(|layout| inside(&layout, &self.reduced));
         let mut outcome = Ok(());
         let [to, from, added, slopes, _] = &members;
-        layout::nests([to, from, added, slopes], &mut |mut members| {
+        layout::nests([to, from, added, slopes], &mut |members| {
             let [to, from, added, slopes, parameters] = &groups;
             members.canonicalise();
-            layout::nests([to, from, added, slopes, parameters], &mut |mut groups| {
+            layout::nests([to, from, added, slopes, parameters], &mut |groups| {
                 groups.canonicalise();
                 let step = Normalise {
-                    groups,
-                    members,
+                    groups: *groups,
+                    members: *members,
                     data: self.operands[Y].scalar,
                     compute: self.compute,
                     statistics: self.statistics,

@@ -131,7 +131,7 @@ impl Plan for WindowPlan {
         let axes = self.axes();
         let [dst, src, out] = self.outer();
         let mut outcome = Ok(());
-        layout::nests([&dst, &src, &out], &mut |mut outer| {
+        layout::nests([&dst, &src, &out], &mut |outer| {
             if outcome.is_err() {
                 return;
             }
@@ -140,7 +140,7 @@ impl Plan for WindowPlan {
             }
             let window = Window {
                 function: self.function,
-                outer,
+                outer: *outer,
                 axes,
                 scalars: self.scalars,
                 compute: self.compute,
