@@ -81,6 +81,23 @@ fn random_convolutions_of_bytes_agree_with_the_reference() {
     }
 }
 
+/// A layer of `k` filters over `c` channels, in one image.
+fn layer([c, k]: [i64; 2], [taps, stride, padding]: [i64; 3], extents: [i64; 2], flip: bool) -> Convolution {
+    let out = |d: usize| (extents[d] + 2 * padding - taps) / stride + 1;
+    Convolution {
+        geometry: Geometry {
+            padding: Dims::new(&[padding; 2]),
+            strides: Dims::new(&[stride; 2]),
+            dilation: Dims::new(&[1, 1]),
+            groups: 1,
+            flip,
+        },
+        x: vec![1, c, extents[0], extents[1]],
+        w: vec![k, c, taps, taps],
+        y: vec![1, k, out(0), out(1)],
+    }
+}
+
 /// Layers of networks, of few pixels: many channels, whole and not whole cells, windows that leave the image, strides.
 #[test]
 fn layers_of_bytes_agree_with_the_reference() {
@@ -90,20 +107,25 @@ fn layers_of_bytes_agree_with_the_reference() {
         let taps = rng.pick(&[1, 1, 3]);
         let (stride, padding) = (rng.pick(&[1, 1, 2]), if taps == 3 { rng.below(2) as i64 } else { 0 });
         let extents = [5, 9].map(|least| least + rng.below(14) as i64);
-        let out = |d: usize| (extents[d] + 2 * padding - taps) / stride + 1;
-        let conv = Convolution {
-            geometry: Geometry {
-                padding: Dims::new(&[padding; 2]),
-                strides: Dims::new(&[stride; 2]),
-                dilation: Dims::new(&[1, 1]),
-                groups: 1,
-                flip: case % 7 == 0,
-            },
-            x: vec![1, c, extents[0], extents[1]],
-            w: vec![k, c, taps, taps],
-            y: vec![1, k, out(0), out(1)],
-        };
+        let conv = layer([c, k], [taps, stride, padding], extents, case % 7 == 0);
         convolution(case, &conv, Direction::Forward, case / 24, &mut rng);
+    }
+}
+
+/// First layers with channels side by side, whose taps of a row are one run: whole and not whole cells of it, filters that fill
+/// vectors and that do not.
+#[test]
+fn runs_of_bytes_agree_with_the_reference() {
+    const SIDE_BY_SIDE: usize = 1;
+    let mut rng = Rng(34);
+    for case in 0..120 {
+        let channels = rng.pick(&[2, 3, 3, 4, 5, 6, 12]);
+        let filters = rng.pick(&[17, 24, 64, 70, 130]);
+        let taps = rng.pick(&[2, 3, 5, 7]);
+        let shape = [taps, rng.pick(&[1, 2, 3]), rng.below(taps as usize) as i64];
+        let extents = [9, 31].map(|least| least + rng.below(14) as i64);
+        let conv = layer([channels, filters], shape, extents, case % 7 == 0);
+        convolution(case, &conv, Direction::Forward, SIDE_BY_SIDE, &mut rng);
     }
 }
 

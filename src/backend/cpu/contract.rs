@@ -131,11 +131,12 @@ pub fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
 
 /// The step in binary32 whose narrow operands are converted beforehand, if that pays.
 fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
+    let dots = takes_dots(step, isa);
     #[cfg(target_arch = "x86_64")]
-    if level(isa) != Level::Portable && pixels::channels(step).is_some() {
+    if level(isa) != Level::Portable && (pixels::channels(step).is_some() || dots && runs::apply(step, isa)) {
         return None;
     }
-    Widen::of(step, takes_dots(step, isa))
+    Widen::of(step, dots)
 }
 
 /// Whether F(2x2, 3x3) may be taken for a canonical step. What is converted beforehand depends on how much it is, and so on the
@@ -186,11 +187,11 @@ unsafe fn run_on(
             (Accumulate::Double, Level::Avx512) => go::<simd::Avx512Double>(job, &AVX512_DOUBLE),
             #[cfg(target_arch = "x86_64")]
             (Accumulate::Int32, Level::Avx512) if takes_dots(step, machine.isa) => {
-                go::<simd::Avx512Dots>(job, AVX512_DOTS[dots(step)])
+                in_runs::<simd::Avx512Dots>(job, AVX512_DOTS[dots(step)])
             }
             #[cfg(target_arch = "x86_64")]
             (Accumulate::Int32, Level::Avx2) if takes_dots(step, machine.isa) => {
-                go::<simd::Avx2Dots>(job, AVX2_DOTS[dots(step)])
+                in_runs::<simd::Avx2Dots>(job, AVX2_DOTS[dots(step)])
             }
             #[cfg(target_arch = "x86_64")]
             (Accumulate::Int32, Level::Avx512) => go::<simd::Avx512Int>(job, &AVX512_INT),
@@ -321,6 +322,17 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
         // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
         return job.take("groups", || unsafe { groups.run(job.threads) });
     }
+    // SAFETY: handed on.
+    unsafe { in_runs(job, compiled) }
+}
+
+/// # Safety
+/// As for [`go`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn in_runs<S: Simd<Part: Part, Sum: Element>>(
+    job: Job<'_>,
+    compiled: &'static Compiled<S>,
+) -> Result<()> {
     if let Some(runs) = Runs::new(job.outputs, job.operands, &compiled.kernels) {
         // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
         return job.take("runs", || unsafe { runs.run(job.threads) });

@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use super::engine::{Operands, Shared};
-use super::finish::{Outputs, finish_single};
+use super::finish::{Outputs, finish_apart};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::pack::{Source, pack};
 use super::planes::{Block, Planes, turned};
@@ -311,7 +311,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Correlation<'a, S> {
             let len = self.filters.extent as u32;
             let run = Run { lane: 0, len, at: [0; 5], by: self.filters.by.at };
             // SAFETY: the caller's promise.
-            unsafe { finish_single(&self.outputs, &place.at, &run, total) };
+            unsafe { finish_apart(&self.outputs, &place.at, &run, total) };
         }
     }
 }

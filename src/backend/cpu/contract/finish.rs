@@ -298,14 +298,19 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
     with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
 }
 
-/// The same for sums in binary32, as a function of its own for kernels of which there are many.
+/// The same as a function of its own, for kernels of which there are many.
 ///
 /// # Safety
 /// As for [`finish`]; the processor has AVX2 and fused multiply-add.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
-pub(super) unsafe fn finish_single(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const f32) {
+pub(super) unsafe fn finish_apart<A: Element>(
+    outputs: &Outputs<'_>,
+    row: &[i64; 5],
+    run: &Run,
+    sums: *const A,
+) {
     // SAFETY: handed on.
     unsafe { finish(outputs, row, run, sums) }
 }

@@ -7,7 +7,7 @@
 use core::arch::x86_64::*;
 
 use super::engine::{Operands, SUM, Shared};
-use super::finish::{Outputs, finish_single};
+use super::finish::{Outputs, finish_apart};
 use super::pack::{Source, pack};
 use super::planes::{Dim, Planes};
 use super::points::{Even, Point, Turn, Walk};
@@ -296,7 +296,7 @@ impl<'a> Groups<'a> {
                     tile(&terms, to, apart);
                     if !(direct && plain) {
                         for i in 0..count {
-                            finish_single(&self.outputs, &at(i), &run, to.offset(i as isize * apart));
+                            finish_apart(&self.outputs, &at(i), &run, to.offset(i as isize * apart));
                         }
                     }
                 }

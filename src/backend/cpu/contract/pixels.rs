@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use super::engine::{Operands, Shared};
-use super::finish::{Outputs, Run, finish_single};
+use super::finish::{Outputs, Run, finish_apart};
 use super::pack::{Source, inside};
 use super::points::{Point, Turn, Walk};
 use super::simd::Simd;
@@ -492,7 +492,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
             at.add(&self.channels.by, first as i64);
             let run = Run { lane: 0, len: len as u32, at: at.at, by: self.channels.by.at };
             // SAFETY: the caller's promise.
-            unsafe { finish_single(&self.outputs, &place.at, &run, sums.add(lane)) };
+            unsafe { finish_apart(&self.outputs, &place.at, &run, sums.add(lane)) };
         }
     }
 

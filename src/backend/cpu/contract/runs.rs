@@ -1,21 +1,23 @@
 //! Windows over few channels that lie side by side: taps of a row and their channels are one run.
 //!
 //! A block of the image is copied with its padding, so that every row of kernels reads whole runs and nothing is asked per
-//! pixel. Lanes are filters, side by side in the destination. Sums are short: each is one chain.
+//! pixel. Lanes are filters, side by side in the destination. Sums are short: each is one chain. Where cells are of four bytes the
+//! last one of a run reaches into what follows it, and the filter has zeros there.
 
 use super::engine::{Operands, SUM, Shared};
-use super::finish::{Outputs, finish_single};
+use super::finish::{Outputs, finish_apart};
 use super::kernel::{Kernels, Panel, RowCells};
-use super::pack::{Source, pack};
+use super::pack::{Part, Source, pack};
 use super::planes::Planes;
 use super::points::{Even, Point, Turn, Walk};
 use super::run::Run;
-use super::simd::{MAX_NR, MR, Simd};
-use crate::backend::cpu::{arena, threads};
+use super::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
+use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::Scalar;
+use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::Scaling;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::{Bound, Contract, Role};
 
 /// Outputs of a block, unless a row has more.
 const BLOCK: usize = 1024;
@@ -51,45 +53,87 @@ pub(super) struct Runs<'a, S: Simd> {
 // SAFETY: addresses; tasks write disjoint elements.
 unsafe impl<S: Simd> Sync for Runs<'_, S> {}
 
-impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
+/// A bound that the zeros behind a run of the filter are outside of.
+const FILTER: Bound = Bound { axes: [0; 2], steps: [0; 2], start: 0, extent: 1 };
+
+/// What the runs of a step are.
+struct Found {
+    planes: Planes,
+    filters: Turn,
+    channels: usize,
+    /// How far channels are apart in the filter.
+    apart: i64,
+}
+
+/// The runs of a canonical step, where they pay for vectors of so many lanes. Of the batch nothing depends on it.
+fn find(step: &Contract, vector: usize) -> Option<Found> {
+    let &[filters] = &Walk::of(step, Role::N).turns[..] else { return None };
+    if step.bounds().is_empty() || filters.by.at[0] != 1 {
+        return None;
+    }
+    let planes = Planes::seen(step)?;
+    let fast = &planes.dims[1];
+    let (channels, apart) = match &planes.channels.turns[..] {
+        [turn] if turn.by.at[1] == 1 && turn.extent <= CHANNELS => (turn.extent, turn.by.at[2]),
+        _ => return None,
+    };
+    let run = fast.step().abs() == 1 && fast.apart() == channels as i64;
+    let wide = fast.span(fast.outputs.extent) * channels;
+    // Where filters fill no vector, pixels do.
+    let few = filters.extent <= vector && planes.are_interleaved();
+    let fits = run && !few && planes.taps() * channels <= SUM;
+    (fits && fast.outputs.extent >= OUTPUTS && wide <= CELLS).then_some(Found {
+        planes,
+        filters,
+        channels,
+        apart,
+    })
+}
+
+/// Whether a canonical step of bytes is one over runs, where they are multiplied four at a time.
+pub(super) fn apply(step: &Contract, isa: Isa) -> bool {
+    find(step, if isa.has_avx512() { Avx512Dots::L } else { Avx2Dots::L }).is_some()
+}
+
+impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
     const NR: usize = Kernels::<S>::NR;
 
-    /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
+    /// `None` where it does not apply or does not pay.
     pub(super) fn new(
         outputs: Outputs<'a>,
         operands: Operands,
         kernels: &'a Kernels<S>,
     ) -> Option<Runs<'a, S>> {
         let step: &Contract = outputs.step;
-        let &[filters] = &Walk::of(step, Role::N).turns[..] else { return None };
-        if step.accumulate != Accumulate::Single || step.bounds().is_empty() || filters.by.at[0] != 1 {
-            return None;
+        let Found { planes, filters, channels, apart } = find(step, S::L)?;
+        let [image, mut filter] = operands.sources::<S>(step);
+        if step.a == Scalar::I8 {
+            // As in the engine.
+            filter.weight = -128;
         }
-        let planes = Planes::seen(step)?;
         let [slow, fast] = &planes.dims;
-        let (channels, apart) = match &planes.channels.turns[..] {
-            [turn] if turn.by.at[1] == 1 && turn.extent <= CHANNELS => (turn.extent, turn.by.at[2]),
-            _ => return None,
-        };
-        let cells = planes.taps() * channels;
-        let run = fast.step().abs() == 1 && fast.apart() == channels as i64;
-        let wide = fast.span(fast.outputs.extent) * channels;
-        // Where filters fill no vector, pixels do.
-        let few = filters.extent <= S::L && planes.are_interleaved();
-        if !run || few || cells > SUM || fast.outputs.extent < OUTPUTS || wide > CELLS {
-            return None;
+        let run = fast.taps().extent * channels;
+        let more = run.next_multiple_of(S::PER) - run;
+        if more > 0 {
+            filter.bounds = &[FILTER];
         }
         let (moves, first) = planes.taps_forward();
         let mut taps = Vec::with_capacity(planes.taps());
         for row in 0..slow.taps().extent as i64 {
+            let mut line = Vec::with_capacity(fast.taps().extent + 1);
             for column in 0..fast.taps().extent as i64 {
                 let at = first + row * moves[0] + column * moves[1];
-                Even::plain(at, apart, channels, None).push(&mut taps, false);
+                Even::plain(at, apart, channels, None).push(&mut line, false);
             }
+            if more > 0 {
+                let mut zeros = Even::plain(0, 0, more, None);
+                zeros.pos[0] = FILTER.extent;
+                line.push(zeros);
+            }
+            taps.append(&mut line);
         }
         let down = slow.outputs.extent;
         let blocks = down.div_ceil((BLOCK / fast.outputs.extent).max(1));
-        let [image, filter] = operands.sources::<S>(step);
         Some(Runs {
             rows: down.div_ceil(blocks),
             blocks,
@@ -110,12 +154,17 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
         self.filters.extent.div_ceil(Self::NR)
     }
 
-    /// Cells of the sum.
-    fn cells(&self) -> usize {
-        self.planes.taps() * self.channels
+    /// Cells of a run.
+    fn run_cells(&self) -> usize {
+        (self.planes.dims[1].taps().extent * self.channels).div_ceil(S::PER)
     }
 
-    /// Cells of a row of the copy.
+    /// Cells of the sum.
+    fn cells(&self) -> usize {
+        self.planes.dims[0].taps().extent * self.run_cells()
+    }
+
+    /// Parts of a row of the copy.
     fn pitch(&self) -> usize {
         let fast = &self.planes.dims[1];
         fast.span(fast.outputs.extent) * self.channels
@@ -133,10 +182,10 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
         let [slow, fast] = &self.planes.dims;
         let images = self.batch.len() * self.planes.outer.len();
         let outputs = images * slow.outputs.extent * fast.outputs.extent * self.filters.extent;
-        let threads = if outputs.saturating_mul(self.cells()) < ALONE { 1 } else { threads };
-        let (panels, each) = (self.panels(), self.cells() * Self::NR);
-        arena::with(self.batch.len() * panels * each * size_of::<f32>(), |memory| {
-            let packed = Shared(memory.cast::<f32>());
+        let threads = if outputs.saturating_mul(self.cells() * S::PER) < ALONE { 1 } else { threads };
+        let (panels, each) = (self.panels(), (self.cells() + S::TAILS) * Self::NR);
+        arena::with(self.batch.len() * panels * each * size_of::<S::Cell>(), |memory| {
+            let packed = Shared(memory.cast::<S::Cell>());
             for number in 0..self.batch.len() * panels {
                 let base = self.base(number / panels).at[2];
                 let begin = number % panels * Self::NR;
@@ -147,10 +196,11 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
                 }
                 // SAFETY: the caller promises the elements; every panel has a place.
                 unsafe {
-                    pack::<S>(self.filter, &lanes[..count], &self.taps, Self::NR, packed.at(number * each));
+                    let to = packed.at(number * each).cast();
+                    pack::<S>(self.filter, &lanes[..count], &self.taps, Self::NR, to);
                 }
             }
-            let scratch = slow.span(self.rows) * self.pitch() * size_of::<f32>();
+            let scratch = (slow.span(self.rows) * self.pitch() + S::PER) * size_of::<S::Part>();
             threads::run_with(threads, images * self.blocks, scratch, &|scratch, index| {
                 let (image, block) = (index / self.blocks, index % self.blocks);
                 let product = image / self.planes.outer.len();
@@ -166,7 +216,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
     /// # Safety
     /// As for [`run`](Runs::run); the filters are packed, and there is room for a block of the image.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn block(&self, filters: *const f32, copy: *mut f32, image: usize, block: usize) {
+    unsafe fn block(&self, filters: *const S::Cell, copy: *mut S::Part, image: usize, block: usize) {
         let [slow, fast] = &self.planes.dims;
         let (outer, pitch) = (self.planes.outer.len(), self.pitch());
         let mut place = self.base(image / outer);
@@ -175,15 +225,16 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
         let rows = self.rows.min(slow.outputs.extent - first);
         // SAFETY: handed on.
         unsafe { self.copy(&place, first, rows, copy) };
-        let offsets: [i32; SUM] = std::array::from_fn(|k| (k * Self::NR) as i32);
-        let (taps, len) = (slow.taps().extent, fast.taps().extent * self.channels);
+        let offsets: [i32; SUM + 1] = std::array::from_fn(|k| (k * Self::NR) as i32);
+        let (taps, len, each) = (slow.taps().extent, self.run_cells(), (self.cells() + S::TAILS) * Self::NR);
         let (down, along) = (slow.step().unsigned_abs() as usize, fast.stride() * self.channels);
         let columns = fast.outputs.extent;
         let strips = columns.div_ceil(MR);
-        let direct = self.outputs.takes_sums(Scalar::F32);
+        let direct = self.outputs.takes_sums(<S::Sum as Element>::SCALAR);
         let plain = self.outputs.is_plain();
-        let mut here = [0.0_f32; MR * MAX_NR];
-        let mut table: Vec<RowCells<f32>> = vec![[std::ptr::null(); MR]; taps];
+        let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
+        let mut here = [S::Sum::default(); MR * MAX_NR];
+        let mut table: Vec<RowCells<S::Cell>> = vec![[std::ptr::null(); MR]; taps];
         for row in 0..rows {
             let mut line = place;
             line.add(&slow.outputs.by, (first + row) as i64);
@@ -193,7 +244,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
                 let from = copy.cast_const().wrapping_add(row * slow.stride() * pitch + begin * along);
                 for (tap, cells) in table.iter_mut().enumerate() {
                     let from = from.wrapping_add(tap * down * pitch);
-                    *cells = std::array::from_fn(|m| from.wrapping_add(m * along));
+                    *cells = std::array::from_fn(|m| from.wrapping_add(m * along).cast());
                 }
                 let mut places = [[0; 5]; MR];
                 for (m, place) in places[..count].iter_mut().enumerate() {
@@ -204,31 +255,37 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
                     let lane = panel * Self::NR;
                     let lanes = Self::NR.min(self.filters.extent - lane);
                     let direct = direct && (lanes == Self::NR || 2 * lanes == Self::NR);
-                    let c: [*mut f32; MR] = std::array::from_fn(|m| {
-                        if direct {
-                            let at = (places[m][0] + lane as i64) as isize;
-                            self.outputs.dst.cast::<f32>().wrapping_offset(at)
-                        } else {
-                            here.as_mut_ptr().wrapping_add(m * Self::NR)
-                        }
-                    });
                     let cells = Panel {
                         rows: table.as_ptr(),
                         segments: taps,
                         len,
                         step: 1,
                         offsets: offsets.as_ptr(),
-                        v: filters.wrapping_add(panel * self.cells() * Self::NR),
+                        v: filters.wrapping_add(panel * each),
                     };
+                    let at = self.filters.by.at.map(|by| by * lane as i64);
+                    let run = Run { lane: 0, len: lanes as u32, at, by: self.filters.by.at };
+                    let places = &places[..count];
+                    if let Some(narrow) = narrow.filter(|_| lanes == Self::NR) {
+                        // SAFETY: the copy and the filters are there, and all lanes have a place in the destination.
+                        unsafe { narrow.finish_tile::<S>(&cells, count, &narrow.ends(places, &run, None)) };
+                        continue;
+                    }
+                    let c: [*mut S::Sum; MR] = std::array::from_fn(|m| {
+                        if direct {
+                            let at = (places[m.min(count - 1)][0] + lane as i64) as isize;
+                            self.outputs.dst.cast::<S::Sum>().wrapping_offset(at)
+                        } else {
+                            here.as_mut_ptr().wrapping_add(m * Self::NR)
+                        }
+                    });
                     // SAFETY: the copy and the filters are there; sums go to the destination where all lanes have
                     // a place in it.
                     unsafe {
                         self.kernels.of(count, lanes)(&cells, &c, false);
                         if !(direct && plain) {
-                            let at = self.filters.by.at.map(|by| by * lane as i64);
-                            let run = Run { lane: 0, len: lanes as u32, at, by: self.filters.by.at };
-                            for (place, &sums) in places[..count].iter().zip(&c) {
-                                finish_single(&self.outputs, place, &run, sums);
+                            for (place, &sums) in places.iter().zip(&c) {
+                                finish_apart(&self.outputs, place, &run, sums);
                             }
                         }
                     }
@@ -242,7 +299,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
     /// # Safety
     /// As for [`block`](Runs::block).
     #[inline(always)]
-    unsafe fn copy(&self, place: &Point, first: usize, rows: usize, copy: *mut f32) {
+    unsafe fn copy(&self, place: &Point, first: usize, rows: usize, copy: *mut S::Part) {
         let [slow, fast] = &self.planes.dims;
         let (channels, pitch) = (self.channels, self.pitch());
         let is_inside = self.planes.is_inside(self.image, place);
@@ -266,9 +323,14 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Runs<'a, S> {
                 let cells = (end - begin) * channels;
                 match self.image.convert {
                     Some(convert) => convert(to.cast(), from, cells, Scaling::MOVE),
-                    None => from.cast::<f32>().copy_to_nonoverlapping(to, cells),
+                    None => from.cast::<S::Part>().copy_to_nonoverlapping(to, cells),
                 }
             }
+        }
+        if S::PER > 1 {
+            // What the last cell of the last run reaches into.
+            // SAFETY: there is room for it behind the rows.
+            unsafe { copy.add(slow.span(rows) * pitch).write_bytes(0, S::PER) };
         }
     }
 }

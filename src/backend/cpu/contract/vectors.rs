@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::engine::{CellShape, Operands, Stretch, stretches};
-use super::finish::{Outputs, Run, finish_single};
+use super::finish::{Outputs, Run, finish_apart};
 use super::points::{Point, Turn, Walk};
 use super::simd::Avx2Single;
 use crate::backend::cpu::threads;
@@ -177,7 +177,7 @@ impl<'a> Vectors<'a> {
         at.add(&Point { at: self.rows.by.at, ..Point::default() }, first as i64);
         let run = Run { lane: 0, len: count as u32, at: at.at, by: self.rows.by.at };
         // SAFETY: the caller's promise.
-        unsafe { finish_single(&self.outputs, base, &run, totals) }
+        unsafe { finish_apart(&self.outputs, base, &run, totals) }
     }
 
     /// The results of the rows from `first` on.

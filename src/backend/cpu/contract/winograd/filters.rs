@@ -7,7 +7,7 @@
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
 use super::super::engine::{Operands, Shared};
-use super::super::finish::{Outputs, finish_single};
+use super::super::finish::{Outputs, finish_apart};
 use super::super::kernel::{Kernels, Panel};
 use super::super::pack::{Source, pack};
 use super::super::planes::{Dim, Planes};
@@ -390,7 +390,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 pixel.add(&self.by[1], x as i64);
                 let row = pixel.offsets(&place.at);
                 // SAFETY: the caller's promise; the output is inside the extents.
-                unsafe { finish_single(&self.outputs, &row, &run, lines.add((2 * i + j) * line)) };
+                unsafe { finish_apart(&self.outputs, &row, &run, lines.add((2 * i + j) * line)) };
             }
         }
     }
