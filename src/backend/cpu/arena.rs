@@ -31,16 +31,15 @@ pub const NESTED_BYTES: usize = 64 << 10;
 /// # Errors
 /// [`Error::HostAllocation`] if there is no memory, and `work` was not called then; else what `work` returns.
 pub fn with<R>(bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<R> {
-    if bytes == 0 {
-        return work(std::ptr::without_provenance_mut(LINE));
-    }
     let size = bytes.checked_next_multiple_of(LINE).ok_or(Error::HostAllocation { bytes })?;
-    let loan = take(size)?;
+    let loan = if size > 0 { Some(take(size)?) } else { None };
+    let at = loan.as_ref().map_or(std::ptr::without_provenance_mut(LINE), |loan| loan.at.as_ptr());
     if cfg!(debug_assertions) {
         // SAFETY: `size` bytes that nobody else has.
-        unsafe { loan.at.write_bytes(0xff, size) };
+        unsafe { at.write_bytes(0xff, size) };
     }
-    work(loan.at.as_ptr())
+    // Called in one place, so that what is large is compiled once.
+    work(at)
 }
 
 /// Memory that starts on a line.

@@ -5,7 +5,7 @@
 //!  pack.rs     any operand into panels          tiles.rs   where the lanes of a tile are in the destination
 //!  kernel.rs   a tile of sums in registers      simd.rs    its vector operations, per level and type
 //!  engine.rs   the loops around it              finish.rs  from sums to the destination
-//!  narrow.rs   the same for halves and bytes, by whole vectors     run.rs  what both know
+//!  simple.rs   the same in binary32 alone       narrow.rs   for halves and bytes, by whole vectors     run.rs  what all know
 //!  depthwise.rs   sums over the taps of one channel, in planes
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
@@ -34,6 +34,7 @@ mod run;
 #[cfg(target_arch = "x86_64")]
 mod runs;
 mod simd;
+mod simple;
 #[cfg(target_arch = "x86_64")]
 mod taps;
 mod tiles;
@@ -51,7 +52,7 @@ use self::channels::Channels;
 use self::correlate::Correlation;
 use self::depthwise::Depthwise;
 use self::engine::{Desk, Engine, Operands};
-use self::finish::{Outputs, Simple};
+use self::finish::Outputs;
 #[cfg(target_arch = "x86_64")]
 use self::groups::Groups;
 use self::kernel::Kernels;
@@ -61,6 +62,7 @@ use self::pixels::Pixels;
 #[cfg(target_arch = "x86_64")]
 use self::runs::Runs;
 use self::simd::Simd;
+use self::simple::Simple;
 #[cfg(target_arch = "x86_64")]
 use self::taps::Taps;
 #[cfg(target_arch = "x86_64")]
@@ -160,11 +162,11 @@ unsafe fn run_on(
     taken: Option<&Cell<Option<&'static str>>>,
 ) -> Result<()> {
     let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
-    let simple = Simple::of(step, machine.isa);
+    let (z, bias) = (slot(step.z_slot()), slot(step.bias_slot()));
     let outputs = Outputs {
-        simple,
+        simple: Simple::of(step, [at[0], z, bias], machine.isa),
         #[cfg(target_arch = "x86_64")]
-        narrow: narrow::Narrow::of(step, at[0], slot(step.bias_slot()), machine.isa),
+        narrow: narrow::Narrow::of(step, at[0], bias, machine.isa),
         store: between(step.real().scalar(), step.dst, Scaling::MOVE, machine.isa),
         load: [Some(step.dst), step.epilogue.z.map(|(scalar, _)| scalar)].map(|scalar| {
             between(scalar.unwrap_or(step.dst), step.real().scalar(), Scaling::MOVE, machine.isa)
@@ -172,8 +174,8 @@ unsafe fn run_on(
         isa: machine.isa,
         step,
         dst: at[0],
-        z: slot(step.z_slot()),
-        bias: slot(step.bias_slot()),
+        z,
+        bias,
     };
     let operands = Operands { a, b, isa: machine.isa };
     let level = level(machine.isa);

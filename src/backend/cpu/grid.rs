@@ -204,7 +204,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
     ) -> Result<()> {
         let threads = threads_for(machine, bytes);
         let bases = Bases(bases);
-        threads::in_ranges(threads, self.tiles, scratch, |scratch, tiles| {
+        threads::in_ranges(threads, self.tiles, scratch, &|scratch, tiles| {
             self.walk(tiles, &bases, scratch, &kernel);
         })
     }

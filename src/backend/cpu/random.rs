@@ -126,7 +126,7 @@ impl<'a, T: Real> Task<'a, T> {
         let words = draw.words() as usize;
         let pieces = words.div_ceil(DRAWN_WORDS);
         let threads = grid::threads_for(self.machine, 4 * draw.elements as usize);
-        threads::in_ranges(threads, pieces, 0, |_, range| {
+        threads::in_ranges(threads, pieces, 0, &|_, range| {
             for first in range.map(|piece| piece * DRAWN_WORDS) {
                 let count = DRAWN_WORDS.min(words - first);
                 // SAFETY: words of the mask.
@@ -148,7 +148,7 @@ impl<'a, T: Real> Task<'a, T> {
         let src = self.places.src.wrapping_offset(from as isize * cell);
         let places = Places { dst, src, ..self.places };
         let threads = grid::threads_for(self.machine, n * cell as usize);
-        threads::in_ranges(threads, n.div_ceil(CHUNK), 0, |_, range| {
+        threads::in_ranges(threads, n.div_ceil(CHUNK), 0, &|_, range| {
             let places = &places;
             for first in range.map(|chunk| chunk * CHUNK) {
                 let count = CHUNK.min(n - first);

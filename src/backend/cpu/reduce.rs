@@ -181,7 +181,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
             // SAFETY: handed on.
             return unsafe { self.in_chunks(threads, tiles, chunk * Reduce::BLOCK) };
         }
-        threads::in_ranges(threads, tiles, self.scratch(), |scratch, range| {
+        threads::in_ranges(threads, tiles, self.scratch(), &|scratch, range| {
             // SAFETY: scratch of this thread.
             let mut work = unsafe { self.workspace(scratch) };
             for tile in range {

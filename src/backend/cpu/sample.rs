@@ -81,7 +81,7 @@ impl Job<'_> {
         let chunks = (positions as usize).div_ceil(CHUNK);
         let threads = self.threads(self.step.images * positions * self.step.channels);
         let items = self.step.images as usize * chunks;
-        threads::in_ranges(threads, items, size_of::<Chunk<T>>(), |scratch, range| {
+        threads::in_ranges(threads, items, size_of::<Chunk<T>>(), &|scratch, range| {
             // SAFETY: scratch of this size, on a cache line.
             let chunk = unsafe { Chunk::<T>::new(scratch) };
             for item in range {
@@ -126,7 +126,7 @@ impl Job<'_> {
         let (given, sink) = (self.grid::<T>(1), self.sink::<T>(self.step.grid));
         let threads = self.threads(self.step.images * positions);
         let bytes = size_of::<Chunk<T>>() + 6 * LANES * size_of::<f64>();
-        threads::in_ranges(threads, self.step.images as usize, bytes, |scratch, range| {
+        threads::in_ranges(threads, self.step.images as usize, bytes, &|scratch, range| {
             // SAFETY: scratch for a chunk and the lanes behind it, on a cache line; zeros are numbers.
             let (chunk, lanes) = unsafe {
                 let lanes = scratch.add(size_of::<Chunk<T>>()).cast::<[[f64; LANES]; 6]>();

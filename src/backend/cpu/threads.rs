@@ -80,7 +80,8 @@ thread_local! {
 type Task<'a> = dyn Fn(*mut u8, usize) + Sync + 'a;
 
 /// Calls `work` with ranges that together are `0..items`, on up to `threads` threads of which the caller is one, each with
-/// `scratch` bytes, as in [`run_with`]. The ranges depend on nothing but the two numbers.
+/// `scratch` bytes, as in [`run_with`]. The ranges depend on nothing but the two numbers. Not generic, so that no kernel is
+/// compiled twice, for one thread and for several.
 ///
 /// # Errors
 /// As for [`run_with`].
@@ -88,7 +89,7 @@ pub(super) fn in_ranges(
     threads: usize,
     items: usize,
     scratch: usize,
-    work: impl Fn(*mut u8, Range<usize>) + Sync,
+    work: &(dyn Fn(*mut u8, Range<usize>) + Sync),
 ) -> Result<()> {
     let threads = threads.min(items);
     if threads <= 1 {
@@ -244,7 +245,7 @@ mod tests {
         for threads in [0, 1, 2, 3, 8] {
             for items in [0, 1, 2, 7, 1000] {
                 let counts: Vec<AtomicUsize> = (0..items).map(|_| AtomicUsize::new(0)).collect();
-                in_ranges(threads, items, 0, |_, range| {
+                in_ranges(threads, items, 0, &|_, range| {
                     range.for_each(|i| _ = counts[i].fetch_add(1, Ordering::Relaxed));
                 })
                 .expect("no range panics");
@@ -300,7 +301,7 @@ mod tests {
         for threads in [1, 3] {
             let outcome = run_with(threads, 10, isize::MAX as usize, &|_, _| panic!("never called"));
             assert!(matches!(outcome, Err(Error::HostAllocation { .. })));
-            let outcome = in_ranges(threads, 10, 1 << 60, |_, _| panic!("never called"));
+            let outcome = in_ranges(threads, 10, 1 << 60, &|_, _| panic!("never called"));
             assert!(matches!(outcome, Err(Error::HostAllocation { .. })));
         }
     }

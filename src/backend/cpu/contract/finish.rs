@@ -3,17 +3,18 @@
 #[cfg(target_arch = "x86_64")]
 use super::narrow::Narrow;
 pub(super) use super::run::Run;
-use super::run::{Clip, EIGHT, clip, rectifier};
+use super::run::rectifier;
 use super::simd::MR;
+use super::simple::{Simple, clipped};
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::stream::fetch;
 use crate::backend::cpu::{Isa, map};
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, convert, with_element};
+use crate::ops::Scaling;
 use crate::ops::activation::Activation;
-use crate::ops::contract::{Accumulate, Contract};
-use crate::ops::{NanRule, Scaling};
+use crate::ops::contract::Contract;
 
 /// What the epilogue reads and writes.
 #[derive(Clone, Copy)]
@@ -31,214 +32,6 @@ pub(super) struct Outputs<'a> {
     /// Converts neighbours of the destination and of z to the type that is computed in.
     pub(super) load: [Row; 2],
     pub(super) isa: Isa,
-}
-
-/// Results that are computed at once where a run has as many.
-const WIDE: usize = 16;
-
-/// `alpha * sum + beta * dst + alpha2 * z + bias`, clipped or not, all in binary32.
-#[derive(Clone, Copy)]
-pub(super) struct Simple {
-    alpha: f32,
-    beta: f32,
-    alpha2: f32,
-    has_bias: bool,
-    /// The rule of NaN, and the ceiling.
-    clip: Clip,
-    /// What finishes a run.
-    run: unsafe fn(&Ends, usize),
-}
-
-impl Simple {
-    /// Whether the epilogue of the step is that simple.
-    pub(super) fn of(step: &Contract, isa: Isa) -> Option<Simple> {
-        let epilogue = &step.epilogue;
-        let clip = clip(epilogue.activation)?;
-        let single = step.dst == Scalar::F32
-            && step.accumulate == Accumulate::Single
-            && epilogue.z.is_none_or(|(z, _)| z == Scalar::F32)
-            && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
-        single.then_some(Simple {
-            alpha: epilogue.scaling.alpha as f32,
-            beta: epilogue.scaling.beta as f32,
-            alpha2: epilogue.z.map_or(0.0, |(_, alpha2)| alpha2 as f32),
-            has_bias: epilogue.bias.is_some(),
-            clip,
-            run: run_of(isa),
-        })
-    }
-
-    /// # Safety
-    /// As for [`finish`].
-    #[inline(always)]
-    unsafe fn finish(&self, outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const f32) {
-        let place = |slot: usize| (row[slot] + run.at[slot]) as isize;
-        let ends = Ends {
-            simple: *self,
-            sums,
-            to: (outputs.dst.cast::<f32>().wrapping_offset(place(0)), run.by[0] as isize),
-            z: (outputs.z.cast::<f32>().wrapping_offset(place(3)), run.by[3] as isize),
-            bias: (outputs.bias.cast::<f32>().wrapping_offset(place(4)), run.by[4] as isize),
-        };
-        // SAFETY: handed on; the function is one for this processor.
-        unsafe { (self.run)(&ends, run.len as usize) }
-    }
-}
-
-/// A run of sums in binary32 and where it ends: addresses, and how far neighbours are apart.
-struct Ends {
-    simple: Simple,
-    sums: *const f32,
-    to: (*mut f32, isize),
-    z: (*const f32, isize),
-    bias: (*const f32, isize),
-}
-
-impl Ends {
-    /// Finishes `len` sums.
-    ///
-    /// # Safety
-    /// As for [`finish`].
-    #[inline(always)]
-    unsafe fn run(&self, len: usize) {
-        // SAFETY: handed on.
-        unsafe {
-            match len {
-                WIDE.. => self.chunks::<WIDE>(len),
-                EIGHT.. => self.chunks::<EIGHT>(len),
-                _ => self.chunks::<1>(len),
-            }
-        }
-    }
-
-    /// The same by chunks of `N`, of which there is one at least. The last one overlaps the one before it where it has to: it is
-    /// computed before anything is written, for results may lie where sums or old results do.
-    ///
-    /// # Safety
-    /// As for [`finish`].
-    #[inline(always)]
-    unsafe fn chunks<const N: usize>(&self, len: usize) {
-        // SAFETY: `N` elements of the run, each time.
-        unsafe {
-            let last = (!len.is_multiple_of(N)).then(|| self.chunk::<N>(len - N));
-            for i in 0..len / N {
-                self.put(N * i, self.chunk::<N>(N * i));
-            }
-            if let Some(last) = last {
-                self.put(len - N, last);
-            }
-        }
-    }
-
-    /// The results from the `i`-th on.
-    ///
-    /// # Safety
-    /// As for [`finish`].
-    #[inline(always)]
-    unsafe fn chunk<const N: usize>(&self, i: usize) -> [f32; N] {
-        let Simple { alpha, beta, alpha2, has_bias, clip, .. } = self.simple;
-        // SAFETY: the caller's promise; operands are read where the epilogue has them.
-        unsafe {
-            let mut x = self.sums.add(i).cast::<[f32; N]>().read_unaligned();
-            x.iter_mut().for_each(|x| *x *= alpha);
-            if beta != 0.0 {
-                plus(&mut x, beta, some(self.to.0, self.to.1, i));
-            }
-            if alpha2 != 0.0 {
-                plus(&mut x, alpha2, some(self.z.0, self.z.1, i));
-            }
-            if has_bias {
-                plus(&mut x, 1.0, some(self.bias.0, self.bias.1, i));
-            }
-            if let Some((rule, ceiling)) = clip {
-                x.iter_mut().for_each(|x| *x = clipped(*x, rule, ceiling));
-            }
-            x
-        }
-    }
-
-    /// # Safety
-    /// As for [`finish`].
-    #[inline(always)]
-    unsafe fn put<const N: usize>(&self, i: usize, x: [f32; N]) {
-        let (to, by) = self.to;
-        // SAFETY: the caller's promise.
-        unsafe {
-            if by == 1 {
-                return to.add(i).cast::<[f32; N]>().write_unaligned(x);
-            }
-            for (k, &x) in x.iter().enumerate() {
-                to.wrapping_offset((i + k) as isize * by).write(x);
-            }
-        }
-    }
-}
-
-/// Elements from the `i`-th on, `by` apart.
-///
-/// # Safety
-/// They are readable and aligned.
-#[inline(always)]
-unsafe fn some<const N: usize>(from: *const f32, by: isize, i: usize) -> [f32; N] {
-    let from = from.wrapping_offset(i as isize * by);
-    // SAFETY: the caller's promise.
-    unsafe {
-        match by {
-            0 => [from.read(); N],
-            1 => from.cast::<[f32; N]>().read_unaligned(),
-            _ => std::array::from_fn(|k| from.wrapping_offset(k as isize * by).read()),
-        }
-    }
-}
-
-/// `x += factor * y`
-#[inline(always)]
-fn plus<const N: usize>(x: &mut [f32; N], factor: f32, y: [f32; N]) {
-    for k in 0..N {
-        x[k] += factor * y[k];
-    }
-}
-
-/// [`Ends::run`], compiled for some instructions. Not for every kernel that ends in it.
-macro_rules! compiled_for {
-    ($name:ident $(, $features:literal)?) => {
-        /// # Safety
-        /// As for [`Ends::run`].
-        $(#[target_feature(enable = $features)])?
-        unsafe fn $name(ends: &Ends, len: usize) {
-            // SAFETY: handed on.
-            unsafe { ends.run(len) }
-        }
-    };
-}
-compiled_for!(portable);
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
-
-/// The function for these instructions.
-fn run_of(isa: Isa) -> unsafe fn(&Ends, usize) {
-    #[cfg(target_arch = "x86_64")]
-    if isa.has_avx512() {
-        return avx512;
-    } else if isa.has_avx2() {
-        return avx2;
-    }
-    let _ = isa;
-    portable
-}
-
-/// `min(max(x, 0), ceiling)`
-#[inline(always)]
-fn clipped<R: Real>(x: R, rule: NanRule, ceiling: R) -> R {
-    let y = match rule {
-        NanRule::Propagate if x <= R::ZERO => R::ZERO,
-        NanRule::Ignore if x > R::ZERO => x,
-        NanRule::Propagate => x,
-        NanRule::Ignore => R::ZERO,
-    };
-    if y > ceiling { ceiling } else { y }
 }
 
 // SAFETY: addresses without meaning of their own; tasks write disjoint elements.
@@ -287,7 +80,7 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
         && let Some(simple) = &outputs.simple
     {
         // SAFETY: handed on; sums in binary32 are binary32.
-        return unsafe { simple.finish(outputs, row, run, sums.cast()) };
+        return unsafe { simple.finish(std::slice::from_ref(row), run, [sums.cast()].as_ptr()) };
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(narrow) = &outputs.narrow {
@@ -326,9 +119,16 @@ pub(super) unsafe fn finish_rows<A: Element>(
     run: &Run,
     sums: &[*mut A; MR],
 ) {
+    let sums = sums.map(|sums| sums.cast_const().wrapping_add(run.lane as usize));
+    if A::SCALAR == Scalar::F32
+        && let Some(simple) = &outputs.simple
+    {
+        // SAFETY: handed on; as in `finish`.
+        return unsafe { simple.finish(rows, run, sums.as_ptr().cast()) };
+    }
     for (row, from) in rows.iter().zip(sums) {
         // SAFETY: handed on.
-        unsafe { finish(outputs, row, run, from.wrapping_add(run.lane as usize)) };
+        unsafe { finish(outputs, row, run, from) };
     }
 }
 

@@ -93,7 +93,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let blocks = self.members.len.div_ceil(self.tree.block);
         let near = self.bytes * self.members.len * self.width <= NEAR_BYTES;
         if tiles >= wanted && (near || self.tree == Tree::RUNS) || blocks < 2 * CHUNK_BLOCKS {
-            return threads::in_ranges(threads, tiles, 0, |_, range| {
+            return threads::in_ranges(threads, tiles, 0, &|_, range| {
                 let mut room = self.room();
                 let mut known: [Vec<T>; LISTS] = std::array::from_fn(|_| vec![T::ZERO; self.width]);
                 for number in range {

@@ -174,7 +174,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     unsafe fn run(&self, machine: Machine) -> Result<()> {
         let tiles = self.outer.iter().map(|l| l.0).product::<usize>() * self.along.0.div_ceil(self.width);
         let threads = if self.bytes < THREADING_BYTES { 1 } else { machine.threads };
-        threads::in_ranges(threads, tiles, self.scratch(), |scratch, range| {
+        threads::in_ranges(threads, tiles, self.scratch(), &|scratch, range| {
             // SAFETY: as many bytes, of this thread.
             let mut work = unsafe { self.workspace(scratch) };
             for tile in range.clone() {

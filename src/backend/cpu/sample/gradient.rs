@@ -35,7 +35,7 @@ impl Job<'_> {
         let group = (NEAR / band).clamp(1, channels as usize).min(fair);
         let groups = (channels as usize).div_ceil(group);
         let bytes = size_of::<Chunk<T>>() + group * band * size_of::<T>();
-        threads::in_ranges(threads, images as usize * groups * bands, bytes, |scratch, range| {
+        threads::in_ranges(threads, images as usize * groups * bands, bytes, &|scratch, range| {
             // SAFETY: scratch for a chunk and the sums behind it, on a cache line.
             let chunk = unsafe { Chunk::<T>::new(scratch) };
             let sums = scratch.wrapping_add(size_of::<Chunk<T>>()).cast::<T>();

@@ -119,7 +119,7 @@ impl<'a, T: Real> Bands<'a, T> {
         self.room(&mut parts);
         let longest = self.longest();
         let scratch = parts.bytes + self.way.bytes(longest);
-        threads::in_ranges(threads, items, scratch, |block, range| {
+        threads::in_ranges(threads, items, scratch, &|block, range| {
             let mut parts = Parts::new(block);
             let mine = self.room(&mut parts);
             let mut sink = Sink::new(&self.way, parts.take(self.way.bytes(longest)), longest);

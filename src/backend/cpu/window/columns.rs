@@ -22,7 +22,7 @@ pub(super) unsafe fn run(window: &Window, at: &[Address], machine: Machine) -> R
     let outer = window.outer.len() as usize;
     let taps: usize = axes.iter().map(|axis| axis.window as usize).product();
     let (to, from) = (at[0], at[2]);
-    threads::in_ranges(threads, outer * taps, 0, |_, range| {
+    threads::in_ranges(threads, outer * taps, 0, &|_, range| {
         for item in range {
             let (mut place, tap) = (item / taps, (item % taps) as i64);
             let (high, low) = (tap / last.window, tap % last.window);

@@ -110,7 +110,7 @@ where
     };
     let threads = grid::threads_for(machine, bytes.max(bytes_read(shape)));
     let items = shape.outer * shape.axes[0].outputs as usize;
-    threads::in_ranges(threads, items, job.scratch_bytes(), |block, range| {
+    threads::in_ranges(threads, items, job.scratch_bytes(), &|block, range| {
         // SAFETY: the block is as large as it says, and items are apart.
         unsafe { job.items(range, block) }
         crate::backend::cpu::stream::fence();

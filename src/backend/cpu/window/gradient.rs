@@ -97,7 +97,7 @@ unsafe fn planes<T: Real>(shape: &Shape<'_>, at: &[Address], machine: Machine) -
     };
     let chunks = shape.lanes.div_ceil(job.lanes);
     let items = shape.outer * chunks;
-    threads::in_ranges(threads, items, job.scratch_bytes(), |block, range| {
+    threads::in_ranges(threads, items, job.scratch_bytes(), &|block, range| {
         // SAFETY: the block is as large as it says, and planes are apart.
         unsafe {
             let mut parts = Parts::new(block);

@@ -103,7 +103,7 @@ impl<'a, T: Real> Call<'a, T> {
             + bytes_of::<T>(shape.last().inputs as usize * lanes + 2 * self.margin)
             + bytes_of::<*const T>(taps)
             + bytes_of::<u8>(gathered);
-        threads::in_ranges(threads, items, scratch_bytes, |block, range| {
+        threads::in_ranges(threads, items, scratch_bytes, &|block, range| {
             for item in range {
                 let first = item % chunks * lanes;
                 let mut parts = Parts::new(block);

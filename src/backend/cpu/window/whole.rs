@@ -65,7 +65,7 @@ impl<'a, T: Real> Whole<'a, T> {
         let mut parts = Parts::new(std::ptr::null_mut());
         self.room(&mut parts);
         let scratch = parts.bytes + self.way.bytes(self.cells);
-        threads::in_ranges(threads, self.shape.outer, scratch, |block, range| {
+        threads::in_ranges(threads, self.shape.outer, scratch, &|block, range| {
             let mut parts = Parts::new(block);
             let mine = self.room(&mut parts);
             let mut sink = Sink::new(self.way, parts.take(self.way.bytes(self.cells)), self.cells);

@@ -1,0 +1,311 @@
+//! The end of most sums: factors, bias and a clip, all in binary32, for neighbours at a time.
+
+use super::run::{Clip, EIGHT, Run, clip};
+use crate::backend::cpu::Isa;
+use crate::backend::function::Real;
+use crate::dtype::Scalar;
+use crate::ops::NanRule;
+use crate::ops::contract::{Accumulate, Contract};
+
+/// Results that are computed at once where a run has as many.
+const WIDE: usize = 16;
+
+/// `alpha * sum + beta * dst + alpha2 * z + bias`, clipped or not, all in binary32.
+#[derive(Clone, Copy)]
+pub(super) struct Simple {
+    dst: *mut f32,
+    z: *const f32,
+    bias: *const f32,
+    alpha: f32,
+    beta: f32,
+    alpha2: f32,
+    has_bias: bool,
+    /// The rule of NaN, and the ceiling.
+    clip: Clip,
+    /// What finishes runs.
+    run: unsafe fn(&Ends<'_>, &[[i64; 5]], *const *const f32),
+}
+
+impl Simple {
+    /// For a destination, z and a bias at these addresses, if the epilogue of the step is that simple.
+    pub(super) fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Simple> {
+        let epilogue = &step.epilogue;
+        let clip = clip(epilogue.activation)?;
+        let single = step.dst == Scalar::F32
+            && step.accumulate == Accumulate::Single
+            && epilogue.z.is_none_or(|(z, _)| z == Scalar::F32)
+            && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
+        single.then_some(Simple {
+            dst: dst.cast(),
+            z: z.cast_const().cast(),
+            bias: bias.cast_const().cast(),
+            alpha: epilogue.scaling.alpha as f32,
+            beta: epilogue.scaling.beta as f32,
+            alpha2: epilogue.z.map_or(0.0, |(_, alpha2)| alpha2 as f32),
+            has_bias: epilogue.bias.is_some(),
+            clip,
+            run: run_of(isa),
+        })
+    }
+
+    /// Finishes one run of some rows, whose sums begin at `sums`.
+    ///
+    /// # Safety
+    /// As for [`finish`](super::finish::finish), for every row.
+    #[inline(always)]
+    pub(super) unsafe fn finish(&self, rows: &[[i64; 5]], run: &Run, sums: *const *const f32) {
+        // SAFETY: handed on; the function is one for this processor.
+        unsafe { (self.run)(&Ends { simple: self, run }, rows, sums) }
+    }
+}
+
+/// Where a run ends.
+struct Ends<'a> {
+    simple: &'a Simple,
+    run: &'a Run,
+}
+
+/// The sums of one row, and the addresses of the first element of what they meet.
+struct Line {
+    sums: *const f32,
+    to: *mut f32,
+    z: *const f32,
+    bias: *const f32,
+}
+
+/// Of the bias: there is none, one term for all of a line, one for each element.
+const NONE: u8 = 0;
+const ONE: u8 = 1;
+const MANY: u8 = 2;
+
+impl Ends<'_> {
+    /// # Safety
+    /// As for [`Simple::finish`].
+    #[inline(always)]
+    unsafe fn run(&self, rows: &[[i64; 5]], sums: *const *const f32) {
+        let Simple { beta, alpha2, has_bias, .. } = *self.simple;
+        let [to, .., z, bias] = self.run.by;
+        let bias = match bias {
+            _ if !has_bias => Some(NONE),
+            0 => Some(ONE),
+            1 => Some(MANY),
+            _ => None,
+        };
+        let bias = bias.filter(|_| to == 1 && (alpha2 == 0.0 || z == 1));
+        // SAFETY: handed on.
+        unsafe {
+            match (bias, beta != 0.0 || alpha2 != 0.0) {
+                (Some(NONE), false) => self.lines::<NONE, false>(rows, sums),
+                (Some(ONE), false) => self.lines::<ONE, false>(rows, sums),
+                (Some(MANY), false) => self.lines::<MANY, false>(rows, sums),
+                (Some(NONE), true) => self.lines::<NONE, true>(rows, sums),
+                (Some(ONE), true) => self.lines::<ONE, true>(rows, sums),
+                (Some(MANY), true) => self.lines::<MANY, true>(rows, sums),
+                _ => self.scattered(rows, sums),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Simple::finish`].
+    #[inline(always)]
+    unsafe fn line(&self, row: &[i64; 5], sums: *const f32) -> Line {
+        let place = |slot: usize| (row[slot] + self.run.at[slot]) as isize;
+        let Simple { dst, z, bias, .. } = *self.simple;
+        Line {
+            sums,
+            to: dst.wrapping_offset(place(0)),
+            z: z.wrapping_offset(place(3)),
+            bias: bias.wrapping_offset(place(4)),
+        }
+    }
+
+    /// Rows of neighbours, with a bias of some kind; `MORE` where other terms are added, too.
+    ///
+    /// # Safety
+    /// As for [`Simple::finish`].
+    #[inline(always)]
+    unsafe fn lines<const BIAS: u8, const MORE: bool>(&self, rows: &[[i64; 5]], sums: *const *const f32) {
+        let len = self.run.len as usize;
+        for (m, row) in rows.iter().enumerate() {
+            // SAFETY: handed on, row by row.
+            unsafe {
+                let line = self.line(row, *sums.add(m));
+                match len {
+                    WIDE.. => self.chunks::<WIDE, BIAS, MORE>(&line, len),
+                    EIGHT.. => self.chunks::<EIGHT, BIAS, MORE>(&line, len),
+                    _ => self.chunks::<1, BIAS, MORE>(&line, len),
+                }
+            }
+        }
+    }
+
+    /// A line of neighbours by chunks of `N`, of which there is one at least. The last one overlaps the one before it where it
+    /// has to: it is computed before anything is written, for results may lie where sums or old results do.
+    ///
+    /// # Safety
+    /// As for [`Simple::finish`].
+    #[inline(always)]
+    unsafe fn chunks<const N: usize, const BIAS: u8, const MORE: bool>(&self, line: &Line, len: usize) {
+        // SAFETY: the caller's promise: `N` elements, each time.
+        unsafe {
+            let one = if BIAS == ONE { line.bias.read() } else { 0.0 };
+            let last = (!len.is_multiple_of(N)).then(|| self.chunk::<N, BIAS, MORE>(line, one, len - N));
+            for i in (0..len - len % N).step_by(N) {
+                let x = self.chunk::<N, BIAS, MORE>(line, one, i);
+                line.to.add(i).cast::<[f32; N]>().write_unaligned(x);
+            }
+            if let Some(last) = last {
+                line.to.add(len - N).cast::<[f32; N]>().write_unaligned(last);
+            }
+        }
+    }
+
+    /// The results from the `i`-th on; `one` is the bias if there is one for all.
+    ///
+    /// # Safety
+    /// As for [`Simple::finish`].
+    #[inline(always)]
+    unsafe fn chunk<const N: usize, const BIAS: u8, const MORE: bool>(
+        &self,
+        line: &Line,
+        one: f32,
+        i: usize,
+    ) -> [f32; N] {
+        // SAFETY: handed on.
+        unsafe {
+            let bias = match BIAS {
+                NONE => None,
+                ONE => Some([one; N]),
+                _ => Some(some(line.bias, i)),
+            };
+            self.finished::<N, MORE>(some(line.sums, i), || some(line.to, i), || some(line.z, i), bias)
+        }
+    }
+
+    /// Rows whose elements are anywhere.
+    ///
+    /// # Safety
+    /// As for [`Simple::finish`].
+    #[inline(always)]
+    unsafe fn scattered(&self, rows: &[[i64; 5]], sums: *const *const f32) {
+        let len = self.run.len as usize;
+        for (m, row) in rows.iter().enumerate() {
+            // SAFETY: handed on, row by row.
+            unsafe {
+                let line = self.line(row, *sums.add(m));
+                let wide = len - len % WIDE;
+                (0..wide).step_by(WIDE).for_each(|i| self.scatter::<WIDE>(&line, i));
+                (wide..len).for_each(|i| self.scatter::<1>(&line, i));
+            }
+        }
+    }
+
+    /// `N` elements of such a row.
+    ///
+    /// # Safety
+    /// As for [`Simple::finish`].
+    #[inline(always)]
+    unsafe fn scatter<const N: usize>(&self, line: &Line, i: usize) {
+        let [to, .., z, bias] = self.run.by.map(|by| by as isize);
+        let place = |k: usize, by: isize| (i + k) as isize * by;
+        // SAFETY: the caller's promise; operands are read where the epilogue has them.
+        unsafe {
+            let some = |from: *const f32, by: isize| -> [f32; N] {
+                std::array::from_fn(|k| from.wrapping_offset(place(k, by)).read())
+            };
+            let sums = line.sums.add(i).cast::<[f32; N]>().read_unaligned();
+            let bias = self.simple.has_bias.then(|| some(line.bias, bias));
+            let x = self.finished::<N, true>(sums, || some(line.to, to), || some(line.z, z), bias);
+            for (k, x) in x.into_iter().enumerate() {
+                line.to.wrapping_offset(place(k, to)).write(x);
+            }
+        }
+    }
+
+    /// What becomes of some sums; operands are read where the epilogue has them.
+    #[inline(always)]
+    fn finished<const N: usize, const MORE: bool>(
+        &self,
+        mut x: [f32; N],
+        old: impl Fn() -> [f32; N],
+        z: impl Fn() -> [f32; N],
+        bias: Option<[f32; N]>,
+    ) -> [f32; N] {
+        let Simple { alpha, beta, alpha2, clip, .. } = *self.simple;
+        x.iter_mut().for_each(|x| *x *= alpha);
+        if MORE && beta != 0.0 {
+            plus(&mut x, beta, old());
+        }
+        if MORE && alpha2 != 0.0 {
+            plus(&mut x, alpha2, z());
+        }
+        if let Some(bias) = bias {
+            plus(&mut x, 1.0, bias);
+        }
+        if let Some((rule, ceiling)) = clip {
+            x.iter_mut().for_each(|x| *x = clipped(*x, rule, ceiling));
+        }
+        x
+    }
+}
+
+/// Neighbours from the `i`-th on.
+///
+/// # Safety
+/// They are readable and aligned.
+#[inline(always)]
+unsafe fn some<const N: usize>(from: *const f32, i: usize) -> [f32; N] {
+    // SAFETY: the caller's promise.
+    unsafe { from.add(i).cast::<[f32; N]>().read_unaligned() }
+}
+
+/// `x += factor * y`
+#[inline(always)]
+fn plus<const N: usize>(x: &mut [f32; N], factor: f32, y: [f32; N]) {
+    for k in 0..N {
+        x[k] += factor * y[k];
+    }
+}
+
+/// `min(max(x, 0), ceiling)`
+#[inline(always)]
+pub(super) fn clipped<R: Real>(x: R, rule: NanRule, ceiling: R) -> R {
+    let y = match rule {
+        NanRule::Propagate if x <= R::ZERO => R::ZERO,
+        NanRule::Ignore if x > R::ZERO => x,
+        NanRule::Propagate => x,
+        NanRule::Ignore => R::ZERO,
+    };
+    if y > ceiling { ceiling } else { y }
+}
+
+/// [`Ends::run`], compiled for some instructions. Not for every kernel that ends in it.
+macro_rules! compiled_for {
+    ($name:ident $(, $features:literal)?) => {
+        /// # Safety
+        /// As for [`Ends::run`].
+        $(#[target_feature(enable = $features)])?
+        unsafe fn $name(ends: &Ends<'_>, rows: &[[i64; 5]], sums: *const *const f32) {
+            // SAFETY: handed on.
+            unsafe { ends.run(rows, sums) }
+        }
+    };
+}
+compiled_for!(portable);
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+
+/// The function for these instructions.
+fn run_of(isa: Isa) -> unsafe fn(&Ends<'_>, &[[i64; 5]], *const *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    if isa.has_avx512() {
+        return avx512;
+    } else if isa.has_avx2() {
+        return avx2;
+    }
+    let _ = isa;
+    portable
+}
