@@ -92,9 +92,21 @@ fn gradients_over_several_bands_of_rows_agree_with_the_reference() {
 }
 
 #[test]
-fn windows_that_share_columns_or_hold_a_plane_agree_with_the_reference() {
+fn windows_that_share_columns_agree_with_the_reference() {
     let mut rng = Rng(12);
     problems::shared(&mut rng).iter().for_each(|problem| check(problem, &mut rng));
+}
+
+#[test]
+fn gradients_of_windows_that_hold_a_plane_agree_with_the_reference() {
+    let mut rng = Rng(13);
+    problems::whole(&mut rng).iter().for_each(|problem| check(problem, &mut rng));
+}
+
+#[test]
+fn results_written_past_the_caches_agree_with_the_reference() {
+    let mut rng = Rng(14);
+    problems::streamed(&mut rng).iter().for_each(|problem| check(problem, &mut rng));
 }
 
 #[test]

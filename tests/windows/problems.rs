@@ -266,19 +266,89 @@ pub fn tall(rng: &mut Rng) -> Vec<Problem> {
     all
 }
 
-/// Poolings whose windows share columns: rows longer than a strip of outputs, short ones that wait for others, windows as large
-/// as the plane and larger; and gradients of windows that hold all of a plane.
+/// Gradients of windows that hold all of a plane, of every floating type: of as many cells as are looked through together, and less.
+#[allow(dead_code, reason = "not every program that shares this file asks for them")]
+pub fn whole(rng: &mut Rng) -> Vec<Problem> {
+    let mut all = Vec::new();
+    for dims in [[2, 70, 13, 11], [1, 3, 4, 5], [1, 37, 9, 7]] {
+        for format in [Format::Nchw, Format::Nhwc] {
+            for mode in [PoolingMode::Max, PoolingMode::AverageWithPadding] {
+                for i in 0..12 {
+                    let (data_type, other) = (TYPES[i % 4], TYPES[(i + all.len()) % 4]);
+                    let desc = PoolingDescriptor::new(
+                        mode,
+                        NanPropagation::from_code((all.len() / 4 % 2) as i32).expect("a rule"),
+                        Dims::new(&dims[2..]),
+                        Dims::new(&[0, 0]),
+                        Dims::new(&[1, 1]),
+                    )
+                    .expect("a pooling");
+                    let tensor = |data_type: DataType, dims: &[i64]| {
+                        TensorDescriptor::with_format(data_type, format, 4, dims, Mode::Extended)
+                            .expect("a tensor")
+                    };
+                    // Now and then what is given has another type than cells.
+                    let given = if i < 8 { data_type } else { other };
+                    let (x, y) = (tensor(data_type, &dims), tensor(given, &[dims[0], dims[1], 1, 1]));
+                    let forward = Some(Forward { x: &x, y: &y });
+                    let scaling = if i < 4 { Scaling::MOVE } else { scaling(rng) };
+                    let plan =
+                        pooling::backward(&desc, forward, &y, &x, scaling, Mode::Extended).expect("a plan");
+                    let title = format!("{desc:?} of {data_type:?} {dims:?} in {format:?}");
+                    all.push(Problem { title, kind: "whole", plan: Box::new(plan), wild: i % 3 > 0 });
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Results of 16 bits that are large enough to be written past the caches.
+#[allow(dead_code, reason = "not every program that shares this file asks for them")]
+pub fn streamed(rng: &mut Rng) -> Vec<Problem> {
+    let desc = PoolingDescriptor::new(
+        PoolingMode::AverageWithPadding,
+        NanPropagation::from_code(0).expect("a rule"),
+        Dims::new(&[1, 2]),
+        Dims::new(&[0, 1]),
+        Dims::new(&[1, 1]),
+    )
+    .expect("a pooling");
+    let tensor = |width: i64, rng: &mut Rng| {
+        let dims = [1, 3, 1001, width];
+        // Rows that follow one another, and such with a gap.
+        let pitch = width + rng.below(2) as i64;
+        let strides = [3 * 1001 * pitch, 1001 * pitch, pitch, 1];
+        TensorDescriptor::with_strides(DataType::Half, 4, &dims, &strides, Mode::Extended).expect("a tensor")
+    };
+    let scaling = Scaling { alpha: -1.5, beta: 0.0 };
+    let (x, y) = (tensor(2999, rng), tensor(3000, rng));
+    let forward = pooling::forward(&desc, &x, &y, scaling, Mode::Extended).expect("a plan");
+    let gradient = pooling::backward(&desc, None, &y, &x, scaling, Mode::Extended).expect("a plan");
+    let plans: [Box<dyn Plan>; 2] = [Box::new(forward), Box::new(gradient)];
+    plans.map(|plan| Problem { title: "large".into(), kind: "streamed", plan, wild: true }).into()
+}
+
+/// Poolings by columns: rows longer than a strip of outputs, short ones that wait for others, windows as large as the plane and
+/// larger, and rows with a stride.
 #[allow(dead_code, reason = "not every program that shares this file asks for them")]
 pub fn shared(rng: &mut Rng) -> Vec<Problem> {
-    // Channels, rows and columns; window and padding of either axis.
+    // Channels, rows and columns; window, padding and stride of either axis.
     let geometries = [
-        ([2, 3, 5000], [(2, 0), (3, 1)]),
-        ([37, 5, 150], [(3, 1), (3, 1)]),
-        ([300, 3, 17], [(2, 1), (5, 2)]),
-        ([5, 13, 13], [(13, 6), (13, 6)]),
-        ([3, 20, 20], [(9, 4), (9, 4)]),
-        ([3, 40, 7], [(3, 1), (7, 5)]),
-        ([70, 23, 23], [(23, 0), (23, 0)]),
+        ([2, 3, 5000], [(2, 0, 1), (3, 1, 1)]),
+        ([37, 5, 150], [(3, 1, 1), (3, 1, 1)]),
+        ([300, 3, 17], [(2, 1, 1), (5, 2, 1)]),
+        ([5, 13, 13], [(13, 6, 1), (13, 6, 1)]),
+        ([3, 20, 20], [(9, 4, 1), (9, 4, 1)]),
+        ([3, 40, 7], [(3, 1, 1), (7, 5, 1)]),
+        ([2, 3, 9001], [(2, 0, 2), (3, 1, 2)]),
+        ([5, 56, 56], [(2, 0, 2), (2, 0, 2)]),
+        ([3, 113, 57], [(3, 1, 2), (3, 1, 2)]),
+        ([4, 60, 31], [(3, 2, 1), (5, 4, 3)]),
+        ([3, 50, 20], [(3, 0, 3), (2, 1, 4)]),
+        ([2, 90, 100], [(5, 3, 4), (4, 3, 2)]),
+        // Most windows lie outside.
+        ([3, 4, 5], [(3, 1, 1), (200, 199, 7)]),
     ];
     let mut all = Vec::new();
     for (i, (dims, geometry)) in geometries.into_iter().enumerate() {
@@ -288,30 +358,26 @@ pub fn shared(rng: &mut Rng) -> Vec<Problem> {
                 let desc = PoolingDescriptor::new(
                     mode,
                     NanPropagation::from_code((all.len() % 2) as i32).expect("a rule"),
-                    Dims::new(&geometry.map(|(k, _)| k)),
-                    Dims::new(&geometry.map(|(_, p)| p)),
-                    Dims::new(&[1, 1]),
+                    Dims::new(&geometry.map(|(k, _, _)| k)),
+                    Dims::new(&geometry.map(|(_, p, _)| p)),
+                    Dims::new(&geometry.map(|(_, _, s)| s)),
                 )
                 .expect("a pooling");
                 let tensor = |dims: &[i64]| {
                     TensorDescriptor::with_format(data_type, format, 4, dims, Mode::Extended)
                         .expect("a tensor")
                 };
-                let output = |axis: usize| dims[1 + axis] + 2 * geometry[axis].1 - geometry[axis].0 + 1;
+                let output = |axis: usize| {
+                    let (k, p, s) = geometry[axis];
+                    (dims[1 + axis] + 2 * p - k) / s + 1
+                };
                 let (x, y) =
                     (tensor(&[2, dims[0], dims[1], dims[2]]), tensor(&[2, dims[0], output(0), output(1)]));
-                let is_whole = output(0) == 1 && output(1) == 1;
                 let scaling = if all.len() % 3 == 0 { scaling(rng) } else { Scaling::MOVE };
                 let title = format!("{desc:?} of {data_type:?} {dims:?} in {format:?}");
                 let plan = pooling::forward(&desc, &x, &y, scaling, Mode::Extended).expect("a plan");
                 let wild = all.len() % 4 < 2;
-                all.push(Problem { title: title.clone(), kind: "shared", plan: Box::new(plan), wild });
-                if is_whole {
-                    let forward = Some(Forward { x: &x, y: &y });
-                    let plan =
-                        pooling::backward(&desc, forward, &y, &x, scaling, Mode::Extended).expect("a plan");
-                    all.push(Problem { title, kind: "whole", plan: Box::new(plan), wild });
-                }
+                all.push(Problem { title, kind: "shared", plan: Box::new(plan), wild });
             }
         }
     }

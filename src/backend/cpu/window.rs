@@ -5,7 +5,7 @@
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
 //!  forward.rs   maxima and averages      shared.rs  those with stride 1      pool.rs  the memory of both
 //!  gradient.rs  their gradients
-//!  whole.rs     gradients of a window that holds all cells
+//!  whole.rs     gradients of a window that holds all cells                     largest.rs  where its largest one is
 //!  bands.rs     gradients of short rows, several at once     by_rows.rs  others, row by row    kept.rs   what is kept of these
 //!  lanes.rs     the loops of gradients      phases.rs    rows sorted by the stride
 //!  tables.rs    what is asked of axes for every output and cell
@@ -21,6 +21,7 @@ mod forward;
 mod gradient;
 mod kept;
 mod lanes;
+mod largest;
 mod normalise;
 mod phases;
 mod plane;

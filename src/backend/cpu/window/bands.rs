@@ -249,10 +249,7 @@ impl<'a, T: Real> Bands<'a, T> {
                     step as usize / size_of::<T>(),
                 );
             }
-            for row in rows.clone() {
-                let to = mine.fresh.add((row - rows.start) as usize * n);
-                gather.row(self.shape, plane, row, 1, to.cast(), mine.gather);
-            }
+            gather.rows(self.shape, plane, rows.clone(), 1, mine.fresh.cast(), mine.gather);
             (mine.fresh, n)
         }
     }

@@ -24,6 +24,9 @@ use crate::error::Result;
 use crate::ops::NanRule;
 use crate::ops::window::{MAX_AXES, WindowAxis, WindowFunction};
 
+/// Bytes of the numbers of a plane that is brought at once: they stay in the first-level cache.
+const PLANE_BYTES: usize = 24 << 10;
+
 /// # Safety
 /// As for [`super::run`], with a maximum or an average.
 pub(super) unsafe fn run(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Result<()> {
@@ -84,6 +87,10 @@ where
     let gather =
         (!is_run || window.scalars[1] != cell).then(|| Gather::new(shape, 1, false, cell, machine.isa));
     let shared = Shared::new(shape, gather.is_some());
+    let row_cells = shape.row_cells(false) * lanes;
+    // Bringing short rows one by one takes longer than what is done with them.
+    let plane = row_cells.saturating_mul(shape.axes[0].inputs as usize * cell.size());
+    let is_small = lanes == 1 && plane <= PLANE_BYTES;
     let job = Job {
         shape,
         source: at[2].pointer(),
@@ -93,7 +100,7 @@ where
         gather,
         shared,
         way: Way::new(cell, window.scalars[0], window.scaling, bytes, machine),
-        ring: reach(&shape.axes[0]) as i64,
+        ring: if is_small { shape.axes[0].inputs } else { reach(&shape.axes[0]) as i64 },
         taps: match shared {
             Some(_) => last.window as usize,
             None if lanes > 1 => rows * reach(last),
@@ -106,7 +113,7 @@ where
             None => last.outputs as usize,
         },
         columns: shared.map_or(last.inputs as usize + 1, |shared| shared.all_columns() * lanes),
-        row_cells: shape.row_cells(false) * lanes,
+        row_cells,
     };
     let threads = grid::threads_for(machine, bytes.max(bytes_read(shape)));
     let items = shape.outer * shape.axes[0].outputs as usize;
@@ -166,9 +173,16 @@ where
         }
         let mut sink = Sink::new(&self.way, parts.take(self.way.bytes(self.longest)), self.longest);
         let rows = shape.axes[0].outputs as usize;
-        for item in range {
-            // SAFETY: handed on.
-            unsafe { self.item(item / rows, (item % rows) as i64, &mut mine, &mut sink) };
+        let mut item = range.start;
+        while item < range.end {
+            let (outer, first) = (item / rows, item % rows);
+            let some = (rows - first).min(range.end - item);
+            let place = shape.place(outer);
+            for first in first..first + some {
+                // SAFETY: handed on.
+                unsafe { self.item(outer, &place, first as i64, &mut mine, &mut sink) };
+            }
+            item += some;
         }
         // SAFETY: the runs are in place, once no row waits any more.
         unsafe {
@@ -179,13 +193,19 @@ where
         }
     }
 
-    /// The outputs of one coordinate of the first axis.
+    /// The outputs of one coordinate of the first axis, in a place of the loops around.
     ///
     /// # Safety
     /// As for [`items`](Self::items).
-    unsafe fn item(&self, outer: usize, first: i64, mine: &mut Block<'_, F>, sink: &mut Sink<'_>) {
+    unsafe fn item(
+        &self,
+        outer: usize,
+        place: &[isize; 3],
+        first: i64,
+        mine: &mut Block<'_, F>,
+        sink: &mut Sink<'_>,
+    ) {
         let shape = self.shape;
-        let place = shape.place(outer);
         let source = self.source.wrapping_offset(place[1]);
         let dst = self.dst.wrapping_offset(place[0] + shape.along(0, 0, first));
         // SAFETY: an output of the axis.
@@ -194,12 +214,22 @@ where
             if mine.held.0 != outer {
                 mine.held = (outer, begin, begin);
             }
-            for row in begin.max(mine.held.2)..end {
-                let to = mine.ring.wrapping_add((row % self.ring) as usize * self.row_cells);
-                // SAFETY: the row exists, and the ring has room for as many rows as windows hold.
-                unsafe { gather.row(shape, source, row, shape.lanes, to.cast(), mine.gather) };
-            }
+            let mut fresh = begin.max(mine.held.2)..end;
             mine.held.2 = end.max(mine.held.2);
+            let at = |row: i64| mine.ring.wrapping_add((row % self.ring) as usize * self.row_cells).cast();
+            if self.ring == shape.axes[0].inputs && !fresh.is_empty() {
+                // There is room for all that are left.
+                fresh.end = self.ring;
+                mine.held.2 = self.ring;
+                let to = at(fresh.start);
+                // SAFETY: the rows exist, and the ring has room for them.
+                unsafe { gather.rows(shape, source, fresh, shape.lanes, to, mine.gather) };
+            } else {
+                for row in fresh {
+                    // SAFETY: the row exists, and the ring has room for as many rows as windows hold.
+                    unsafe { gather.row(shape, source, row, shape.lanes, at(row), mine.gather) };
+                }
+            }
         }
         let inner = shape.axes.len() - 1;
         if inner == 1 {

@@ -62,13 +62,14 @@ unsafe fn planes<T: Real>(shape: &Shape<'_>, at: &[Address], machine: Machine) -
     let threads = grid::threads_for(machine, bytes);
     let source = Gather::new(shape, 1, false, T::SCALAR, machine.isa);
     let gradient = Gather::new(shape, 2, true, T::SCALAR, machine.isa);
-    let way = Way::new(T::SCALAR, window.scalars[0], window.scaling, bytes, machine);
-    let nans_above = matches!(window.function, WindowFunction::MaxGradient(NanRule::Propagate));
-    let kernels = kernels::<T>(nans_above, machine.isa);
-    if let Some(whole) = Whole::new(shape, at, [&source, &gradient], &way, &kernels) {
+    let lanes = lanes_together(shape, 1, threads);
+    if let Some(whole) = Whole::<T>::new(shape, at, [&source, &gradient], bytes, lanes, machine) {
         // SAFETY: handed on.
         return unsafe { whole.run(threads) };
     }
+    let way = Way::new(T::SCALAR, window.scalars[0], window.scaling, bytes, machine);
+    let nans_above = matches!(window.function, WindowFunction::MaxGradient(NanRule::Propagate));
+    let kernels = kernels::<T>(nans_above, machine.isa);
     if let Some(bands) = Bands::new(shape, at, phases, [source, gradient], way, &kernels) {
         // SAFETY: handed on.
         return unsafe { bands.run(threads) };

@@ -15,9 +15,6 @@ pub(super) struct Tap {
 /// Taps of a cell that are summed one by one, in place of columns first.
 pub(super) const DIRECT_TAPS: usize = 9;
 
-/// Keys that are looked through together.
-const SOME_KEYS: usize = 64;
-
 /// Taps that every one of some rows has.
 #[derive(Clone, Copy)]
 pub(super) struct Columns {
@@ -88,8 +85,6 @@ pub(super) struct Kernels<T: Real> {
     pub unzip: unsafe fn(*mut T::Key, *mut T::Key, *const T, usize, Repeat),
     /// The [first largest](first_largest) tap of every lane.
     pub choose: Choose<T>,
-    /// Where the first of the largest of `n` keys lies.
-    pub first_largest: unsafe fn(*mut usize, *const T::Key, usize),
     /// What outputs give to cells that they chose.
     pub give: Give<T>,
     /// What outputs give to all their cells.
@@ -118,7 +113,6 @@ pub(super) fn kernels<T: Real>(nans_above: bool, isa: Isa) -> Kernels<T> {
                 keys: if nans_above { $($level::)? keys::<T, true> } else { $($level::)? keys::<T, false> },
                 unzip: if nans_above { $($level::)? unzip::<T, true> } else { $($level::)? unzip::<T, false> },
                 choose: $($level::)? choose::<T>,
-                first_largest: $($level::)? first_of_all::<T>,
                 give: $($level::)? give::<T>,
                 total: $($level::)? total::<T>,
                 zip: $($level::)? zip::<T>,
@@ -254,16 +248,6 @@ lane_loops! {
                 winners.add(at).cast::<[T::Key; N]>().write_unaligned(winner);
             });
         }
-    }
-
-    /// # Safety
-    /// `n` keys are readable, at least one, and `at` writable.
-    fn first_of_all<T>(at: *mut usize, keys: *const T::Key, n: usize) {
-        let keys = std::slice::from_raw_parts(keys, n);
-        let largest = keys.iter().fold(T::LEAST, |largest, &key| largest.max(key));
-        let holds = |some: &&[T::Key]| some.iter().fold(false, |holds, &key| holds | (key == largest));
-        let first = keys.chunks(SOME_KEYS).take_while(|some| !holds(some)).count() * SOME_KEYS;
-        at.write(first + keys[first..].iter().take_while(|&&key| key != largest).count());
     }
 
     /// `sums[i] =` the sum of the numbers of those outputs that chose this cell, in their order.

@@ -9,6 +9,7 @@ use crate::backend::cpu::strided::copy_strided;
 use crate::dtype::Scalar;
 use crate::ops::Scaling;
 use crate::ops::window::WindowAxis;
+use std::ops::Range;
 
 /// How the cells of a layout become numbers side by side, in row-major order of the axes, lanes inside.
 #[derive(Clone, Copy)]
@@ -60,10 +61,37 @@ impl Gather {
         to: *mut u8,
         scratch: *mut u8,
     ) {
-        let row = shape.row_cells(self.outputs) * lanes * self.to;
-        for i in 0..self.extent(&shape.axes[0]) {
+        let rows = 0..self.extent(&shape.axes[0]);
+        // SAFETY: handed on.
+        unsafe { self.rows(shape, plane, rows, lanes, to, scratch) };
+    }
+
+    /// Brings the cells of these coordinates of the first axis to `to`, at once if they follow one another; `lanes` of those that
+    /// lie side by side.
+    ///
+    /// # Safety
+    /// As for [`row`](Self::row), for each of them.
+    pub unsafe fn rows(
+        &self,
+        shape: &Shape<'_>,
+        plane: *const u8,
+        rows: Range<i64>,
+        lanes: usize,
+        to: *mut u8,
+        scratch: *mut u8,
+    ) {
+        let row = shape.row_cells(self.outputs) * lanes;
+        if shape.is_packed(self.layout, 0, lanes, |axis| self.extent(axis)) {
+            let from = plane.wrapping_offset(shape.along(0, self.layout, rows.start));
+            let n = rows.count() * row;
+            Distance::Read.fetch(from, n * self.size);
+            // SAFETY: the caller's promise; cells that follow one another are a row.
+            return unsafe { (self.row)(to, from, n, Scaling::MOVE) };
+        }
+        for (i, coordinate) in rows.enumerate() {
+            let to = to.wrapping_add(i * row * self.to);
             // SAFETY: handed on.
-            unsafe { self.row(shape, plane, i, lanes, to.wrapping_add(i as usize * row), scratch) };
+            unsafe { self.row(shape, plane, coordinate, lanes, to, scratch) };
         }
     }
 
@@ -138,13 +166,10 @@ impl Gather {
     ) {
         let from = plane.wrapping_offset(shape.along(0, self.layout, coordinate));
         let end = shape.axes.len();
-        let bounds = shape.bounds(|axis| self.extent(axis));
         let n = self.extent(shape.last()) as usize;
         let mut to = to;
         let size = self.size as isize;
-        odometer(&bounds, 1, end - 1, &mut Index::default(), &mut |index| {
-            let mut at = from;
-            (1..end - 1).for_each(|k| at = at.wrapping_offset(shape.along(k, self.layout, index[k])));
+        let mut line = |at: *const u8| {
             // SAFETY: the caller's promise.
             unsafe {
                 match self.step {
@@ -165,6 +190,15 @@ impl Gather {
                 }
             }
             to = to.wrapping_add(n * lanes * self.to);
+        };
+        // Most windows have two axes.
+        if end == 2 {
+            return line(from);
+        }
+        let bounds = shape.bounds(|axis| self.extent(axis));
+        odometer(&bounds, 1, end - 1, &mut Index::default(), &mut |index| {
+            let along = |k: usize| shape.along(k, self.layout, index[k]);
+            line(from.wrapping_offset((1..end - 1).map(along).sum()));
         });
     }
 }

@@ -18,6 +18,7 @@ pub(super) struct Way {
     scaling: Scaling,
     row: Row,
     is_move: bool,
+    /// Past the caches, if results are large and none of the cells is read.
     stream: Option<Stream>,
 }
 
@@ -32,7 +33,7 @@ impl Way {
             scaling,
             row: row::between(from, to, scaling, machine.isa),
             is_move,
-            stream: stream.filter(|_| is_move && bytes >= STREAMING_BYTES),
+            stream: stream.filter(|_| scaling.beta == 0.0 && bytes >= STREAMING_BYTES),
         }
     }
 
@@ -50,9 +51,9 @@ impl Way {
         unsafe {
             match self.stream {
                 _ if n == 0 => {}
-                Some(stream) => stream(dst, from, n * self.to),
-                None if self.is_move => dst.copy_from_nonoverlapping(from, n * self.to),
-                None => (self.row)(dst, from, n, self.scaling),
+                Some(stream) if self.is_move => stream(dst, from, n * self.to),
+                _ if self.is_move => dst.copy_from_nonoverlapping(from, n * self.to),
+                _ => (self.row)(dst, from, n, self.scaling),
             }
         }
     }
@@ -104,9 +105,17 @@ impl<'a> Sink<'a> {
     /// # Safety
     /// As for [`run`](Self::run).
     pub unsafe fn flush(&mut self) {
-        let n = std::mem::take(&mut self.filled);
-        // SAFETY: the caller's promise; the stage is apart from the destination.
-        unsafe { self.way.write(self.dst, self.stage, n) };
+        let (n, way) = (std::mem::take(&mut self.filled), self.way);
+        // SAFETY: the caller's promise; stage, cells and destination are apart.
+        unsafe {
+            match way.stream {
+                Some(stream) if !way.is_move && n > 0 => {
+                    (way.row)(self.cells, self.stage, n, way.scaling);
+                    stream(self.dst, self.cells, n * way.to);
+                }
+                _ => way.write(self.dst, self.stage, n),
+            }
+        }
     }
 
     /// Writes the last run, of `n` results, whose destinations are this many bytes apart.

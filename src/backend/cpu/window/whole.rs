@@ -1,17 +1,21 @@
-//! Gradients of a single window that holds all cells: global pooling, where the cells of a plane are the lanes.
+//! Gradients of a single window that holds all cells: global pooling.
 //!
-//! All cells get the same of an average. Of a maximum one cell gets all there is, and the others get 0.
+//! All cells get the same of an average. Of a maximum one cell gets all there is, and the others get 0. Cells are compared as they lie
+//! in memory, and what is given is converted once instead of cell by cell, unless results are blended.
 
-use super::lanes::{Kernels, Repeat};
+use super::largest::{Kernels, kernels};
 use super::plane::Gather;
-use super::shape::Shape;
+use super::shape::{Index, Shape, odometer};
 use super::sink::{Sink, Way};
 use crate::backend::Address;
+use crate::backend::cpu::row::{self, Row};
 use crate::backend::cpu::scratch::{Parts, fill};
-use crate::backend::cpu::threads;
+use crate::backend::cpu::stream::Distance;
+use crate::backend::cpu::{Machine, threads};
 use crate::backend::real::Real;
 use crate::error::Result;
 use crate::ops::window::WindowFunction;
+use crate::ops::{NanRule, Scaling};
 
 /// What threads share.
 pub(super) struct Whole<'a, T: Real> {
@@ -19,11 +23,19 @@ pub(super) struct Whole<'a, T: Real> {
     at: &'a [Address],
     source: &'a Gather,
     gradient: &'a Gather,
-    way: &'a Way,
-    kernels: &'a Kernels<T>,
+    /// From numbers to results, which are scaled ones if nothing is blended, unless that is the same; their scaling and bytes.
+    convert: Option<Row>,
+    scaling: Scaling,
+    size: usize,
+    way: Way,
+    kernels: Kernels,
+    /// Whether cells are compared where they lie.
+    is_direct: bool,
     /// What the gradient of an average is divided by; `None` for a maximum.
     divisor: Option<T>,
     cells: usize,
+    /// Lanes of a plane in work.
+    lanes: usize,
 }
 
 // SAFETY: addresses without meaning of their own; what is written through them is apart for every plane.
@@ -31,10 +43,15 @@ unsafe impl<T: Real> Sync for Whole<'_, T> {}
 
 /// The room of a thread.
 struct Room<T: Real> {
-    keys: *mut T::Key,
-    /// Cells as they come, and what it takes to bring them.
+    /// Cells as they come, and what it takes to bring them; sums.
     fresh: *mut T,
     gather: *mut u8,
+    sums: *mut T,
+    /// Results that are given, the other ones, and of every lane the largest key and where it was.
+    given: *mut u8,
+    nothing: *mut u8,
+    best: *mut u8,
+    winner: *mut u8,
 }
 
 impl<'a, T: Real> Whole<'a, T> {
@@ -43,20 +60,52 @@ impl<'a, T: Real> Whole<'a, T> {
         shape: &'a Shape<'a>,
         at: &'a [Address],
         [source, gradient]: [&'a Gather; 2],
-        way: &'a Way,
-        kernels: &'a Kernels<T>,
+        bytes: usize,
+        lanes: usize,
+        machine: Machine,
     ) -> Option<Self> {
-        let is_whole = shape.lanes == 1
-            && shape.is_packed(0, 0, 1, |axis| axis.inputs)
-            && shape.axes.iter().all(|axis| axis.outputs == 1 && axis.cells(0) == (0, axis.inputs));
-        let divisor = match shape.window.function {
+        let (window, is_line) = (shape.window, shape.lanes == 1);
+        if !shape.axes.iter().all(|axis| axis.outputs == 1 && axis.cells(0) == (0, axis.inputs)) {
+            return None;
+        }
+        let [dst, cell] = [window.scalars[0], window.scalars[1]];
+        let is_packed = |layout: usize| shape.is_packed(layout, 0, 1, |axis| axis.inputs);
+        let is_blended = window.scaling.beta != 0.0;
+        let result = if is_blended { T::SCALAR } else { dst };
+        let nans_above = matches!(window.function, WindowFunction::MaxGradient(NanRule::Propagate));
+        let of = |cell| kernels(cell, nans_above, machine.isa);
+        let direct = of(cell).filter(|_| cell.size() <= T::SCALAR.size() && (!is_line || is_packed(1)));
+        let (is_direct, kernels) = (direct.is_some(), direct.or_else(|| of(T::SCALAR))?);
+        let cells = shape.axes.iter().map(|axis| axis.inputs as usize).product();
+        let divisor = match window.function {
             WindowFunction::AverageGradient(by) => {
                 Some(T::from_i64(shape.axes.iter().map(|axis| axis.count(0, by)).product()))
             }
             _ => None,
         };
-        let cells = shape.axes.iter().map(|axis| axis.inputs as usize).product();
-        is_whole.then_some(Whole { shape, at, source, gradient, way, kernels, divisor, cells })
+        let fits = match (is_line, divisor) {
+            (true, _) => is_packed(0) && matches!(result.size(), 2 | 4 | 8),
+            (false, Some(_)) => true,
+            (false, None) => is_direct && kernels.size == result.size() && cells <= kernels.most,
+        };
+        let scaling = if is_blended { Scaling::MOVE } else { window.scaling };
+        let rest = if is_blended { window.scaling } else { Scaling::MOVE };
+        let is_same = result == T::SCALAR && scaling.is_move();
+        fits.then(|| Whole {
+            shape,
+            at,
+            source,
+            gradient,
+            convert: (!is_same).then(|| row::between(T::SCALAR, result, scaling, machine.isa)),
+            scaling,
+            size: result.size(),
+            way: Way::new(result, dst, rest, bytes, machine),
+            kernels,
+            is_direct,
+            divisor,
+            cells,
+            lanes,
+        })
     }
 
     /// # Safety
@@ -64,14 +113,29 @@ impl<'a, T: Real> Whole<'a, T> {
     pub unsafe fn run(&self, threads: usize) -> Result<()> {
         let mut parts = Parts::new(std::ptr::null_mut());
         self.room(&mut parts);
-        let scratch = parts.bytes + self.way.bytes(self.cells);
-        threads::in_ranges(threads, self.shape.outer, scratch, &|block, range| {
+        let longest = if self.shape.lanes == 1 { self.cells } else { self.lanes };
+        let scratch = parts.bytes + self.way.bytes(longest);
+        let chunks = self.shape.lanes.div_ceil(self.lanes);
+        threads::in_ranges(threads, self.shape.outer * chunks, scratch, &|block, range| {
             let mut parts = Parts::new(block);
             let mine = self.room(&mut parts);
-            let mut sink = Sink::new(self.way, parts.take(self.way.bytes(self.cells)), self.cells);
+            let mut sink = Sink::new(&self.way, parts.take(self.way.bytes(longest)), longest);
             // SAFETY: the block is as large as it says, and planes are apart.
             unsafe {
-                range.for_each(|outer| self.plane(outer, &mine, &mut sink));
+                mine.nothing.cast::<T>().write(T::ZERO);
+                if let Some(convert) = self.convert {
+                    mine.sums.write(T::ZERO);
+                    convert(mine.nothing, mine.sums.cast(), 1, self.scaling);
+                }
+                for item in range {
+                    let place = self.shape.place(item / chunks);
+                    if self.shape.lanes == 1 {
+                        self.line(place, &mine, &mut sink);
+                        continue;
+                    }
+                    let lane = item % chunks * self.lanes;
+                    self.pixels(place, lane, self.lanes.min(self.shape.lanes - lane), &mine, &mut sink);
+                }
                 sink.flush();
             }
             crate::backend::cpu::stream::fence();
@@ -79,35 +143,116 @@ impl<'a, T: Real> Whole<'a, T> {
     }
 
     fn room(&self, parts: &mut Parts) -> Room<T> {
-        let keyed = if self.divisor.is_none() { self.cells } else { 0 };
+        let converted = if self.divisor.is_some() || self.is_direct { 0 } else { self.cells };
         Room {
-            keys: parts.take(keyed),
-            fresh: parts.take(keyed.max(1)),
+            fresh: parts.take(converted.max(self.lanes)),
             gather: parts.take(self.source.bytes(self.shape).max(self.gradient.bytes(self.shape))),
+            sums: parts.take(self.lanes),
+            given: parts.take(self.lanes * self.size),
+            nothing: parts.take(size_of::<T>()),
+            best: parts.take(self.lanes * self.kernels.size),
+            winner: parts.take(self.lanes * self.kernels.size),
         }
     }
 
+    /// What the output of every lane gives, as results.
+    ///
     /// # Safety
-    /// As for [`run`](Self::run).
-    unsafe fn plane(&self, outer: usize, mine: &Room<T>, sink: &mut Sink<'_>) {
-        let (shape, n) = (self.shape, self.cells);
-        let place = shape.place(outer);
-        let base = |operand: usize, layout: usize| self.at[operand].pointer().wrapping_offset(place[layout]);
-        // SAFETY: the caller's promise; there is room for all cells. One of them is the largest.
+    /// As for [`run`](Self::run); `gradient` is where the output lies.
+    unsafe fn give(&self, gradient: *const u8, lanes: usize, mine: &Room<T>) {
+        // SAFETY: the caller's promise; there is room for all lanes.
         unsafe {
-            // Sums start at 0, of columns first where they are those of averages.
-            let given = self.gradient.cells::<T>(shape, base(3, 2), 0, 1, mine.fresh, mine.gather).read();
-            let sum = (T::ZERO + self.divisor.map_or(given, |divisor| given / divisor)).canonical();
-            let results = sink.run::<T>(base(0, 0), n);
-            if self.divisor.is_some() {
-                return fill(results, sum, n);
+            let from = self.gradient.cells::<T>(self.shape, gradient, 0, lanes, mine.fresh, mine.gather);
+            let sums = if self.convert.is_some() { mine.sums } else { mine.given.cast() };
+            for i in 0..lanes {
+                // Sums start at 0, of columns first where they are those of averages.
+                let given = from.add(i).read();
+                let sum = T::ZERO + self.divisor.map_or(given, |divisor| given / divisor);
+                sums.add(i).write(sum.canonical());
             }
-            let cells = self.source.all::<T>(shape, base(2, 1), mine.fresh, mine.gather);
-            (self.kernels.keys)(mine.keys, cells, n, Repeat::ONCE);
-            let mut largest = 0;
-            (self.kernels.first_largest)(&raw mut largest, mine.keys, n);
-            results.write_bytes(0, n);
-            results.add(largest).write(sum);
+            if let Some(convert) = self.convert {
+                convert(mine.given, sums.cast(), lanes, self.scaling);
+            }
+        }
+    }
+
+    /// A plane whose cells lie side by side.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run), with the place of the plane.
+    unsafe fn line(&self, place: [isize; 3], mine: &Room<T>, sink: &mut Sink<'_>) {
+        let (shape, n) = (self.shape, self.cells);
+        let base = |operand: usize, layout: usize| self.at[operand].pointer().wrapping_offset(place[layout]);
+        // SAFETY: the caller's promise; there is room for all cells, of which one is the largest.
+        unsafe {
+            self.give(base(3, 2), 1, mine);
+            let results = sink.run::<u8>(base(0, 0), n);
+            let all = if self.divisor.is_some() { mine.given } else { mine.nothing };
+            match self.size {
+                2 => fill(results.cast::<u16>(), all.cast::<u16>().read(), n),
+                4 => fill(results.cast::<u32>(), all.cast::<u32>().read(), n),
+                _ => fill(results.cast::<u64>(), all.cast::<u64>().read(), n),
+            }
+            if self.divisor.is_some() {
+                return;
+            }
+            let plane = base(2, 1);
+            let cells = if self.is_direct {
+                Distance::Read.fetch(plane, n * shape.size(1));
+                plane
+            } else {
+                self.source.all::<T>(shape, plane, mine.fresh, mine.gather).cast()
+            };
+            let at = (self.kernels.first)(cells, n, self.kernels.order);
+            results.add(at * self.size).copy_from_nonoverlapping(mine.given, self.size);
+        }
+    }
+
+    /// Lanes of a plane, of which each pixel has so many side by side.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run), with the place of the plane.
+    unsafe fn pixels(
+        &self,
+        place: [isize; 3],
+        lane: usize,
+        lanes: usize,
+        mine: &Room<T>,
+        sink: &mut Sink<'_>,
+    ) {
+        let shape = self.shape;
+        let base = |operand: usize, layout: usize| {
+            let skipped = (lane * shape.size(layout)) as isize;
+            self.at[operand].pointer().wrapping_offset(place[layout] + skipped)
+        };
+        let bounds = shape.bounds(|axis| axis.inputs);
+        let each = |layout: usize, f: &mut dyn FnMut(usize, isize)| {
+            let mut number = 0;
+            odometer(&bounds, 0, shape.axes.len(), &mut Index::default(), &mut |index| {
+                f(number, (0..shape.axes.len()).map(|k| shape.along(k, layout, index[k])).sum());
+                number += 1;
+            });
+        };
+        // SAFETY: the caller's promise; there is room for all lanes.
+        unsafe {
+            self.give(base(3, 2), lanes, mine);
+            if self.divisor.is_none() {
+                let (source, bytes) = (base(2, 1), lanes * shape.size(1));
+                each(1, &mut |number, offset| {
+                    let cells = source.wrapping_offset(offset);
+                    Distance::Read.fetch(cells, bytes);
+                    (self.kernels.better)(mine.best, mine.winner, cells, number, lanes, self.kernels.order);
+                });
+            }
+            let dst = base(0, 0);
+            each(0, &mut |number, offset| {
+                let dst = dst.wrapping_offset(offset);
+                if self.divisor.is_some() {
+                    return self.way.write(dst, mine.given, lanes);
+                }
+                let results = sink.run::<u8>(dst, lanes);
+                (self.kernels.give)(results, mine.winner, number, [mine.given, mine.nothing], lanes);
+            });
         }
     }
 }
