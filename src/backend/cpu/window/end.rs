@@ -1,6 +1,6 @@
 //! From the lanes of a fold to results: keys become cells, and sums are divided.
 
-use super::fold::{Fold, Largest, Ordered, Sum};
+use super::fold::{Fold, Largest, Ordered};
 use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::ops::window::Divisor;
@@ -23,7 +23,7 @@ pub(super) trait End<F: Fold>: Sync {
 
     /// # Safety
     /// `n` lanes are readable, and `n` results writable; they are the same memory or apart.
-    unsafe fn run(&self, out: *mut F::Cell, lanes: *mut F::Lane, n: usize, counts: Counts<'_>);
+    unsafe fn run(&self, out: *mut F::Result, lanes: *mut F::Lane, n: usize, counts: Counts<'_>);
 }
 
 /// The cells of keys.
@@ -102,7 +102,7 @@ impl<T: Real> Divide<T> {
 /// Divisors that are converted at a time.
 const DIVISORS: usize = 64;
 
-impl<T: Real> End<Sum<T>> for Divide<T> {
+impl<T: Real, F: Fold<Lane = T, Result = T>> End<F> for Divide<T> {
     const COUNTS: bool = true;
 
     fn divisor(&self) -> Divisor {

@@ -10,6 +10,8 @@ pub(super) trait Fold {
     type Cell: Copy;
     /// What cells are joined to.
     type Lane: Copy;
+    /// What is made of that in the end.
+    type Result;
     fn start() -> Self::Lane;
     fn lane(cell: Self::Cell) -> Self::Lane;
     fn join(a: Self::Lane, b: Self::Lane) -> Self::Lane;
@@ -21,6 +23,7 @@ pub(super) struct Sum<T>(std::marker::PhantomData<T>);
 impl<T: Real> Fold for Sum<T> {
     type Cell = T;
     type Lane = T;
+    type Result = T;
     #[inline(always)]
     fn start() -> T {
         T::ZERO
@@ -35,12 +38,34 @@ impl<T: Real> Fold for Sum<T> {
     }
 }
 
+/// A sum of bytes, as numbers. They need not be brought together as such before.
+pub(super) struct SumOfBytes;
+
+impl Fold for SumOfBytes {
+    type Cell = i8;
+    type Lane = f32;
+    type Result = f32;
+    #[inline(always)]
+    fn start() -> f32 {
+        0.0
+    }
+    #[inline(always)]
+    fn lane(cell: i8) -> f32 {
+        f32::from(cell)
+    }
+    #[inline(always)]
+    fn join(a: f32, b: f32) -> f32 {
+        a + b
+    }
+}
+
 /// A sum of squares.
 pub(super) struct Squares<T>(std::marker::PhantomData<T>);
 
 impl<T: Real> Fold for Squares<T> {
     type Cell = T;
     type Lane = T;
+    type Result = T;
     #[inline(always)]
     fn start() -> T {
         T::ZERO
@@ -124,6 +149,7 @@ pub(super) struct Largest<S, const NANS_ABOVE: bool>(std::marker::PhantomData<S>
 impl<S: Ordered, const NANS_ABOVE: bool> Fold for Largest<S, NANS_ABOVE> {
     type Cell = S;
     type Lane = S::Key;
+    type Result = S;
     #[inline(always)]
     fn start() -> S::Key {
         S::LEAST
@@ -185,6 +211,7 @@ pub(super) struct Again<F>(std::marker::PhantomData<F>);
 impl<F: Fold> Fold for Again<F> {
     type Cell = F::Lane;
     type Lane = F::Lane;
+    type Result = F::Result;
     #[inline(always)]
     fn start() -> F::Lane {
         F::start()

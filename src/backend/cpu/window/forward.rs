@@ -6,7 +6,7 @@
 //! both cases.
 
 use super::end::{Counts, Divide, End, Select};
-use super::fold::{Fold, Largest, Ordered, Sum, folds};
+use super::fold::{Fold, Largest, Ordered, Sum, SumOfBytes, folds};
 use super::plane::Gather;
 use super::pool::{Block, Job, Shared};
 use super::shape::{Index, Shape, odometer};
@@ -21,8 +21,8 @@ use crate::backend::reference::lowest;
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
-use crate::ops::NanRule;
 use crate::ops::window::{MAX_AXES, WindowAxis, WindowFunction};
+use crate::ops::{Compute, NanRule};
 
 /// Bytes of the numbers of a plane that is brought at once: they stay in the first-level cache.
 const PLANE_BYTES: usize = 24 << 10;
@@ -34,6 +34,11 @@ pub(super) unsafe fn run(shape: &Shape<'_>, at: &[Address], machine: Machine) ->
     // SAFETY: handed on, in every arm.
     unsafe {
         match shape.window.function {
+            WindowFunction::Average(by)
+                if source == Scalar::I8 && shape.window.compute == Compute::Single =>
+            {
+                pool::<SumOfBytes, _>(shape, at, machine, &Divide::<f32>::new(by, machine.isa))
+            }
             WindowFunction::Average(by) => with_real!(shape.window.compute, T => {
                 pool::<Sum<T>, _>(shape, at, machine, &Divide::<T>::new(by, machine.isa))
             }),
@@ -42,9 +47,9 @@ pub(super) unsafe fn run(shape: &Shape<'_>, at: &[Address], machine: Machine) ->
                 Scalar::F64 => max::<f64>(shape, at, machine, rule),
                 Scalar::F16 => max::<half::f16>(shape, at, machine, rule),
                 Scalar::Bf16 => max::<half::bf16>(shape, at, machine, rule),
-                Scalar::I8 => max::<i8>(shape, at, machine, rule),
-                Scalar::U8 => max::<u8>(shape, at, machine, rule),
-                Scalar::I32 => max::<i32>(shape, at, machine, rule),
+                Scalar::I8 => largest::<i8, false>(shape, at, machine),
+                Scalar::U8 => largest::<u8, false>(shape, at, machine),
+                Scalar::I32 => largest::<i32, false>(shape, at, machine),
                 Scalar::I64 => max::<f64>(shape, at, machine, rule),
                 Scalar::Bool | Scalar::E4m3 | Scalar::E5m2 => max::<f32>(shape, at, machine, rule),
             },
@@ -56,18 +61,26 @@ pub(super) unsafe fn run(shape: &Shape<'_>, at: &[Address], machine: Machine) ->
 /// # Safety
 /// As for [`run`].
 unsafe fn max<S: Ordered>(shape: &Shape<'_>, at: &[Address], machine: Machine, rule: NanRule) -> Result<()> {
-    let none = S::from_f64(lowest(shape.window.scalars[1]));
     // SAFETY: handed on.
     unsafe {
         match rule {
-            NanRule::Ignore => {
-                pool::<Largest<S, false>, _>(shape, at, machine, &Select::<S, false>::new(none, machine.isa))
-            }
-            NanRule::Propagate => {
-                pool::<Largest<S, true>, _>(shape, at, machine, &Select::<S, true>::new(none, machine.isa))
-            }
+            NanRule::Ignore => largest::<S, false>(shape, at, machine),
+            NanRule::Propagate => largest::<S, true>(shape, at, machine),
         }
     }
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn largest<S: Ordered, const NANS_ABOVE: bool>(
+    shape: &Shape<'_>,
+    at: &[Address],
+    machine: Machine,
+) -> Result<()> {
+    let none = S::from_f64(lowest(shape.window.scalars[1]));
+    let end = Select::<S, NANS_ABOVE>::new(none, machine.isa);
+    // SAFETY: handed on.
+    unsafe { pool::<Largest<S, NANS_ABOVE>, _>(shape, at, machine, &end) }
 }
 
 /// # Safety
@@ -75,6 +88,7 @@ unsafe fn max<S: Ordered>(shape: &Shape<'_>, at: &[Address], machine: Machine, r
 unsafe fn pool<F: Fold, E: End<F>>(shape: &Shape<'_>, at: &[Address], machine: Machine, end: &E) -> Result<()>
 where
     F::Cell: Element,
+    F::Result: Element,
 {
     let window = shape.window;
     let cell = <F::Cell as Element>::SCALAR;
@@ -99,7 +113,7 @@ where
         folds: folds::<F>(machine.isa),
         gather,
         shared,
-        way: Way::new(cell, window.scalars[0], window.scaling, bytes, machine),
+        way: Way::new(<F::Result as Element>::SCALAR, window.scalars[0], window.scaling, bytes, machine),
         ring: if is_small { shape.axes[0].inputs } else { reach(&shape.axes[0]) as i64 },
         taps: match shared {
             Some(_) => last.window as usize,
@@ -132,6 +146,7 @@ fn bytes_read(shape: &Shape<'_>) -> usize {
 impl<F: Fold, E: End<F>> Job<'_, F, E>
 where
     F::Cell: Element,
+    F::Result: Element,
 {
     /// # Safety
     /// As for [`run`]; the block has the bytes that are needed, and is aligned to a cache line.
@@ -326,7 +341,7 @@ where
             // SAFETY: there is room for all taps, whose cells exist, and for the lanes.
             unsafe {
                 let to = line.wrapping_offset(shape.along(last, 0, output));
-                let results = sink.run::<F::Cell>(to, lanes);
+                let results = sink.run::<F::Result>(to, lanes);
                 let ((begin, end), count) =
                     (mine.tables.range(last, output), count * mine.tables.count(last, output));
                 if count == 0 {
@@ -372,7 +387,7 @@ where
         let n = last.outputs as usize;
         // SAFETY: the rows exist, and there is room for a row of columns, and for the outputs.
         unsafe {
-            let results = sink.run::<F::Cell>(to, n);
+            let results = sink.run::<F::Result>(to, n);
             if count == 0 {
                 self.end.run(results, mine.out, n, Counts::Same(0));
             } else {

@@ -115,6 +115,7 @@ pub(super) struct Block<'a, F: Fold> {
 impl<F: Fold, E: End<F>> Job<'_, F, E>
 where
     F::Cell: Element,
+    F::Result: Element,
 {
     /// Lanes of outputs that are folded at a time.
     pub fn out_lanes(&self) -> usize {

@@ -18,6 +18,7 @@ const PIECE_LANES: usize = 256;
 impl<F: Fold, E: End<F>> Job<'_, F, E>
 where
     F::Cell: Element,
+    F::Result: Element,
 {
     /// Where the outputs that are divided as this one end, for every output.
     ///
@@ -102,7 +103,7 @@ where
             (self.folds.again)(mine.out, taps, window, ((mine.waits - 1) * shared.columns + n) * lanes);
             for row in 0..mine.waits {
                 let Waiting { to, count } = mine.waiting.add(row).read();
-                let results = sink.run::<F::Cell>(to.wrapping_add(begin * lanes * size), n * lanes);
+                let results = sink.run::<F::Result>(to.wrapping_add(begin * lanes * size), n * lanes);
                 let sums = mine.out.add(row * shared.columns * lanes);
                 let mut at = begin;
                 while at < begin + n {
