@@ -7,7 +7,7 @@ use cudnn::desc::{ReduceDescriptor, ReduceOp, TensorDescriptor};
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, LoopNest};
 use cudnn::mode::Mode;
-use cudnn::ops::function::TABLE;
+use cudnn::ops::function::{Function, TABLE};
 use cudnn::ops::map::Factors;
 use cudnn::ops::{Compute, Indices, Map, Plan, Reduce, ReducePlan, Scaling, Set};
 
@@ -155,48 +155,71 @@ fn operations_in_place_and_past_the_caches_agree_with_the_reference() {
 fn runs_of_16_bit_cells_agree_with_the_reference() {
     let mut rng = Rng(13);
     for case in 0..40 * TABLE.len() {
-        let function = TABLE[case % TABLE.len()].function;
         let scalar = rng.pick(&[Scalar::F16, Scalar::Bf16]);
         // Once for some functions, more than is written through the caches.
         let extent = if case % 37 == 0 && case < 150 { (8 << 20) + 77 } else { 1 + rng.below(700) as i64 };
-        let offsets: [i64; 6] = std::array::from_fn(|_| rng.below(40) as i64);
-        let factors = Factors {
-            alpha: [rng.pick(&[1.0, -0.5]), rng.pick(&[1.0, 3.0])],
-            beta: rng.pick(&[0.0, 0.0, 2.0]),
-        };
-        let mut problem = Map {
-            nest: LoopNest::new(&[Axis { extent, strides: [1; 6] }], offsets),
-            scalars: [scalar; 6],
-            compute: Compute::Single,
-            function,
-            parameter: rng.pick(&[1.0, 0.5, 6.0]),
-            factors,
-        };
-        let mut operands: [Memory; 6] = std::array::from_fn(|_| Memory::of(extent + 40, scalar, &mut rng));
-        let before = operands[0].clone();
-        let [_, a, b, c, d, e] = operands.each_mut().map(Memory::ptr);
-        let mut want = before.clone();
-        // SAFETY: every operand is as long as its span.
-        unsafe { reference::map(&problem, [want.ptr(), a, b, c, d, e]) };
-        let of_a = operands[1].clone();
-        problem.nest.offsets[0] = offsets[1];
-        let mut want_in_place = of_a.clone();
-        let cells = want_in_place.ptr();
-        // SAFETY: as above, aliased cell by cell only.
-        unsafe { reference::map(&problem, [cells, cells, b, c, d, e]) };
-        for machine in machines() {
-            let (mut got, mut in_place) = (before.clone(), of_a.clone());
-            let cells = in_place.ptr();
-            // SAFETY: as above.
-            unsafe {
-                run_map(&problem, [cells, cells, b, c, d, e], machine).unwrap();
-                problem.nest.offsets[0] = offsets[0];
-                run_map(&problem, [got.ptr(), a, b, c, d, e], machine).unwrap();
-                problem.nest.offsets[0] = offsets[1];
+        runs_agree(case, TABLE[case % TABLE.len()].function, [scalar; 6], extent, &mut rng);
+    }
+}
+
+#[test]
+fn runs_of_bytes_agree_with_the_reference() {
+    let mut rng = Rng(14);
+    let of_one: Vec<_> =
+        TABLE.iter().map(|row| row.function).filter(|function| function.arity() == 1).collect();
+    let types: Vec<_> = Scalar::ALL.into_iter().filter(|scalar| scalar.size() == 1).collect();
+    for case in 0..20 * of_one.len() {
+        let scalars = std::array::from_fn(|_| rng.pick(&types));
+        // Few, and more than are computed one by one, and once more than is written through the caches.
+        let extent = if case == 0 {
+            (16 << 20) + 77
+        } else {
+            1 + {
+                let most = rng.pick(&[700, 30_000]);
+                rng.below(most) as i64
             }
-            assert!(got == want, "case {case} on {machine:?}: {problem}");
-            assert!(in_place == want_in_place, "case {case} in place on {machine:?}: {problem}");
+        };
+        runs_agree(case, of_one[case % of_one.len()], scalars, extent, &mut rng);
+    }
+}
+
+/// Side by side, apart and in place.
+fn runs_agree(case: usize, function: Function, scalars: [Scalar; 6], extent: i64, rng: &mut Rng) {
+    let offsets: [i64; 6] = std::array::from_fn(|_| rng.below(40) as i64);
+    let factors =
+        Factors { alpha: [rng.pick(&[1.0, -0.5]), rng.pick(&[1.0, 3.0])], beta: rng.pick(&[0.0, 0.0, 2.0]) };
+    let mut problem = Map {
+        nest: LoopNest::new(&[Axis { extent, strides: [1; 6] }], offsets),
+        scalars,
+        compute: Compute::Single,
+        function,
+        parameter: rng.pick(&[1.0, 0.5, 6.0]),
+        factors,
+    };
+    let mut operands: [Memory; 6] = scalars.map(|scalar| Memory::of(extent + 40, scalar, rng));
+    let before = operands[0].clone();
+    let [_, a, b, c, d, e] = operands.each_mut().map(Memory::ptr);
+    let mut want = before.clone();
+    // SAFETY: every operand is as long as its span.
+    unsafe { reference::map(&problem, [want.ptr(), a, b, c, d, e]) };
+    let of_a = operands[1].clone();
+    problem.nest.offsets[0] = offsets[1];
+    let mut want_in_place = of_a.clone();
+    let cells = want_in_place.ptr();
+    // SAFETY: as above, aliased cell by cell only.
+    unsafe { reference::map(&problem, [cells, cells, b, c, d, e]) };
+    for machine in machines() {
+        let (mut got, mut in_place) = (before.clone(), of_a.clone());
+        let cells = in_place.ptr();
+        // SAFETY: as above.
+        unsafe {
+            run_map(&problem, [cells, cells, b, c, d, e], machine).unwrap();
+            problem.nest.offsets[0] = offsets[0];
+            run_map(&problem, [got.ptr(), a, b, c, d, e], machine).unwrap();
+            problem.nest.offsets[0] = offsets[1];
         }
+        assert!(got == want, "case {case} on {machine:?}: {problem}");
+        assert!(in_place == want_in_place, "case {case} in place on {machine:?}: {problem}");
     }
 }
 

@@ -85,6 +85,12 @@ impl Isa {
     pub(super) fn has_avx512_bf16(self) -> bool {
         self.has_avx512() && is_x86_feature_detected!("avx512bf16")
     }
+
+    /// AVX-512 VBMI may be used as well, which not every processor of that level has.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn has_avx512_vbmi(self) -> bool {
+        self.has_avx512() && is_x86_feature_detected!("avx512vbmi")
+    }
 }
 
 const LEVELS: [Level; 5] = [Level::Portable, Level::Avx2, Level::Avx2Vnni, Level::Avx512, Level::Avx512Vnni];

@@ -1,6 +1,7 @@
 //! Functions element by element: runs of cells of the operands, brought to the computation type where they are not of it.
 
 mod halves;
+mod table;
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -140,7 +141,24 @@ unsafe fn run_with<T: Real, const N: usize>(
     let direct = access[..=arity].iter().all(Access::is_direct);
     let start = std::array::from_fn(|k| map.nest.offsets[k] as isize * scalars[k].size() as isize);
     let halves = halves::kernel(map, &access, machine.isa);
-    let in_buffers = !direct && halves.is_none();
+    let with = Constants::new(map.factors, map.parameter);
+    let is_byte = |access: &Access| access.cell == 1 && access.is_run();
+    let is_table = arity == 1 && !reads_old && access[..2].iter().all(is_byte);
+    let table = (is_table && map.nest.len() as usize >= table::LEAST_CELLS).then(|| {
+        table::Table::new(machine.isa, |results, cells| {
+            let mut numbers = [T::ZERO; 256];
+            let numbers = numbers.as_mut_ptr();
+            let mut from = [std::ptr::null(); MOST_OPERANDS];
+            from[0] = numbers.cast_const();
+            // SAFETY: as many bytes as numbers; kernels read each of these before they write it.
+            unsafe {
+                (access[1].widen)(numbers.cast(), cells, 256, Scaling::MOVE);
+                kernel(numbers, from, std::ptr::null(), 256, with, None);
+                narrow(results, numbers.cast(), 256, Scaling::MOVE);
+            }
+        })
+    });
+    let in_buffers = !direct && halves.is_none() && table.is_none();
     let chunks = [(inner, if in_buffers { chunk::<N>() } else { LONG_CHUNK })];
     let loops = axes.iter().map(|axis| (axis.extent as usize, steps(axis)));
     let grid = Grid::<1, N>::over(loops, |_| false, start, chunks);
@@ -148,10 +166,13 @@ unsafe fn run_with<T: Real, const N: usize>(
     let in_place = at[1..].contains(&at[0]);
     let streams = to.is_run() && !reads_old && !in_place && bytes >= STREAMING_BYTES;
     let stream = stream::streams(machine.isa).map(|s| s.copy).filter(|_| streams);
-    let with = Constants::new(map.factors, map.parameter);
     let with_halves = Constants::new(map.factors, map.parameter);
     let scratch = if in_buffers { ROOM * size_of::<u64>() } else { 0 };
     grid.for_each_with(machine, bytes, scratch, at, |room, place, _, [n]| {
+        if let Some(table) = &table {
+            // SAFETY: as below.
+            return unsafe { table.run(place[0], place[1], n, stream) };
+        }
         let mut from = [std::ptr::null(); MOST_OPERANDS];
         let mut old = std::ptr::null();
         if let Some(kernel) = halves {
