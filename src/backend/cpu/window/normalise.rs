@@ -307,18 +307,23 @@ impl<T: Real> Plane<'_, T> {
     unsafe fn along<F: Fold<Cell = T, Lane = T>>(&self, folds: &Folds<F>, to: *mut T, mirrored: bool) {
         let axis = self.call.shape.last();
         let pad = if mirrored { axis.window - 1 - axis.pad } else { axis.pad };
-        if self.call.margin > 0 {
-            let from = self.columns.wrapping_offset(-pad as isize);
-            // SAFETY: cells of the line and of its margins, where zeros add nothing.
-            return unsafe { (folds.slide)(to, from, axis.window as usize, 1, axis.inputs as usize) };
-        }
-        let low = pad.clamp(0, axis.inputs);
-        let high = (axis.inputs + pad - axis.window + 1).clamp(low, axis.inputs);
-        // SAFETY: cells of the line.
+        let (low, high) = match self.call.margin {
+            0 => {
+                let low = pad.clamp(0, axis.inputs);
+                (low, (axis.inputs + pad - axis.window + 1).clamp(low, axis.inputs))
+            }
+            _ => (0, axis.inputs),
+        };
+        // SAFETY: cells of the line and of its margins, where zeros add nothing; whole windows have no more cells than there is room for.
         unsafe {
             if low < high {
-                let from = self.columns.offset((low - pad) as isize);
-                (folds.slide)(to.add(low as usize), from, axis.window as usize, 1, (high - low) as usize);
+                // As rows that start one lane after the other.
+                let window = axis.window as usize;
+                for k in 0..window {
+                    self.taps.add(k).write(self.columns.wrapping_offset((low - pad) as isize + k as isize));
+                }
+                let rows = std::slice::from_raw_parts(self.taps, window);
+                (folds.again)(to.add(low as usize), rows, window, (high - low) as usize);
             }
             for i in (0..low).chain(high..axis.inputs) {
                 let (begin, end) = self.bounds(axis, i, mirrored);
