@@ -3,13 +3,13 @@
 //! how exact long sums are, at the highest level.
 
 use cudnn::backend::{Isa, Machine, reference, run_map, run_reduce, run_set};
-use cudnn::desc::{ReduceDescriptor, ReduceOp, TensorDescriptor};
+use cudnn::desc::{Format, ReduceDescriptor, ReduceOp, TensorDescriptor};
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::function::{Function, TABLE};
 use cudnn::ops::map::Factors;
-use cudnn::ops::{Compute, Indices, Map, Plan, Reduce, ReducePlan, Scaling, Set};
+use cudnn::ops::{Compute, Indices, Map, Plan, Reduce, ReducePlan, Scaling, Set, bias};
 
 #[path = "common/every_reduction.rs"]
 mod every_reduction;
@@ -324,6 +324,49 @@ fn reductions_agree_with_the_reference_for_every_number_of_threads() {
                 assert!(got == want, "case {case} on {machine:?}: {problem}: {got:x?} instead of {want:x?}");
                 assert!(indices == want_indices, "indices of case {case} on {machine:?}: {problem}");
             }
+        }
+    }
+}
+
+/// Planes whose blocks end in the next image, and pixels that follow one another or not, as in the gradient of a bias.
+#[test]
+fn sums_of_channels_agree_with_the_reference_in_either_layout() {
+    let mut rng = Rng(16);
+    for (format, dims, gap) in [
+        (Format::Nchw, [5, 7, 56, 56], 0),
+        (Format::Nchw, [3, 40, 33, 32], 3),
+        (Format::Nhwc, [2, 64, 40, 29], 0),
+        (Format::Nhwc, [2, 64, 64, 33], 1),
+        (Format::Nhwc, [1, 600, 40, 8], 0),
+        (Format::Nhwc, [3, 17, 32, 31], 0),
+    ] {
+        for data_type in [DataType::Float, DataType::Half, DataType::Double] {
+            let [images, channels, rows, columns] = dims;
+            let (pixels, pitch) = (rows * columns, channels + gap);
+            let strides = match format {
+                Format::Nhwc => [pixels * pitch, 1, columns * pitch, pitch],
+                _ => [channels * (pixels + gap), pixels + gap, columns, 1],
+            };
+            let dy = TensorDescriptor::with_strides(data_type, 4, &dims, &strides, Mode::Extended).unwrap();
+            let one = [1, channels, 1, 1];
+            let db = TensorDescriptor::with_format(data_type, Format::Nchw, 4, &one, Mode::Extended).unwrap();
+            let plan = bias::gradient(&dy, &db, Scaling::MOVE, Mode::Extended).unwrap();
+            let from = Memory::of(images * strides[0], data_type.scalar(), &mut rng);
+            let before = Memory::of(channels, data_type.scalar(), &mut rng);
+            plan.for_each(&mut |problem| {
+                let (mut from, mut want) = (from.clone(), before.clone());
+                let none = std::ptr::null_mut();
+                // SAFETY: the memory is as long as the tensors.
+                unsafe { reference::reduce(problem, want.ptr(), from.ptr(), none) };
+                for machine in machines() {
+                    let mut got = before.clone();
+                    // SAFETY: as above.
+                    unsafe { run_reduce(problem, got.ptr(), from.ptr(), none, machine) }.unwrap();
+                    assert!(got == want, "{problem} on {machine:?}: {got:x?} instead of {want:x?}");
+                }
+                Ok(())
+            })
+            .unwrap();
         }
     }
 }

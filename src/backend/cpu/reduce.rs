@@ -10,7 +10,7 @@ mod workspace;
 
 use std::ops::Range;
 
-use self::sequence::{Loader, ROW_BYTES, Steps};
+use self::sequence::{Loader, MOST_ROW_BYTES, ROW_BYTES, Steps};
 use self::tree::{GROUP, Kernels, MOST_BLOCKS};
 use self::workspace::{Slots, Workspace};
 use super::strided::copy_strided;
@@ -29,9 +29,6 @@ const TASKS_PER_THREAD: usize = 8;
 
 /// Numbers per chunk at least, in blocks.
 const CHUNK_BLOCKS: usize = 16;
-
-/// Lanes between the rows that are joined and those that memory is asked for meanwhile: it takes that long to answer.
-const LANES_AHEAD: usize = 1;
 
 /// Runs `problem` on `machine`.
 ///
@@ -342,10 +339,22 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                 });
                 let offsets = &offsets[..count];
                 lanes.clear(offsets.len());
+                // Rows that follow one another are one long row, and so are their lanes.
+                let bytes = (tile.width * self.loader.cell) as isize;
+                let follow = contiguous
+                    && tile.width == self.width
+                    && offsets.windows(2).all(|two| two[1] - two[0] == bytes);
+                let most = if follow {
+                    (MOST_ROW_BYTES / size_of::<T>() / tile.width).clamp(1, Reduce::LANES)
+                } else {
+                    1
+                };
                 for (number, group) in offsets.chunks(GROUP * Reduce::LANES).enumerate() {
-                    for (first, lane) in lanes.each_mut().enumerate() {
+                    let together = if group.len().is_multiple_of(Reduce::LANES) { most } else { 1 };
+                    for (part, lane) in lanes.parts_mut(together).enumerate() {
+                        let (first, width) = (part * together, lane.len().min(together * tile.width));
                         // Rows of one lane are joined together, so those read soon are those of the next lanes.
-                        let soon = first + LANES_AHEAD;
+                        let soon = first + together;
                         let past = soon / Reduce::LANES * (GROUP - 1) * Reduce::LANES;
                         let soon = number * GROUP * Reduce::LANES + soon + past;
                         let soon = std::array::from_fn(|k| {
@@ -360,12 +369,12 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                             let from = start.wrapping_offset(group[i]);
                             // SAFETY: a row of elements that the caller promises.
                             rows[count] =
-                                unsafe { self.loader.row(from, self.src_step(), tile.width, blocks, count) };
+                                unsafe { self.loader.row(from, self.src_step(), width, blocks, count) };
                             count += 1;
                         }
                         // SAFETY: rows of that width, and as many lanes.
                         unsafe {
-                            (self.kernels.add_rows)(lane.as_mut_ptr(), &rows[..count], &soon, tile.width);
+                            (self.kernels.add_rows)(lane.as_mut_ptr(), &rows[..count], &soon, width);
                         }
                     }
                 }

@@ -354,7 +354,8 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                     _ => {}
                 }
                 let operands = load(row);
-                let lane = lanes.each_mut().nth((row - first) % Reduce::LANES).expect("a lane of the block");
+                let lane =
+                    lanes.parts_mut(1).nth((row - first) % Reduce::LANES).expect("a lane of the block");
                 // SAFETY: a row of that width, as many statistics, terms and lanes.
                 unsafe {
                     let terms = terms.add(if kept { row * width } else { 0 });

@@ -405,9 +405,9 @@ impl<'a, L: Copy> Lanes<'a, L> {
         self.rows[..self.used * self.width].fill(self.identity);
     }
 
-    /// The lanes that rows are joined to: row `i` of the block to lane `i % LANES`.
-    pub fn each_mut(&mut self) -> impl Iterator<Item = &mut [L]> {
-        self.rows.chunks_exact_mut(self.width).take(self.used)
+    /// The lanes that rows are joined to, so many at a time: row `i` of the block to lane `i % LANES`.
+    pub fn parts_mut(&mut self, together: usize) -> impl Iterator<Item = &mut [L]> {
+        self.rows[..self.used * self.width].chunks_mut(together * self.width)
     }
 
     /// Joins the lanes. Lanes that were not used would be the identity, which changes nothing.
