@@ -12,7 +12,7 @@ use crate::tensors::Memory;
 use crate::{machines, plain_backward, plain_forward, run};
 
 /// Every machine leaves what the reference leaves.
-fn check(plan: &dyn Plan, first: &[Memory]) {
+pub fn check(plan: &dyn Plan, first: &[Memory]) {
     let mut want = first.to_vec();
     run(plan, &mut want, None);
     for machine in machines().filter(|machine| machine.threads > 1) {

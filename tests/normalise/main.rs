@@ -4,6 +4,7 @@
 mod large;
 #[path = "../common/random.rs"]
 mod random;
+mod small;
 mod tensors;
 
 use cudnn::backend::{self, Address, Isa, Machine, reference};

@@ -8,6 +8,7 @@ mod engine;
 mod forward;
 mod job;
 mod kernels;
+mod turn;
 mod walk;
 
 use self::walk::{Access, Lines};
@@ -54,16 +55,12 @@ pub(in crate::backend) unsafe fn backward(
 }
 
 /// Mean and variance from the sums of `d` and `d * d` over `m` elements, `d` their distance from `shift`.
-fn moments(sums: [f64; 2], shift: f64, m: f64) -> (f64, f64) {
+#[inline(always)]
+fn moments(sums: [f64; 2], shift: f64, m: f64) -> [f64; 2] {
     let squares = sums[1] - sums[0] * (sums[0] / m);
     // What rounding makes negative is 0; a NaN stays.
     let squares = if squares < 0.0 { 0.0 } else { squares };
-    (shift + sums[0] / m, squares / m)
-}
-
-/// The inverse deviation.
-fn inverse<T: Real>(variance: f64, epsilon: f64) -> T {
-    T::from_f64(1.0 / (variance + epsilon).sqrt())
+    [shift + sums[0] / m, squares / m]
 }
 
 /// The first element of every group of a tile, twice.

@@ -141,7 +141,11 @@ impl<T: Real + Math> Backward<'_, T> {
 }
 
 impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
-    const LISTS: usize = INVERSE + 1;
+    const LISTS: usize = OFFSET + 1;
+
+    fn sum_lists(&self) -> usize {
+        if matches!(self.step.slope, Slope::Of(_)) { OFFSET + 1 } else { 0 }
+    }
 
     fn sums(&self) -> usize {
         if self.step.saved { 1 } else { 2 }
@@ -214,28 +218,26 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         &self,
         sum: usize,
         tile: GroupTile<6>,
-        sums: &[f64],
+        sums: &mut [f64],
         shifts: &[f64],
         lists: &mut [&mut [T]; LISTS],
     ) {
         let (width, m) = (tile.width, self.count as f64);
-        for j in 0..width {
-            let both = [sums[j], sums[width + j]];
-            // SAFETY: parameters and statistics of the tile's groups.
-            unsafe {
-                if !self.is_gradient(sum) {
-                    let (mean, variance) = super::moments(both, shifts[j], m);
-                    lists[MEAN][j] = T::from_f64(mean);
-                    lists[INVERSE][j] = super::inverse(variance, self.step.epsilon);
+        let [centre, mean, tilt, _, _, inverse] = lists.each_mut().map(|list| list.as_mut_ptr());
+        let (both, epsilon) = (sums.as_mut_ptr(), self.step.epsilon);
+        // SAFETY: as many sums and numbers as groups; parameters and statistics of these.
+        unsafe {
+            if !self.is_gradient(sum) {
+                (self.kernels.moments)(both, shifts.as_ptr(), width, m, epsilon, mean, inverse);
+                for j in 0..width {
                     lists[SLOPE][j] = self.place(SCALE, &tile, j).read() * lists[INVERSE][j];
-                    continue;
                 }
-                let inverse = lists[INVERSE][j].to_f64();
-                let [d_bias, d_scale] = [both[0], both[1] * inverse];
-                lists[CENTRE][j] = T::from_f64(d_bias / m);
-                lists[TILT][j] = T::from_f64(inverse * d_scale / m);
-                let Scaling { alpha, beta } = self.step.parameter_scaling;
-                for (operand, sum) in [(D_SCALE, d_scale), (D_BIAS, d_bias)] {
+                return;
+            }
+            (self.kernels.gradients)(both, inverse, width, m, centre, tilt);
+            let Scaling { alpha, beta } = self.step.parameter_scaling;
+            for (operand, sums) in [(D_BIAS, &sums[..width]), (D_SCALE, &sums[width..])] {
+                for (j, &sum) in sums.iter().enumerate() {
                     let place = self.place(operand, &tile, j);
                     let mut new = T::from_f64(sum) * T::from_f64(alpha);
                     if beta != 0.0 {

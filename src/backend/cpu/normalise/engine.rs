@@ -4,7 +4,8 @@
 use std::ops::Range;
 
 use super::job::{GroupTile, Job, Known, LISTS, PIECE, Room, Stages};
-use super::kernels::{Kernels, SPAN};
+use super::kernels::{GROUPS, Kernels, SPAN};
+use super::turn::Turn;
 use super::walk::{Cells, Loops, Run, Shared, WIDTH, numbers};
 use crate::backend::cpu::{Machine, stream, threads};
 use crate::backend::function::Real;
@@ -43,6 +44,8 @@ pub(super) struct Engine<'a, T, J, const N: usize, const M: usize> {
     width: usize,
     /// Whether the groups of a tile follow one another: small ones, each a run.
     packed: bool,
+    /// How they are turned, if they are summed as lanes.
+    turn: Option<Turn>,
     /// Bytes of one element of all operands.
     bytes: usize,
 }
@@ -75,7 +78,8 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             _ => 1,
         };
         let kernels = Kernels::of(machine.isa);
-        Engine { job, kernels, outer, along, members, tree, width, packed, bytes }
+        let turn = Turn::of::<T>(members.len, width, machine.isa).filter(|_| packed);
+        Engine { job, kernels, outer, along, members, tree, width, packed, turn, bytes }
     }
 
     /// # Errors
@@ -105,7 +109,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                         for sum in 0..self.job.sums() {
                             self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
                             self.sum(sum, tile, 0..self.members.len, &lists, &mut room);
-                            self.job.take(sum, tile, &room.sums, &room.shifts, &mut lists);
+                            self.job.take(sum, tile, &mut room.sums, &room.shifts, &mut lists);
                         }
                         self.map(tile, 0..self.members.len, &lists, &mut room);
                     }
@@ -156,7 +160,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 // SAFETY: handed on.
                 unsafe {
                     self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
-                    self.job.take(sum, tile, &room.sums, &room.shifts, &mut lists);
+                    self.job.take(sum, tile, &mut room.sums, &room.shifts, &mut lists);
                 }
             }
         }
@@ -170,7 +174,8 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     }
 
     fn room(&self) -> Room<T> {
-        Room::new(if self.tree == Tree::ROWS { self.width * self.rows_at_a_time() } else { 0 })
+        let rows = if self.tree == Tree::ROWS { self.width * self.rows_at_a_time() } else { 0 };
+        Room::new(rows, self.turn.as_ref().map_or(0, Turn::room))
     }
 
     fn tile(&self, number: usize, cuts: usize) -> GroupTile<M> {
@@ -227,7 +232,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let mut tree = Pairs::new(&mut room.waiting);
         let width = tile.width;
         let together = if self.are_line(width) { PIECE / width } else { 1 };
-        copy_lists(&mut room.known, lists, together);
+        copy_lists(&mut room.known, lists, together, self.job.sum_lists());
         let steps = std::array::from_fn(|k| tile.steps[k]);
         for block in self.blocks(range) {
             let mut rows = [[std::ptr::null::<T>(); Tree::ROWS.block]; 2];
@@ -277,14 +282,29 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         lists: &[&mut [T]; LISTS],
         room: &mut Room<T>,
     ) {
-        let line = self.line(tile, lists, &mut room.known);
+        let line = self.line(tile, lists, &mut room.known, self.job.sum_lists());
         let to = [&mut room.g, &mut room.x].map(|row| row.as_mut_ptr());
         // SAFETY: the cells of the tile, of which room holds as many.
         unsafe {
             let known = Known::Each(&room.known);
-            let [g, x] = self.job.factors(sum, line, known, to, &mut room.stages, &mut room.raw);
-            let (sums, shifts) = (room.block.as_mut_ptr(), room.shifts.as_ptr());
-            (self.kernels.blocks)(sums, g, x, self.members.len, tile.width, shifts);
+            let factors = self.job.factors(sum, line, known, to, &mut room.stages, &mut room.raw);
+            let (each, width) = (self.members.len, tile.width);
+            if let Some(turn) = &self.turn {
+                let turned = room.turned.each_mut().map(|turned| turned.as_mut_ptr());
+                // The same numbers, once.
+                let count = if factors[0] == factors[1] { 1 } else { 2 };
+                (0..count).for_each(|k| turn.turn(turned[k], factors[k], width));
+                let turned = [turned[0].cast_const(), turned[count - 1].cast_const()];
+                room.shifts.resize(2 * width + GROUPS, 0.0);
+                let (sums, shifts) = (room.block.as_mut_ptr(), room.shifts.as_ptr());
+                (self.kernels.columns)(sums, turned, turn.pitch, each, width, shifts);
+            } else {
+                for j in 0..width {
+                    let [g, x] = factors.map(|from| from.add(j * each));
+                    let shift = [room.shifts[j], room.shifts[width + j]];
+                    [room.block[j], room.block[width + j]] = (self.kernels.block)(g, x, each, shift, &[]);
+                }
+            }
         }
         room.sums.clone_from(&room.block);
     }
@@ -358,7 +378,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let Room { g, x, stages, raw, known, .. } = room;
         let mut stages = Stages { g, x, stages, raw };
         if self.packed {
-            let line = self.line(tile, lists, known);
+            let line = self.line(tile, lists, known, J::LISTS);
             // SAFETY: handed on.
             return unsafe { self.job.map(line, None, Known::Each(known), &mut stages) };
         }
@@ -388,7 +408,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             return;
         }
         let rows = if line { PIECE / tile.width } else { 1 };
-        copy_lists(known, lists, rows);
+        copy_lists(known, lists, rows, J::LISTS);
         let known = Known::Each(known);
         self.members.runs(range, |run| {
             for first in (0..run.len).step_by(rows) {
@@ -411,9 +431,15 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     }
 
     /// All cells of a tile whose groups follow one another, and the numbers of each cell's group.
-    fn line(&self, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], known: &mut [Vec<T>; LISTS]) -> Cells<N> {
+    fn line(
+        &self,
+        tile: GroupTile<M>,
+        lists: &[&mut [T]; LISTS],
+        known: &mut [Vec<T>; LISTS],
+        count: usize,
+    ) -> Cells<N> {
         let (first, each) = (self.members.at(0), self.members.len);
-        for (to, from) in known.iter_mut().zip(lists).take(J::LISTS) {
+        for (to, from) in known.iter_mut().zip(lists).take(count) {
             to.resize(tile.width * each + SPAN, T::ZERO);
             // SAFETY: there is room for the numbers of the tile and what is written behind them.
             unsafe { (self.kernels.spread)(to.as_mut_ptr(), from.as_ptr(), each, tile.width) };
@@ -422,9 +448,9 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     }
 }
 
-/// The numbers of a tile, this many times over.
-fn copy_lists<T: Real>(known: &mut [Vec<T>; LISTS], lists: &[&mut [T]; LISTS], times: usize) {
-    for (to, from) in known.iter_mut().zip(lists) {
+/// The numbers of a tile in the first `count` lists, this many times over.
+fn copy_lists<T: Real>(known: &mut [Vec<T>; LISTS], lists: &[&mut [T]; LISTS], times: usize, count: usize) {
+    for (to, from) in known.iter_mut().zip(lists).take(count) {
         to.clear();
         (0..times).for_each(|_| to.extend_from_slice(from));
     }

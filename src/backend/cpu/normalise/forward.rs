@@ -80,6 +80,10 @@ impl<T: Real + Math> Forward<'_, T> {
 impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     const LISTS: usize = OFFSET + 1;
 
+    fn sum_lists(&self) -> usize {
+        0
+    }
+
     fn sums(&self) -> usize {
         match self.step.statistics {
             Statistics::Given => 0,
@@ -139,20 +143,32 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
         &self,
         _: usize,
         tile: GroupTile<5>,
-        sums: &[f64],
+        sums: &mut [f64],
         shifts: &[f64],
         lists: &mut [&mut [T]; LISTS],
     ) {
         let Statistics::Batch { factor, running, saves } = self.step.statistics else { return };
-        let width = tile.width;
+        let (width, m) = (tile.width, self.count as f64);
+        let [means, slopes, ..] = lists;
+        let (mean, inverse) = (means.as_mut_ptr(), slopes.as_mut_ptr());
+        // SAFETY: as many sums and numbers as groups.
+        unsafe {
+            (self.kernels.moments)(
+                sums.as_mut_ptr(),
+                shifts.as_ptr(),
+                width,
+                m,
+                self.step.epsilon,
+                mean,
+                inverse,
+            )
+        };
         for j in 0..width {
-            let m = self.count as f64;
-            let (mean, variance) = super::moments([sums[j], sums[width + j]], shifts[j], m);
-            let (shown, inverse) = (T::from_f64(mean), super::inverse::<T>(variance, self.step.epsilon));
-            lists[MEAN][j] = shown;
+            let [mean, variance] = [sums[j], sums[width + j]];
+            let (shown, inverse) = (means[j], slopes[j]);
             // SAFETY: parameters and statistics of the tile's groups.
             unsafe {
-                lists[SLOPE][j] = self.place(SCALE, &tile, j).read() * inverse;
+                slopes[j] = self.place(SCALE, &tile, j).read() * inverse;
                 if saves {
                     self.place(SAVED_MEAN, &tile, j).write(shown.canonical());
                     self.place(SAVED_INVERSE, &tile, j).write(inverse.canonical());

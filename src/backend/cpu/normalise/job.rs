@@ -48,13 +48,15 @@ pub(super) struct Room<T> {
     pub block: Vec<f64>,
     pub waiting: Vec<f64>,
     pub known: [Vec<T>; LISTS],
+    /// Small groups, turned: both factors.
+    pub turned: [Vec<T>; 2],
     /// Lines that are read next.
     pub soon: Vec<*const u8>,
 }
 
 impl<T: Real> Room<T> {
-    /// With room for so many numbers of rows beside those of a piece.
-    pub fn new(rows: usize) -> Self {
+    /// With room for so many numbers of rows beside those of a piece, and of groups that are turned.
+    pub fn new(rows: usize, turned: usize) -> Self {
         let numbers = |n: usize| vec![T::ZERO; n];
         Room {
             g: numbers(PIECE + rows),
@@ -66,6 +68,7 @@ impl<T: Real> Room<T> {
             block: Vec::new(),
             waiting: Vec::new(),
             known: [const { Vec::new() }; LISTS],
+            turned: std::array::from_fn(|_| numbers(turned)),
             soon: Vec::new(),
         }
     }
@@ -73,8 +76,10 @@ impl<T: Real> Room<T> {
 
 /// What is computed; `N` operands, of which tiles know their parameters besides (`M = N + 1`).
 pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
-    /// How many of the lists it uses: the first ones.
+    /// How many of the lists the map uses: the first ones.
     const LISTS: usize;
+    /// How many of them the factors of sums use.
+    fn sum_lists(&self) -> usize;
     /// How many sums there are, one after the other.
     fn sums(&self) -> usize;
     /// What is known before any sum, for every group of a tile: number `k` of group `j` is `lists[k][j]`.
@@ -102,7 +107,7 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
         stages: &mut [Vec<T>; 4],
         raw: &mut [u64],
     ) -> [*const T; 2];
-    /// Takes up a sum: that of the first factor, then that of the product, for every group.
+    /// Takes up a sum: that of the first factor, then that of the product, for every group. They may be overwritten.
     ///
     /// # Safety
     /// The tile's parameters and statistics are writable.
@@ -110,7 +115,7 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
         &self,
         sum: usize,
         tile: GroupTile<M>,
-        sums: &[f64],
+        sums: &mut [f64],
         shifts: &[f64],
         lists: &mut [&mut [T]; LISTS],
     );

@@ -5,11 +5,11 @@ use crate::backend::cpu::stream::{fetch, fetch_run};
 use crate::backend::function::Real;
 use crate::ops::normalise::Tree;
 
-const LANES: usize = Tree::RUNS.lanes;
+pub(super) const LANES: usize = Tree::RUNS.lanes;
 /// Lanes at a time: what registers hold of two sums.
 const HALF: usize = 16;
 /// Groups at a time: a line of binary32.
-const PIECE: usize = 16;
+pub(super) const GROUPS: usize = 16;
 /// What [`Kernels::spread`] writes at once, at most: behind a group comes the next, or room.
 pub(super) const SPAN: usize = 16;
 
@@ -26,13 +26,39 @@ pub(super) struct Kernels<T> {
     /// # Safety
     /// `n` numbers are readable at both.
     pub block: Block<T>,
-    /// The same for `width` groups of `n` each, one behind the other; `shifts` and `sums` have `width` of the first, then `width` of
-    /// the second. Sums are written.
+    /// The same for `width` groups of `n` numbers each, at most a block's lanes. Row `i` of either matrix, `pitch` numbers behind the one
+    /// before, has the groups' numbers `i`; `shifts` and `sums` have `width` of the first, then `width` of the second. Sums are written.
+    ///
+    /// # Safety
+    /// As the description says; `GROUPS` more numbers than the last row has, and shifts than there are, are readable.
+    pub columns: unsafe fn(
+        sums: *mut f64,
+        matrices: [*const T; 2],
+        pitch: usize,
+        n: usize,
+        width: usize,
+        shifts: *const f64,
+    ),
+    /// Mean and variance of `width` groups of `m` elements in place of their sums, and beside that the mean and the inverse deviation as
+    /// numbers.
     ///
     /// # Safety
     /// As the description says.
-    pub blocks:
-        unsafe fn(sums: *mut f64, g: *const T, x: *const T, n: usize, width: usize, shifts: *const f64),
+    pub moments: unsafe fn(
+        sums: *mut f64,
+        shifts: *const f64,
+        width: usize,
+        m: f64,
+        epsilon: f64,
+        mean: *mut T,
+        inverse: *mut T,
+    ),
+    /// The gradient of the scale of `width` groups of `m` elements in place of the second sum, and what a map takes from both: centre and tilt.
+    ///
+    /// # Safety
+    /// As the description says.
+    pub gradients:
+        unsafe fn(sums: *mut f64, inverse: *const T, width: usize, m: f64, centre: *mut T, tilt: *mut T),
     /// The same for `width` groups, of which `rows` hold an element each; `shifts` and `sums` have `width` of the first,
     /// then `width` of the second. Sums are added to.
     ///
@@ -92,11 +118,13 @@ macro_rules! compiled_for {
             use super::{Kernels, Real};
 
             pub(super) fn kernels<T: Real>() -> Kernels<T> {
-                Kernels { block, blocks, rows, spread, line, lines, back, backs, blend }
+                Kernels { block, columns, moments, gradients, rows, spread, line, lines, back, backs, blend }
             }
 
             compiled_for!(@ [$($features)?] block(g: *const T, x: *const T, n: usize, shift: [f64; 2], soon: &[*const u8]) -> [f64; 2]);
-            compiled_for!(@ [$($features)?] blocks(sums: *mut f64, g: *const T, x: *const T, n: usize, width: usize, shifts: *const f64) -> ());
+            compiled_for!(@ [$($features)?] columns(sums: *mut f64, matrices: [*const T; 2], pitch: usize, n: usize, width: usize, shifts: *const f64) -> ());
+            compiled_for!(@ [$($features)?] moments(sums: *mut f64, shifts: *const f64, width: usize, m: f64, epsilon: f64, mean: *mut T, inverse: *mut T) -> ());
+            compiled_for!(@ [$($features)?] gradients(sums: *mut f64, inverse: *const T, width: usize, m: f64, centre: *mut T, tilt: *mut T) -> ());
             compiled_for!(@ [$($features)?] rows(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64) -> ());
             compiled_for!(@ [$($features)?] spread(to: *mut T, from: *const T, n: usize, width: usize) -> ());
             compiled_for!(@ [$($features)?] line(out: *mut T, x: *const T, n: usize, mean: T, slope: T, offset: T) -> ());
@@ -168,8 +196,8 @@ unsafe fn block<T: Real>(
 
 /// The sum of all lanes, of either kind.
 #[inline(always)]
-fn joined<const P: usize>(mut lanes: [[f64; P]; 2]) -> [f64; 2] {
-    let mut half = P;
+fn joined(mut lanes: [[f64; LANES]; 2]) -> [f64; 2] {
+    let mut half = LANES;
     while half > 1 {
         half /= 2;
         for lanes in &mut lanes {
@@ -179,51 +207,95 @@ fn joined<const P: usize>(mut lanes: [[f64; P]; 2]) -> [f64; 2] {
     [lanes[0][0], lanes[1][0]]
 }
 
-/// [`block`] of at most `P` numbers: lanes behind those would be +0, which changes no sum, for none is -0.
-///
 /// # Safety
-/// `P` numbers are readable at both.
+/// As for [`Kernels::columns`].
 #[inline(always)]
-unsafe fn few<T: Real, const P: usize>(g: *const T, x: *const T, n: usize, shift: [f64; 2]) -> [f64; 2] {
-    // SAFETY: the caller's promise.
-    let (g, x) = unsafe { (g.cast::<[T; P]>().read_unaligned(), x.cast::<[T; P]>().read_unaligned()) };
-    let mut lanes = [[0.0; P]; 2];
-    for j in 0..P {
-        let (d, e) = (g[j].to_f64() - shift[0], x[j].to_f64() - shift[1]);
-        if j < n {
-            // From +0, as every lane: -0 becomes +0.
-            lanes[0][j] += d;
-            lanes[1][j] += d * e;
-        }
-    }
-    joined(lanes)
-}
-
-/// # Safety
-/// As for [`Kernels::blocks`].
-#[inline(always)]
-unsafe fn blocks<T: Real>(
+unsafe fn columns<T: Real>(
     sums: *mut f64,
-    g: *const T,
-    x: *const T,
+    matrices: [*const T; 2],
+    pitch: usize,
     n: usize,
     width: usize,
     shifts: *const f64,
 ) {
-    for j in 0..width {
-        let behind = (width - j) * n;
-        // SAFETY: one of the groups, and what is read with it lies in those behind.
+    let mut lanes = [[[0.0_f64; GROUPS]; 2]; LANES];
+    for first in (0..width).step_by(GROUPS) {
+        // SAFETY: groups of these, or what the caller has behind them.
         unsafe {
-            let shift = [shifts.add(j).read(), shifts.add(width + j).read()];
-            let (g, x) = (g.add(j * n), x.add(j * n));
-            let [first, second] = match n {
-                ..=8 if behind >= 8 => few::<T, 8>(g, x, n, shift),
-                9..=16 if behind >= 16 => few::<T, 16>(g, x, n, shift),
-                17..=32 if behind >= 32 => few::<T, 32>(g, x, n, shift),
-                _ => block(g, x, n, shift, &[]),
-            };
-            sums.add(j).write(first);
-            sums.add(width + j).write(second);
+            let [low, high] =
+                [0, width].map(|at| shifts.add(at + first).cast::<[f64; GROUPS]>().read_unaligned());
+            for (i, [sums, products]) in lanes[..n].iter_mut().enumerate() {
+                let [g, x] =
+                    matrices.map(|m| m.add(i * pitch + first).cast::<[T; GROUPS]>().read_unaligned());
+                for j in 0..GROUPS {
+                    let (d, e) = (g[j].to_f64() - low[j], x[j].to_f64() - high[j]);
+                    // From +0, as every lane: -0 becomes +0.
+                    sums[j] = 0.0 + d;
+                    products[j] = 0.0 + d * e;
+                }
+            }
+        }
+        // Lanes behind the last are +0, which changes no sum, for none is -0.
+        let mut left = n;
+        while left > 1 {
+            let half = left.next_power_of_two() / 2;
+            let (into, from) = lanes[..left].split_at_mut(half);
+            for (into, from) in into.iter_mut().zip(from) {
+                (0..2).for_each(|k| (0..GROUPS).for_each(|j| into[k][j] += from[k][j]));
+            }
+            left = half;
+        }
+        for (k, joined) in lanes[0].iter().enumerate() {
+            let to = sums.wrapping_add(k * width + first);
+            // SAFETY: sums of the groups.
+            unsafe { to.copy_from_nonoverlapping(joined.as_ptr(), GROUPS.min(width - first)) };
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Kernels::moments`].
+#[inline(always)]
+unsafe fn moments<T: Real>(
+    sums: *mut f64,
+    shifts: *const f64,
+    width: usize,
+    m: f64,
+    epsilon: f64,
+    mean: *mut T,
+    inverse: *mut T,
+) {
+    for j in 0..width {
+        // SAFETY: one of the groups.
+        unsafe {
+            let places = [sums.add(j), sums.add(width + j)];
+            let moments = super::moments(places.map(|place| place.read()), shifts.add(j).read(), m);
+            (0..2).for_each(|k| places[k].write(moments[k]));
+            mean.add(j).write(T::from_f64(moments[0]));
+            inverse.add(j).write(T::from_f64(1.0 / (moments[1] + epsilon).sqrt()));
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Kernels::gradients`].
+#[inline(always)]
+unsafe fn gradients<T: Real>(
+    sums: *mut f64,
+    inverse: *const T,
+    width: usize,
+    m: f64,
+    centre: *mut T,
+    tilt: *mut T,
+) {
+    for j in 0..width {
+        // SAFETY: one of the groups.
+        unsafe {
+            let (d_bias, inverse) = (sums.add(j).read(), inverse.add(j).read().to_f64());
+            let d_scale = sums.add(width + j).read() * inverse;
+            sums.add(width + j).write(d_scale);
+            centre.add(j).write(T::from_f64(d_bias / m));
+            tilt.add(j).write(T::from_f64(inverse * d_scale / m));
         }
     }
 }
@@ -239,22 +311,22 @@ unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: u
     };
     let ahead = [ahead(g), ahead(x)];
     let ask = |from: *const T, ahead: usize| {
-        fetch_run(from.cast::<u8>().wrapping_add(ahead), PIECE * size_of::<T>());
+        fetch_run(from.cast::<u8>().wrapping_add(ahead), GROUPS * size_of::<T>());
     };
     let mut first = 0;
-    while first + PIECE <= width {
+    while first + GROUPS <= width {
         // SAFETY: a piece of the groups.
         unsafe {
-            let low = shifts.add(first).cast::<[f64; PIECE]>().read_unaligned();
-            let high = shifts.add(width + first).cast::<[f64; PIECE]>().read_unaligned();
-            let places = [0, width].map(|at| sums.add(at + first).cast::<[f64; PIECE]>());
+            let low = shifts.add(first).cast::<[f64; GROUPS]>().read_unaligned();
+            let high = shifts.add(width + first).cast::<[f64; GROUPS]>().read_unaligned();
+            let places = [0, width].map(|at| sums.add(at + first).cast::<[f64; GROUPS]>());
             let mut joined = places.map(|place| place.read_unaligned());
             for (g, x) in g.iter().zip(x) {
                 ask(g.add(first), ahead[0]);
                 ask(x.add(first), ahead[1]);
-                let g = g.add(first).cast::<[T; PIECE]>().read_unaligned();
-                let x = x.add(first).cast::<[T; PIECE]>().read_unaligned();
-                for j in 0..PIECE {
+                let g = g.add(first).cast::<[T; GROUPS]>().read_unaligned();
+                let x = x.add(first).cast::<[T; GROUPS]>().read_unaligned();
+                for j in 0..GROUPS {
                     let (d, e) = (g[j].to_f64() - low[j], x[j].to_f64() - high[j]);
                     joined[0][j] += d;
                     joined[1][j] += d * e;
@@ -262,7 +334,7 @@ unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: u
             }
             (0..2).for_each(|k| places[k].write_unaligned(joined[k]));
         }
-        first += PIECE;
+        first += GROUPS;
     }
     for j in first..width {
         // SAFETY: one of the groups.
