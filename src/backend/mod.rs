@@ -150,11 +150,8 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
             Step::WideMap(map) => run_map(map, std::array::from_fn(pointer), machine),
             Step::Rows(rows) => run_rows(rows, std::array::from_fn(pointer), machine),
             Step::Reduce(reduce) => run_reduce(reduce, pointer(0), pointer(2), pointer(1), machine),
-            Step::Contract(step) => {
-                let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS];
-                pointers.iter_mut().zip(at).for_each(|(pointer, at)| *pointer = at.pointer());
-                run_contract(step, &pointers[..at.len()], machine)
-            }
+            Step::Contract(step) => run_contract(step, &pointers(at)[..at.len()], machine),
+            Step::Phases(phases) => cpu::contract::run_phases(&phases.0, &pointers(at)[..at.len()], machine),
             Step::Random(random) => cpu::random::run(random, at, machine),
             Step::Normalise(step) => cpu::normalise::forward(step, at, machine),
             Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine),
@@ -164,12 +161,20 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
     }
 }
 
+/// The addresses of the operands of a contraction.
+fn pointers(at: &[Address]) -> [*mut u8; MAX_OPERANDS] {
+    let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS];
+    pointers.iter_mut().zip(at).for_each(|(pointer, at)| *pointer = at.pointer());
+    pointers
+}
+
 /// The name of the kernel that [`run`](fn@run) computes a step with, where there are several for its kind.
 pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'static str> {
     match step {
         _ if ordered => Some("reference"),
         Step::Transform(transform) => Some(Candidate::for_transform(transform).name),
         Step::Contract(step) => cpu::contract::kernel(step, machine),
+        Step::Phases(phases) => cpu::contract::kernel_of_phases(&phases.0, machine),
         _ => None,
     }
 }

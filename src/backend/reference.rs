@@ -54,6 +54,9 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Contract(step) => {
                 contract(step, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>())
             }
+            Step::Phases(phases) => {
+                return phases.0.iter().try_for_each(|step| run(Step::Contract(step), at));
+            }
             Step::Random(step) => random(step, at),
             Step::Normalise(step) => normalise(step, at),
             Step::NormaliseBackward(step) => normalise_backward(step, at),

@@ -24,7 +24,8 @@
 //!
 //! Backward data with a stride is a step per phase of the stride: the rows `h` of one remainder modulo the stride meet
 //! the same taps, and for those the position in dy is affine again. Without groups phases whose taps follow each other are one step,
-//! in which an N loop moves h and r. A phase without taps has an empty K loop and writes `f(beta * dst + ...)`.
+//! in which an N loop moves h and r. A phase without taps has an empty K loop and writes `f(beta * dst + ...)`. Those of single
+//! channels are handed over together, as [`Phases`]: each writes every second element of a row, all of them whole rows.
 //!
 //! # Operands
 //! In the order of [`Contract::slots`]: dst, a, b, then z if there is one, then bias if there is one, then the workspace
@@ -41,9 +42,11 @@ use crate::layout::{Axis, LoopNest, MAX_AXES};
 mod build;
 mod canonical;
 mod parts;
+mod phases;
 
 pub use build::{Geometry, Side, Terms};
 pub use parts::Parts;
+pub use phases::Phases;
 
 /// What a loop moves; see the module's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

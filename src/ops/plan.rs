@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::contract::Contract;
+use super::contract::{Contract, Phases};
 use super::{
     ByteSpan, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample, Scale, Set, Transform,
     TransformPlan, Window,
@@ -140,6 +140,8 @@ steps! {
     Reduce(Reduce);
     /// Sum products; operands as [`Contract`] lists them.
     Contract(Contract);
+    /// The same for parts of one destination, which may be computed together; operands as those of each.
+    Phases(Phases);
     /// Keep or drop elements by the bits of a mask, which may be drawn first; operands dst, src, mask, and states if it is.
     Random(Random);
     /// Give groups of elements a mean and a deviation; operands as [`ForwardPlan`](super::batch_norm::ForwardPlan) lists them.

@@ -14,7 +14,7 @@ use crate::random::Rng;
 use crate::runs::{assert_referenced, run};
 use crate::tensor::Tensor;
 
-const TYPES: [[Scalar; 3]; 4] = [
+pub const TYPES: [[Scalar; 3]; 4] = [
     [Scalar::F32; 3],
     [Scalar::F16; 3],
     [Scalar::F32, Scalar::Bf16, Scalar::F32],
@@ -22,9 +22,9 @@ const TYPES: [[Scalar; 3]; 4] = [
 ];
 
 /// One dimension: elements, taps, padding, stride and dilation.
-type Dim = [i64; 5];
+pub type Dim = [i64; 5];
 
-fn convolution(images: i64, channels: i64, dims: &[Dim], flip: bool) -> Convolution {
+pub fn convolution(images: i64, channels: i64, dims: &[Dim], flip: bool) -> Convolution {
     let of = |k: usize| dims.iter().map(|dim| dim[k]).collect::<Vec<_>>();
     let out = |dim: &Dim| {
         let [extent, taps, pad, stride, dilation] = *dim;
@@ -46,7 +46,7 @@ fn convolution(images: i64, channels: i64, dims: &[Dim], flip: bool) -> Convolut
 }
 
 /// With the channels side by side and `gap` elements between pixels, or in planes.
-fn tensor(dims: &[i64], near: bool, gap: i64, scalar: Scalar, value: impl FnMut() -> f64) -> Tensor {
+pub fn tensor(dims: &[i64], near: bool, gap: i64, scalar: Scalar, value: impl FnMut() -> f64) -> Tensor {
     let rank = dims.len();
     let order: Vec<usize> =
         if near { [0].into_iter().chain(2..rank).chain([1]).collect() } else { (0..rank).collect() };

@@ -5,6 +5,7 @@ mod convolution;
 mod cpu;
 mod depthwise;
 mod few;
+mod phases;
 #[path = "../common/random.rs"]
 mod random;
 mod runs;

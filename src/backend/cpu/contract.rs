@@ -11,7 +11,7 @@
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
 //!  pixels.rs      the same with contiguous channels         vectors.rs  a matrix by a few vectors
 //!  correlate.rs   sums over the pixels of a few channels    groups.rs   groups of few channels side by side
-//!  runs.rs        windows over few channels that lie side by side
+//!  runs.rs        windows over few channels that lie side by side       phases.rs   those of a stride, together
 //! ```
 
 mod channels;
@@ -26,6 +26,7 @@ mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod narrow;
 mod pack;
+mod phases;
 #[cfg(target_arch = "x86_64")]
 mod pixels;
 mod planes;
@@ -57,12 +58,12 @@ use self::finish::Outputs;
 use self::groups::Groups;
 use self::kernel::Kernels;
 use self::pack::Part;
+pub use self::phases::{kernel_of_phases, run_phases};
 #[cfg(target_arch = "x86_64")]
 use self::pixels::Pixels;
 #[cfg(target_arch = "x86_64")]
 use self::runs::Runs;
 use self::simd::Simd;
-use self::simple::Simple;
 #[cfg(target_arch = "x86_64")]
 use self::taps::Taps;
 #[cfg(target_arch = "x86_64")]
@@ -70,13 +71,11 @@ use self::vectors::Vectors;
 use self::widen::Widen;
 #[cfg(target_arch = "x86_64")]
 use self::winograd::{FilterLanes, PixelLanes};
-use super::row::between;
 use super::{Isa, Machine};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::mode;
-use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS};
 
 /// Runs `step` with the operands at `at`, in the order of [`Contract::slots`].
@@ -161,22 +160,7 @@ unsafe fn run_on(
     machine: Machine,
     taken: Option<&Cell<Option<&'static str>>>,
 ) -> Result<()> {
-    let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
-    let (z, bias) = (slot(step.z_slot()), slot(step.bias_slot()));
-    let outputs = Outputs {
-        simple: Simple::of(step, [at[0], z, bias], machine.isa),
-        #[cfg(target_arch = "x86_64")]
-        narrow: narrow::Narrow::of(step, at[0], bias, machine.isa),
-        store: between(step.real().scalar(), step.dst, Scaling::MOVE, machine.isa),
-        load: [Some(step.dst), step.epilogue.z.map(|(scalar, _)| scalar)].map(|scalar| {
-            between(scalar.unwrap_or(step.dst), step.real().scalar(), Scaling::MOVE, machine.isa)
-        }),
-        isa: machine.isa,
-        step,
-        dst: at[0],
-        z,
-        bias,
-    };
+    let outputs = Outputs::of(step, at, machine.isa);
     let operands = Operands { a, b, isa: machine.isa };
     let level = level(machine.isa);
     let job = Job { outputs, operands, transformed, threads: machine.threads, taken };
@@ -440,10 +424,10 @@ unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static
     let Job { outputs, operands, threads, .. } = job;
     // Kernels of single channels have no cells of several terms.
     if S::PER == 1
-        && let Some(depthwise) = Depthwise::new(outputs, operands, &compiled.kernels)
-    {
         // SAFETY: handed on.
-        return job.take("depthwise", || unsafe { depthwise.run(threads) });
+        && let Some(done) = unsafe { depthwise(&job, std::slice::from_ref(outputs.step), compiled) }
+    {
+        return done;
     }
     if S::PER == 1
         && let Some(contiguous) = Channels::new(outputs, operands)
@@ -454,6 +438,22 @@ unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static
     let engine = Engine::new(outputs.step, outputs, operands, &compiled.kernels, threads);
     // SAFETY: handed on.
     job.take(engine.name(), || unsafe { engine.run(threads, compiled.task) })
+}
+
+/// Runs a step, or several together, by the kernel of single channels, if it takes them.
+///
+/// # Safety
+/// As for [`go`], for all steps.
+#[inline(never)]
+unsafe fn depthwise<S: Simd<Part: Part, Sum: Element>>(
+    job: &Job<'_>,
+    steps: &[Contract],
+    compiled: &'static Compiled<S>,
+) -> Option<Result<()>> {
+    let depthwise = Depthwise::new(job.outputs, job.operands, &compiled.kernels, steps)?;
+    let name = if steps.len() > 1 { "depthwise phases" } else { "depthwise" };
+    // SAFETY: handed on.
+    Some(job.take(name, || unsafe { depthwise.run(job.threads) }))
 }
 
 unsafe fn portable<S: Simd<Part: Part, Sum: Element>>(

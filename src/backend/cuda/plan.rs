@@ -47,6 +47,9 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
                 reduce::launches(reduce, at, ordered, emit)
             }
             Step::Contract(contract) => contract::launches(contract, &places(), device, emit),
+            Step::Phases(phases) => {
+                phases.0.iter().try_for_each(|step| contract::launches(step, &places(), device, emit))
+            }
             Step::Random(random) => random::launches(random, &places(), emit),
             Step::Normalise(step) => normalise::forward(step, &places(), emit),
             Step::NormaliseBackward(step) => normalise::backward(step, &places(), emit),

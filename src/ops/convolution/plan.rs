@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout};
 use crate::mode::{Mode, allows_tf32};
 use crate::ops::activation::Activation;
-use crate::ops::contract::{Accumulate, Contract, Geometry, Parts, Role as Loop, Side, Terms};
+use crate::ops::contract::{Accumulate, Contract, Geometry, Parts, Phases, Role as Loop, Side, Terms};
 use crate::ops::fill::zero_tail;
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
 use crate::ops::{Scaling, agree};
@@ -153,9 +153,12 @@ impl ConvolutionPlan {
     pub fn useful_workspace(&self) -> Result<usize> {
         let mut most = 0;
         self.steps(&mut |step, _| {
-            if let Step::Contract(step) = step {
-                most = most.max(self.workspace_of(step).unwrap_or(0));
-            }
+            let steps = match step {
+                Step::Contract(step) => std::slice::from_ref(step),
+                Step::Phases(phases) => &phases.0,
+                _ => &[],
+            };
+            most = steps.iter().filter_map(|step| self.workspace_of(step)).fold(most, usize::max);
             Ok(())
         })?;
         Ok(most)
@@ -319,9 +322,13 @@ impl Plan for ConvolutionPlan {
             activation: self.activation,
         };
         let slots: &[usize] = if self.bias.is_some() { &[0, 1, 2, 3, 4, 5] } else { &[0, 1, 2, 3] };
-        let mut give = |step: &Contract| {
+        let prepared = |step: &Contract| {
             let mut step = if self.scaling.alpha == 0.0 { without_sum(step) } else { step.canonical() };
             step.allow_conversion = self.allow_conversion;
+            step
+        };
+        let mut give = |step: &Contract| {
+            let mut step = prepared(step);
             self.give_workspace(&mut step);
             let used = if step.workspace > 0 { slots.len() } else { slots.len() - 1 };
             sink(Step::Contract(&step), &slots[..used])
@@ -330,6 +337,16 @@ impl Plan for ConvolutionPlan {
         match self.direction {
             Direction::Forward => {
                 Contract::forward(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
+            }
+            Direction::BackwardData
+                if self.given == 0 && Phases::are_together(dst.layout, a.layout, &self.geometry) =>
+            {
+                let mut phases = Phases::default();
+                Contract::backward_data(dst, a, b, &self.geometry, self.accumulate, &terms, &mut |step| {
+                    phases.0.push(prepared(step));
+                    Ok(())
+                })?;
+                sink(Step::Phases(&phases), &slots[..slots.len() - 1])
             }
             Direction::BackwardData => {
                 Contract::backward_data(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)

@@ -1,5 +1,6 @@
 //! Sums over the taps of one channel: depthwise convolutions and their gradients of the data, where neighbours in the
-//! destination's rows are next to each other, or a stride apart. One row of sums, as wide as hides the latency; the planes of a channel stay in the first caches.
+//! destination's rows are next to each other, or a stride apart. One row of sums, as wide as hides the latency; the planes of a
+//! channel stay in the first caches. The phases of a stride are computed together, while the rows that they share are in a cache.
 
 use std::mem::MaybeUninit;
 
@@ -12,15 +13,16 @@ use super::points::{Even, Point, Walk};
 use super::simd::{MAX_NR, MR, Simd};
 use super::tiles::Tiles;
 use crate::backend::cpu::threads;
+use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::layout::Axis;
-use crate::ops::contract::{Contract, Role};
+use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
 
-/// Cells of planes at most.
+/// Cells of planes at most, and outputs of all phases.
 const CELLS: usize = 16 << 10;
 
-/// Taps at most: their factors are kept on the stack.
+/// Taps of a phase at most: their factors are kept on the stack.
 const TAPS: usize = 512;
 
 /// Elements between neighbouring outputs at most.
@@ -29,72 +31,134 @@ const APART: i64 = 8;
 /// Outputs below which one thread does all.
 const ALONE: usize = 1 << 14;
 
-/// A contraction whose sum is over the taps of planes.
+/// A contraction whose sum is over the taps of planes, or several, which are the phases of a stride.
 pub(super) struct Depthwise<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
-    planes: Planes,
-    image: Source<'a>,
-    filter: Source<'a>,
-    origin: [i64; 5],
+    /// Row by row of the destination.
+    phases: Vec<Phase<'a>>,
+    /// The phase whose planes all of them read.
+    main: usize,
+    /// Phases next to each other in a row.
+    across: usize,
+    /// What a row and what a column of the destination move.
+    by: [[i64; 5]; 2],
     /// Parts of the slower dimension of the planes.
     parts: usize,
-    /// Whether sums are the result.
+    /// Whether sums are the result, and go there at once.
     plain: bool,
     /// Whether they are not, and all outputs of a plane are one run.
     joined: bool,
     /// Whether planes are converted, and without gaps.
     far: bool,
-    /// Whether factors can be read where they are.
+}
+
+/// The outputs of one remainder modulo the stride; without a stride, all.
+struct Phase<'a> {
+    planes: Planes,
+    rows: usize,
+    columns: usize,
+    image: Source<'a>,
+    filter: Source<'a>,
+    origin: [i64; 5],
+    /// Where the factors are.
+    sum: Vec<Even>,
+    /// Whether they can be read there.
     in_place: bool,
 }
 
+/// Whether a canonical step sums over something for rows of a channel.
+fn has_rows(step: &Contract) -> bool {
+    // Gradients of the data with a stride write every so many elements of a row. Canonical loops end with the nearest.
+    let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
+    let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
+    let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
+    step.extent(Role::N) == 1 && step.extent(Role::K) > 0 && rows
+}
+
+impl<'a> Phase<'a> {
+    /// Of a step that [has rows](has_rows), if it sums over the taps of planes; cells are of the type `part`.
+    #[inline(never)]
+    fn new(
+        step: &'a Contract,
+        [image, filter]: [Source<'a>; 2],
+        lanes: usize,
+        part: Option<Scalar>,
+    ) -> Option<Phase<'a>> {
+        let planes = Planes::of(step, lanes, false)?;
+        // In three dimensions there is a plane for each tap of the first one.
+        let taps = planes.channels.turns.iter().all(|turn| turn.by.pos != [0; MAX_BOUNDS]);
+        if !taps || planes.channels.len() * planes.taps() > TAPS {
+            return None;
+        }
+        let [rows, columns] = planes.dims.each_ref().map(|dim| dim.outputs.extent);
+        let mut sum = Vec::new();
+        planes.evens(0, planes.channels.len(), 1, 2, &mut sum);
+        let single = matches!(sum[..], [Even { by, len, .. }] if by == 1 || len == 1);
+        let (in_place, origin) = (part == Some(step.b) && single, step.nest.offsets);
+        Some(Phase { planes, rows, columns, image, filter, origin, sum, in_place })
+    }
+}
+
 impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
-    /// `None` for any other contraction.
+    /// Of one step, or of some that write whole rows together and differ in nothing but loops; `None` for any others. The outputs
+    /// are those of one of them.
     pub(super) fn new(
         outputs: Outputs<'a>,
         operands: Operands,
         kernels: &'a Kernels<S>,
+        steps: &'a [Contract],
     ) -> Option<Depthwise<'a, S>> {
-        let step: &Contract = outputs.step;
-        // Gradients of the data with a stride write every so many elements of a row. Canonical loops end with the nearest.
-        let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
-        let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
-        let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
-        if step.extent(Role::N) != 1 || step.extent(Role::K) == 0 || !rows {
+        if !steps.iter().all(has_rows) {
             return None;
         }
-        let planes = Planes::of(step, S::L * S::NV, false)?;
-        let [slow, fast] = &planes.dims;
+        let mut phases = Vec::with_capacity(steps.len());
+        for step in steps {
+            let sources = operands.sources::<S>(step);
+            phases.push(Phase::new(step, sources, S::L * S::NV, S::Part::SCALAR)?);
+        }
+        let batch = Walk::of(outputs.step, Role::Batch);
+        if phases.len() > 1 {
+            let same = steps.iter().all(|step| Walk::of(step, Role::Batch) == batch);
+            phases.sort_by_key(|phase| phase.origin[0]);
+            if !same || !share_planes(&mut phases) {
+                return None;
+            }
+        }
+        // Bounds that always hold are gone.
+        let main = (0..phases.len()).max_by_key(|&number| phases[number].image.bounds.len())?;
+        let (planes, image) = (&phases[main].planes, phases[main].image);
+        let [all, widest] = planes.dims.each_ref().map(|dim| dim.outputs.extent);
         let fits = |rows: usize| {
-            let block = planes.block(rows, fast.outputs.extent, 64 / size_of::<S::Cell>());
-            block.cells(1) <= CELLS
+            let block = planes.block(rows, widest, 64 / size_of::<S::Cell>());
+            block.cells(planes.channels.len()) <= CELLS
+                && (phases.len() == 1 || phases.len() * rows * widest <= CELLS)
         };
-        let alone = planes.channels.len() == 1 && planes.taps() <= TAPS && fits(1);
-        let rows = (1..=slow.outputs.extent).rev().find(|&rows| fits(rows)).unwrap_or(1);
-        let parts = slow.outputs.extent.div_ceil(rows);
-        let [image, filter] = operands.sources::<S>(step);
-        let mut sum = Vec::new();
-        planes.evens(0, 1, 1, 2, &mut sum);
+        if !fits(1) {
+            return None;
+        }
+        let rows = (1..=all).rev().find(|&rows| fits(rows)).unwrap_or(1);
+        let (across, by) = grid(&phases)?;
+        let columns: usize = phases[..across].iter().map(|phase| phase.columns).sum();
+        let joined = all * across > 1 && (0..5).all(|k| by[0][k] == by[1][k] * columns as i64);
         let plain = outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain();
-        let [down, along] = [slow, fast].map(|dim| output(&dim.outputs.by));
-        let joined =
-            (0..5).all(|k| down[k] == along[k] * fast.outputs.extent as i64) && slow.outputs.extent > 1;
-        alone.then(|| Depthwise {
-            plain,
-            joined: !plain && joined,
-            far: image.convert.is_some() && planes.are_dense() && size_of::<S::Part>() == size_of::<S::Sum>(),
-            in_place: S::Part::SCALAR == Some(step.b)
-                && matches!(sum[..], [Even { by, len, .. }] if by == 1 || len == 1),
-            batch: Walk::of(step, Role::Batch),
-            image,
-            filter,
-            origin: step.nest.offsets,
+        // Rows of several phases are brought to memory as a whole.
+        let direct = plain && !(joined && phases.len() > 1);
+        let far =
+            image.convert.is_some() && planes.are_dense() && size_of::<S::Part>() == size_of::<S::Sum>();
+        (phases.len() == 1 || plain || joined).then(|| Depthwise {
+            plain: direct,
+            joined: !direct && joined,
+            far,
+            parts: all.div_ceil(rows),
+            batch,
             outputs,
             kernels,
-            planes,
-            parts,
+            phases,
+            main,
+            across,
+            by,
         })
     }
 
@@ -103,10 +167,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
     /// # Safety
     /// As for [`super::run`].
     pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
-        let images = self.batch.len() * self.planes.outer.len();
-        let [slow, fast] = &self.planes.dims;
-        let outputs = images * slow.outputs.extent * fast.outputs.extent;
-        let threads = if outputs < ALONE { 1 } else { threads };
+        let images = self.batch.len() * self.phases[self.main].planes.outer.len();
+        let outputs: usize = self.phases.iter().map(|phase| phase.rows * phase.columns).sum();
+        let threads = if images * outputs < ALONE { 1 } else { threads };
         let tasks = (4 * threads).min(images);
         // A tile at the end reads beyond its planes.
         let kept = if self.joined || self.far { CELLS * size_of::<S::Sum>() } else { 0 };
@@ -124,80 +187,143 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
     /// # Safety
     /// As for [`super::run`]; `planes` has room for the planes of a part.
     unsafe fn images(&self, part: usize, begin: usize, end: usize, memory: *mut S::Cell) {
-        let [slow, fast] = &self.planes.dims;
+        let Phase { planes, image: source, origin, .. } = &self.phases[self.main];
+        let [slow, fast] = &planes.dims;
         let rows = slow.outputs.extent;
         let (r0, r1) = (rows * part / self.parts, rows * (part + 1) / self.parts);
-        let nr = S::L * S::WIDE;
-        let block: Block = self.planes.block(r1 - r0, fast.outputs.extent, 64 / size_of::<S::Cell>());
-        let (mut tiles, mut offsets, mut sum) = (Tiles::default(), Vec::new(), Vec::new());
+        let (nr, count) = (S::L * S::WIDE, planes.channels.len());
+        let block: Block = planes.block(r1 - r0, fast.outputs.extent, 64 / size_of::<S::Cell>());
         let mut start = Point::default();
         start.add(&slow.outputs.by, r0 as i64);
-        tiles.of_planes(&start, [&slow.outputs.by, &fast.outputs.by], &block, nr);
-        block.offsets(&self.planes, 1, &mut offsets);
-        let spans = block.spans(&self.planes, [r0, 0]);
-        let reach = block.reach(&self.planes, &spans);
+        let work = |phase: &Phase<'_>| {
+            let (mut tiles, mut offsets) = (Tiles::default(), Vec::new());
+            let rows = phase.rows.min(r1).saturating_sub(r0);
+            let outputs = Block { rows, columns: phase.columns, ..block };
+            tiles.of_planes(&start, [&slow.outputs.by, &fast.outputs.by], &outputs, nr);
+            block.offsets(&phase.planes, count, &mut offsets);
+            (tiles, offsets, rows * phase.columns)
+        };
+        let works: Vec<_> = self.phases.iter().map(work).collect();
+        let len = works.iter().map(|(.., outputs)| *outputs as u32).sum();
+        let spans = block.spans(planes, [r0, 0]);
+        let reach = block.reach(planes, &spans);
         let far = self.far && reach.end - reach.start <= CELLS as i64;
-        self.planes.evens(0, 1, 1, 2, &mut sum);
         let mut factors = [const { MaybeUninit::<S::Part>::uninit() }; TAPS];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
-        let channels = self.batch.len();
-        let (by, plane) =
-            (output(&fast.outputs.by), memory.wrapping_add(CELLS + 2 * MAX_NR).cast::<S::Sum>());
+        let (channels, places) = (self.batch.len(), planes.outer.len());
+        let plane = memory.wrapping_add(CELLS + 2 * MAX_NR).cast::<S::Sum>();
+        let (top, by) = (self.phases[0].origin, self.by[1]);
         for image in begin..end {
-            // Channel after channel, as they most often lie in memory.
-            let mut place = self.batch.point(image % channels).with_origin(&self.origin);
+            // Channel after channel, as they most often lie in memory; but next to each other what meets the same planes.
+            let [channel, outer] = match count {
+                1 => [image % channels, image / channels],
+                _ => [image / places, image % places],
+            };
+            let mut place = self.batch.point(channel);
+            place.add(&planes.outer.point(outer), 1);
             // SAFETY: the caller's promise; the scratch is as large as the block.
             unsafe {
-                let factors = if self.in_place {
-                    let from = self.filter.data.cast::<S::Cell>();
-                    from.wrapping_offset((place.at[2] + sum[0].at) as isize)
-                } else {
-                    pack::<S>(self.filter, &[place], &sum, 1, factors.as_mut_ptr().cast());
-                    factors.as_ptr().cast::<S::Cell>()
-                };
-                place.add(&self.planes.outer.point(image / channels), 1);
-                let kept = image > begin;
-                if far {
-                    // Where sums are kept afterwards.
-                    let (near, to) = (plane.cast(), memory.cast());
-                    block.copy_near::<S>(&self.planes, self.image, &place, (&spans, &reach), near, to, kept);
-                } else {
-                    block.copy::<S>(&self.planes, self.image, &place, &spans, 0..1, memory.cast(), kept);
+                for channel in 0..count {
+                    let mut from = place.with_origin(origin);
+                    if count > 1 {
+                        from.add(&planes.channels.point(channel), 1);
+                    }
+                    let (to, kept) = (memory.add(block.cells(channel)).cast(), image > begin);
+                    if far {
+                        // Where sums are kept afterwards.
+                        let spans = (&spans[..], &reach);
+                        block.copy_near::<S>(planes, *source, &from, spans, plane.cast(), to, kept);
+                    } else {
+                        block.copy::<S>(planes, *source, &from, &spans, 0..1, to, kept);
+                    }
                 }
-                let table = [[factors; MR]];
-                for tile in &tiles.list {
-                    let runs = &tiles.runs[tile.first..tile.end];
-                    let panel = Panel {
-                        rows: table.as_ptr(),
-                        segments: 1,
-                        len: offsets.len(),
-                        step: 1,
-                        offsets: offsets.as_ptr(),
-                        v: memory.wrapping_add(tile.at),
+                for (phase, (tiles, offsets, _)) in self.phases.iter().zip(&works) {
+                    let at = place.offsets(&phase.origin);
+                    let factors = if phase.in_place {
+                        let from = phase.filter.data.cast::<S::Cell>();
+                        from.wrapping_offset((at[2] + phase.sum[0].at) as isize)
+                    } else {
+                        let place = place.with_origin(&phase.origin);
+                        pack::<S>(phase.filter, &[place], &phase.sum, 1, factors.as_mut_ptr().cast());
+                        factors.as_ptr().cast::<S::Cell>()
                     };
-                    let to = here.as_mut_ptr().cast::<S::Sum>();
-                    (self.kernels.wide)(&panel, &[to; MR], false);
-                    for run in runs {
-                        let sums = to.wrapping_add(run.lane as usize);
-                        if self.plain {
-                            let to = self.outputs.dst.cast::<S::Sum>();
-                            store(to.wrapping_offset((place.at[0] + run.at[0]) as isize), run, sums);
-                        } else if self.joined {
-                            let at = (run.at[0] - start.at[0]) / by[0];
-                            store(plane.wrapping_offset(at as isize), &Run { by: [1; 5], ..*run }, sums);
-                        } else {
-                            finish(&self.outputs, &place.at, run, sums);
+                    let table = [[factors; MR]];
+                    for tile in &tiles.list {
+                        let runs = &tiles.runs[tile.first..tile.end];
+                        let panel = Panel {
+                            rows: table.as_ptr(),
+                            segments: 1,
+                            len: offsets.len(),
+                            step: 1,
+                            offsets: offsets.as_ptr(),
+                            v: memory.wrapping_add(tile.at),
+                        };
+                        let to = here.as_mut_ptr().cast::<S::Sum>();
+                        (self.kernels.wide)(&panel, &[to; MR], false);
+                        for run in runs {
+                            let sums = to.wrapping_add(run.lane as usize);
+                            if self.plain {
+                                let to = self.outputs.dst.cast::<S::Sum>();
+                                store(to.wrapping_offset((at[0] + run.at[0]) as isize), run, sums);
+                            } else if self.joined {
+                                let at = (phase.origin[0] - top[0] + run.at[0] - start.at[0]) / by[0];
+                                let run = Run { by: [self.across as i64; 5], ..*run };
+                                store(plane.wrapping_offset(at as isize), &run, sums);
+                            } else {
+                                finish(&self.outputs, &at, run, sums);
+                            }
                         }
                     }
                 }
                 if self.joined {
-                    let at = [start.at[0], 0, 0, start.at[3], start.at[4]];
-                    let len = ((r1 - r0) * fast.outputs.extent) as u32;
-                    finish(&self.outputs, &place.at, &Run { lane: 0, len, at, by }, plane);
+                    let run = Run { lane: 0, len, at: output(&start), by };
+                    finish(&self.outputs, &place.offsets(&top), &run, plane);
                 }
             }
         }
     }
+}
+
+/// Gives all phases the planes that any of them sees. `false` if they are none of one operand.
+#[inline(never)]
+fn share_planes(phases: &mut [Phase<'_>]) -> bool {
+    let Some(main) = phases.iter().max_by_key(|phase| phase.image.bounds.len()) else { return false };
+    let (mut planes, origin) = (main.planes.clone(), main.origin[1]);
+    // Twice, so that all see what the last one does.
+    (0..2).all(|_| {
+        phases.iter_mut().all(|phase| {
+            let [own, all] = [&phase.planes, &planes].map(|planes| [&planes.outer, &planes.channels]);
+            own == all && planes.join(&mut phase.planes, phase.origin[1] - origin)
+        })
+    })
+}
+
+/// How phases, in the order of the destination, lie in it: how many are next to each other in a row, and what a row and a column
+/// of all of them move. `None` if they leave gaps.
+#[inline(never)]
+fn grid(phases: &[Phase<'_>]) -> Option<(usize, [[i64; 5]; 2])> {
+    let moves = |phase: &Phase<'_>| phase.planes.dims.each_ref().map(|dim| output(&dim.outputs.by));
+    let (first, [down, along]) = (&phases[0], moves(&phases[0]));
+    if phases.len() == 1 {
+        return Some((1, [down, along]));
+    }
+    let place = |phase: &Phase<'_>, k: usize| phase.origin[k] - first.origin[k];
+    let across = phases.iter().filter(|phase| place(phase, 0) < along[0]).count();
+    let counts = [phases.len() / across.max(1), across];
+    let all: [usize; 2] = [
+        phases.iter().step_by(across.max(1)).map(|phase| phase.rows).sum(),
+        phases[..across].iter().map(|phase| phase.columns).sum(),
+    ];
+    let by = [down.map(|by| by / counts[0] as i64), along.map(|by| by / across.max(1) as i64)];
+    let is_placed = |(number, phase): (usize, &Phase<'_>)| {
+        let at = [number / across, number % across];
+        let extent = |d: usize| (all[d] - at[d]).div_ceil(counts[d]);
+        [phase.rows, phase.columns] == [extent(0), extent(1)]
+            && (0..2).all(|d| (0..5).all(|k| by[d][k] * counts[d] as i64 == moves(phase)[d][k]))
+            && [0, 3, 4].iter().all(|&k| place(phase, k) == at[0] as i64 * by[0][k] + at[1] as i64 * by[1][k])
+    };
+    let whole = across > 0 && counts[0] * across == phases.len();
+    (whole && phases.iter().enumerate().all(is_placed)).then_some((across, by))
 }
 
 /// What a turn moves of dst, z and bias.

@@ -6,7 +6,7 @@ pub(super) use super::run::Run;
 use super::run::rectifier;
 use super::simd::MR;
 use super::simple::{Simple, clipped};
-use crate::backend::cpu::row::Row;
+use crate::backend::cpu::row::{Row, between};
 use crate::backend::cpu::stream::fetch;
 use crate::backend::cpu::{Isa, map};
 use crate::backend::function::{Real, with_real};
@@ -37,7 +37,26 @@ pub(super) struct Outputs<'a> {
 // SAFETY: addresses without meaning of their own; tasks write disjoint elements.
 unsafe impl Sync for Outputs<'_> {}
 
-impl Outputs<'_> {
+impl<'a> Outputs<'a> {
+    /// Of a step on operands at these addresses.
+    pub(super) fn of(step: &'a Contract, at: &[*mut u8], isa: Isa) -> Outputs<'a> {
+        let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
+        let (z, bias) = (slot(step.z_slot()), slot(step.bias_slot()));
+        Outputs {
+            simple: Simple::of(step, [at[0], z, bias], isa),
+            #[cfg(target_arch = "x86_64")]
+            narrow: Narrow::of(step, at[0], bias, isa),
+            store: between(step.real().scalar(), step.dst, Scaling::MOVE, isa),
+            load: [Some(step.dst), step.epilogue.z.map(|(scalar, _)| scalar)]
+                .map(|scalar| between(scalar.unwrap_or(step.dst), step.real().scalar(), Scaling::MOVE, isa)),
+            isa,
+            step,
+            dst: at[0],
+            z,
+            bias,
+        }
+    }
+
     /// Whether sums may be built in the destination itself.
     pub(super) fn takes_sums(&self, sum: Scalar) -> bool {
         self.step.dst == sum && self.step.epilogue.scaling.beta == 0.0 && self.step.epilogue.z.is_none()

@@ -334,6 +334,37 @@ impl Planes {
         (taps, first)
     }
 
+    /// Joins the planes of another step on the same operand, whose offset is `apart` further: both become those that both see,
+    /// output by output. `false` if these are no phases of one stride; then neither is of use.
+    pub(super) fn join(&mut self, other: &mut Planes, apart: i64) -> bool {
+        let position = |dim: &Dim| if dim.bound.is_some() { dim.start * dim.unit } else { 0 };
+        let from = |planes: &Planes| planes.dims.iter().map(position).sum::<i64>();
+        // Where the other one begins, less what its bounds say.
+        let mut left = apart + from(self) - from(other);
+        for (dim, seen) in self.dims.iter_mut().zip(&mut other.dims) {
+            if seen.bound.is_none() && dim.bound.is_some() {
+                // Its bound always holds, and is gone. Any positions will do that are where the elements are.
+                let Some(at) = left.checked_div_euclid(dim.unit) else { return false };
+                left -= at * dim.unit;
+                if at < 0 || at + seen.outputs.extent as i64 > dim.extent {
+                    return false;
+                }
+                (seen.bound, seen.extent) = (dim.bound, dim.extent);
+                (seen.start, seen.anchor, seen.first, seen.last) = (at, at, at, at);
+            }
+            let kind = |dim: &Dim| (dim.bound.is_some(), dim.stride, dim.extent, dim.unit);
+            if kind(dim) != kind(seen) {
+                return false;
+            }
+            let [first, last] = [dim.first.min(seen.first), dim.last.max(seen.last)];
+            let extent = dim.outputs.extent.max(seen.outputs.extent);
+            for dim in [dim, seen] {
+                (dim.first, dim.last, dim.outputs.extent) = (first, last, extent);
+            }
+        }
+        left == 0
+    }
+
     /// Whether the positions of both dimensions lie side by side, without gaps.
     pub(super) fn are_dense(&self) -> bool {
         let [slow, fast] = &self.dims;

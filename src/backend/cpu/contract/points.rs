@@ -3,14 +3,14 @@
 use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
 
 /// Offsets of the five operands, and what the turn adds to the position in every bound.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Point {
     pub(super) at: [i64; 5],
     pub(super) pos: [i64; MAX_BOUNDS],
 }
 
 /// One loop: turns, and what a turn adds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Turn {
     pub(super) extent: usize,
     pub(super) by: Point,
@@ -31,7 +31,7 @@ impl Turn {
 }
 
 /// Some loops, outermost first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Walk {
     pub(super) turns: Vec<Turn>,
 }
