@@ -68,6 +68,15 @@ struct Phase<'a> {
     in_place: bool,
 }
 
+/// What of one phase is computed of every image.
+struct Work {
+    tiles: Tiles,
+    offsets: Vec<i32>,
+    /// Where its sums are among those that wait for each other, and how many rows.
+    first: usize,
+    rows: usize,
+}
+
 /// Whether a canonical step sums over something for rows of a channel.
 fn has_rows(step: &Contract) -> bool {
     // Gradients of the data with a stride write every so many elements of a row. Canonical loops end with the nearest.
@@ -172,8 +181,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         let threads = if images * outputs < ALONE { 1 } else { threads };
         let tasks = (4 * threads).min(images);
         // A tile at the end reads beyond its planes.
-        let kept = if self.joined || self.far { CELLS * size_of::<S::Sum>() } else { 0 };
-        let scratch = (CELLS + 2 * MAX_NR) * size_of::<S::Cell>() + kept;
+        let kept = match (self.joined, self.phases.len()) {
+            (true, 2..) => 2,
+            (joined, _) => usize::from(joined || self.far),
+        };
+        let scratch = (CELLS + 2 * MAX_NR) * size_of::<S::Cell>() + kept * CELLS * size_of::<S::Sum>();
         threads::run_with(threads, tasks * self.parts, scratch, &|scratch, task| {
             let (part, task) = (task % self.parts, task / self.parts);
             let (begin, end) = (images * task / tasks, images * (task + 1) / tasks);
@@ -195,16 +207,24 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         let block: Block = planes.block(r1 - r0, fast.outputs.extent, 64 / size_of::<S::Cell>());
         let mut start = Point::default();
         start.add(&slow.outputs.by, r0 as i64);
+        let mut len = 0;
         let work = |phase: &Phase<'_>| {
             let (mut tiles, mut offsets) = (Tiles::default(), Vec::new());
             let rows = phase.rows.min(r1).saturating_sub(r0);
             let outputs = Block { rows, columns: phase.columns, ..block };
             tiles.of_planes(&start, [&slow.outputs.by, &fast.outputs.by], &outputs, nr);
             block.offsets(&phase.planes, count, &mut offsets);
-            (tiles, offsets, rows * phase.columns)
+            let first = len;
+            for run in &mut tiles.runs {
+                if self.joined {
+                    // Runs are in the order of outputs.
+                    (run.at, run.by) = ([len as i64; 5], [1; 5]);
+                }
+                len += run.len;
+            }
+            Work { tiles, offsets, first: first as usize, rows }
         };
         let works: Vec<_> = self.phases.iter().map(work).collect();
-        let len = works.iter().map(|(.., outputs)| *outputs as u32).sum();
         let spans = block.spans(planes, [r0, 0]);
         let reach = block.reach(planes, &spans);
         let far = self.far && reach.end - reach.start <= CELLS as i64;
@@ -212,6 +232,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
         let (channels, places) = (self.batch.len(), planes.outer.len());
         let plane = memory.wrapping_add(CELLS + 2 * MAX_NR).cast::<S::Sum>();
+        // Where phases wait for each other.
+        let apart = if self.phases.len() > 1 { plane.wrapping_add(CELLS) } else { plane };
         let (top, by) = (self.phases[0].origin, self.by[1]);
         for image in begin..end {
             // Channel after channel, as they most often lie in memory; but next to each other what meets the same planes.
@@ -237,7 +259,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
                         block.copy::<S>(planes, *source, &from, &spans, 0..1, to, kept);
                     }
                 }
-                for (phase, (tiles, offsets, _)) in self.phases.iter().zip(&works) {
+                for (phase, Work { tiles, offsets, .. }) in self.phases.iter().zip(&works) {
                     let at = place.offsets(&phase.origin);
                     let factors = if phase.in_place {
                         let from = phase.filter.data.cast::<S::Cell>();
@@ -266,9 +288,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
                                 let to = self.outputs.dst.cast::<S::Sum>();
                                 store(to.wrapping_offset((at[0] + run.at[0]) as isize), run, sums);
                             } else if self.joined {
-                                let at = (phase.origin[0] - top[0] + run.at[0] - start.at[0]) / by[0];
-                                let run = Run { by: [self.across as i64; 5], ..*run };
-                                store(plane.wrapping_offset(at as isize), &run, sums);
+                                store(apart.wrapping_offset(run.at[0] as isize), run, sums);
                             } else {
                                 finish(&self.outputs, &at, run, sums);
                             }
@@ -276,10 +296,48 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
                     }
                 }
                 if self.joined {
+                    if self.phases.len() > 1 {
+                        self.join(&works, apart, plane);
+                    }
                     let run = Run { lane: 0, len, at: output(&start), by };
                     finish(&self.outputs, &place.offsets(&top), &run, plane);
                 }
             }
+        }
+    }
+}
+
+impl<S: Simd<Sum: Element>> Depthwise<'_, S> {
+    /// The rows of the destination, of the phases that are next to each other in each.
+    ///
+    /// # Safety
+    /// The sums of all phases are readable, and as many writable, apart from them.
+    unsafe fn join(&self, works: &[Work], sums: *const S::Sum, mut to: *mut S::Sum) {
+        let down = works.len() / self.across;
+        for row in 0..works.iter().step_by(self.across).map(|work| work.rows).sum() {
+            let number = row % down * self.across;
+            let phases = number..number + self.across;
+            let line = |phase: usize| {
+                let columns = self.phases[phase].columns;
+                (sums.wrapping_add(works[phase].first + row / down * columns), columns)
+            };
+            // SAFETY: the caller's promise: columns of every phase.
+            unsafe {
+                if self.across == 2 {
+                    let ((first, columns), (second, less)) = (line(phases.start), line(phases.start + 1));
+                    for i in 0..less {
+                        to.add(2 * i).write(first.add(i).read());
+                        to.add(2 * i + 1).write(second.add(i).read());
+                    }
+                    // One more at most.
+                    to.add(2 * less).copy_from_nonoverlapping(first.add(less), columns - less);
+                } else {
+                    for (k, (from, columns)) in phases.clone().map(line).enumerate() {
+                        (0..columns).for_each(|i| to.add(self.across * i + k).write(from.add(i).read()));
+                    }
+                }
+            }
+            to = to.wrapping_add(phases.map(|phase| line(phase).1).sum());
         }
     }
 }

@@ -154,6 +154,7 @@ impl Ends<'_> {
             for i in (0..len - len % N).step_by(N) {
                 let x = self.chunk::<N, BIAS, MORE>(line, one, i);
                 line.to.add(i).cast::<[f32; N]>().write_unaligned(x);
+                turn_by_turn();
             }
             if let Some(last) = last {
                 line.to.add(len - N).cast::<[f32; N]>().write_unaligned(last);
@@ -247,6 +248,16 @@ impl Ends<'_> {
             x.iter_mut().for_each(|x| *x = clipped(*x, rule, ceiling));
         }
         x
+    }
+}
+
+/// Keeps the compiler from doing several turns of a loop together, element by element of each, with gathers and scatters.
+#[inline(always)]
+fn turn_by_turn() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: no instruction at all.
+    unsafe {
+        std::arch::asm!("", options(nomem, nostack, preserves_flags));
     }
 }
 
