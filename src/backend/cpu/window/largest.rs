@@ -138,13 +138,13 @@ unsafe fn first_of_some<K: Key>(cells: *const K, n: usize, order: Order) -> (K, 
     for at in (0..n / SOME * SOME).step_by(SOME) {
         // SAFETY: cells below `n`.
         let cells = unsafe { cells.add(at).cast::<[K; SOME]>().read_unaligned() };
-        // Apart from what was before, which stays in registers so.
-        let (mut larger, mut won) = ([K::LEAST; SOME], [K::numbered(at); SOME]);
+        let number = K::numbered(at);
         for i in 0..SOME {
-            larger[i] = best[i].max(K::of(cells[i], order));
-            won[i] = if larger[i] == best[i] { winner[i] } else { won[i] };
+            let (key, before) = (K::of(cells[i], order), best[i]);
+            let keeps = winner[i];
+            winner[i] = if key > before { number } else { keeps };
+            best[i] = key.max(before);
         }
-        (best, winner) = (larger, won);
     }
     let mut largest = best.iter().fold(K::LEAST, |largest, &key| largest.max(key));
     // Lanes whose largest cell is less have a place behind all.
