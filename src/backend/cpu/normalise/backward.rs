@@ -229,8 +229,8 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         unsafe {
             if !self.is_gradient(sum) {
                 (self.kernels.moments)(both, shifts.as_ptr(), width, m, epsilon, mean, inverse);
-                for j in 0..width {
-                    lists[SLOPE][j] = self.place(SCALE, &tile, j).read() * lists[INVERSE][j];
+                for (j, slope) in lists[SLOPE][..width].iter_mut().enumerate() {
+                    *slope = self.place(SCALE, &tile, j).read() * inverse.add(j).read();
                 }
                 return;
             }
