@@ -323,27 +323,18 @@ unsafe fn lines<R: Numbers, A: Sums, E: Cells<R>>(
             let sums = sums.add(m).read().cast::<A>();
             let at = |run: &Run| narrow.dst.cast::<E>().wrapping_offset((row[0] + run.at[0]) as isize);
             let bias = narrow.bias.wrapping_offset((row[4] + first.at[4]) as isize);
-            let finished = |i: usize, count: usize| {
-                let mut few = [A::ZERO; LANES];
-                let mut from = sums.add(i);
-                if count < R::LANES && !line.is_padded {
-                    few.as_mut_ptr().copy_from_nonoverlapping(from, count);
-                    from = few.as_ptr();
-                }
-                let bias = bias.wrapping_offset(i as isize * bias_step);
-                narrow.finished::<R>(A::load(from), bias, bias_step, count)
-            };
+            let place = |i: usize| (sums.add(i), bias.wrapping_offset(i as isize * bias_step));
             let mut i = 0;
             if in_place {
                 let to = at(first);
                 while i + R::LANES <= len {
-                    E::store(to.add(i), finished(i, R::LANES));
+                    E::store(to.add(i), narrow.some::<R, A>(line, place(i), R::LANES));
                     i += R::LANES;
                 }
                 if i < len && len >= R::LANES {
                     // Some of those before as well.
                     i = len - R::LANES;
-                    E::store(to.add(i), finished(i, R::LANES));
+                    E::store(to.add(i), narrow.some::<R, A>(line, place(i), R::LANES));
                     i = len;
                 }
             }
@@ -353,7 +344,7 @@ unsafe fn lines<R: Numbers, A: Sums, E: Cells<R>>(
             let mut cells = [const { MaybeUninit::<E>::uninit() }; MAX_NR + LANES];
             let cells = cells.as_mut_ptr().cast::<E>();
             for i in (0..len).step_by(R::LANES) {
-                E::store(cells.add(i), finished(i, R::LANES.min(len - i)));
+                E::store(cells.add(i), narrow.some::<R, A>(line, place(i), R::LANES.min(len - i)));
             }
             for run in line.runs {
                 let (from, to) = (cells.add((run.lane - first.lane) as usize), at(run));
@@ -459,6 +450,28 @@ unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pane
 }
 
 impl Narrow {
+    /// What becomes of `count` sums of a line, with the bias from a place on.
+    ///
+    /// # Safety
+    /// They are readable, and as many terms of the bias; the processor has such registers.
+    #[inline(always)]
+    unsafe fn some<R: Numbers, A: Sums>(
+        &self,
+        line: &Line<'_>,
+        (mut sums, bias): (*const A, *const f32),
+        count: usize,
+    ) -> R {
+        let mut few = [A::ZERO; LANES];
+        // SAFETY: the caller's promise.
+        unsafe {
+            if count < R::LANES && !line.is_padded {
+                few.as_mut_ptr().copy_from_nonoverlapping(sums, count);
+                sums = few.as_ptr();
+            }
+            self.finished::<R>(A::load(sums), bias, line.bias_step as isize, count)
+        }
+    }
+
     /// What becomes of a vector of sums, of which `count` are there.
     ///
     /// # Safety

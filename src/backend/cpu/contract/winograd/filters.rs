@@ -239,9 +239,16 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 for (channel, lane) in
                     (0..len).flat_map(|c| (0..Self::NR).step_by(EIGHT).map(move |lane| (c, lane)))
                 {
-                    let place = |t: usize| if near { channel * TAPS + t } else { t * len + channel };
-                    let tap = |t: usize| load(packed.add(place(t) * Self::NR + lane));
-                    let lines = [0, 3, 6].map(|r| filter([tap(r), tap(r + 1), tap(r + 2)]));
+                    let (start, by) = if near { (channel * TAPS, 1) } else { (channel, len) };
+                    // Loops, as for patches.
+                    let mut lines = [[[0.0; EIGHT]; 4]; 3];
+                    for (r, line) in lines.iter_mut().enumerate() {
+                        let mut taps = [[0.0; EIGHT]; 3];
+                        for (t, tap) in taps.iter_mut().enumerate() {
+                            *tap = load(packed.add((start + (3 * r + t) * by) * Self::NR + lane));
+                        }
+                        *line = filter(taps);
+                    }
                     for j in 0..4 {
                         let column = filter([lines[0][j], lines[1][j], lines[2][j]]);
                         for (i, &v) in column.iter().enumerate() {
@@ -369,8 +376,15 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             let from = sums.wrapping_add(lane / Self::NR * apart + lane % Self::NR);
             // SAFETY: all sums of the panels are there, and there is room in the lines.
             unsafe {
-                let m = |i: usize, j: usize| load(from.add((i * 4 + j) * slab));
-                let columns = [0, 1, 2, 3].map(|j| result([m(0, j), m(1, j), m(2, j), m(3, j)]));
+                // Loops, as for patches.
+                let mut columns = [[[0.0; EIGHT]; 2]; 4];
+                for (j, column) in columns.iter_mut().enumerate() {
+                    let mut sums = [[0.0; EIGHT]; 4];
+                    for (i, sums) in sums.iter_mut().enumerate() {
+                        *sums = load(from.add((i * 4 + j) * slab));
+                    }
+                    *column = result(sums);
+                }
                 for i in 0..2 {
                     let [even, odd] = result([columns[0][i], columns[1][i], columns[2][i], columns[3][i]]);
                     store(lines.add(2 * i * line + lane), even);

@@ -148,8 +148,14 @@ unsafe fn transform(from: &[*const f32; ELEMENTS], channels: usize, slab: usize,
     for channel in (0..channels).step_by(EIGHT) {
         // SAFETY: the caller's promise.
         unsafe {
-            let d = |i: usize, j: usize| load(from[i * 4 + j].add(channel));
-            let d = [0, 1, 2, 3].map(|i| patch([d(i, 0), d(i, 1), d(i, 2), d(i, 3)]));
+            // Loops: what `map` calls is not inlined, as it has other instructions than this.
+            let mut d = [[[0.0; EIGHT]; 4]; 4];
+            for (line, from) in d.iter_mut().zip(from.as_chunks::<4>().0) {
+                for (d, from) in line.iter_mut().zip(from) {
+                    *d = load(from.add(channel));
+                }
+                *line = patch(*line);
+            }
             for j in 0..4 {
                 let column = patch([d[0][j], d[1][j], d[2][j], d[3][j]]);
                 for (i, &v) in column.iter().enumerate() {
