@@ -93,6 +93,21 @@ impl Isa {
     }
 }
 
+/// What the macro `$of` makes for the instructions of a processor: it is given the name of the level's module, or nothing for the
+/// portable code beside those.
+macro_rules! for_isa {
+    ($isa:expr, $of:ident) => {
+        match $isa {
+            #[cfg(target_arch = "x86_64")]
+            isa if isa.has_avx512() => $of!(avx512),
+            #[cfg(target_arch = "x86_64")]
+            isa if isa.has_avx2() => $of!(avx2),
+            _ => $of!(),
+        }
+    };
+}
+pub(super) use for_isa;
+
 const LEVELS: [Level; 5] = [Level::Portable, Level::Avx2, Level::Avx2Vnni, Level::Avx512, Level::Avx512Vnni];
 
 /// Whether this processor has what a level stands for.

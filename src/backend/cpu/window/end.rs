@@ -2,6 +2,7 @@
 
 use super::fold::{Fold, Largest, Ordered};
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::isa::for_isa;
 use crate::backend::function::Real;
 use crate::ops::window::Divisor;
 
@@ -88,14 +89,7 @@ impl<T: Real> Divide<T> {
                 }
             };
         }
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            return of!(avx512);
-        } else if isa.has_avx2() {
-            return of!(avx2);
-        }
-        let _ = isa;
-        of!()
+        for_isa!(isa, of)
     }
 }
 

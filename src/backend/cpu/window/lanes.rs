@@ -2,6 +2,7 @@
 
 use super::fold::in_groups;
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::isa::for_isa;
 use crate::backend::cpu::stream::Distance;
 use crate::backend::real::Real;
 
@@ -119,14 +120,7 @@ pub(super) fn kernels<T: Real>(nans_above: bool, isa: Isa) -> Kernels<T> {
             }
         };
     }
-    #[cfg(target_arch = "x86_64")]
-    if isa.has_avx512() {
-        return of!(avx512);
-    } else if isa.has_avx2() {
-        return of!(avx2);
-    }
-    let _ = isa;
-    of!()
+    for_isa!(isa, of)
 }
 
 macro_rules! lane_loops {

@@ -2,6 +2,7 @@
 
 use super::fold::in_groups;
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::isa::for_isa;
 use crate::dtype::Scalar;
 
 /// Cells that are looked through together.
@@ -102,14 +103,7 @@ fn of<K: Key>(order: Order, isa: Isa) -> Kernels {
             }
         };
     }
-    #[cfg(target_arch = "x86_64")]
-    if isa.has_avx512() {
-        return of!(avx512);
-    } else if isa.has_avx2() {
-        return of!(avx2);
-    }
-    let _ = isa;
-    of!()
+    for_isa!(isa, of)
 }
 
 /// # Safety

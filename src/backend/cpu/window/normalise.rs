@@ -6,6 +6,7 @@ use super::plane::{Gather, write_plane};
 use super::shape::{Index, Shape, odometer};
 use super::sink::Way;
 use crate::backend::Address;
+use crate::backend::cpu::isa::for_isa;
 use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::stream::LINE;
 use crate::backend::cpu::{Isa, Machine, grid, threads};
@@ -414,14 +415,7 @@ fn kernels<T: Real, P: InversePower>(isa: Isa) -> Kernels<T> {
             }
         };
     }
-    #[cfg(target_arch = "x86_64")]
-    if isa.has_avx512() {
-        return of!(avx512);
-    } else if isa.has_avx2() {
-        return of!(avx2);
-    }
-    let _ = isa;
-    of!()
+    for_isa!(isa, of)
 }
 
 macro_rules! number_loops {
