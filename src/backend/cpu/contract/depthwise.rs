@@ -1,4 +1,4 @@
-//! Sums over the taps of one channel: depthwise convolutions and their gradients of the data, where neighbours in the
+//! Sums over the taps of one channel, or a few: depthwise convolutions and their gradients of the data, where neighbours in the
 //! destination's rows are next to each other, or a stride apart. One row of sums, as wide as hides the latency; the planes of a
 //! channel stay in the first caches. The phases of a stride are computed together, while the rows that they share are in a cache.
 
@@ -9,7 +9,7 @@ use super::finish::{Outputs, Run, finish};
 use super::kernel::{Kernels, Panel};
 use super::pack::{Part, Source, pack};
 use super::planes::{Block, Planes};
-use super::points::{Even, Point, Walk};
+use super::points::{Even, Point, Turn, Walk};
 use super::simd::{MAX_NR, MR, Simd};
 use super::tiles::Tiles;
 use crate::backend::cpu::threads;
@@ -28,6 +28,10 @@ const TAPS: usize = 512;
 /// Elements between neighbouring outputs at most.
 const APART: i64 = 8;
 
+/// Filters of the same channels at most, and the products of both: of more, tiles of several rows read less.
+const FILTERS: i64 = 8;
+const PAIRS: usize = 16;
+
 /// Outputs below which one thread does all.
 const ALONE: usize = 1 << 14;
 
@@ -36,6 +40,8 @@ pub(super) struct Depthwise<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
+    /// Where the filters are that meet the same planes.
+    filters: Vec<Point>,
     /// Row by row of the destination.
     phases: Vec<Phase<'a>>,
     /// The phase whose planes all of them read.
@@ -82,8 +88,9 @@ fn has_rows(step: &Contract) -> bool {
     // Gradients of the data with a stride write every so many elements of a row. Canonical loops end with the nearest.
     let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
     let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
-    let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
-    step.extent(Role::N) == 1 && step.extent(Role::K) > 0 && rows
+    let rows = (1..=APART).contains(&apart)
+        && ![Role::Batch, Role::N].iter().any(|&role| step.loops(role).any(|(_, axis)| is_channel(axis)));
+    (1..=FILTERS).contains(&step.extent(Role::N)) && step.extent(Role::K) > 0 && rows
 }
 
 impl<'a> Phase<'a> {
@@ -97,8 +104,10 @@ impl<'a> Phase<'a> {
     ) -> Option<Phase<'a>> {
         let planes = Planes::of(step, lanes, false)?;
         // In three dimensions there is a plane for each tap of the first one.
-        let taps = planes.channels.turns.iter().all(|turn| turn.by.pos != [0; MAX_BOUNDS]);
-        if !taps || planes.channels.len() * planes.taps() > TAPS {
+        let is_channel = |turn: &&Turn| turn.by.pos == [0; MAX_BOUNDS];
+        let channels: usize =
+            planes.channels.turns.iter().filter(is_channel).map(|turn| turn.extent).product();
+        if channels * step.extent(Role::N) as usize > PAIRS || planes.channels.len() * planes.taps() > TAPS {
             return None;
         }
         let [rows, columns] = planes.dims.each_ref().map(|dim| dim.outputs.extent);
@@ -154,6 +163,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         let plain = outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain();
         // Rows of several phases are brought to memory as a whole.
         let direct = plain && !(joined && phases.len() > 1);
+        let mut filters = Vec::new();
+        let walk = Walk::of(outputs.step, Role::N);
+        walk.points(0, walk.len(), &mut filters);
         let far =
             image.convert.is_some() && planes.are_dense() && size_of::<S::Part>() == size_of::<S::Sum>();
         (phases.len() == 1 || plain || joined).then(|| Depthwise {
@@ -162,6 +174,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
             far,
             parts: all.div_ceil(rows),
             batch,
+            filters,
             outputs,
             kernels,
             phases,
@@ -228,8 +241,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         let spans = block.spans(planes, [r0, 0]);
         let reach = block.reach(planes, &spans);
         let far = self.far && reach.end - reach.start <= CELLS as i64;
-        let mut factors = [const { MaybeUninit::<S::Part>::uninit() }; TAPS];
-        let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
         let (channels, places) = (self.batch.len(), planes.outer.len());
         let plane = memory.wrapping_add(CELLS + 2 * MAX_NR).cast::<S::Sum>();
         // Where phases wait for each other.
@@ -259,48 +270,66 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
                         block.copy::<S>(planes, *source, &from, &spans, 0..1, to, kept);
                     }
                 }
-                for (phase, Work { tiles, offsets, .. }) in self.phases.iter().zip(&works) {
-                    let at = place.offsets(&phase.origin);
-                    let factors = if phase.in_place {
-                        let from = phase.filter.data.cast::<S::Cell>();
-                        from.wrapping_offset((at[2] + phase.sum[0].at) as isize)
-                    } else {
-                        let place = place.with_origin(&phase.origin);
-                        pack::<S>(phase.filter, &[place], &phase.sum, 1, factors.as_mut_ptr().cast());
-                        factors.as_ptr().cast::<S::Cell>()
-                    };
-                    let table = [[factors; MR]];
-                    for tile in &tiles.list {
-                        let runs = &tiles.runs[tile.first..tile.end];
-                        let panel = Panel {
-                            rows: table.as_ptr(),
-                            segments: 1,
-                            len: offsets.len(),
-                            step: 1,
-                            offsets: offsets.as_ptr(),
-                            v: memory.wrapping_add(tile.at),
-                        };
-                        let to = here.as_mut_ptr().cast::<S::Sum>();
-                        (self.kernels.wide)(&panel, &[to; MR], false);
-                        for run in runs {
-                            let sums = to.wrapping_add(run.lane as usize);
-                            if self.plain {
-                                let to = self.outputs.dst.cast::<S::Sum>();
-                                store(to.wrapping_offset((at[0] + run.at[0]) as isize), run, sums);
-                            } else if self.joined {
-                                store(apart.wrapping_offset(run.at[0] as isize), run, sums);
-                            } else {
-                                finish(&self.outputs, &at, run, sums);
-                            }
+                for filter in &self.filters {
+                    let mut place = place;
+                    place.add(filter, 1);
+                    self.sums(&place, &works, memory, apart);
+                    if self.joined {
+                        if self.phases.len() > 1 {
+                            self.join(&works, apart, plane);
                         }
+                        let run = Run { lane: 0, len, at: output(&start), by };
+                        finish(&self.outputs, &place.offsets(&top), &run, plane);
                     }
                 }
-                if self.joined {
-                    if self.phases.len() > 1 {
-                        self.join(&works, apart, plane);
+            }
+        }
+    }
+
+    /// The sums of all phases for one filter, to where they are finished, if they do not wait for each other from `kept` on.
+    ///
+    /// # Safety
+    /// As for [`super::run`]; the planes are those of `place`, and there is room for what is kept.
+    unsafe fn sums(&self, place: &Point, works: &[Work], planes: *const S::Cell, kept: *mut S::Sum) {
+        let mut factors = [const { MaybeUninit::<S::Part>::uninit() }; TAPS];
+        let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
+        for (phase, Work { tiles, offsets, .. }) in self.phases.iter().zip(works) {
+            let at = place.offsets(&phase.origin);
+            let factors = if phase.in_place {
+                let from = phase.filter.data.cast::<S::Cell>();
+                from.wrapping_offset((at[2] + phase.sum[0].at) as isize)
+            } else {
+                let (place, to) = (place.with_origin(&phase.origin), factors.as_mut_ptr().cast());
+                // SAFETY: the caller's promise; there are no more taps.
+                unsafe { pack::<S>(phase.filter, &[place], &phase.sum, 1, to) };
+                factors.as_ptr().cast::<S::Cell>()
+            };
+            let table = [[factors; MR]];
+            for tile in &tiles.list {
+                let runs = &tiles.runs[tile.first..tile.end];
+                let panel = Panel {
+                    rows: table.as_ptr(),
+                    segments: 1,
+                    len: offsets.len(),
+                    step: 1,
+                    offsets: offsets.as_ptr(),
+                    v: planes.wrapping_add(tile.at),
+                };
+                let to = here.as_mut_ptr().cast::<S::Sum>();
+                // SAFETY: the caller's promises.
+                unsafe {
+                    (self.kernels.wide)(&panel, &[to; MR], false);
+                    for run in runs {
+                        let sums = to.wrapping_add(run.lane as usize);
+                        if self.plain {
+                            let to = self.outputs.dst.cast::<S::Sum>();
+                            store(to.wrapping_offset((at[0] + run.at[0]) as isize), run, sums);
+                        } else if self.joined {
+                            store(kept.wrapping_offset(run.at[0] as isize), run, sums);
+                        } else {
+                            finish(&self.outputs, &at, run, sums);
+                        }
                     }
-                    let run = Run { lane: 0, len, at: output(&start), by };
-                    finish(&self.outputs, &place.offsets(&top), &run, plane);
                 }
             }
         }

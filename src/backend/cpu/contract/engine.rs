@@ -39,6 +39,9 @@ const PACKED_FROM: usize = 256;
 const SELDOM: usize = 96;
 const NEAR: usize = 1024;
 
+/// Elements between lines of the sum up to which lanes are read in place by any rows: there is little else in memory.
+const DENSE: usize = 64;
+
 /// Phases of a stride up to which they are no lanes.
 const PHASES: i64 = 8;
 
@@ -388,7 +391,7 @@ fn lanes_in_place<S: Simd<Part: Part>>(source: &Source<'_>, lanes: &Walk, sum: &
     let ([lane], [turn]) = (&lanes.turns[..], &sum.turns[..]) else { return false };
     let native = S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar) && source.bounds.is_empty();
     let apart = turn.by.at[source.slot].unsigned_abs() as usize;
-    let few = rows <= MR || rows <= SELDOM && apart <= NEAR;
+    let few = rows <= MR || rows <= SELDOM && apart <= NEAR || apart <= DENSE;
     let reach = apart.saturating_mul(turn.extent);
     native
         && few

@@ -372,6 +372,10 @@ unsafe fn line<S: Simd<Part: Part>, E: Element>(from: *const E, count: usize, to
 /// As for [`line`].
 #[inline(always)]
 unsafe fn exactly<S: Simd<Part: Part>, E: Element, const L: usize>(from: *const E, to: *mut S::Part) {
+    if S::Part::SCALAR == Some(E::SCALAR) {
+        // SAFETY: the caller's promise; parts are elements as they are.
+        return unsafe { to.cast::<[S::Part; L]>().write(from.cast::<[S::Part; L]>().read()) };
+    }
     let mut l = 0;
     while l < L {
         // SAFETY: the caller's promise.

@@ -388,6 +388,9 @@ impl Planes {
     /// The points of the sum for the channels `begin..end` in the order of kernels, `per` channels to a cell, as an operand
     /// without bounds sees them. Where a cell has no channel left the last one stands: its plane is 0.
     pub(super) fn evens(&self, begin: usize, end: usize, per: usize, slot: usize, list: &mut Vec<Even>) {
+        if per == 1 && self.taps() == 1 {
+            return self.channels.evens(begin, end, slot, false, list);
+        }
         list.clear();
         let [slow, fast] = &self.dims;
         for cell in (begin..end).step_by(per) {

@@ -5,6 +5,7 @@
 //! blocks. In one dimension images are the rows; in three and more each plane of the result meets the planes of the image that the
 //! other taps see.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::engine::Operands;
@@ -28,6 +29,9 @@ const MANY: usize = 9;
 
 /// Pixels from which on vectors are worth it.
 const PIXELS: usize = 32;
+
+/// Products of the channels and filters of a group at most: of more, several are better computed together.
+const PAIRS: usize = 16;
 
 /// Products below which one thread does all.
 const ALONE: usize = 1 << 17;
@@ -55,15 +59,20 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
     /// `None` for any other contraction.
     pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Taps<'a, S>> {
         let step: &Contract = outputs.step;
-        if step.accumulate != Accumulate::Single || step.extent(Role::N) != 1 || step.bounds().is_empty() {
+        if step.accumulate != Accumulate::Single || step.bounds().is_empty() {
             return None;
         }
         let mut planes = Planes::of(&turned(step)?, S::L, false)?;
-        // What no bound ties to pixels is a product of its own, so that an image has the same bits in any batch.
+        // What no bound ties to pixels is a product of its own, so that an image has the same bits in any batch; each filter is.
         let mut batch = Walk::of(step, Role::Batch);
+        let filters = Walk::of(step, Role::N);
         let channels = std::mem::take(&mut planes.channels.turns);
         let (taps, products) = channels.into_iter().partition::<Vec<_>, _>(is_bound);
-        batch.turns.extend(products);
+        let products = Walk { turns: products };
+        if filters.len() > 1 && products.len() * filters.len() > PAIRS {
+            return None;
+        }
+        batch.turns.extend(products.turns.into_iter().chain(filters.turns));
         planes.channels.turns = taps;
         let [slow, fast] = &planes.dims;
         let [down, along] = [slow, fast].map(|dim| dim.outputs.extent);
@@ -170,12 +179,14 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
             .collect();
         let parts = each.div_ceil(MANY);
         let groups: Vec<_> = (0..parts).map(|part| each * part / parts..each * (part + 1) / parts).collect();
+        let mut bases = Vec::new();
+        self.batch.points(channels.start, channels.end, &mut bases);
+        bases.iter_mut().for_each(|base| *base = base.with_origin(&self.origin));
         // SAFETY: there is room; what lies between rows and behind the last one stays 0.
         let totals = unsafe {
-            memory.write_bytes(0, cells + rows * pitch + MAX_NR + channels.len() * taps);
-            std::slice::from_raw_parts_mut(result.add(rows * pitch + MAX_NR), channels.len() * taps)
+            memory.write_bytes(0, cells + rows * pitch + MAX_NR + bases.len() * taps);
+            std::slice::from_raw_parts_mut(result.add(rows * pitch + MAX_NR), bases.len() * taps)
         };
-        let base = |channel: usize| self.batch.point(channel).with_origin(&self.origin);
         let seen = |place: &Point, far: usize| {
             let mut seen = *place;
             seen.add(&self.planes.channels.point(far), 1);
@@ -183,9 +194,10 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
         };
         // Channel after channel, as they most often lie in memory.
         for image in 0..self.planes.outer.len() {
-            for (number, channel) in channels.clone().enumerate() {
-                let mut place = base(channel);
-                place.add(&self.planes.outer.point(image), 1);
+            let moved = self.planes.outer.point(image);
+            for (number, base) in bases.iter().enumerate() {
+                let mut place = *base;
+                place.add(&moved, 1);
                 for ([first_row, first_column], spans) in &blocks {
                     let rows = rows.min(slow.outputs.extent - first_row);
                     let columns = columns.min(fast.outputs.extent - first_column);
@@ -222,13 +234,17 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
                 }
             }
         }
-        for (channel, totals) in channels.zip(totals.chunks(taps)) {
-            let (base, row) = (base(channel), fast.taps().extent);
+        // All rows of a filter are one run where they follow each other.
+        let (row, fast_by) = (fast.taps().extent, fast.taps().by.at);
+        let follow = |k: usize| slow.taps().by.at[k] == fast_by[k] * row as i64;
+        let (row, lines) =
+            if [0, 3, 4].into_iter().all(follow) { (each, 1) } else { (row, slow.taps().extent) };
+        for (base, totals) in bases.iter().zip(totals.chunks(taps)) {
             for (line, totals) in totals.chunks(row).enumerate() {
-                let (far, down) = (line / slow.taps().extent, line % slow.taps().extent);
+                let (far, down) = (line / lines, line % lines);
                 let mut at = self.planes.channels.point(far);
                 at.add(&slow.taps().by, down as i64);
-                let run = Run { lane: 0, len: row as u32, at: at.at, by: fast.taps().by.at };
+                let run = Run { lane: 0, len: row as u32, at: at.at, by: fast_by };
                 // SAFETY: the caller's promise.
                 unsafe { finish(&self.outputs, &base.at, &run, totals.as_ptr()) };
             }
@@ -322,12 +338,26 @@ unsafe fn dots_of<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
             }
             i += S::L;
         }
+        // Lane by lane, of all offsets, which do not wait for each other.
+        let mut lanes = [[const { MaybeUninit::<f32>::uninit() }; MAX_NR]; T];
         t = 0;
         while t < T {
-            let mut lanes = [0.0_f32; MAX_NR];
-            S::store(lanes.as_mut_ptr(), sums[t]);
-            let total = lanes[..S::L].iter().sum::<f32>();
-            totals[t] += total;
+            S::store(lanes[t].as_mut_ptr().cast(), sums[t]);
+            t += 1;
+        }
+        let mut total = [0.0_f32; T];
+        i = 0;
+        while i < S::L {
+            t = 0;
+            while t < T {
+                total[t] += lanes[t][i].assume_init();
+                t += 1;
+            }
+            i += 1;
+        }
+        t = 0;
+        while t < T {
+            totals[t] += total[t];
             t += 1;
         }
     }

@@ -36,15 +36,19 @@ impl Block {
     pub(in super::super) fn offsets(&self, planes: &Planes, channels: usize, offsets: &mut Vec<i32>) {
         offsets.clear();
         let [slow, fast] = &planes.dims;
-        for channel in 0..channels {
-            for t0 in 0..slow.taps.extent {
-                let (down, phase0) = slow.tap(t0);
-                for t1 in 0..fast.taps.extent {
-                    let (along, phase1) = fast.tap(t1);
-                    let plane = channel * self.phases + phase0 * fast.phases.len() + phase1;
-                    offsets.push((plane * self.plane + down * self.pitch + along) as i32);
-                }
+        for t0 in 0..slow.taps.extent {
+            let (down, phase0) = slow.tap(t0);
+            for t1 in 0..fast.taps.extent {
+                let (along, phase1) = fast.tap(t1);
+                let plane = phase0 * fast.phases.len() + phase1;
+                offsets.push((plane * self.plane + down * self.pitch + along) as i32);
             }
+        }
+        // Of every channel the same.
+        let (taps, apart) = (offsets.len(), self.cells(1));
+        offsets.resize(channels * taps, 0);
+        for cell in taps..offsets.len() {
+            offsets[cell] = offsets[cell - taps] + apart as i32;
         }
     }
 
