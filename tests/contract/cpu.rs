@@ -251,7 +251,7 @@ fn vectors_have_the_same_bits_in_any_product() {
     for case in 0..48 {
         let (m, few) = (9, 1 + case as i64 / 2 % 4);
         let [k, n] = [900, 5000].map(|most| most - rng.below(700) as i64);
-        let k = if case % 5 == 0 { 33 } else { k };
+        let k = if case % 5 == 0 { [33, 20, 8][case / 5 % 3] } else { k };
         let mut matrix = |rows: i64, columns: i64, order: [usize; 3]| {
             Tensor::packed(&[1, rows, columns], &order, Scalar::F32)
                 .fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)

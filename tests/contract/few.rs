@@ -137,6 +137,65 @@ fn groups_of_few_channels_agree_with_the_reference() {
     }
 }
 
+/// Several filters a channel, or channels a filter, in planes and side by side.
+#[test]
+fn channels_with_a_few_filters_agree_with_the_reference() {
+    let mut rng = Rng(26);
+    for case in 0..90 {
+        let few = rng.pick(&[1, 1, 1, 2, 3]);
+        let channels = [few, rng.pick(&[1, 2, 3, 5, 8])];
+        let layer = Layer {
+            groups: rng.pick(&[1, 3, 9]),
+            channels: if rng.below(4) == 0 { [channels[1], few] } else { channels },
+            images: 1 + rng.below(2) as i64,
+            extents: [rng.pick(&[7, 12]), rng.pick(&[7, 14, 40])],
+            taps: rng.pick(&[[3, 3], [3, 3], [5, 5], [1, 3], [3, 1]]),
+        };
+        let strides = rng.pick(&[[1, 1], [1, 1], [2, 2], [1, 3]]);
+        let dilation = if layer.taps[1] < 5 { rng.pick(&[[1, 1], [1, 1], [1, 2]]) } else { [1, 1] };
+        let conv = layer.convolution(strides, dilation, &mut rng);
+        assert_is_exact(&conv, DIRECTIONS[case / 6 % 3], TYPES[case / 2 % 3], case, &mut rng);
+    }
+}
+
+/// Groups whose channels, and most often filters, fill vectors.
+#[test]
+fn groups_of_vectors_of_channels_agree_with_the_reference() {
+    let mut rng = Rng(27);
+    for case in 0..48 {
+        let layer = Layer {
+            groups: rng.pick(&[2, 3, 5]),
+            channels: [rng.pick(&[8, 16]), rng.pick(&[8, 16, 17, 21])],
+            images: 1 + rng.below(2) as i64,
+            extents: if case % 8 == 7 { [5, 700] } else { [rng.pick(&[7, 12]), rng.pick(&[8, 15, 29])] },
+            taps: rng.pick(&[[3, 3], [3, 3], [1, 1], [2, 5]]),
+        };
+        let strides = rng.pick(&[[1, 1], [1, 1], [2, 2], [1, 3]]);
+        let conv = layer.convolution(strides, rng.pick(&[[1, 1], [1, 1], [2, 1]]), &mut rng);
+        let format = if case % 8 < 6 { 6 * case + 3 + case % 3 } else { case };
+        assert_is_exact(&conv, DIRECTIONS[case % 2], TYPES[case / 2 % 3], format, &mut rng);
+    }
+}
+
+/// Dilated windows most of whose taps see nothing of the image, of so many channels that a tap is a stretch of the sum or more.
+#[test]
+fn windows_that_are_mostly_outside_agree_with_the_reference() {
+    let mut rng = Rng(28);
+    for case in 0..8 {
+        let layer = Layer {
+            groups: 1,
+            channels: [[200, 400][case % 2], [19, 48][case / 2 % 2]],
+            images: 1,
+            extents: [14, 13],
+            taps: [3, 3],
+        };
+        let mut conv = layer.convolution([1, 1], [9, 8], &mut rng);
+        conv.geometry.padding = Dims::new(&[9, 8]);
+        (conv.y[2], conv.y[3]) = (14, 13);
+        assert_is_exact(&conv, DIRECTIONS[case / 4], TYPES[case % 3], 3 + case % 2, &mut rng);
+    }
+}
+
 #[test]
 fn groups_of_few_channels_keep_their_bits() {
     let mut rng = Rng(24);

@@ -30,7 +30,7 @@ const APART: i64 = 8;
 
 /// Filters of the same channels at most, and the products of both: of more, tiles of several rows read less.
 const FILTERS: i64 = 8;
-const PAIRS: usize = 16;
+pub(super) const PAIRS: usize = 16;
 
 /// Outputs below which one thread does all.
 const ALONE: usize = 1 << 14;
@@ -88,8 +88,7 @@ fn has_rows(step: &Contract) -> bool {
     // Gradients of the data with a stride write every so many elements of a row. Canonical loops end with the nearest.
     let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
     let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
-    let rows = (1..=APART).contains(&apart)
-        && ![Role::Batch, Role::N].iter().any(|&role| step.loops(role).any(|(_, axis)| is_channel(axis)));
+    let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
     (1..=FILTERS).contains(&step.extent(Role::N)) && step.extent(Role::K) > 0 && rows
 }
 
@@ -256,19 +255,18 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
             place.add(&planes.outer.point(outer), 1);
             // SAFETY: the caller's promise; the scratch is as large as the block.
             unsafe {
-                for channel in 0..count {
-                    let mut from = place.with_origin(origin);
-                    if count > 1 {
+                let (from, kept) = (place.with_origin(origin), image > begin);
+                if far {
+                    for channel in 0..count {
+                        let mut from = from;
                         from.add(&planes.channels.point(channel), 1);
-                    }
-                    let (to, kept) = (memory.add(block.cells(channel)).cast(), image > begin);
-                    if far {
                         // Where sums are kept afterwards.
-                        let spans = (&spans[..], &reach);
-                        block.copy_near::<S>(planes, *source, &from, spans, plane.cast(), to, kept);
-                    } else {
-                        block.copy::<S>(planes, *source, &from, &spans, 0..1, to, kept);
+                        let (near, spans) = (plane.cast(), (&spans[..], &reach));
+                        let to = memory.add(block.cells(channel)).cast();
+                        block.copy_near::<S>(planes, *source, &from, spans, near, to, kept);
                     }
+                } else {
+                    block.copy::<S>(planes, *source, &from, &spans, 0..count, memory.cast(), kept);
                 }
                 for filter in &self.filters {
                     let mut place = place;

@@ -4,13 +4,14 @@
 //! pixel. Lanes are filters, side by side in the destination. Sums are short: each is one chain. Where cells are of four bytes the
 //! last one of a run reaches into what follows it, and the filter has zeros there.
 
+use super::depthwise::PAIRS;
 use super::engine::{Operands, SUM, Shared};
 use super::finish::{Outputs, finish_apart};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::pack::{Part, Source, pack};
 use super::planes::Planes;
 use super::points::{Even, Point, Turn, Walk};
-use super::run::Run;
+use super::run::{EIGHT, Run};
 use super::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::Scalar;
@@ -65,8 +66,9 @@ struct Found {
     apart: i64,
 }
 
-/// The runs of a canonical step, where they pay for vectors of so many lanes. Of the batch nothing depends on it.
-fn find(step: &Contract, vector: usize) -> Option<Found> {
+/// The runs of a canonical step, where they pay for `least` filters; `gathered` if the channels of a group may be brought together.
+/// Of the batch nothing depends on it.
+fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
     let &[filters] = &Walk::of(step, Role::N).turns[..] else { return None };
     if step.bounds().is_empty() || filters.by.at[0] != 1 {
         return None;
@@ -74,13 +76,17 @@ fn find(step: &Contract, vector: usize) -> Option<Found> {
     let planes = Planes::seen(step)?;
     let fast = &planes.dims[1];
     let (channels, apart) = match &planes.channels.turns[..] {
+        [] => (1, 0),
         [turn] if turn.by.at[1] == 1 && turn.extent <= CHANNELS => (turn.extent, turn.by.at[2]),
         _ => return None,
     };
-    let run = fast.step().abs() == 1 && fast.apart() == channels as i64;
+    // Groups of fewer channels have a kernel for several.
+    let apart_by = fast.apart() - channels as i64;
+    let near = apart_by == 0 || gathered && apart_by > 0 && (channels == EIGHT || channels == 2 * EIGHT);
+    let run = fast.step().abs() == 1 && near;
     let wide = fast.span(fast.outputs.extent) * channels;
     // Where filters fill no vector, pixels do.
-    let few = filters.extent <= vector && planes.are_interleaved();
+    let few = filters.extent < least && planes.are_interleaved() || channels * filters.extent <= PAIRS;
     let fits = run && !few && planes.taps() * channels <= SUM;
     (fits && fast.outputs.extent >= OUTPUTS && wide <= CELLS).then_some(Found {
         planes,
@@ -90,9 +96,15 @@ fn find(step: &Contract, vector: usize) -> Option<Found> {
     })
 }
 
+/// Filters from which on they are better lanes than interleaved pixels: more than a vector, or as many as the smallest tile.
+const fn least<S: Simd>() -> usize {
+    let half = S::L * S::NV / 2;
+    if half > S::L { S::L + 1 } else { half }
+}
+
 /// Whether a canonical step of bytes is one over runs, where they are multiplied four at a time.
 pub(super) fn apply(step: &Contract, isa: Isa) -> bool {
-    find(step, if isa.has_avx512() { Avx512Dots::L } else { Avx2Dots::L }).is_some()
+    find(step, if isa.has_avx512() { least::<Avx512Dots>() } else { least::<Avx2Dots>() }, false).is_some()
 }
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
@@ -105,7 +117,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
         kernels: &'a Kernels<S>,
     ) -> Option<Runs<'a, S>> {
         let step: &Contract = outputs.step;
-        let Found { planes, filters, channels, apart } = find(step, S::L)?;
+        let Found { planes, filters, channels, apart } = find(step, least::<S>(), S::PER == 1)?;
         let [image, mut filter] = operands.sources::<S>(step);
         if step.a == Scalar::I8 {
             // As in the engine.
@@ -244,12 +256,15 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
                 let from = copy.cast_const().wrapping_add(row * slow.stride() * pitch + begin * along);
                 for (tap, cells) in table.iter_mut().enumerate() {
                     let from = from.wrapping_add(tap * down * pitch);
-                    *cells = std::array::from_fn(|m| from.wrapping_add(m * along).cast());
+                    for (m, cell) in cells.iter_mut().enumerate() {
+                        *cell = from.wrapping_add(m * along).cast();
+                    }
                 }
                 let mut places = [[0; 5]; MR];
                 for (m, place) in places[..count].iter_mut().enumerate() {
-                    let along = (begin + m) as i64;
-                    *place = std::array::from_fn(|k| line.at[k] + fast.outputs.by.at[k] * along);
+                    for k in 0..5 {
+                        place[k] = line.at[k] + fast.outputs.by.at[k] * (begin + m) as i64;
+                    }
                 }
                 for panel in 0..self.panels() {
                     let lane = panel * Self::NR;
@@ -263,7 +278,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
                         offsets: offsets.as_ptr(),
                         v: filters.wrapping_add(panel * each),
                     };
-                    let at = self.filters.by.at.map(|by| by * lane as i64);
+                    let mut at = self.filters.by.at;
+                    for at in &mut at {
+                        *at *= lane as i64;
+                    }
                     let run = Run { lane: 0, len: lanes as u32, at, by: self.filters.by.at };
                     let places = &places[..count];
                     if let Some(narrow) = narrow.filter(|_| lanes == Self::NR) {
@@ -271,14 +289,15 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
                         unsafe { narrow.finish_tile::<S>(&cells, count, &narrow.ends(places, &run, None)) };
                         continue;
                     }
-                    let c: [*mut S::Sum; MR] = std::array::from_fn(|m| {
-                        if direct {
-                            let at = (places[m.min(count - 1)][0] + lane as i64) as isize;
-                            self.outputs.dst.cast::<S::Sum>().wrapping_offset(at)
+                    let mut c = [here.as_mut_ptr(); MR];
+                    for m in 0..count {
+                        c[m] = if direct {
+                            let at = places[m][0] + lane as i64;
+                            self.outputs.dst.cast::<S::Sum>().wrapping_offset(at as isize)
                         } else {
-                            here.as_mut_ptr().wrapping_add(m * Self::NR)
-                        }
-                    });
+                            c[m].wrapping_add(m * Self::NR)
+                        };
+                    }
                     // SAFETY: the copy and the filters are there; sums go to the destination where all lanes have
                     // a place in it.
                     unsafe {
@@ -321,6 +340,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
                 let to = to.add(begin * channels);
                 let from = self.image.data.wrapping_offset(at as isize * self.image.scalar.size() as isize);
                 let cells = (end - begin) * channels;
+                let apart = fast.apart() as usize;
+                if apart > channels {
+                    for pixel in 0..end - begin {
+                        let from = from.wrapping_add(pixel * apart * self.image.scalar.size());
+                        self.gather(from, to.add(pixel * channels));
+                    }
+                    continue;
+                }
                 match self.image.convert {
                     Some(convert) => convert(to.cast(), from, cells, Scaling::MOVE),
                     None => from.cast::<S::Part>().copy_to_nonoverlapping(to, cells),
@@ -331,6 +358,24 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
             // What the last cell of the last run reaches into.
             // SAFETY: there is room for it behind the rows.
             unsafe { copy.add(slow.span(rows) * pitch).write_bytes(0, S::PER) };
+        }
+    }
+
+    /// Copies the channels of a group at one pixel, eight at a time.
+    ///
+    /// # Safety
+    /// They are readable, and as many parts writable.
+    #[inline(always)]
+    unsafe fn gather(&self, from: *const u8, to: *mut S::Part) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(convert) = self.image.convert {
+                return convert(to.cast(), from, self.channels, Scaling::MOVE);
+            }
+            for channel in (0..self.channels).step_by(EIGHT) {
+                let eight = from.cast::<S::Part>().add(channel).cast::<[S::Part; EIGHT]>();
+                to.add(channel).cast::<[S::Part; EIGHT]>().write(eight.read());
+            }
         }
     }
 }

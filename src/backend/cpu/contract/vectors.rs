@@ -13,10 +13,13 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, Role};
 
-/// Vectors at most, and terms of the sum and rows of the matrix at least.
+/// Vectors at most, and rows of the matrix at least.
 const FEW: i64 = 4;
-const DEEP: usize = 32;
 const TALL: usize = 16;
+
+/// Terms of the sum at least; where neighbouring results are of several vectors, they leave one by one.
+const DEEP: usize = 8;
+const DEEPER: usize = 32;
 
 /// Products below which one thread does all.
 const ALONE: usize = 1 << 17;
@@ -25,6 +28,9 @@ const ALONE: usize = 1 << 17;
 /// the rows, or with prefetches of ours, memory is a third slower.
 const EIGHT: usize = 8;
 const LINE: usize = 16;
+
+/// Bytes of a matrix up to which twice the rows are read at once: it is in a cache.
+const NEAR: usize = 4 << 20;
 
 /// Sums of a piece of rows, of all vectors.
 const PIECE: usize = 2048;
@@ -67,7 +73,8 @@ impl<'a> Vectors<'a> {
             loops.next().is_none().then(|| Turn::of(step, index))
         };
         let (rows, sum) = (only(tall)?, only(Role::K)?);
-        let fits = m.min(n) <= FEW && rows.extent >= TALL && sum.extent >= DEEP;
+        let deep = if m.min(n) == 1 || rows.by.at[0] == 1 { DEEP } else { DEEPER };
+        let fits = m.min(n) <= FEW && rows.extent >= TALL && sum.extent >= deep;
         let steps = slots.map(|slot| sum.by.at[slot] as isize);
         (fits && (steps[0] == 1 || rows.by.at[slots[0]] == 1)).then(|| Vectors {
             batch: Walk::of(step, Role::Batch),
@@ -104,13 +111,22 @@ impl<'a> Vectors<'a> {
                 };
             });
         }
-        let groups = self.rows.extent.div_ceil(EIGHT);
-        let parts = groups.min(8 * threads);
+        // One chain of sums after the other waits for its own results.
+        let near = self.rows.extent * depth * size_of::<f32>() <= NEAR;
+        let (rows, groups): (_, unsafe fn(&Self, usize, usize)) = match self.vectors.len() {
+            1 if near => (2 * EIGHT, Self::groups::<2, 1>),
+            1 => (EIGHT, Self::groups::<1, 1>),
+            2 => (EIGHT, Self::groups::<1, 2>),
+            3 => (EIGHT, Self::groups::<1, 3>),
+            _ => (EIGHT, Self::groups::<1, 4>),
+        };
+        let count = self.rows.extent.div_ceil(rows);
+        let parts = count.min(8 * threads);
         threads::run(threads, products * parts, &|task| {
             let (product, part) = (task / parts, task % parts);
-            for group in groups * part / parts..groups * (part + 1) / parts {
+            for group in count * part / parts..count * (part + 1) / parts {
                 // SAFETY: handed on; groups write disjoint elements.
-                unsafe { self.group(product, group * EIGHT) };
+                unsafe { groups(self, product, group * rows) };
             }
         })
     }
@@ -180,31 +196,40 @@ impl<'a> Vectors<'a> {
         unsafe { finish_apart(&self.outputs, base, &run, totals) }
     }
 
-    /// The results of the rows from `first` on.
+    /// The results of `G` times eight rows from `first` on, for all `V` vectors.
     ///
     /// # Safety
     /// As for [`run`](Vectors::run).
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn group(&self, product: usize, first: usize) {
-        let count = EIGHT.min(self.rows.extent - first);
+    unsafe fn groups<const G: usize, const V: usize>(&self, product: usize, first: usize) {
+        let count = (G * EIGHT).min(self.rows.extent - first);
         let base = self.batch.point(product).offsets(&self.origin);
-        // Rows that are not there are the last one once more, and not stored.
-        let rows: [_; EIGHT] = std::array::from_fn(|row| self.first(&base, first + row.min(count - 1), 0)[0]);
-        let mut totals = [[0.0_f32; EIGHT]; FEW as usize];
+        let mut rows = [[std::ptr::null(); EIGHT]; G];
+        for (number, row) in rows.as_flattened_mut().iter_mut().enumerate() {
+            // Rows that are not there are the last one once more, and not stored.
+            *row = self.first(&base, first + number.min(count - 1), 0)[0];
+        }
+        let mut x = [std::ptr::null(); V];
+        for (index, x) in x.iter_mut().enumerate() {
+            *x = self.first(&base, first, index)[1];
+        }
+        let mut totals = [[[0.0_f32; EIGHT]; G]; V];
         for (number, stretch) in self.stretches.iter().enumerate() {
-            for (index, totals) in totals.iter_mut().enumerate().take(self.vectors.len()) {
-                let x = self.first(&base, first, index)[1];
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let (to, sum) = (totals.as_mut_ptr(), dots(&rows, x, self.steps[1], stretch));
-                    let sum = if number == 0 { sum } else { _mm256_add_ps(_mm256_loadu_ps(to), sum) };
-                    _mm256_storeu_ps(to, sum);
+            // SAFETY: the caller's promise.
+            unsafe {
+                let sums = dots(&rows, &x, self.steps[1], stretch);
+                for (index, totals) in totals.iter_mut().enumerate() {
+                    for (group, total) in totals.iter_mut().enumerate() {
+                        let (to, sum) = (total.as_mut_ptr(), sums[group][index]);
+                        let sum = if number == 0 { sum } else { _mm256_add_ps(_mm256_loadu_ps(to), sum) };
+                        _mm256_storeu_ps(to, sum);
+                    }
                 }
             }
         }
-        for (index, totals) in totals.iter().enumerate().take(self.vectors.len()) {
+        for (index, totals) in totals.iter().enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { self.finish(&base, first, count, index, totals.as_ptr()) };
+            unsafe { self.finish(&base, first, count, index, totals.as_flattened().as_ptr()) };
         }
     }
 }
@@ -237,34 +262,72 @@ unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isi
     }
 }
 
-/// The sums of one stretch of all rows, each one chain.
+/// The sums of one stretch of all rows with every vector, each one chain.
 ///
 /// # Safety
-/// The terms of the stretch are readable in every row and in the vector.
+/// The terms of the stretch are readable in every row and in the vectors.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-unsafe fn dots(rows: &[*const f32; EIGHT], x: *const f32, step: isize, stretch: &Stretch) -> __m256 {
-    let mut sum = _mm256_setzero_ps();
+unsafe fn dots<const G: usize, const V: usize>(
+    rows: &[[*const f32; EIGHT]; G],
+    x: &[*const f32; V],
+    step: isize,
+    stretch: &Stretch,
+) -> [[__m256; V]; G] {
+    let mut sums = [[_mm256_setzero_ps(); V]; G];
     let mut k = stretch.begin;
     // SAFETY: the caller's promise.
     unsafe {
-        let factor = |k: usize| _mm256_broadcast_ss(&*x.wrapping_offset(k as isize * step));
-        while k + LINE <= stretch.end {
-            for k in [k, k + EIGHT] {
-                let lines = turned(std::array::from_fn(|row| _mm256_loadu_ps(rows[row].add(k))));
-                for (i, line) in lines.into_iter().enumerate() {
-                    sum = _mm256_fmadd_ps(factor(k + i), line, sum);
+        while k + EIGHT <= stretch.end {
+            let mut g = 0;
+            while g < G {
+                let rows = &rows[g];
+                let lines = turned([
+                    _mm256_loadu_ps(rows[0].add(k)),
+                    _mm256_loadu_ps(rows[1].add(k)),
+                    _mm256_loadu_ps(rows[2].add(k)),
+                    _mm256_loadu_ps(rows[3].add(k)),
+                    _mm256_loadu_ps(rows[4].add(k)),
+                    _mm256_loadu_ps(rows[5].add(k)),
+                    _mm256_loadu_ps(rows[6].add(k)),
+                    _mm256_loadu_ps(rows[7].add(k)),
+                ]);
+                let mut i = 0;
+                while i < EIGHT {
+                    let mut v = 0;
+                    while v < V {
+                        let factor = _mm256_broadcast_ss(&*x[v].wrapping_offset((k + i) as isize * step));
+                        sums[g][v] = _mm256_fmadd_ps(factor, lines[i], sums[g][v]);
+                        v += 1;
+                    }
+                    i += 1;
                 }
+                g += 1;
             }
-            k += LINE;
+            k += EIGHT;
         }
         while k < stretch.end {
-            let column: [f32; EIGHT] = std::array::from_fn(|row| rows[row].add(k).read());
-            sum = _mm256_fmadd_ps(factor(k), _mm256_loadu_ps(column.as_ptr()), sum);
+            let mut g = 0;
+            while g < G {
+                let mut column = [0.0_f32; EIGHT];
+                let mut row = 0;
+                while row < EIGHT {
+                    column[row] = rows[g][row].add(k).read();
+                    row += 1;
+                }
+                let column = _mm256_loadu_ps(column.as_ptr());
+                let mut v = 0;
+                while v < V {
+                    let factor = _mm256_broadcast_ss(&*x[v].wrapping_offset(k as isize * step));
+                    sums[g][v] = _mm256_fmadd_ps(factor, column, sums[g][v]);
+                    v += 1;
+                }
+                g += 1;
+            }
             k += 1;
         }
     }
-    sum
+    sums
 }
 
 /// Columns of eight lines.

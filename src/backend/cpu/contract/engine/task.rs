@@ -171,6 +171,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (mut sum, mut offsets, mut table) = (Vec::new(), Vec::new(), Vec::new());
         let (mut lane_sum, mut row_sum) = (Vec::new(), Vec::new());
         let (still, mut far) = (matches!(self.from_lanes, Lanes::InPlace), Vec::new());
+        // Strips that are outside the window as a whole, of a stretch that is one segment.
+        let mut nothing = Vec::new();
         let mut row_points = Vec::new();
         let last = self.strip(end - 1);
         self.rows.points(part_row, last.0 + last.1, &mut row_points);
@@ -262,6 +264,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 for strips in strips.chunks(GROUP) {
                     let (mut segments, mut len, mut step) = (1, stretch.cells, 0);
                     table.clear();
+                    nothing.clear();
                     for &(row, count) in strips {
                         let points = &row_points[row - part_row..][..count];
                         let mut rows: RowCells<S::Cell> = [std::ptr::null(); MR];
@@ -291,6 +294,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 let runs =
                                     Runs { inner, taps, reach: &reach, zeros: zeros.as_ptr().cast(), copies };
                                 self.in_place(points, &sum, &base, &runs, &mut table);
+                                if S::PER == 1 && segments == 1 && !self.row_source.bounds.is_empty() {
+                                    let outside = |cells: &*const S::Cell| *cells == runs.zeros;
+                                    nothing.push(table[table.len() - 1][..count].iter().all(outside));
+                                }
                             }
                         }
                     }
@@ -349,7 +356,15 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                     sums(m)
                                 };
                             }
-                            self.kernels.of(count, tile.lanes)(&panel, &c, !is_first);
+                            if nothing.get(s) == Some(&true) {
+                                // As many as a kernel writes.
+                                let lanes = if tile.lanes > nr / 2 { nr } else { nr / 2 };
+                                for sums in &c[..if is_first { count } else { 0 }] {
+                                    sums.write_bytes(0, lanes);
+                                }
+                            } else {
+                                self.kernels.of(count, tile.lanes)(&panel, &c, !is_first);
+                            }
                             #[cfg(target_arch = "x86_64")]
                             if let Some((narrow, line)) = &line {
                                 narrow.finish_lines(places, line, c.as_ptr().cast());

@@ -236,11 +236,10 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             // SAFETY: the caller promises the elements, and the room; the panel has its place.
             unsafe {
                 pack::<S>(self.filter, &lanes[..count], &evens, Self::NR, packed);
-                for (channel, lane) in
-                    (0..len).flat_map(|c| (0..Self::NR).step_by(EIGHT).map(move |lane| (c, lane)))
-                {
+                // Loops, as for patches.
+                for eight in 0..len * (Self::NR / EIGHT) {
+                    let (channel, lane) = (eight / (Self::NR / EIGHT), eight % (Self::NR / EIGHT) * EIGHT);
                     let (start, by) = if near { (channel * TAPS, 1) } else { (channel, len) };
-                    // Loops, as for patches.
                     let mut lines = [[[0.0; EIGHT]; 4]; 3];
                     for (r, line) in lines.iter_mut().enumerate() {
                         let mut taps = [[0.0; EIGHT]; 3];
