@@ -33,18 +33,19 @@ def layers():
         if words:
             options = dict(word.split("=") for word in words[4:])
             image, taps = ([int(d) for d in word.split("x")] for word in (words[1], words[3]))
-            stride, pad, groups = (int(options.get(k, d)) for k, d in [("stride", 1), ("pad", 0), ("groups", 1)])
-            yield words[0], image, int(words[2]), taps, stride, pad, groups
+            defaults = [("stride", 1), ("pad", 0), ("groups", 1), ("dilation", 1)]
+            yield words[0], image, int(words[2]), taps, *(int(options.get(key, default)) for key, default in defaults)
 
 
 class Convolutions(Cudnn):
     """The C functions that a convolution takes."""
 
-    def runner(self, direction, layout, dtype, x, w, y, stride, pad, groups):
+    def runner(self, direction, layout, dtype, x, w, y, stride, pad, groups, dilation):
         form, code = (NHWC if layout == "nhwc" else NCHW), TYPES[dtype][1]
         image, result = (self.descriptor("Tensor", "SetTensor4dDescriptor", form, code, *t.shape) for t in (x, y))
         taps = self.descriptor("Filter", "SetFilter4dDescriptor", code, form, *w.shape)
-        conv = self.descriptor("Convolution", "SetConvolution2dDescriptor", pad, pad, stride, stride, 1, 1, 1, 4 if dtype == "s8" else 0)
+        geometry = (pad, pad, stride, stride, dilation, dilation)
+        conv = self.descriptor("Convolution", "SetConvolution2dDescriptor", *geometry, 1, 4 if dtype == "s8" else 0)
         self.call("SetConvolutionGroupCount", conv, groups)
         one, zero, size = c.c_float(1), c.c_float(0), c.c_size_t()
         x, w, y = (c.c_void_p(t.data_ptr()) for t in (x, w, y))
@@ -83,14 +84,14 @@ def main():
     clock = time.thread_time if given.threads == 1 else time.perf_counter
     print(f"{given.threads} threads, batch {given.batch}, best of {given.rounds} rounds in turns")
     speeds = {}
-    for name, image, k, taps, stride, pad, groups in layers():
+    for name, *layer in layers():
         if given.names and not any(word in name for word in given.names):
             continue
         for direction in given.directions.split(","):
             for layout in given.layouts.split(","):
                 for dtype in given.types.split(","):
                     case = (given, library, clock, name, direction, layout, dtype)
-                    times, operations = row(*case, image, k, taps, stride, pad, groups)
+                    times, operations = row(*case, *layer)
                     ours, theirs = map(min, times)
                     median = statistics.median(times[1]) / statistics.median(times[0])
                     rate = [operations / t / 1e9 for t in (ours, theirs)]
@@ -107,33 +108,33 @@ def main():
             print(f"{' '.join(key)}, {what}: geometric mean {mean:.2f}, least {min(values):.2f}, of {len(values)}")
 
 
-def tensors(layout, dtype, batch, image, k, taps, stride, pad, groups):
+def tensors(layout, dtype, batch, image, k, taps, stride, pad, groups, dilation):
     """x, w and y of a layer, of random numbers."""
     form = torch.channels_last if layout == "nhwc" else torch.contiguous_format
-    p, q = ((extent + 2 * pad - tap) // stride + 1 for extent, tap in zip(image[1:], taps))
+    p, q = ((extent + 2 * pad - dilation * (tap - 1) - 1) // stride + 1 for extent, tap in zip(image[1:], taps))
     shapes = [(batch, *image), (k, image[0] // groups, *taps), (batch, k, p, q)]
     drawn = (lambda shape: torch.randint(-4, 5, shape).float()) if dtype == "s8" else torch.randn
     return [drawn(shape).to(memory_format=form).to(TYPES[dtype][0]) for shape in shapes]
 
 
-def row(given, library, clock, name, direction, layout, dtype, image, k, taps, stride, pad, groups):
+def row(given, library, clock, name, direction, layout, dtype, image, k, taps, stride, pad, groups, dilation):
     """Seconds of all calls of either, and operations."""
-    typed = tensors(layout, dtype, given.batch, image, k, taps, stride, pad, groups)
+    typed = tensors(layout, dtype, given.batch, image, k, taps, stride, pad, groups, dilation)
     single = [t.float() for t in typed]
     channels, h, w = image
     p, q = typed[2].shape[2:]
     out = {"forward": 2, "data": 0, "filter": 1}[direction]
     typed[out] = torch.full_like(typed[out], 77 if dtype == "s8" else float("nan"))
-    ours = library.runner(direction, layout, dtype, *typed, stride, pad, groups)
+    ours = library.runner(direction, layout, dtype, *typed, stride, pad, groups, dilation)
     x, weights, y = single
     if name.startswith("mm-") and direction == "forward" and layout == "nchw":
         theirs = lambda: torch.mm(weights.view(k, channels), x.view(channels, h * w)).view(y.shape)
     elif direction == "forward":
-        theirs = lambda: torch.nn.functional.conv2d(x, weights, stride=stride, padding=pad, groups=groups)
+        theirs = lambda: torch.nn.functional.conv2d(x, weights, None, stride, pad, dilation, groups)
     else:
         wanted = [out == 0, out == 1, False]
         theirs = lambda: torch.ops.aten.convolution_backward(
-            y, x, weights, None, [stride] * 2, [pad] * 2, [1, 1], False, [0, 0], groups, wanted
+            y, x, weights, None, [stride] * 2, [pad] * 2, [dilation] * 2, False, [0, 0], groups, wanted
         )[out]
     ours()
     expected = theirs().clamp(-128, 127) if dtype == "s8" else theirs()

@@ -21,7 +21,7 @@ static const char *only = "";
 
 struct layer {
     char name[64];
-    int c, h, w, k, r, s, stride, pad, groups;
+    int c, h, w, k, r, s, stride, pad, groups, dilation;
 };
 
 static const struct kind {
@@ -47,7 +47,7 @@ static int next_layer(FILE *file, struct layer *layer) {
     char line[256], *option;
     while (fgets(line, sizeof line, file)) {
         if (line[0] == '#' || line[0] == '\n') continue;
-        layer->stride = layer->groups = 1;
+        layer->stride = layer->groups = layer->dilation = 1;
         layer->pad = 0;
         if (sscanf(line, "%63s %dx%dx%d %d %dx%d", layer->name, &layer->c, &layer->h, &layer->w, &layer->k, &layer->r,
                    &layer->s) != 7)
@@ -55,6 +55,7 @@ static int next_layer(FILE *file, struct layer *layer) {
         if ((option = strstr(line, "stride="))) layer->stride = atoi(option + 7);
         if ((option = strstr(line, "pad="))) layer->pad = atoi(option + 4);
         if ((option = strstr(line, "groups="))) layer->groups = atoi(option + 7);
+        if ((option = strstr(line, "dilation="))) layer->dilation = atoi(option + 9);
         return 1;
     }
     return 0;
@@ -189,8 +190,8 @@ static void run(const struct layer *l, const struct kind *kind, size_t layout, F
     address at[3];
     CUDNN(cudnnSetTensor4dDescriptor(x_desc, format, kind->type, batch, l->c, l->h, l->w));
     CUDNN(cudnnSetFilter4dDescriptor(w_desc, kind->type, format, l->k, l->c / l->groups, l->r, l->s));
-    CUDNN(cudnnSetConvolution2dDescriptor(conv, l->pad, l->pad, l->stride, l->stride, 1, 1, CUDNN_CROSS_CORRELATION,
-                                          CUDNN_DATA_FLOAT));
+    CUDNN(cudnnSetConvolution2dDescriptor(conv, l->pad, l->pad, l->stride, l->stride, l->dilation, l->dilation,
+                                          CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
     CUDNN(cudnnSetConvolutionGroupCount(conv, l->groups));
     CUDNN(cudnnSetConvolutionMathType(conv, kind->math));
     CUDNN(cudnnGetConvolution2dForwardOutputDim(conv, x_desc, w_desc, &n, &c, &h, &w));

@@ -168,7 +168,7 @@ fn groups_of_vectors_of_channels_agree_with_the_reference() {
             channels: [rng.pick(&[8, 16]), rng.pick(&[8, 16, 17, 21])],
             images: 1 + rng.below(2) as i64,
             extents: if case % 8 == 7 { [5, 700] } else { [rng.pick(&[7, 12]), rng.pick(&[8, 15, 29])] },
-            taps: rng.pick(&[[3, 3], [3, 3], [1, 1], [2, 5]]),
+            taps: rng.pick(&[[3, 3], [3, 3], [1, 1], [2, 5], [3, 1]]),
         };
         let strides = rng.pick(&[[1, 1], [1, 1], [2, 2], [1, 3]]);
         let conv = layer.convolution(strides, rng.pick(&[[1, 1], [1, 1], [2, 1]]), &mut rng);

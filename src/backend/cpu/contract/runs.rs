@@ -83,7 +83,7 @@ fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
     // Groups of fewer channels have a kernel for several.
     let apart_by = fast.apart() - channels as i64;
     let near = apart_by == 0 || gathered && apart_by > 0 && (channels == EIGHT || channels == 2 * EIGHT);
-    let run = fast.step().abs() == 1 && near;
+    let run = (fast.step().abs() == 1 || fast.taps().extent == 1) && near;
     let wide = fast.span(fast.outputs.extent) * channels;
     // Where filters fill no vector, pixels do.
     let few = filters.extent < least && planes.are_interleaved() || channels * filters.extent <= PAIRS;
@@ -256,15 +256,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
                 let from = copy.cast_const().wrapping_add(row * slow.stride() * pitch + begin * along);
                 for (tap, cells) in table.iter_mut().enumerate() {
                     let from = from.wrapping_add(tap * down * pitch);
-                    for (m, cell) in cells.iter_mut().enumerate() {
-                        *cell = from.wrapping_add(m * along).cast();
-                    }
+                    *cells = std::array::from_fn(|m| from.wrapping_add(m * along).cast());
                 }
                 let mut places = [[0; 5]; MR];
                 for (m, place) in places[..count].iter_mut().enumerate() {
-                    for k in 0..5 {
-                        place[k] = line.at[k] + fast.outputs.by.at[k] * (begin + m) as i64;
-                    }
+                    let along = (begin + m) as i64;
+                    *place = std::array::from_fn(|k| line.at[k] + fast.outputs.by.at[k] * along);
                 }
                 for panel in 0..self.panels() {
                     let lane = panel * Self::NR;
@@ -278,10 +275,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
                         offsets: offsets.as_ptr(),
                         v: filters.wrapping_add(panel * each),
                     };
-                    let mut at = self.filters.by.at;
-                    for at in &mut at {
-                        *at *= lane as i64;
-                    }
+                    let at = self.filters.by.at.map(|by| by * lane as i64);
                     let run = Run { lane: 0, len: lanes as u32, at, by: self.filters.by.at };
                     let places = &places[..count];
                     if let Some(narrow) = narrow.filter(|_| lanes == Self::NR) {
@@ -289,15 +283,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
                         unsafe { narrow.finish_tile::<S>(&cells, count, &narrow.ends(places, &run, None)) };
                         continue;
                     }
-                    let mut c = [here.as_mut_ptr(); MR];
-                    for m in 0..count {
-                        c[m] = if direct {
-                            let at = places[m][0] + lane as i64;
-                            self.outputs.dst.cast::<S::Sum>().wrapping_offset(at as isize)
+                    let c: [*mut S::Sum; MR] = std::array::from_fn(|m| {
+                        if direct {
+                            let at = (places[m.min(count - 1)][0] + lane as i64) as isize;
+                            self.outputs.dst.cast::<S::Sum>().wrapping_offset(at)
                         } else {
-                            c[m].wrapping_add(m * Self::NR)
-                        };
-                    }
+                            here.as_mut_ptr().wrapping_add(m * Self::NR)
+                        }
+                    });
                     // SAFETY: the copy and the filters are there; sums go to the destination where all lanes have
                     // a place in it.
                     unsafe {
