@@ -32,6 +32,9 @@ const APART: i64 = 8;
 const FILTERS: i64 = 8;
 pub(super) const PAIRS: usize = 16;
 
+/// Terms of a sum up to which tiles of several rows gain nothing.
+const SHORT: i64 = 16;
+
 /// Outputs below which one thread does all.
 const ALONE: usize = 1 << 14;
 
@@ -89,7 +92,10 @@ fn has_rows(step: &Contract) -> bool {
     let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
     let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
     let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
-    (1..=FILTERS).contains(&step.extent(Role::N)) && step.extent(Role::K) > 0 && rows
+    // Of rows in planes tiles read less, if there are filters for them and sums long enough.
+    let (filters, terms) = (step.extent(Role::N), step.extent(Role::K));
+    let tiles = apart == 1 && filters > FILTERS / 2 && terms > SHORT;
+    rows && (1..=FILTERS).contains(&filters) && terms > 0 && !tiles
 }
 
 impl<'a> Phase<'a> {
