@@ -141,6 +141,8 @@ pub struct Contract {
     pub epilogue: Epilogue,
     /// Whether binary32 operands may be rounded to a format that Tensor Cores take; the CPU core never does.
     pub allow_conversion: bool,
+    /// Whether terms of all images are summed, so that no element of the destination is one image's: its bits may depend on any extent.
+    pub is_over_images: bool,
     /// Bytes of workspace, an operand of its own if not 0; its contents are scratch.
     pub workspace: usize,
 }
@@ -164,6 +166,7 @@ impl Contract {
             accumulate,
             epilogue,
             allow_conversion: false,
+            is_over_images: false,
             workspace: 0,
         }
     }

@@ -177,6 +177,36 @@ fn groups_of_vectors_of_channels_agree_with_the_reference() {
     }
 }
 
+/// Gradients of 1 x 1 filters over so many pixels that both operands are read along them, in planes and not.
+#[test]
+fn gradients_along_pixels_agree_with_the_reference_and_keep_their_bits() {
+    let mut rng = Rng(29);
+    for case in 0..36 {
+        let layer = Layer {
+            groups: rng.pick(&[1, 1, 3]),
+            channels: [rng.pick(&[1, 3, 8, 21, 64]), rng.pick(&[1, 2, 5, 12, 70])],
+            images: 1 + rng.below(3) as i64,
+            extents: rng.pick(&[[16, 16], [9, 31], [25, 41], [1, 1030], [33, 37]]),
+            taps: [1, 1],
+        };
+        let mut conv = layer.convolution([1, 1], [1, 1], &mut rng);
+        conv.geometry.padding = Dims::new(&[0, 0]);
+        (conv.y[2], conv.y[3]) = (layer.extents[0], layer.extents[1]);
+        assert_is_exact(&conv, Direction::Filter, TYPES[case % 3], case / 4, &mut rng);
+        if case % 4 == 0 {
+            let dims = conv.dims(Direction::Filter);
+            let mut real = |at: usize| {
+                tensor(dims[at], &ORDERS[0], Scalar::F32, || (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
+            };
+            let [mut dst, mut a, mut b] = [0, 1, 2].map(&mut real);
+            let terms = Terms::scaled(Scaling::MOVE);
+            let steps = conv.steps(Direction::Filter, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
+            let tensors = [&mut dst, &mut a, &mut b];
+            assert_is_steady(&conv, Direction::Filter, &steps, tensors, format_args!("case {case}"));
+        }
+    }
+}
+
 /// Dilated windows most of whose taps see nothing of the image, of so many channels that a tap is a stretch of the sum or more.
 #[test]
 fn windows_that_are_mostly_outside_agree_with_the_reference() {

@@ -12,8 +12,11 @@
 //!  pixels.rs      the same with contiguous channels         vectors.rs  a matrix by a few vectors
 //!  correlate.rs   sums over the pixels of a few channels    groups.rs   groups of few channels side by side
 //!  runs.rs        windows over few channels that lie side by side       phases.rs   those of a stride, together
+//!  along.rs       sums along the neighbours of both operands
 //! ```
 
+#[cfg(target_arch = "x86_64")]
+mod along;
 mod channels;
 #[cfg(target_arch = "x86_64")]
 mod correlate;
@@ -48,6 +51,8 @@ mod winograd;
 use std::cell::Cell;
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use self::along::Along;
 use self::channels::Channels;
 #[cfg(target_arch = "x86_64")]
 use self::correlate::Correlation;
@@ -272,44 +277,40 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     job: Job<'_>,
     compiled: &'static Compiled<S>,
 ) -> Result<()> {
-    if job.transformed
-        && let Some(winograd) = FilterLanes::new(job.outputs, job.operands, &compiled.kernels)
-    {
-        // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
-        return job.take("F(2x2, 3x3) of filters", || unsafe {
-            winograd.run(job.threads, filters_task, filters_filters)
-        });
+    // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add, which these are compiled for.
+    unsafe {
+        if job.transformed
+            && let Some(winograd) = FilterLanes::new(job.outputs, job.operands, &compiled.kernels)
+        {
+            return job
+                .take("F(2x2, 3x3) of filters", || winograd.run(job.threads, filters_task, filters_filters));
+        }
+        if job.transformed
+            && let Some(winograd) = PixelLanes::new(job.outputs, job.operands, &compiled.kernels)
+        {
+            return job
+                .take("F(2x2, 3x3) of pixels", || winograd.run(job.threads, pixels_task, pixels_filters));
+        }
+        if let Some(pixels) = Pixels::<S>::new(job.outputs, job.operands) {
+            return job.take("pixels", || pixels.run(job.threads));
+        }
+        if let Some(taps) = Taps::<simd::Avx2Single>::new(job.outputs, job.operands) {
+            return job.take("taps", || taps.run(job.threads, taps_task));
+        }
+        if let Some(correlation) = Correlation::new(job.outputs, job.operands, &compiled.kernels) {
+            return job.take("correlate", || correlation.run(job.threads));
+        }
+        if let Some(along) = Along::new(job.outputs, job.operands) {
+            return job.take("along", || along.run(job.threads));
+        }
+        if let Some(vectors) = Vectors::new(job.outputs, job.operands) {
+            return job.take("vectors", || vectors.run(job.threads));
+        }
+        if let Some(groups) = Groups::new(job.outputs, job.operands) {
+            return job.take("groups", || groups.run(job.threads));
+        }
+        in_runs(job, compiled)
     }
-    if job.transformed
-        && let Some(winograd) = PixelLanes::new(job.outputs, job.operands, &compiled.kernels)
-    {
-        // SAFETY: handed on; processors of both levels have what the transforms are compiled for.
-        return job.take("F(2x2, 3x3) of pixels", || unsafe {
-            winograd.run(job.threads, pixels_task, pixels_filters)
-        });
-    }
-    if let Some(pixels) = Pixels::<S>::new(job.outputs, job.operands) {
-        // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
-        return job.take("pixels", || unsafe { pixels.run(job.threads) });
-    }
-    if let Some(taps) = Taps::<simd::Avx2Single>::new(job.outputs, job.operands) {
-        // SAFETY: handed on; processors of both levels have AVX2.
-        return job.take("taps", || unsafe { taps.run(job.threads, taps_task) });
-    }
-    if let Some(correlation) = Correlation::new(job.outputs, job.operands, &compiled.kernels) {
-        // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
-        return job.take("correlate", || unsafe { correlation.run(job.threads) });
-    }
-    if let Some(vectors) = Vectors::new(job.outputs, job.operands) {
-        // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
-        return job.take("vectors", || unsafe { vectors.run(job.threads) });
-    }
-    if let Some(groups) = Groups::new(job.outputs, job.operands) {
-        // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
-        return job.take("groups", || unsafe { groups.run(job.threads) });
-    }
-    // SAFETY: handed on.
-    unsafe { in_runs(job, compiled) }
 }
 
 /// # Safety

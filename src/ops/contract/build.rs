@@ -379,7 +379,8 @@ impl Contract {
         let (z, bias) = (terms.z.map(|z| z.0.layout), terms.bias.map(|b| b.layout));
         let outputs = [(0, Some(dw.layout)), (3, z), (4, bias)];
         for (begin, count) in parts(conv.c, geometry.groups, &[Some(dw.layout), z, bias], 1) {
-            let step = Contract::new([dw.scalar, x.scalar, dy.scalar], accumulate, terms.epilogue());
+            let mut step = Contract::new([dw.scalar, x.scalar, dy.scalar], accumulate, terms.epilogue());
+            step.is_over_images = true;
             let mut building = Building { step };
             let along = |axis: usize, unit: i64| outputs.map(|(slot, layout)| (slot, layout, axis, unit));
             let (ax, by) = (Some(x.layout), Some(dy.layout));

@@ -1,0 +1,257 @@
+//! Sums that run along the neighbours of both operands, as the gradient of a 1 x 1 filter does over the pixels of planes: vectors are
+//! terms of a sum, read where they lie, and nothing is packed or turned. The lanes of a sum are added at its end.
+//!
+//! The order of a sum is none of the other kernels', so that only sums over all images take this one.
+
+use std::arch::x86_64::*;
+
+use super::engine::Operands;
+use super::finish::{Outputs, Run, finish_apart};
+use super::points::{Point, Turn, Walk};
+use crate::backend::cpu::threads;
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::contract::{Accumulate, Contract, Role};
+
+/// Terms of a vector.
+const EIGHT: usize = 8;
+
+/// Rows of a tile of either operand, whose sums are a register each.
+const ROWS: usize = 4;
+const COLUMNS: usize = 3;
+
+/// Terms of a piece: that of a tile's rows fills half of a first-level cache.
+const PIECE: usize = 512;
+
+/// Terms that lie side by side at least: what a sum costs at its end is a vector's time many times over.
+const LONG: usize = 256;
+
+/// Products of rows for each row of either operand up to which packing rows costs too much.
+const FEW: i64 = 64;
+
+/// Registers of sums that a task keeps at most: 256 KiB.
+const KEPT: usize = 8 << 10;
+
+/// Products below which one thread does all.
+const ALONE: usize = 1 << 17;
+
+/// A contraction along both operands.
+pub(super) struct Along<'a> {
+    outputs: Outputs<'a>,
+    batch: Walk,
+    /// The rows of the operand that has more of them, and those of the other.
+    rows: Turn,
+    columns: Turn,
+    slots: [usize; 2],
+    /// The loops of the sum around the innermost, and its terms.
+    outer: Walk,
+    terms: usize,
+    data: [*const f32; 2],
+    origin: [i64; 5],
+}
+
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl Sync for Along<'_> {}
+
+/// A tile of sums over a piece: from the rows of `a` and `b`, so far apart, to registers that are kept.
+type Tile = unsafe fn([*const f32; 2], [isize; 2], usize, *mut __m256, bool);
+
+impl<'a> Along<'a> {
+    /// `None` for any other contraction.
+    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Along<'a>> {
+        let step: &Contract = outputs.step;
+        let single = step.accumulate == Accumulate::Single && [step.a, step.b] == [Scalar::F32; 2];
+        // With twice the lanes and registers, packing is worth it.
+        if !single || !step.is_over_images || !step.bounds().is_empty() || operands.isa.has_avx512() {
+            return None;
+        }
+        let only = |role| match &Walk::of(step, role).turns[..] {
+            [] => Some(Turn { extent: 1, by: Point::default() }),
+            &[turn] => Some(turn),
+            _ => None,
+        };
+        let (rows, columns) = (only(Role::M)?, only(Role::N)?);
+        let mut outer = Walk::of(step, Role::K);
+        let inner = outer.turns.pop()?;
+        let along = inner.by.at[1] == 1 && inner.by.at[2] == 1 && inner.extent >= LONG;
+        let (m, n) = (rows.extent as i64, columns.extent as i64);
+        let data = [operands.a, operands.b].map(<*const u8>::cast::<f32>);
+        let (rows, columns, slots) = if m < n { (columns, rows, [2, 1]) } else { (rows, columns, [1, 2]) };
+        (along && m * n <= FEW * (m + n)).then(|| Along {
+            batch: Walk::of(step, Role::Batch),
+            rows,
+            columns,
+            slots,
+            data: slots.map(|slot| data[slot - 1]),
+            outer,
+            terms: inner.extent,
+            origin: step.nest.offsets,
+            outputs,
+        })
+    }
+
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`super::run`]; the processor has AVX2 and fused multiply-add.
+    pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
+        let (products, columns) = (self.batch.len(), self.columns.extent.next_multiple_of(COLUMNS));
+        let work = products * self.rows.extent * columns * self.terms * self.outer.len();
+        let threads = if work < ALONE { 1 } else { threads };
+        let tiles = self.rows.extent.div_ceil(ROWS);
+        let most = (KEPT / (ROWS * columns)).max(1);
+        let parts = tiles.div_ceil(most).max(threads.div_ceil(products)).min(tiles);
+        let (kept, line) = (tiles.div_ceil(parts) * ROWS * columns, self.rows.extent.max(columns));
+        let scratch = kept * size_of::<__m256>() + line * size_of::<f32>();
+        threads::run_with(threads, products * parts, scratch, &|memory, task| {
+            let (product, part) = (task / parts, task % parts);
+            let first = tiles * part / parts * ROWS;
+            let end = self.rows.extent.min(tiles * (part + 1) / parts * ROWS);
+            // SAFETY: handed on; parts write disjoint elements, and the scratch is this task's.
+            unsafe {
+                let (memory, line) = (memory.cast::<__m256>(), memory.cast::<__m256>().add(kept));
+                self.part(product, [first, end], memory, line.cast());
+            }
+        })
+    }
+
+    /// The sums of the rows from `first` to `end` with all columns.
+    ///
+    /// # Safety
+    /// As for [`run`](Along::run); there is room for a register for each sum, in whole tiles, and for a line of results.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn part(&self, product: usize, [first, end]: [usize; 2], kept: *mut __m256, line: *mut f32) {
+        let base = self.batch.point(product).with_origin(&self.origin);
+        let [slot, other] = self.slots;
+        let steps = [self.rows.by.at[slot] as isize, self.columns.by.at[other] as isize];
+        let pieces = self.terms.div_ceil(PIECE);
+        let vectors = self.terms.div_ceil(EIGHT);
+        for outer in 0..self.outer.len() {
+            let mut place = base;
+            place.add(&self.outer.point(outer), 1);
+            for piece in 0..pieces {
+                // Whole vectors but for the last piece.
+                let [begin, next] = [piece, piece + 1].map(|piece| vectors * piece / pieces * EIGHT);
+                let len = next.min(self.terms) - begin;
+                let a = self.data[0].wrapping_offset(place.at[slot] as isize + begin as isize);
+                let b = self.data[1].wrapping_offset(place.at[other] as isize + begin as isize);
+                let (mut to, add) = (kept, outer + piece > 0);
+                for row in (first..end).step_by(ROWS) {
+                    for column in (0..self.columns.extent).step_by(COLUMNS) {
+                        let rows = ROWS.min(end - row);
+                        let columns = COLUMNS.min(self.columns.extent - column);
+                        let a = a.wrapping_offset(row as isize * steps[0]);
+                        let b = b.wrapping_offset(column as isize * steps[1]);
+                        // SAFETY: the caller's promises.
+                        unsafe { TILES[rows - 1][columns - 1]([a, b], steps, len, to, add) };
+                        to = to.wrapping_add(ROWS * COLUMNS);
+                    }
+                }
+            }
+        }
+        // Results leave as neighbours where they are some.
+        let (count, across) = (end - first, self.columns.extent.div_ceil(COLUMNS));
+        let along_rows = self.rows.by.at[0].abs() <= self.columns.by.at[0].abs() || self.columns.extent == 1;
+        let (lines, len, by) = match along_rows {
+            true => (self.columns.extent, count, self.rows.by.at),
+            false => (count, self.columns.extent, self.columns.by.at),
+        };
+        for number in 0..lines {
+            for i in 0..len {
+                let (row, column) = if along_rows { (i, number) } else { (number, i) };
+                let tile = row / ROWS * across + column / COLUMNS;
+                let at = (tile * ROWS + row % ROWS) * COLUMNS + column % COLUMNS;
+                // SAFETY: every tile has written its sums; there is room for the line.
+                unsafe { line.add(i).write(total(kept.add(at).read())) };
+            }
+            let (row, column) = if along_rows { (first, number) } else { (first + number, 0) };
+            let mut at = base;
+            at.add(&self.rows.by, row as i64);
+            at.add(&self.columns.by, column as i64);
+            let run = Run { lane: 0, len: len as u32, at: [0; 5], by };
+            // SAFETY: the caller's promise.
+            unsafe { finish_apart(&self.outputs, &at.at, &run, line) };
+        }
+    }
+}
+
+/// By rows and columns, each less one.
+static TILES: [[Tile; COLUMNS]; ROWS] = [
+    [tile::<1, 1>, tile::<1, 2>, tile::<1, 3>],
+    [tile::<2, 1>, tile::<2, 2>, tile::<2, 3>],
+    [tile::<3, 1>, tile::<3, 2>, tile::<3, 3>],
+    [tile::<4, 1>, tile::<4, 2>, tile::<4, 3>],
+];
+
+/// Sums of `len` terms of `R` rows with `C` others, to `to`, or what is there and they if `add`.
+///
+/// # Safety
+/// The terms are readable, and [`ROWS`] times [`COLUMNS`] registers writable.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn tile<const R: usize, const C: usize>(
+    [a, b]: [*const f32; 2],
+    steps: [isize; 2],
+    len: usize,
+    to: *mut __m256,
+    add: bool,
+) {
+    // SAFETY: the caller's promise; terms that are masked are not read.
+    unsafe {
+        let mut sums = [[_mm256_setzero_ps(); C]; R];
+        let mut k = 0;
+        while k + EIGHT <= len {
+            let mut y = [_mm256_setzero_ps(); C];
+            let mut c = 0;
+            while c < C {
+                y[c] = _mm256_loadu_ps(b.offset(c as isize * steps[1]).add(k));
+                c += 1;
+            }
+            let mut r = 0;
+            while r < R {
+                let x = _mm256_loadu_ps(a.offset(r as isize * steps[0]).add(k));
+                c = 0;
+                while c < C {
+                    sums[r][c] = _mm256_fmadd_ps(x, y[c], sums[r][c]);
+                    c += 1;
+                }
+                r += 1;
+            }
+            k += EIGHT;
+        }
+        if k < len {
+            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32((len - k) as i32), lanes);
+            let mut r = 0;
+            while r < R {
+                let x = _mm256_maskload_ps(a.offset(r as isize * steps[0]).add(k), mask);
+                let mut c = 0;
+                while c < C {
+                    let y = _mm256_maskload_ps(b.offset(c as isize * steps[1]).add(k), mask);
+                    sums[r][c] = _mm256_fmadd_ps(x, y, sums[r][c]);
+                    c += 1;
+                }
+                r += 1;
+            }
+        }
+        let mut r = 0;
+        while r < R {
+            let mut c = 0;
+            while c < C {
+                let to = to.add(r * COLUMNS + c);
+                let sum = if add { _mm256_add_ps(to.read(), sums[r][c]) } else { sums[r][c] };
+                to.write(sum);
+                c += 1;
+            }
+            r += 1;
+        }
+    }
+}
+
+/// All lanes of a register.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn total(sums: __m256) -> f32 {
+    let fours = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps::<1>(sums));
+    let pairs = _mm_add_ps(fours, _mm_movehl_ps(fours, fours));
+    _mm_cvtss_f32(_mm_add_ss(pairs, _mm_movehdup_ps(pairs)))
+}
