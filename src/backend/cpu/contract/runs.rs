@@ -18,7 +18,7 @@ use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::Scaling;
-use crate::ops::contract::{Bound, Contract, Role};
+use crate::ops::contract::{Bound, Contract, MAX_BOUNDS, Role};
 
 /// Outputs of a block, unless a row has more.
 const BLOCK: usize = 1024;
@@ -75,9 +75,10 @@ fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
     }
     let planes = Planes::seen(step)?;
     let fast = &planes.dims[1];
+    let is_channel = |turn: &Turn| turn.by.at[1] == 1 && turn.by.pos == [0; MAX_BOUNDS];
     let (channels, apart) = match &planes.channels.turns[..] {
         [] => (1, 0),
-        [turn] if turn.by.at[1] == 1 && turn.extent <= CHANNELS => (turn.extent, turn.by.at[2]),
+        [turn] if is_channel(turn) && turn.extent <= CHANNELS => (turn.extent, turn.by.at[2]),
         _ => return None,
     };
     // Groups of fewer channels have a kernel for several.
