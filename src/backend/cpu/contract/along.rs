@@ -1,5 +1,6 @@
 //! Sums that run along the neighbours of both operands, as the gradient of a 1 x 1 filter does over the pixels of planes: vectors are
-//! terms of a sum, read where they lie, and nothing is packed or turned. The lanes of a sum are added at its end.
+//! terms of a sum, read where they lie, and nothing is packed or turned. The lanes of a sum are added at the end of every piece, so that
+//! terms which cancel out do so before much else is added.
 //!
 //! The order of a sum is none of the other kernels', so that only sums over all images take this one.
 
@@ -29,8 +30,8 @@ const LONG: usize = 256;
 /// Products of rows for each row of either operand up to which packing rows costs too much.
 const FEW: i64 = 64;
 
-/// Registers of sums that a task keeps at most: 256 KiB.
-const KEPT: usize = 8 << 10;
+/// Sums that a task keeps at most.
+const KEPT: usize = 32 << 10;
 
 /// Products below which one thread does all.
 const ALONE: usize = 1 << 17;
@@ -53,8 +54,8 @@ pub(super) struct Along<'a> {
 // SAFETY: addresses; tasks write disjoint elements.
 unsafe impl Sync for Along<'_> {}
 
-/// A tile of sums over a piece: from the rows of `a` and `b`, so far apart, to registers that are kept.
-type Tile = unsafe fn([*const f32; 2], [isize; 2], usize, *mut __m256, bool);
+/// A tile of sums over a piece: from rows of either operand, so far apart, to sums that are kept, column by column.
+type Tile = unsafe fn([*const f32; 2], [isize; 2], usize, *mut f32, bool);
 
 impl<'a> Along<'a> {
     /// `None` for any other contraction.
@@ -102,15 +103,15 @@ impl<'a> Along<'a> {
         let most = (KEPT / (ROWS * columns)).max(1);
         let parts = tiles.div_ceil(most).max(threads.div_ceil(products)).min(tiles);
         let (kept, line) = (tiles.div_ceil(parts) * ROWS * columns, self.rows.extent.max(columns));
-        let scratch = kept * size_of::<__m256>() + line * size_of::<f32>();
+        let scratch = (kept + line) * size_of::<f32>();
         threads::run_with(threads, products * parts, scratch, &|memory, task| {
             let (product, part) = (task / parts, task % parts);
             let first = tiles * part / parts * ROWS;
             let end = self.rows.extent.min(tiles * (part + 1) / parts * ROWS);
             // SAFETY: handed on; parts write disjoint elements, and the scratch is this task's.
             unsafe {
-                let (memory, line) = (memory.cast::<__m256>(), memory.cast::<__m256>().add(kept));
-                self.part(product, [first, end], memory, line.cast());
+                let memory = memory.cast::<f32>();
+                self.part(product, [first, end], memory, memory.add(kept));
             }
         })
     }
@@ -118,9 +119,9 @@ impl<'a> Along<'a> {
     /// The sums of the rows from `first` to `end` with all columns.
     ///
     /// # Safety
-    /// As for [`run`](Along::run); there is room for a register for each sum, in whole tiles, and for a line of results.
+    /// As for [`run`](Along::run); there is room for the sums, in whole tiles, and for a line of results.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn part(&self, product: usize, [first, end]: [usize; 2], kept: *mut __m256, line: *mut f32) {
+    unsafe fn part(&self, product: usize, [first, end]: [usize; 2], kept: *mut f32, line: *mut f32) {
         let base = self.batch.point(product).with_origin(&self.origin);
         let [slot, other] = self.slots;
         let steps = [self.rows.by.at[slot] as isize, self.columns.by.at[other] as isize];
@@ -160,9 +161,9 @@ impl<'a> Along<'a> {
             for i in 0..len {
                 let (row, column) = if along_rows { (i, number) } else { (number, i) };
                 let tile = row / ROWS * across + column / COLUMNS;
-                let at = (tile * ROWS + row % ROWS) * COLUMNS + column % COLUMNS;
+                let at = (tile * COLUMNS + column % COLUMNS) * ROWS + row % ROWS;
                 // SAFETY: every tile has written its sums; there is room for the line.
-                unsafe { line.add(i).write(total(kept.add(at).read())) };
+                unsafe { line.add(i).write(kept.add(at).read()) };
             }
             let (row, column) = if along_rows { (first, number) } else { (first + number, 0) };
             let mut at = base;
@@ -183,16 +184,16 @@ static TILES: [[Tile; COLUMNS]; ROWS] = [
     [tile::<4, 1>, tile::<4, 2>, tile::<4, 3>],
 ];
 
-/// Sums of `len` terms of `R` rows with `C` others, to `to`, or what is there and they if `add`.
+/// Sums of `len` terms of `R` rows with `C` others, to `to`, or added to what is there.
 ///
 /// # Safety
-/// The terms are readable, and [`ROWS`] times [`COLUMNS`] registers writable.
+/// The terms are readable, and [`ROWS`] times [`COLUMNS`] sums writable.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile<const R: usize, const C: usize>(
     [a, b]: [*const f32; 2],
     steps: [isize; 2],
     len: usize,
-    to: *mut __m256,
+    to: *mut f32,
     add: bool,
 ) {
     // SAFETY: the caller's promise; terms that are masked are not read.
@@ -233,25 +234,21 @@ unsafe fn tile<const R: usize, const C: usize>(
                 r += 1;
             }
         }
-        let mut r = 0;
-        while r < R {
-            let mut c = 0;
-            while c < C {
-                let to = to.add(r * COLUMNS + c);
-                let sum = if add { _mm256_add_ps(to.read(), sums[r][c]) } else { sums[r][c] };
-                to.write(sum);
-                c += 1;
+        let mut c = 0;
+        while c < C {
+            let mut column = [_mm256_setzero_ps(); ROWS];
+            let mut r = 0;
+            while r < R {
+                column[r] = sums[r][c];
+                r += 1;
             }
-            r += 1;
+            // Neighbouring lanes first.
+            let [low, high] = [_mm256_hadd_ps(column[0], column[1]), _mm256_hadd_ps(column[2], column[3])];
+            let halves = _mm256_hadd_ps(low, high);
+            let sum = _mm_add_ps(_mm256_castps256_ps128(halves), _mm256_extractf128_ps::<1>(halves));
+            let to = to.add(c * ROWS);
+            _mm_storeu_ps(to, if add { _mm_add_ps(_mm_loadu_ps(to), sum) } else { sum });
+            c += 1;
         }
     }
-}
-
-/// All lanes of a register.
-#[target_feature(enable = "avx2")]
-#[inline]
-fn total(sums: __m256) -> f32 {
-    let fours = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps::<1>(sums));
-    let pairs = _mm_add_ps(fours, _mm_movehl_ps(fours, fours));
-    _mm_cvtss_f32(_mm_add_ss(pairs, _mm_movehdup_ps(pairs)))
 }
