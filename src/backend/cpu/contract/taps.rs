@@ -8,6 +8,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::depthwise::PAIRS;
 use super::engine::Operands;
 use super::finish::{Outputs, Run, finish};
 use super::pack::{self, Source};
@@ -29,9 +30,6 @@ const MANY: usize = 9;
 
 /// Pixels from which on vectors are worth it.
 const PIXELS: usize = 32;
-
-/// Products of the channels and filters of a group at most: of more, several are better computed together.
-const PAIRS: usize = 16;
 
 /// Products below which one thread does all.
 const ALONE: usize = 1 << 17;
@@ -69,6 +67,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
         let channels = std::mem::take(&mut planes.channels.turns);
         let (taps, products) = channels.into_iter().partition::<Vec<_>, _>(is_bound);
         let products = Walk { turns: products };
+        // Of more pairs, several are better computed together.
         if filters.len() > 1 && products.len() * filters.len() > PAIRS {
             return None;
         }

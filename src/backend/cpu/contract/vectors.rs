@@ -24,9 +24,11 @@ const DEEPER: usize = 32;
 /// Products below which one thread does all.
 const ALONE: usize = 1 << 17;
 
-/// Rows that are turned together, and terms of each: a cache line. The processor sees so few streams come by itself; with twice
-/// the rows, or with prefetches of ours, memory is a third slower.
+/// Rows that are turned together, and as many terms of each. The processor sees so few streams come by itself; with twice the rows, or
+/// with prefetches of ours, memory is a third slower.
 const EIGHT: usize = 8;
+
+/// Numbers of a cache line, of which pieces of rows are made.
 const LINE: usize = 16;
 
 /// Bytes of a matrix up to which twice the rows are read at once: it is in a cache.
