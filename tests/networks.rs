@@ -137,6 +137,17 @@ fn results_do_not_depend_on_threads_processes_or_how_algorithms_are_chosen() {
     }
 }
 
+/// Memory of layers serves several of them, but never that of the input.
+#[test]
+fn a_second_forward_pass_computes_the_same() {
+    let Some(setting) = setting() else { return };
+    for layout in ["NCHW", "NHWC", "NCHW8C"] {
+        let passes =
+            ["1", "2", "3"].map(|runs| setting.results("small", &["--layout", layout, "--runs", runs], &[]));
+        assert!(passes.iter().all(|results| results == &passes[0]), "{layout}");
+    }
+}
+
 /// The log names the kernel of each contraction; the variable takes one of them away, and the results stay within the bound.
 #[test]
 fn fewer_products_can_be_turned_off() {

@@ -172,7 +172,8 @@ void Network::fold(Node &node) {
     }
 }
 
-// Inference: a layer's memory serves again once everybody who reads it has run. Training keeps all.
+// Inference: a layer's memory serves again once everybody who reads it has run. The input's never does: it is there for the
+// next forward pass, too. Training keeps all.
 void Network::place() {
     int step = 0;
     for (Node &node : nodes_) {
@@ -180,7 +181,7 @@ void Network::place() {
         if (node.add) node.add->last_use = step;
         node.last_use = step++;
     }
-    nodes_.back().last_use = step;
+    nodes_.front().last_use = nodes_.back().last_use = step;
     std::vector<int> busy_until;
     step = 0;
     for (Node &node : nodes_) {
