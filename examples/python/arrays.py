@@ -5,6 +5,7 @@
 Prints one line per check and a summary, "N passed, N failed, N skipped". Without PyTorch its checks are skipped.
 """
 
+import gc
 import sys
 
 import numpy as np
@@ -63,6 +64,63 @@ def numpy_arrays(library):
         check("a read-only array is refused", True)
 
 
+def lifetimes(library):
+    shared = library.share(shim.FLOAT, "NHWC", (2, 3, 4, 5))
+    one, other = np.from_dlpack(shared), np.from_dlpack(shared)
+    one[...] = 7
+    del one, shared
+    gc.collect()
+    check("a second view outlives the first and what it came from", other.sum() == 840 and len(shim.View.alive) == 1)
+    del other
+    gc.collect()
+    check("the last view takes the memory along", not shim.View.alive)
+    shared = library.share(shim.FLOAT, "packed", (3, 4))
+    for version in (None, (1, 0)):
+        shared.__dlpack__(max_version=version)
+    shim.View.forget()
+    check("a capsule that nobody reads keeps nothing", not shim.View.alive)
+    try:
+        np.from_dlpack(library.share(shim.BFLOAT16, "packed", (3, 4)))
+        check("a reader that fails says why", False)
+    except (RuntimeError, BufferError) as error:
+        check("a reader that fails says why", "dtype" in str(error))
+
+    class Temporary:
+        """Speaks DLPack, and counts the capsules that were given back."""
+
+        alive = 0
+
+        def __init__(self):
+            self.array = np.arange(12, dtype=np.float32).reshape(3, 4)
+            Temporary.alive += 1
+
+        def __del__(self):
+            Temporary.alive -= 1
+
+        def __dlpack__(self, **arguments):
+            return self.array.__dlpack__(**arguments)
+
+    descriptor, data, _ = library.describe(Temporary())
+    gc.collect()
+    there = bytes((shim.C.c_char * 48).from_address(data.value)) == np.arange(12, dtype=np.float32).tobytes()
+    check("a descriptor keeps the array that it describes", there and Temporary.alive == 1)
+    del descriptor
+    gc.collect()
+    check("and lets it go", Temporary.alive == 0)
+
+
+def few_axes(library):
+    for dims in ((), (1,), (7,)):
+        x = np.full(dims, 0.5, np.float32)
+        x += np.arange(x.size, dtype=np.float32).reshape(dims)
+        ours = np.from_dlpack(library.share(shim.FLOAT, "packed", dims))
+        check(f"our memory of dims {dims} is such an array", ours.shape == dims and ours.flags.c_contiguous)
+        library.transform(x, ours)
+        check("and holds what was transformed into it", same(ours, x))
+    x = np.arange(14, dtype=np.float32)
+    check("every second element", same(library.transform(x[::-2], np.empty(7, np.float64)), x[::-2].astype(np.float64)))
+
+
 def torch_tensors(library):
     import torch
 
@@ -90,11 +148,15 @@ def torch_tensors(library):
 
 library = shim.Library(*sys.argv[1:2])
 numpy_arrays(library)
+lifetimes(library)
+few_axes(library)
 try:
     torch_tensors(library)
 except ModuleNotFoundError:
     print("skipped: PyTorch is not installed; install it: pip install torch")
     skipped += 1
-check("nothing of ours is kept alive", not shim.Shared.alive)
+gc.collect()
+shim.View.forget()
+check("nothing of ours is kept alive", not shim.View.alive)
 print(f"{passed} passed, {failed} failed, {skipped} skipped")
 sys.exit(failed != 0)
