@@ -17,7 +17,7 @@ use crate::library::{self, Handle};
 use crate::{Failure, Result};
 
 /// Where the variables that the library reads are listed.
-const README: &str = include_str!("../../README.md");
+const BEHAVIOUR: &str = include_str!("../../docs/behaviour.md");
 
 /// What is built and what is a stub, symbol by symbol.
 const CATALOGUE: &str = include_str!("../../src/catalogue.tsv");
@@ -61,7 +61,7 @@ fn variables(text: &str) -> BTreeSet<&str> {
 
 fn of_machine() -> Result<Value> {
     // The table of the section alone: elsewhere macros are named that programs define.
-    let table = README
+    let table = BEHAVIOUR
         .split("\n## Environment")
         .nth(1)
         .and_then(|rest| rest.split("\n## ").next())

@@ -1,5 +1,6 @@
 //! Pictures: PNG, JPEG and PPM (PGM), as bytes in the order rows, columns, channels.
 
+use std::io::Cursor;
 use std::path::Path;
 
 use crate::{Failure, Result};
@@ -54,10 +55,11 @@ pub fn decode(file: &[u8], format: ImageFormat) -> Result<Pixels> {
 }
 
 fn decode_png(file: &[u8]) -> Result<Pixels> {
-    let mut decoder = png::Decoder::new(file);
+    let mut decoder = png::Decoder::new(Cursor::new(file));
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
     let mut reader = decoder.read_info().map_err(Failure::new)?;
-    let mut bytes = vec![0; reader.output_buffer_size()];
+    let size = reader.output_buffer_size().ok_or_else(|| Failure::new("a picture whose size leaves memory"))?;
+    let mut bytes = vec![0; size];
     let frame = reader.next_frame(&mut bytes).map_err(Failure::new)?;
     bytes.truncate(frame.buffer_size());
     let channels = frame.color_type.samples() as i64;
@@ -65,7 +67,7 @@ fn decode_png(file: &[u8]) -> Result<Pixels> {
 }
 
 fn decode_jpeg(file: &[u8]) -> Result<Pixels> {
-    let mut decoder = zune_jpeg::JpegDecoder::new(file);
+    let mut decoder = zune_jpeg::JpegDecoder::new(Cursor::new(file));
     let bytes = decoder.decode().map_err(|error| Failure::new(format!("{error:?}")))?;
     let (width, height) = decoder.dimensions().ok_or_else(|| Failure::new("a JPEG without a size"))?;
     let channels = bytes.len() / (width * height).max(1);

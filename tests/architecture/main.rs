@@ -170,15 +170,15 @@ fn variables(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_readme_lists_every_environment_variable() {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"));
-    let listed = variables(&readme.expect("README.md can be read"));
+fn the_docs_list_every_environment_variable() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/behaviour.md"));
+    let listed = variables(&page.expect("docs/behaviour.md can be read"));
     let check = |source: &Source| {
         if source.layer().is_none() {
             return Vec::new();
         }
         let missing = variables(&source.text).into_iter().filter(|name| !listed.contains(name));
-        missing.map(|name| format!("{}: {name} is not listed in README.md", source.path)).collect()
+        missing.map(|name| format!("{}: {name} is not listed in docs/behaviour.md", source.path)).collect()
     };
     hold(check, &[("src/a.rs", "var(\"CUDNN_SHIM_NEVER_HEARD_OF\")")], &[("src/a.rs", "var(\"PATH\")")]);
 }
