@@ -5,8 +5,20 @@ use std::path::Path;
 
 /// What people read.
 const FOLDERS: &[&str] = &[
-    "src", "build", "tests", "xtask", "cli", "examples", "c_tests", "demo", "docs", "include", "benches",
-    ".ci", ".cargo",
+    "src",
+    "build",
+    "tests",
+    "xtask",
+    "cli",
+    "host-cuda",
+    "examples",
+    "c_tests",
+    "demo",
+    "docs",
+    "include",
+    "benches",
+    ".ci",
+    ".cargo",
 ];
 
 pub struct Source {

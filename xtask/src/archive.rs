@@ -11,19 +11,31 @@ use crate::api::Api;
 use crate::shell::Scratch;
 use crate::{shell, tables, tools};
 
-/// Makes the archive `to` of the archive `from` that cargo built.
+/// Makes the archive `to` of the library's archive `from` that cargo built.
 pub fn make(api: Api, from: &Path, to: &Path, release: bool) -> Result<()> {
+    let symbols: Vec<(String, String)> =
+        symbols(api)?.into_iter().map(|symbol| (symbol.clone(), symbol)).collect();
+    with(&symbols, from, to, release)
+}
+
+/// Makes the archive `to` of what these symbols need of the archive `from`; beside each stands the function that it
+/// is another name of, or itself.
+pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool) -> Result<()> {
     if !shell::on_path("objcopy") || !shell::on_path("ar") {
         bail!("binutils are missing; install them: apt-get install binutils");
     }
     let scratch = Scratch::new("archive")?;
     let folder = &scratch.0;
-    let symbols = symbols(api)?;
     // Response files, for hundreds of symbols make long command lines.
     let (keep, undefined) = (folder.join("keep.txt"), folder.join("undefined.txt"));
-    fs::write(&keep, symbols.iter().map(|symbol| format!("{symbol}\n")).collect::<String>())?;
-    fs::write(&undefined, symbols.iter().map(|symbol| format!("-Wl,-u,{symbol}\n")).collect::<String>())?;
-    let (whole, object) = (folder.join("whole.o"), folder.join("cudnn.o"));
+    fs::write(&keep, symbols.iter().map(|(symbol, _)| format!("{symbol}\n")).collect::<String>())?;
+    let wanted = |(symbol, function): &(String, String)| {
+        let alias =
+            if symbol == function { String::new() } else { format!("-Wl,--defsym={symbol}={function}\n") };
+        format!("-Wl,-u,{function}\n{alias}")
+    };
+    fs::write(&undefined, symbols.iter().map(wanted).collect::<String>())?;
+    let (whole, object) = (folder.join("whole.o"), folder.join("library.o"));
     shell::run(
         tools::c_compiler()?
             .args(["-r", "-nostdlib", "-fuse-ld=bfd", "-Wl,--gc-sections"])

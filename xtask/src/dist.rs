@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::api::Api;
 use crate::tree::Tree;
-use crate::{install, shell};
+use crate::{host_cuda, install, shell};
 
 /// What `target/dist` holds.
 pub struct Dist {
@@ -37,6 +37,8 @@ pub fn build() -> Result<Dist> {
     if root.exists() {
         fs::remove_dir_all(&root).with_context(|| format!("cannot clear {}", root.display()))?;
     }
-    install::lay_out(&mut Tree::new(root.clone()), Api::Nine, &built, true)?;
+    let mut tree = Tree::new(root.clone());
+    install::lay_out(&mut tree, Api::Nine, &built, true)?;
+    host_cuda::lay_out(&mut tree, &host_cuda::build(true)?, true)?;
     Ok(Dist { lib: root.join("lib"), include: root.join("include") })
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::api::{Api, Libraries};
 use crate::tree::{EXECUTABLE, PLAIN, Tree, set_mode};
-use crate::{archive, manifest, parts, shell, tool};
+use crate::{archive, host_cuda, manifest, parts, shell, tool};
 
 /// The files that build systems read: where they go below `lib`, and their text.
 const TEMPLATES: [(&str, &str); 5] = [
@@ -87,10 +87,12 @@ pub fn run(arguments: &[String]) -> Result<()> {
     refuse_beside_other(&arguments, &root)?;
     let built = api.build(arguments.release)?;
     let program = tool::build(arguments.release)?;
+    let host = host_cuda::build(arguments.release)?;
     let manifest = manifest::name(api);
     let mut tree = Tree::listed(root.clone(), arguments.prefix, &manifest)?;
     lay_out(&mut tree, api, &built, arguments.release)
         .and_then(|()| tool::lay_out(&mut tree, &program))
+        .and_then(|()| host_cuda::lay_out(&mut tree, &host, arguments.release))
         .context("not all is installed; `cargo xtask uninstall` with the same arguments removes what is")?;
     println!("version {} is installed in {}; list: {manifest}", api.version(), root.display());
     if destdir().is_none() {

@@ -10,6 +10,7 @@ mod examples;
 mod fuzz;
 mod gpu_kit;
 mod header;
+mod host_cuda;
 mod install;
 mod manifest;
 mod matrix;
@@ -79,6 +80,12 @@ const TASKS: &[Task] = &[
         about: "writes include/{,v8/}cudnn.h; --check only compares",
         arguments: "[--check]   writes nothing, and fails if the headers are not what the sources make",
         run: header::run,
+    },
+    Task {
+        name: "host-cuda",
+        about: "lays out target/host-cuda/{lib,include}/host-cuda: the CUDA runtime, cuBLAS and cuRAND on host memory",
+        arguments: "[--debug [DIR]]   without optimisation; the folder, if not target/host-cuda",
+        run: host_cuda::run,
     },
     Task {
         name: "install",

@@ -1,0 +1,3 @@
+//! cuBLAS: handles and products on host memory.
+
+mod refused;

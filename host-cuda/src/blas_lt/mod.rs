@@ -1,0 +1,3 @@
+//! cuBLASLt: handles and products on host memory.
+
+mod refused;

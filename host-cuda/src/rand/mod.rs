@@ -1,0 +1,3 @@
+//! cuRAND: generators on host memory.
+
+mod refused;
