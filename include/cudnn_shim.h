@@ -182,6 +182,17 @@ cudnnStatus_t cudnnShimGetTensorIndex(cudnnTensorDescriptor_t tensorDesc,
                                       int nbDims,
                                       int64_t *indexA);
 
+/** `C[.., m, n] = alpha * sum over k of A[.., m, k] B[.., k, n] + beta * C[.., m, n]`: products of matrices of any layout. */
+cudnnStatus_t cudnnShimMatmul(cudnnHandle_t handle,
+                              const void *alpha,
+                              cudnnTensorDescriptor_t aDesc,
+                              const void *A,
+                              cudnnTensorDescriptor_t bDesc,
+                              const void *B,
+                              const void *beta,
+                              cudnnTensorDescriptor_t cDesc,
+                              void *C);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

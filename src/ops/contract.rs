@@ -72,6 +72,21 @@ pub enum Accumulate {
     Int32,
 }
 
+impl Accumulate {
+    /// For products of bytes: 32-bit integers if sums of so many terms fit, else binary64, where they stay exact, too; `None` terms
+    /// are more than 64 bits count. `None` for other products.
+    pub fn of_bytes(factors: [Scalar; 2], terms: Option<i64>) -> Option<Accumulate> {
+        let largest = |scalar: Scalar| match scalar {
+            Scalar::I8 => Some(128),
+            Scalar::U8 => Some(255),
+            _ => None,
+        };
+        let product = largest(factors[0])? * largest(factors[1])?;
+        let fits = terms.is_some_and(|terms| terms <= i64::from(i32::MAX) / product);
+        Some(if fits { Accumulate::Int32 } else { Accumulate::Double })
+    }
+}
+
 /// Where `a` has elements along one dimension: at `start + first * index of loop first + second * index of loop
 /// second`, if that lies in `0..extent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,6 +238,17 @@ impl Contract {
         let steps = self.nest.axes()[index].strides;
         part.nest.offsets.iter_mut().zip(steps).for_each(|(offset, step)| *offset += first * step);
         part.canonical()
+    }
+
+    /// The same with nothing to sum, so that neither factor is read; in canonical form.
+    pub fn without_sum(&self) -> Contract {
+        let mut empty = Contract::new([self.dst, self.a, self.b], self.accumulate, self.epilogue);
+        empty.nest.offsets = self.nest.offsets;
+        for (&role, axis) in self.roles().iter().zip(self.nest.axes()).filter(|&(&role, _)| role != Role::K) {
+            empty.push(role, *axis);
+        }
+        empty.push(Role::K, Axis { extent: 0, strides: [0; 5] });
+        empty.canonical()
     }
 
     /// The number of operands.

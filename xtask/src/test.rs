@@ -270,6 +270,9 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         let cases = if *core == "cpu" { NUMPY_CASES } else { "600" };
         tally = tally + program("convolution.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("convolution.py", &["--core", core, "--cases", "60", "--negative-control"])?;
+        let cases = if *core == "cpu" { "3000" } else { "300" };
+        tally = tally + program("matmul.py", &["--core", core, "--cases", cases])?;
+        tally = tally + program("matmul.py", &["--core", core, "--cases", "60", "--negative-control"])?;
     }
     // On the CPU core alone: tests/cuda holds the other one to it, problem by problem.
     tally = tally + program("combinations.py", &[])?;

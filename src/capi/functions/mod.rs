@@ -38,6 +38,7 @@ mod layout;
 mod lifecycle;
 mod log;
 mod lrn;
+mod matmul;
 mod norm;
 mod norm_sizes;
 mod normalise;

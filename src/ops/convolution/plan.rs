@@ -6,10 +6,10 @@ use super::{Convolution, Direction};
 use crate::desc::{ActivationDescriptor, ConvolutionMode, FilterDescriptor, MathType, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
-use crate::layout::{Axis, Layout};
+use crate::layout::Layout;
 use crate::mode::{Mode, allows_tf32};
 use crate::ops::activation::Activation;
-use crate::ops::contract::{Accumulate, Contract, Geometry, Parts, Phases, Role as Loop, Side, Terms};
+use crate::ops::contract::{Accumulate, Contract, Geometry, Parts, Phases, Side, Terms};
 use crate::ops::fill::zero_tail;
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
 use crate::ops::{Scaling, agree};
@@ -267,12 +267,8 @@ impl Convolution {
         }
         let scalars = types.map(DataType::scalar);
         let compute = self.desc.geometry.compute_type();
-        if scalars.iter().all(|scalar| matches!(scalar, Scalar::I8 | Scalar::U8)) {
-            let largest = |scalar: Scalar| if scalar == Scalar::I8 { 128 } else { 255 };
-            let product = scalars.map(largest).iter().product::<i64>();
-            let fits = self.terms().is_some_and(|terms| terms <= i64::from(i32::MAX) / product);
-            // Sums of integers stay exact in binary64 too.
-            return Ok(if fits { Accumulate::Int32 } else { Accumulate::Double });
+        if let Some(exact) = Accumulate::of_bytes(scalars, self.terms()) {
+            return Ok(exact);
         }
         if compute == DataType::Int32 {
             return Err(Error::unsupported(format!(
@@ -323,7 +319,7 @@ impl Plan for ConvolutionPlan {
         };
         let slots: &[usize] = if self.bias.is_some() { &[0, 1, 2, 3, 4, 5] } else { &[0, 1, 2, 3] };
         let prepared = |step: &Contract| {
-            let mut step = if self.scaling.alpha == 0.0 { without_sum(step) } else { step.canonical() };
+            let mut step = if self.scaling.alpha == 0.0 { step.without_sum() } else { step.canonical() };
             step.allow_conversion = self.allow_conversion;
             step
         };
@@ -357,17 +353,6 @@ impl Plan for ConvolutionPlan {
         }?;
         zero_tail(dst.layout, dst.scalar, false).map_or(Ok(()), |fill| sink(Step::Scale(&fill), &[0]))
     }
-}
-
-/// The same with nothing to sum, so that neither factor is read.
-fn without_sum(step: &Contract) -> Contract {
-    let mut empty = Contract::new([step.dst, step.a, step.b], step.accumulate, step.epilogue);
-    empty.nest.offsets = step.nest.offsets;
-    for (&role, axis) in step.roles().iter().zip(step.nest.axes()).filter(|&(&role, _)| role != Loop::K) {
-        empty.push(role, *axis);
-    }
-    empty.push(Loop::K, Axis { extent: 0, strides: [0; 5] });
-    empty.canonical()
 }
 
 /// One line per step, as the log shows it.
