@@ -58,7 +58,8 @@ fn decode_png(file: &[u8]) -> Result<Pixels> {
     let mut decoder = png::Decoder::new(Cursor::new(file));
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
     let mut reader = decoder.read_info().map_err(Failure::new)?;
-    let size = reader.output_buffer_size().ok_or_else(|| Failure::new("a picture whose size leaves memory"))?;
+    let size =
+        reader.output_buffer_size().ok_or_else(|| Failure::new("a picture whose size leaves memory"))?;
     let mut bytes = vec![0; size];
     let frame = reader.next_frame(&mut bytes).map_err(Failure::new)?;
     bytes.truncate(frame.buffer_size());

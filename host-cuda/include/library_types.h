@@ -41,10 +41,13 @@ typedef enum cudaDataType_t {
 } cudaDataType;
 
 typedef enum libraryPropertyType_t {
-
+  MAJOR_VERSION,
+  MINOR_VERSION,
+  PATCH_LEVEL
 } libraryPropertyType;
 
 #ifndef __cplusplus
+/* The names of the enumerations, too, as in C++. */
 typedef enum cudaDataType_t cudaDataType_t;
 typedef enum libraryPropertyType_t libraryPropertyType_t;
 #endif

@@ -45,6 +45,7 @@ pub enum Error {
     CapturedEvent = 907,
     StreamCaptureWrongThread = 908,
     GraphExecUpdateFailure = 910,
+    Unknown = 999,
 }
 
 /// An error, and the sentence that names argument, value and rule.
@@ -85,6 +86,12 @@ pub fn answer(function: &str, outcome: Result) -> Code {
             remember(failure.error)
         }
     }
+}
+
+/// Runs the body of `function` and turns its outcome into what C gets; a panic is cudaErrorUnknown.
+pub fn call(function: &str, body: impl FnOnce() -> Result) -> Code {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+    answer(function, outcome.unwrap_or_else(|_| Err(Error::Unknown.because("a fault of this library"))))
 }
 
 /// Makes `error` the thread's last one.

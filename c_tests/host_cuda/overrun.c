@@ -1,0 +1,36 @@
+/* Planted faults for the guard mode, chosen by the first argument. */
+#include "check.h"
+
+int main(int argc, char **argv) {
+  EXPECT(argc == 2);
+  volatile unsigned char *block;
+  OK(cudaMalloc((void **)&block, 1000));
+  switch (argv[1][0]) {
+    case 'f': /* Fresh memory is full of NaN. */
+      EXPECT(((volatile float *)block)[249] != ((volatile float *)block)[249]);
+      break;
+    case 'e': /* The byte behind the end, found when the block is freed. */
+      block[1000] = 1;
+      break;
+    case 'x': /* The same, found at exit. */
+      block[1000] = 1;
+      return 0;
+    case 'p': /* Behind the last page. */
+      block[1000 + 256] = 1;
+      break;
+    case 'u': /* After it was freed. */
+      OK(cudaFree((void *)block));
+      block[0] = 1;
+      break;
+    case 'o': /* A copy onto itself, shifted. */
+      ANSWERS(cudaErrorInvalidValue, cudaMemcpy((void *)(block + 1), (void *)block, 10, cudaMemcpyDeviceToDevice));
+      break;
+    case 'c': /* A copy of one byte too many. */
+      ANSWERS(cudaErrorInvalidValue, cudaMemset((void *)block, 0, 1001));
+      break;
+    default:
+      return 2;
+  }
+  OK(cudaFree((void *)block));
+  return 0;
+}
