@@ -8,6 +8,7 @@
 //!  src/blas_lt/    libcublasLt
 //!  src/rand/       libcurand
 //!  src/report.rs   sentences for people, under CUDNN_SHIM_HOST_LOG=1
+//!  src/registry.rs opaque handles; src/threads.rs loops over threads
 //! ```
 //! All of it is one library, `libcudnn_shim_host.so`; `libcudart.so.12` and the others hold jumps into it, under the
 //! names and versions of the originals. `xtask/src/host_cuda.rs` makes them.
@@ -18,5 +19,7 @@
 pub mod blas;
 pub mod blas_lt;
 pub mod rand;
+pub mod registry;
 pub mod report;
 pub mod runtime;
+pub mod threads;
