@@ -15,13 +15,13 @@ pub fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// One exported symbol.
-struct Symbol {
-    name: String,
-    group: String,
-    subgroup: String,
+pub struct Symbol {
+    pub name: String,
+    pub group: String,
+    pub subgroup: String,
     /// `stub`, or where it computes.
-    core: String,
-    types: String,
+    pub core: String,
+    pub types: String,
 }
 
 impl Symbol {
@@ -30,8 +30,13 @@ impl Symbol {
     }
 }
 
+/// Every exported symbol.
+pub fn catalogued() -> Result<Vec<Symbol>> {
+    symbols(&catalogue()?)
+}
+
 fn generate() -> Result<String> {
-    let symbols = symbols(&catalogue()?)?;
+    let symbols = catalogued()?;
     let mut groups: BTreeMap<(&str, &str), Vec<&Symbol>> = BTreeMap::new();
     for symbol in &symbols {
         groups.entry((&symbol.group, &symbol.subgroup)).or_default().push(symbol);

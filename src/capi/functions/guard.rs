@@ -184,7 +184,10 @@ impl LastError {
 impl fmt::Write for LastError {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let room = LAST_ERROR_CAPACITY - self.len;
-        let cut = part.floor_char_boundary(room);
+        let mut cut = part.len().min(room);
+        while !part.is_char_boundary(cut) {
+            cut -= 1;
+        }
         self.text[self.len..self.len + cut].copy_from_slice(&part.as_bytes()[..cut]);
         self.len += cut;
         Ok(())
