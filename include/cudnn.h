@@ -34,23 +34,42 @@
 #define CUDNN_ADV_MINOR 27
 #define CUDNN_ADV_PATCH 0
 
-/* The CUDA headers where they are installed, or were included before this one. Define CUDNN_SHIM_NO_CUDA_HEADERS to do
-   without them, CUDNN_SHIM_HAS_CUDA_HEADERS to include them where the preprocessor cannot look for them. */
+/* The CUDA headers where they are installed with all that they include in turn, or were included before this one. Define
+   CUDNN_SHIM_NO_CUDA_HEADERS to do without them, CUDNN_SHIM_HAS_CUDA_HEADERS to include them where the preprocessor cannot
+   look for them. The types that stand in for them are the same, but that C before C11 wants only one of each. */
 #if !defined(CUDNN_SHIM_NO_CUDA_HEADERS) && !defined(CUDNN_SHIM_HAS_CUDA_HEADERS)
-#if defined(__CUDA_RUNTIME_API_H__) || defined(__LIBRARY_TYPES_H__)
+#if defined(__CUDA_RUNTIME_API_H__)
 #define CUDNN_SHIM_HAS_CUDA_HEADERS 1
 #elif defined(__has_include)
-#if __has_include(<cuda_runtime_api.h>) && __has_include(<library_types.h>)
+#if __has_include(<cuda_runtime_api.h>) && __has_include(<cuda_device_runtime_api.h>) && \
+    __has_include(<builtin_types.h>) && __has_include(<device_types.h>) && __has_include(<driver_types.h>) && \
+    __has_include(<surface_types.h>) && __has_include(<texture_types.h>) && __has_include(<vector_types.h>) && \
+    __has_include(<crt/host_defines.h>)
 #define CUDNN_SHIM_HAS_CUDA_HEADERS 1
 #endif
+#elif defined(__LIBRARY_TYPES_H__)
+#define CUDNN_SHIM_HAS_CUDA_HEADERS 1
 #endif
 #endif
 #ifdef CUDNN_SHIM_HAS_CUDA_HEADERS
 #include <cuda_runtime_api.h>
-#include <library_types.h>
 #else
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUgraph_st *cudaGraph_t;
+#endif
+/* library_types.h includes nothing, and is taken by itself. */
+#if !defined(CUDNN_SHIM_NO_CUDA_HEADERS) && !defined(__LIBRARY_TYPES_H__)
+#if defined(__has_include)
+#if __has_include(<library_types.h>)
+#include <library_types.h>
+#define CUDNN_SHIM_HAS_LIBRARY_TYPES 1
+#endif
+#elif defined(CUDNN_SHIM_HAS_CUDA_HEADERS)
+#include <library_types.h>
+#define CUDNN_SHIM_HAS_LIBRARY_TYPES 1
+#endif
+#endif
+#if !defined(CUDNN_SHIM_HAS_LIBRARY_TYPES) && !defined(__LIBRARY_TYPES_H__)
 typedef enum libraryPropertyType_t { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL } libraryPropertyType;
 #endif
 

@@ -1,7 +1,9 @@
 //! Compiling small C and C++ sources against the headers.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::interface::Interface;
@@ -37,7 +39,7 @@ impl Compiler {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("header-{}-{}.src", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::write(&file, source).expect("the target's scratch folder is writable");
+        fs::write(&file, source).expect("the target's scratch folder is writable");
         let output = Command::new(self.program)
             .args(["-fsyntax-only", "-x", self.language])
             .args(flags)
@@ -48,12 +50,70 @@ impl Compiler {
             .output()
             .unwrap_or_else(|error| panic!("cannot start {}: {error}", self.program));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let _ = std::fs::remove_file(&file);
+        let _ = fs::remove_file(&file);
         if output.status.success() { Ok(said) } else { Err(said) }
     }
 }
 
+/// What the toolkit's headers that cudnn.h names include in turn, from version 11 to 13. Those of the first column that are not
+/// in `tests/header/cuda` declare nothing that cudnn.h takes.
+const INCLUDES: [(&str, &[&str]); 16] = [
+    ("cuda_runtime_api.h", &["crt/host_defines.h", "builtin_types.h", "cuda_device_runtime_api.h"]),
+    ("library_types.h", &[]),
+    (
+        "builtin_types.h",
+        &["device_types.h", "driver_types.h", "surface_types.h", "texture_types.h", "vector_types.h"],
+    ),
+    ("device_types.h", &["crt/host_defines.h"]),
+    ("driver_types.h", &["crt/host_defines.h", "vector_types.h"]),
+    ("surface_types.h", &["driver_types.h"]),
+    ("texture_types.h", &["driver_types.h"]),
+    ("vector_types.h", &["crt/host_defines.h"]),
+    ("cuda_device_runtime_api.h", &["driver_types.h", "crt/host_defines.h"]),
+    ("crt/host_defines.h", &[]),
+    (
+        "cuda_runtime.h",
+        &[
+            "crt/host_config.h",
+            "builtin_types.h",
+            "library_types.h",
+            "channel_descriptor.h",
+            "cuda_runtime_api.h",
+            "driver_functions.h",
+            "vector_functions.h",
+        ],
+    ),
+    ("channel_descriptor.h", &["cuda_runtime_api.h"]),
+    ("driver_functions.h", &["builtin_types.h", "driver_types.h"]),
+    ("vector_functions.h", &["cuda_runtime_api.h", "vector_functions.hpp"]),
+    ("vector_functions.hpp", &[]),
+    ("crt/host_config.h", &[]),
+];
+
+/// The names of the toolkit's headers that either version of cudnn.h comes to.
+pub fn cuda_headers() -> impl Iterator<Item = &'static str> {
+    INCLUDES.iter().map(|(name, _)| *name)
+}
+
+/// A folder called `name` with stand-ins for those of the toolkit's headers that `is_there` says.
+pub fn cuda_folder(name: &str, is_there: impl Fn(&str) -> bool) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header-cuda").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("crt")).expect("the target's scratch folder is writable");
+    let declarations = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/header/cuda");
+    for (header, includes) in INCLUDES.iter().filter(|(header, _)| is_there(header)) {
+        let guard: String = header.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+        let includes: String = includes.iter().map(|name| format!("#include \"{name}\"\n")).collect();
+        let declared = fs::read_to_string(declarations.join(header)).unwrap_or_default();
+        let text =
+            format!("#ifndef INCLUDED_{guard}\n#define INCLUDED_{guard}\n{includes}{declared}#endif\n");
+        fs::write(folder.join(header), text).expect("the target's scratch folder is writable");
+    }
+    folder
+}
+
 /// Minimal CUDA headers: only what cudnn.h takes from the real ones.
 pub fn cuda_stand_in() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/header/cuda")
+    static WHOLE: OnceLock<PathBuf> = OnceLock::new();
+    WHOLE.get_or_init(|| cuda_folder("whole", |_| true)).clone()
 }

@@ -9,6 +9,7 @@ mod table;
 
 use compile::{CLANG, CLANGXX, Compiler, GCC, GXX};
 use interface::{BOTH, Interface};
+use std::path::Path;
 use std::process::Command;
 
 /// Every header of a version but the extensions: each is there under a second name, with the major version.
@@ -142,6 +143,36 @@ fn with_cuda_headers_their_types_are_used() {
             .expect("the CUDA headers are included where they are installed");
         let without = ["-I", stand_in, "-DCUDNN_SHIM_NO_CUDA_HEADERS"];
         assert!(GCC.check(interface, &source, &without).is_err());
+    }
+}
+
+/// Packages bring parts of the toolkit: some have everything but `crt/`, others a header or two. cudnn.h includes none that
+/// would not compile, and the program may include those that it has before or behind it.
+#[test]
+fn with_part_of_the_cuda_headers_it_compiles() {
+    let compile = |folder: &Path, missing: &str| {
+        let folder = folder.to_str().expect("the repository's path is UTF-8");
+        let uses = "cudaStream_t s; cudaGraph_t g; libraryPropertyType p = PATCH_LEVEL;\nint f(void) { return (int)p; }\n";
+        let types = if missing == "library_types.h" { "" } else { "#include <library_types.h>\n" };
+        for (interface, compiler) in BOTH.into_iter().flat_map(|i| [(i, GCC), (i, GXX)]) {
+            for (before, behind) in [("", ""), (types, ""), ("", types)] {
+                let source = format!("{before}#include \"cudnn.h\"\n{behind}{uses}");
+                if let Err(said) = compiler.check(interface, &source, &["-Wall", "-Werror", "-I", folder]) {
+                    panic!("{} {interface:?} without {missing}\n{source}{said}", compiler.program);
+                }
+            }
+        }
+    };
+    for missing in compile::cuda_headers() {
+        compile(&compile::cuda_folder(missing, |header| header != missing), missing);
+    }
+    let folder = compile::cuda_folder("crt", |header| !header.starts_with("crt/"));
+    compile(&folder, "crt");
+    // The stand-ins are like the toolkit's: without what they include they do not compile.
+    let flags = ["-I", folder.to_str().expect("UTF-8"), "-DCUDNN_SHIM_HAS_CUDA_HEADERS"];
+    assert!(GCC.check(Interface::Nine, "#include \"cudnn.h\"\n", &flags).is_err());
+    for only in ["cuda_runtime_api.h", "cuda_runtime.h"] {
+        compile(&compile::cuda_folder(&format!("only-{only}"), |header| header == only), "library_types.h");
     }
 }
 
