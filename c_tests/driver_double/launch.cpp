@@ -1,9 +1,9 @@
 // The entry points of libcuda.so.1 for modules, launches, streams and graphs.
 #include "driver.h"
 
+#include <unistd.h>
 #include <algorithm>
 #include <chrono>
-#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -37,8 +37,8 @@ struct Event {
     std::chrono::steady_clock::time_point time;
 };
 
-// A kernel, an event, bytes to set or to copy, or the end of an allocation.
-enum class What { KERNEL, EVENT, SET, COPY, RELEASE };
+// A kernel, an event, bytes to set, to write or to copy, or the end of an allocation.
+enum class What { KERNEL, EVENT, SET, WRITE, COPY, RELEASE };
 struct Work {
     What what;
     Context *context;
@@ -49,9 +49,10 @@ struct Work {
     uintptr_t address, from;
     size_t size;
     unsigned char value;
+    std::string bytes;
 };
 
-Work work_of(What what, Context *context) { return {what, context, context->id, {}, NULL, 0, 0, 0, 0}; }
+Work work_of(What what, Context *context) { return {what, context, context->id, {}, NULL, 0, 0, 0, 0, {}}; }
 
 struct Graph {
     std::vector<Work> works;
@@ -215,9 +216,12 @@ int settle() {
             break;
         case What::RELEASE: release(work.address); break;
         case What::SET:
+        case What::WRITE:
         case What::COPY:
             open_memory();
-            if (work.what == What::SET) {
+            if (work.what == What::WRITE) {
+                memcpy(reinterpret_cast<void *>(work.address), work.bytes.data(), work.size);
+            } else if (work.what == What::SET) {
                 memset(reinterpret_cast<void *>(work.address), work.value, work.size);
             } else {
                 memmove(reinterpret_cast<void *>(work.address), reinterpret_cast<void *>(work.from), work.size);
@@ -442,6 +446,29 @@ ENTRY(cuMemcpyDtoDAsync_v2, uintptr_t dst, uintptr_t src, size_t size, Stream *s
     if (!reaches(dst, size, device) || !reaches(src, size, device)) return INVALID_VALUE;
     Work work = work_of(What::COPY, current_context());
     work.address = dst;
+    work.from = src;
+    work.size = size;
+    return enqueue(stream, work);
+}
+// From memory that the driver does not know it reads at once.
+ENTRY(cuMemcpyHtoDAsync_v2, uintptr_t dst, const void *src, size_t size, Stream *stream) {
+    START(cuMemcpyHtoDAsync_v2);
+    NEED(need_context());
+    NEED(check_stream(stream));
+    if (!reaches(dst, size, current_context()->device)) return INVALID_VALUE;
+    Work work = work_of(What::WRITE, current_context());
+    work.address = dst;
+    work.size = size;
+    work.bytes.assign(static_cast<const char *>(src), size);
+    return enqueue(stream, work);
+}
+ENTRY(cuMemcpyDtoHAsync_v2, void *dst, uintptr_t src, size_t size, Stream *stream) {
+    START(cuMemcpyDtoHAsync_v2);
+    NEED(need_context());
+    NEED(check_stream(stream));
+    if (!reaches(src, size, current_context()->device)) return INVALID_VALUE;
+    Work work = work_of(What::COPY, current_context());
+    work.address = reinterpret_cast<uintptr_t>(dst);
     work.from = src;
     work.size = size;
     return enqueue(stream, work);

@@ -100,6 +100,11 @@ TEST_API unsigned driver_double_count(const char *entry) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     return counts[entry];
 }
+// Counts from 0 again.
+TEST_API void driver_double_forget_counts() {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    counts.clear();
+}
 // From now on of a grid of more than `3 * blocks` blocks only so many run at its start, in its middle and at its end, for
 // what would take too long as a whole; 0: all of them.
 TEST_API void driver_double_sample(unsigned blocks) {

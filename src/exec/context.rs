@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::staging::{self, Staged};
-use crate::backend::cuda::{Cuda, Driver, Unavailable};
+use crate::backend::cuda::{Cuda, Unavailable};
 use crate::backend::{self, Address};
 use crate::error::{Error, Result};
 use crate::ops::{Plan, Role};
@@ -30,7 +30,7 @@ pub struct Context {
 
 impl Context {
     /// Binds a new context to the core that `CUDNN_SHIM_BACKEND` asks for: `cpu`, `cuda`, or `auto` (also when
-    /// unset), which takes the CUDA core if a driver and a device answer, else the CPU core.
+    /// unset), which takes the CUDA core if a driver answers and its device works, else the CPU core.
     ///
     /// # Errors
     /// Not initialized if the core asked for is not available, fails or is unknown.
@@ -44,7 +44,7 @@ impl Context {
         };
         let core = match choice.to_str() {
             Some("cpu") => Core::Cpu { instead_of_cuda: None },
-            Some("" | "auto") => match Driver::get() {
+            Some("" | "auto") => match Cuda::driver() {
                 Ok(driver) => cuda(driver)?,
                 // As in a child that was forked once the driver had started.
                 Err(Unavailable::Forked) => {
@@ -52,7 +52,7 @@ impl Context {
                 }
                 Err(reason) => Core::Cpu { instead_of_cuda: Some(reason) },
             },
-            Some("cuda") => match Driver::get() {
+            Some("cuda") => match Cuda::driver() {
                 Ok(driver) => cuda(driver)?,
                 Err(reason) => {
                     return Err(Error::NotInitialized(

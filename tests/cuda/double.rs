@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::{child, common};
+use crate::{api, child, common};
 
 /// Whether the tests run on the driver of this machine, and not on the double: `CUDNN_SHIM_TEST_DRIVER=real`. Only those
 /// that compare results are meant to.
@@ -38,8 +38,24 @@ pub fn libraries() -> PathBuf {
         .clone()
 }
 
-/// Runs `body` in a child process that finds the double as its driver.
+/// Runs `body` in a child process that finds the double as its driver, and has tried it: what the first handle of a process
+/// does beside being created is done, and not counted.
 pub fn run(variables: &[(&str, &str)], body: impl FnOnce()) {
+    run_untried(variables, || {
+        if let Ok(handle) = api::create() {
+            // SAFETY: a live handle.
+            unsafe { assert_eq!(api::cudnnDestroy(handle), api::SUCCESS) };
+        }
+        if is_double() {
+            // SAFETY: no arguments.
+            unsafe { driver_double_forget_counts() };
+        }
+        body();
+    });
+}
+
+/// As [`run`], but the first handle is that of `body`.
+pub fn run_untried(variables: &[(&str, &str)], body: impl FnOnce()) {
     child::run(&libraries(), variables, body);
 }
 
@@ -118,6 +134,7 @@ functions! {
     ) -> c_int;
     fn driver_double_fail(entry: *const c_char, nth: c_uint, code: c_int);
     fn driver_double_withdraw_faults() -> c_uint;
+    fn driver_double_forget_counts();
     fn driver_double_count(entry: *const c_char) -> c_uint;
     fn driver_double_sample(blocks: c_uint);
     fn driver_double_traffic(figures: *mut u64);

@@ -47,6 +47,7 @@ mod tensor;
 mod tensors;
 mod timed;
 mod traffic;
+mod trial;
 mod verdict;
 #[path = "../common/wide_layers.rs"]
 mod wide_layers;

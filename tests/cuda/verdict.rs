@@ -33,7 +33,7 @@ fn fake_driver(name: &str, source: &str) -> PathBuf {
 
 /// A driver with all symbols that the library asks for, less `missing`; all return 0 and do nothing, but those
 /// that `source` defines, and that of its version, which is new enough.
-fn complete_driver(name: &str, source: &str, missing: &str) -> PathBuf {
+pub fn complete_driver(name: &str, source: &str, missing: &str) -> PathBuf {
     let mut text = source.to_owned();
     for symbol in cudnn::backend::cuda::symbols() {
         if symbol == missing || source.contains(&format!("int {symbol}(")) {
@@ -49,7 +49,7 @@ fn complete_driver(name: &str, source: &str, missing: &str) -> PathBuf {
 }
 
 /// Expects a CPU handle with `reason` in the log exactly once, and the same reason where the CUDA core is asked for.
-fn expect_no_cuda(libraries: &Path, reason: &str) {
+pub fn expect_no_cuda(libraries: &Path, reason: &str) {
     let log = [("CUDNN_LOGLEVEL_DBG", "3"), ("CUDNN_LOGDEST_DBG", "stderr")];
     // The verdict on the driver stands for the whole process, so that either question needs one of its own.
     let ask = |variables: &[(&str, &str)]| {

@@ -7,6 +7,7 @@
 //!  params.rs   how parameters get to a kernel                   nest.rs         which kernel moves a nest
 //!  table.rs    tables of entry points                           measure.rs      how long a plan takes
 //!  binding.rs  which context a handle works in                  unavailable.rs  why there is no CUDA core
+//!  trial.rs    whether the device works at all
 //!  linear.rs tiled.rs general.rs pointwise.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
 //! ```
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it allocates no device memory and waits for nothing, so it
@@ -35,6 +36,7 @@ mod rows;
 mod sample;
 mod table;
 mod tiled;
+mod trial;
 mod unavailable;
 mod window;
 
@@ -68,22 +70,39 @@ pub struct Cuda {
     binding: Mutex<Option<Binding>>,
     /// The kernels of the context that worked last. After a reset of the device that is another one.
     loaded: Mutex<Option<Loaded>>,
+    /// The context that the trial of the device made, until this handle is bound.
+    made: Mutex<Option<Binding>>,
     /// Counts calls whose memory was looked at, up to [`FIRST_CALLS`] and one for each further thread.
     calls: AtomicU32,
 }
 
 impl Cuda {
-    /// A core on the device that is current in this thread. Takes no device memory.
+    /// The driver of this process, if its device works, which the first call of a process tries.
     ///
-    /// A program that has not touched its device yet has no current context, and creating one here would take its
-    /// memory; then the first call that works decides.
+    /// # Errors
+    /// Why there is none.
+    pub fn driver() -> Result<&'static Driver, &'static Unavailable> {
+        trial::driver()
+    }
+
+    /// A core on the device that is current in this thread. Takes no device memory, but that the first handle of a process
+    /// holds the context of the trial, if no other was current.
+    ///
+    /// A program that has not touched its device yet has no current context, and which device it will use is not known;
+    /// then the first call that works decides.
     ///
     /// # Errors
     /// Driver errors; execution in a forked child.
     pub fn create(driver: &'static Driver) -> Result<Cuda> {
         driver.check_process()?;
         let binding = Binding::current(driver)?;
-        Ok(Cuda { driver, binding: Mutex::new(binding), loaded: Mutex::new(None), calls: AtomicU32::new(0) })
+        Ok(Cuda {
+            driver,
+            binding: Mutex::new(binding),
+            loaded: Mutex::new(None),
+            made: Mutex::new(trial::take_made()),
+            calls: AtomicU32::new(0),
+        })
     }
 
     /// Name and number of the device, for the log.
@@ -116,6 +135,10 @@ impl Cuda {
             Some(bound) => bound,
             None => Binding::primary(self.driver, self.driver.device(0)?)?,
         };
+        // Not before: the context that is bound may be this one.
+        if let Some(made) = self.made.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            made.release(self.driver);
+        }
         Ok(*binding.insert(bound))
     }
 
@@ -245,10 +268,13 @@ impl Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        if self.driver.check_process().is_ok()
-            && let Some(binding) = *self.binding.get_mut().unwrap_or_else(PoisonError::into_inner)
-        {
-            binding.release(self.driver);
+        if self.driver.check_process().is_ok() {
+            let held = [&mut self.binding, &mut self.made];
+            for binding in
+                held.into_iter().filter_map(|held| *held.get_mut().unwrap_or_else(PoisonError::into_inner))
+            {
+                binding.release(self.driver);
+            }
         }
     }
 }

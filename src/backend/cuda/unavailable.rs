@@ -23,6 +23,8 @@ pub enum Unavailable {
     Failed(Error),
     /// The driver sees no device.
     NoDevice,
+    /// The driver sees a device that fails a first allocation, copy or kernel.
+    Trial(Error),
     /// This process is a child that was forked once the driver was started, or while it was.
     Forked,
 }
@@ -41,6 +43,7 @@ impl fmt::Display for Unavailable {
             ),
             Unavailable::Failed(error) => write!(f, "{error}"),
             Unavailable::NoDevice => f.write_str("the CUDA driver sees no device"),
+            Unavailable::Trial(error) => write!(f, "the device fails a first trial: {error}"),
             Unavailable::Forked => f.write_str(
                 "this process was forked from the one that started the CUDA driver, and has none of its own",
             ),
@@ -55,7 +58,10 @@ impl Unavailable {
         match self {
             Unavailable::NoLibrary(_) | Unavailable::NoDevice => false,
             Unavailable::Failed(error) => !no_device(error),
-            Unavailable::MissingSymbol(_) | Unavailable::TooOld(_) | Unavailable::Forked => true,
+            Unavailable::MissingSymbol(_)
+            | Unavailable::TooOld(_)
+            | Unavailable::Trial(_)
+            | Unavailable::Forked => true,
         }
     }
 }

@@ -70,7 +70,7 @@ fn compute<R>(
 /// Creates a handle.
 ///
 /// It is bound for its life to one core. `CUDNN_SHIM_BACKEND` (`auto`, `cpu`, `cuda`) chooses; `auto` takes the CUDA
-/// core if a CUDA driver and a device answer. On the CPU core data pointers are host pointers and calls finish before
+/// core if a CUDA driver is there and its device works: the first handle of a process has it copy a few bytes. On the CPU core data pointers are host pointers and calls finish before
 /// they return. On the CUDA core they are device pointers, and calls queue their work on the handle's stream, in the
 /// context that is current now, or at the handle's first call if none is.
 ///
