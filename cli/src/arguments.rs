@@ -88,6 +88,13 @@ fn layout(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name("LAYOUT").help(help)
 }
 
+fn lib() -> Arg {
+    Arg::new("lib")
+        .long("lib")
+        .value_name("DIR")
+        .help("The folder with libcudnn.so [default: found beside this tool]")
+}
+
 const LAYOUTS: &str = "Layouts: any order of the letters N C H W, N C D H W, B M N or N C, the innermost last (NHWC, CHWN, BNM); \
     NC/32HW32 or nChw16c; BMN:row, BMN:col; packed, channels_last, PyTorch:channels_last, TensorFlow, Caffe, ONNX, NumPy:C, NumPy:F. \
     Types: float, double, half, bfloat16, int8, uint8, int32, int64, boolean, fp8_e4m3, fp8_e5m2, int8x4, uint8x4, int8x32, and f16, i8, ...";
@@ -150,9 +157,33 @@ pub fn command() -> Command {
         .arg(flag("quiet", "Shows no progress"))
         .after_help(LAYOUTS);
     let doctor = Command::new("doctor")
-        .about("Tells about the library and this machine, or what a program asks of libcudnn and what it would get")
-        .arg(Arg::new("program").value_name("PROGRAM").help("An ELF program or library"))
-        .arg(flag("json", "Prints the facts as JSON"));
+        .about("Tells about the library and this machine, or whether a program runs without a GPU and why not")
+        .arg(Arg::new("program").value_name("PROGRAM").help("A program, a script or a library"))
+        .arg(lib())
+        .arg(flag("json", "Prints the facts as JSON"))
+        .after_help("Exit status: 0 if the program runs with `cudnn-shim run`, 1 if it will stop somewhere, 2 if it cannot start.");
+    let run = Command::new("run")
+        .about("Runs a program on the CPU, with this library and stand-ins for the CUDA runtime, cuBLAS and cuRAND")
+        .arg(flag("check", "Finds reads and writes beyond allocations, and of memory that was never written"))
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_name("N")
+                .help("Threads for large calls [default: the processors, at most 16]")
+                .value_parser(clap::value_parser!(u32).range(1..=1024)),
+        )
+        .arg(lib())
+        .arg(
+            Arg::new("command")
+                .value_names(["PROGRAM", "ARGS"])
+                .help("The program, and what it is given")
+                .num_args(1..)
+                .required(true)
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true)
+                .value_parser(clap::value_parser!(std::ffi::OsString)),
+        )
+        .after_help("Exit status and signals are the program's.");
     let completions = Command::new("completions")
         .about("Prints completions for a shell")
         .arg(Arg::new("shell").required(true).value_parser(clap::value_parser!(clap_complete::Shell)));
@@ -164,6 +195,7 @@ pub fn command() -> Command {
         .subcommands([
             explain,
             transform,
+            run,
             doctor,
             completions,
             Command::new("man").about("Prints the man page"),

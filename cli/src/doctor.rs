@@ -1,38 +1,47 @@
-//! `cudnn-shim doctor`: this machine as the library sees it, and what a program asks of libcudnn.
+//! `cudnn-shim doctor`: this machine as the library sees it, and what becomes of a program.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
 
 use clap::ArgMatches;
 use cudnn::exec::Context;
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH};
-use object::read::elf::{Dyn, ElfFile64};
-use object::{Endianness, Object, ObjectSymbol};
 use serde_json::{Value, json};
 
+use crate::elf::{self, Elf};
 use crate::explain::say;
 use crate::library::{self, Handle};
+use crate::place::Place;
+use crate::program::{self, Weight};
 use crate::{Failure, Result};
 
-/// Where the variables that the library reads are listed.
-const BEHAVIOUR: &str = include_str!("../../docs/behaviour.md");
+/// Where the variables are listed that the library reads, and those of the stand-ins for CUDA's libraries.
+const PAGES: [&str; 2] =
+    [include_str!("../../docs/behaviour.md"), include_str!("../../docs/without-a-gpu.md")];
 
-/// What is built and what is a stub, symbol by symbol.
-const CATALOGUE: &str = include_str!("../../src/catalogue.tsv");
-
-/// Runs the command.
-pub fn run(given: &ArgMatches) -> Result<()> {
-    let facts = match given.get_one::<String>("program") {
-        Some(program) => of_program(program)?,
-        None => of_machine()?,
+/// Runs the command. The exit status: 0 if a program runs, 1 if it will stop, 2 if it cannot start.
+pub fn run(given: &ArgMatches) -> Result<ExitCode> {
+    let place = Place::find(given.get_one::<String>("lib").map(String::as_str));
+    let Some(name) = given.get_one::<String>("program") else {
+        show(&of_machine(place)?, given.get_flag("json"))?;
+        return Ok(ExitCode::SUCCESS);
     };
-    if given.get_flag("json") {
+    let (verdict, facts, status) = of_program(name, place.ok())?;
+    if !given.get_flag("json") {
+        say(&format!("{:<20}{verdict}\n", "verdict"))?;
+    }
+    show(&facts, given.get_flag("json"))?;
+    Ok(ExitCode::from(status))
+}
+
+/// Prints facts: as JSON, or a line for each; the verdict is printed by itself.
+fn show(facts: &Value, as_json: bool) -> Result<()> {
+    if as_json {
         return say(&format!("{facts:#}\n"));
     }
     let mut text = String::new();
-    for (name, value) in facts.as_object().into_iter().flatten() {
+    let lines = facts.as_object().into_iter().flatten().filter(|(name, _)| !HIDDEN.contains(&name.as_str()));
+    for (name, value) in lines {
         let name = name.replace('_', " ");
         match value {
             Value::Array(values) if values.is_empty() => text += &format!("{name:<20}none\n"),
@@ -47,26 +56,30 @@ pub fn run(given: &ArgMatches) -> Result<()> {
     say(&text)
 }
 
+/// What is said in other words by the lines that are printed.
+const HIDDEN: [&str; 3] = ["verdict", "exit_status", "functions"];
+
 fn shown(value: &Value) -> String {
+    if let Some(sentence) = value.get("sentence").and_then(Value::as_str) {
+        return sentence.to_owned();
+    }
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The names of environment variables in a text.
-fn variables(text: &str) -> BTreeSet<&str> {
-    let in_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    text.split(|c| !in_name(c))
-        .filter(|word| word.starts_with("CUDNN_SHIM_") || word.starts_with("CUDNN_LOG"))
-        .collect()
+/// The environment variables in the tables of the pages: the names in the first column of what is under "Environment".
+pub fn variables() -> BTreeSet<&'static str> {
+    let tables =
+        PAGES.into_iter().filter_map(|page| page.split("\n## Environment").nth(1)?.split("\n## ").next());
+    let rows = tables.flat_map(str::lines).filter_map(|line| line.strip_prefix("| `"));
+    let names = |row: &'static str| row.split('|').flat_map(|cell| cell.split('`'));
+    let is_name = |word: &&str| {
+        word.len() > 6 && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+    };
+    rows.flat_map(names).filter(is_name).collect()
 }
 
-fn of_machine() -> Result<Value> {
-    // The table of the section alone: elsewhere macros are named that programs define.
-    let table = BEHAVIOUR
-        .split("\n## Environment")
-        .nth(1)
-        .and_then(|rest| rest.split("\n## ").next())
-        .unwrap_or_default();
-    let known = variables(table);
+fn of_machine(place: Result<Place>) -> Result<Value> {
+    let known = variables();
     let (mut read, mut ignored) = (Vec::new(), Vec::new());
     for (name, value) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
@@ -96,6 +109,11 @@ fn of_machine() -> Result<Value> {
         "threads": threads,
         "environment_read": read,
         "environment_ignored": ignored,
+        "run_takes": match place {
+            Ok(Place { lib, host_cuda: Some(_) }) => format!("{} and host-cuda in it", lib.display()),
+            Ok(Place { lib, host_cuda: None }) => format!("{}; no host-cuda is there", lib.display()),
+            Err(Failure(text)) => text,
+        },
     }))
 }
 
@@ -117,153 +135,70 @@ fn processor() -> Vec<&'static str> {
     found
 }
 
-/// What an ELF file says of the libraries that it needs.
-struct Elf {
-    needed: Vec<String>,
-    /// Folders of RPATH or RUNPATH.
-    path: Vec<String>,
-    /// Whether these come before LD_LIBRARY_PATH.
-    first: bool,
-    /// Names that others have to define, and names that it defines.
-    imports: BTreeSet<String>,
-    exports: BTreeSet<String>,
-}
-
-impl Elf {
-    fn read(path: &Path) -> Result<Elf> {
-        let of_file = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-        if path.is_dir() {
-            return Err(of_file(&"a directory, not a program"));
-        }
-        let file = fs::File::open(path)
-            .map_err(|error| of_file(&error.to_string().split(" (os").next().unwrap_or_default()))?;
-        if file.metadata().is_ok_and(|facts| facts.len() == 0) {
-            return Err(of_file(&"the file is empty"));
-        }
-        // SAFETY: who changes a file while it is read gets what he reads; the parser trusts nothing.
-        let data = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| of_file(&error))?;
-        if !data.starts_with(b"\x7fELF") {
-            return Err(of_file(&"no ELF program or library"));
-        }
-        let elf = ElfFile64::<Endianness>::parse(&*data).map_err(|error| of_file(&error))?;
-        let (endian, sections) = (elf.endian(), elf.elf_section_table());
-        let (mut needed, mut path_list, mut first) = (Vec::new(), Vec::new(), false);
-        if let Some((entries, index)) = sections.dynamic(endian, &*data).map_err(|error| of_file(&error))? {
-            let strings = sections.strings(endian, &*data, index).map_err(|error| of_file(&error))?;
-            for entry in entries {
-                let text =
-                    || entry.string(endian, strings).map(|text| String::from_utf8_lossy(text).into_owned());
-                match entry.tag32(endian) {
-                    Some(DT_NEEDED) => needed.extend(text().ok()),
-                    Some(tag @ (DT_RPATH | DT_RUNPATH)) => {
-                        first = tag == DT_RPATH;
-                        path_list = text().unwrap_or_default().split(':').map(str::to_owned).collect();
-                    }
-                    _ => {}
-                }
-            }
-        }
-        let (mut imports, mut exports) = (BTreeSet::new(), BTreeSet::new());
-        for symbol in elf.dynamic_symbols() {
-            let Ok(name) = symbol.name() else { continue };
-            if name.starts_with("cudnn") {
-                if symbol.is_undefined() { &mut imports } else { &mut exports }.insert(name.to_owned());
-            }
-        }
-        Ok(Elf { needed, path: path_list, first, imports, exports })
-    }
-
-    /// The file that the loader would take for `soname`: as its manual describes, but for folders of hardware levels.
-    fn resolve(&self, program: &Path, soname: &str) -> Option<PathBuf> {
-        let origin = fs::canonicalize(program).ok()?.parent()?.to_string_lossy().into_owned();
-        let own = self.path.iter().map(|dir| dir.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin));
-        let environment = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-        let environment = environment.split([':', ';']).filter(|dir| !dir.is_empty()).map(str::to_owned);
-        let folders: Vec<String> =
-            if self.first { own.chain(environment).collect() } else { environment.chain(own).collect() };
-        let mut files = folders.into_iter().map(|dir| Path::new(&dir).join(soname));
-        files.find(|file| file.exists()).or_else(|| cached(soname)).or_else(|| {
-            let system = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(|dir| Path::new(dir).join(soname));
-            system.into_iter().find(|file| file.exists())
-        })
-    }
-}
-
-/// What the loader's cache has for `soname`.
-fn cached(soname: &str) -> Option<PathBuf> {
-    let list = ["ldconfig", "/sbin/ldconfig"]
-        .into_iter()
-        .find_map(|ldconfig| Command::new(ldconfig).arg("-p").output().ok())?;
-    let list = String::from_utf8_lossy(&list.stdout).into_owned();
-    let line = list.lines().find(|line| line.trim_start().starts_with(&format!("{soname} ")))?;
-    line.split(" => ").nth(1).map(PathBuf::from)
-}
-
-/// Whether each symbol of the interface is built.
-fn built() -> BTreeMap<&'static str, bool> {
-    let rows = CATALOGUE.lines().skip(1).filter_map(|line| line.split_once('\t'));
-    rows.map(|(name, rest)| (name, rest != "stub")).collect()
-}
-
-fn of_program(program: &str) -> Result<Value> {
-    let path = Path::new(program);
-    let elf = Elf::read(path)?;
-    let built = built();
-    let asked: Vec<&str> =
-        elf.needed.iter().filter(|name| name.starts_with("libcudnn")).map(String::as_str).collect();
-    let mut found = Vec::new();
-    for soname in &asked {
-        found.push(match elf.resolve(path, soname) {
-            None => format!("{soname}: not found; the program will not start"),
-            Some(file) => {
-                let ours = Elf::read(&file).is_ok_and(|elf| elf.exports.contains("cudnnShimGetCore"));
-                let part = !soname.starts_with("libcudnn.so");
-                let whose = if part {
-                    "a part"
-                } else if ours {
-                    "cudnn-shim"
-                } else {
-                    "not cudnn-shim"
-                };
-                format!("{soname} => {} ({whose})", file.display())
-            }
-        });
-    }
-    let state = |name: &str| match built.get(name) {
-        Some(true) => "built",
-        Some(false) => "stub: NOT_SUPPORTED",
-        None => "missing: the program will not start",
+fn of_program(name: &str, place: Option<Place>) -> Result<(String, Value, u8)> {
+    let path = program::find(Path::new(name))?;
+    let examined = program::examine(&path, place.as_ref())?;
+    let (verdict, weight) = (examined.verdict(), examined.weight());
+    let status = match weight {
+        Weight::Note => 0,
+        Weight::Stop => 1,
+        Weight::Start => 2,
     };
-    let wanting: Vec<String> = elf
-        .imports
+    let reasons: Vec<Value> = examined
+        .reasons
         .iter()
-        .filter(|name| state(name) != "built")
-        .map(|name| format!("{name}: {}", state(name)))
+        .map(|reason| {
+            json!({
+                "weight": reason.weight.name(),
+                "about": reason.about,
+                "text": reason.text,
+                "advice": reason.advice,
+                "functions": reason.functions,
+                "sentence": reason.sentence(),
+            })
+        })
         .collect();
-    let major =
-        asked.iter().find_map(|name| name.split(".so.").nth(1)?.split('.').next()?.parse::<usize>().ok());
-    let version = match major {
-        Some(8) => 8907,
-        _ => library::version(),
+    let with_run: Vec<String> = examined
+        .libraries
+        .iter()
+        .map(|library| match &library.file {
+            None => format!("{}: not found", library.soname),
+            Some(file) if library.ours => format!("{} => {} (cudnn-shim)", library.soname, file.display()),
+            Some(file) => format!("{} => {} (not cudnn-shim)", library.soname, file.display()),
+        })
+        .collect();
+    // What the loader takes if nobody helps it.
+    let folders = elf::environment();
+    let alone: Vec<String> = match Elf::read(&path) {
+        Ok(elf) => examined
+            .libraries
+            .iter()
+            .map(|library| match elf.resolve(&path, &library.soname, &folders) {
+                Some(file) => format!("{} => {}", library.soname, file.display()),
+                None => format!("{}: not found", library.soname),
+            })
+            .collect(),
+        Err(_) => Vec::new(),
     };
-    let check = if elf.imports.contains("cudnnGetVersion") {
-        format!("cudnnGetVersion answers {version}; CUDNN_SHIM_VERSION changes that")
+    let version = examined.libraries.iter().find_map(|library| {
+        library.soname.starts_with("libcudnn").then(|| program::major_of(&library.soname)).flatten()
+    });
+    let answer = if version == Some(8) { 8907 } else { library::version() };
+    let check = if examined.functions.contains("cudnnGetVersion") {
+        format!("cudnnGetVersion answers {answer}; CUDNN_SHIM_VERSION changes that")
     } else {
         "asks for no version".to_owned()
     };
-    let advice = match major {
-        None if elf.imports.is_empty() => "asks for no libcudnn; it may still load one itself (dlopen)",
-        Some(8) => "asks for version 8: cargo xtask install --api 8 makes libcudnn.so.8",
-        None | Some(9) => "cargo xtask install makes the libcudnn.so.9 that serves it",
-        Some(_) => "asks for a version that there is none of here; 8 and 9 are",
-    };
-    Ok(json!({
-        "program": program,
-        "asks_for": asked,
-        "would_load": found,
-        "symbols": elf.imports.len(),
-        "symbols_wanting": wanting,
+    let facts = json!({
+        "program": path.display().to_string(),
+        "verdict": verdict,
+        "exit_status": status,
+        "reasons": reasons,
+        "functions": examined.functions,
+        "functions_asked_for": examined.functions.len(),
+        "with_run": with_run,
+        "without_run": alone,
         "version_check": check,
-        "advice": advice,
-    }))
+    });
+    Ok((verdict, facts, status))
 }

@@ -10,18 +10,27 @@
 //!  npy.rs        .npy headers
 //!  pixels.rs     PNG, JPEG and PPM
 //!  library.rs    the library's C interface, as far as it is used here
-//!  doctor.rs     this machine, and what a program asks of libcudnn
+//!  place.rs      where the library is that programs are given
+//!  elf.rs        what an ELF file says of itself
+//!  program.rs    what becomes of a program
+//!  run.rs        a program on the CPU core
+//!  doctor.rs     this machine, and what becomes of a program
 //! ```
-//! Whatever is wrong with the input is one line on the error stream and exit status 2.
+//! Whatever is wrong with the input is one line on the error stream and exit status 2. `run` ends as the program does that it
+//! runs, and the exit status of `doctor PROGRAM` is its verdict.
 
 mod arguments;
 mod changes;
 mod doctor;
+mod elf;
 mod explain;
 mod figure;
 mod library;
 mod npy;
 mod pixels;
+mod place;
+mod program;
+mod run;
 mod svg;
 mod tiles;
 mod transform;
@@ -55,15 +64,16 @@ fn main() -> ExitCode {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let matches = arguments::command().get_matches();
     let outcome = match matches.subcommand() {
-        Some(("explain", given)) => explain::run(given),
-        Some(("transform", given)) => transform::run(given),
         Some(("doctor", given)) => doctor::run(given),
-        Some(("completions", given)) => arguments::completions(given),
-        Some(("man", _)) => arguments::man(),
+        Some(("explain", given)) => explain::run(given).map(|()| ExitCode::SUCCESS),
+        Some(("transform", given)) => transform::run(given).map(|()| ExitCode::SUCCESS),
+        Some(("run", given)) => run::run(given).map(|()| ExitCode::SUCCESS),
+        Some(("completions", given)) => arguments::completions(given).map(|()| ExitCode::SUCCESS),
+        Some(("man", _)) => arguments::man().map(|()| ExitCode::SUCCESS),
         _ => Err(Failure::new("no command")),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(Failure(text)) => {
             eprintln!("cudnn-shim: {text}");
             ExitCode::from(2)

@@ -1,11 +1,14 @@
-//! `doctor`, completions and the man page.
+//! `run`, `doctor`, completions and the man page.
 
 use std::fs;
-use std::process::Command;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::{folder, says, tool};
+use crate::{folder, refuses, says, tool};
 
 #[test]
 fn doctor_tells_about_this_machine() {
@@ -32,36 +35,289 @@ fn doctor_tells_about_this_machine() {
 }
 
 #[test]
-fn doctor_reads_programs() {
-    let folder = folder("doctor");
-    let compile = |arguments: &[&str]| {
-        let output = Command::new("gcc").current_dir(&folder).args(arguments).output().expect("gcc starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+fn the_list_of_variables_is_complete() {
+    let output = tool()
+        .args(["doctor", "--json"])
+        .envs([("CUDNN_CONV_WSCAP_DBG", "7"), ("NVIDIA_TF32_OVERRIDE", "0"), ("CUDNN_SHIM_HOST_LOG", "1")])
+        .env("CUDNN_SHIM_BACKEND", "cpu")
+        .output()
+        .expect("the tool starts");
+    let facts: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let of = |key: &str| -> Vec<String> {
+        let values = facts[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+        values.map(str::to_owned).collect()
     };
-    // Stands in for a library, and a program that needs one built call, one that nobody has, and the version.
-    let library = "int cudnnCreate() { return 1; } int cudnnNever() { return 1; } int cudnnGetVersion() { return 1; }\n";
-    fs::write(folder.join("library.c"), library).expect("writable");
-    let program = "int cudnnCreate(); int cudnnNever(); int cudnnGetVersion();\n\
-                   int main() { return cudnnCreate() + cudnnNever() + cudnnGetVersion(); }\n";
-    fs::write(folder.join("program.c"), program).expect("writable");
-    compile(&["-w", "-shared", "-fPIC", "library.c", "-Wl,-soname,libcudnn.so.9", "-o", "libcudnn.so.9"]);
-    compile(&["-w", "program.c", "./libcudnn.so.9", "-Wl,-rpath,$ORIGIN", "-o", "program"]);
-    let program = folder.join("program");
-    let facts: Value =
-        serde_json::from_str(&says(&["doctor", "--json", program.to_str().expect("UTF-8")])).expect("JSON");
-    assert_eq!(facts["asks_for"][0], "libcudnn.so.9");
-    assert_eq!(facts["symbols"], 3);
-    let loads = facts["would_load"][0].as_str().expect("text");
-    assert!(loads.contains("libcudnn.so.9 (not cudnn-shim)"), "{loads}");
-    assert_eq!(facts["symbols_wanting"][0], "cudnnNever: missing: the program will not start");
-    assert_eq!(facts["symbols_wanting"].as_array().map(Vec::len), Some(1));
-    assert!(facts["version_check"].as_str().is_some_and(|text| text.contains("92700")));
-    fs::remove_file(folder.join("libcudnn.so.9")).expect("removable");
-    let text = says(&["doctor", program.to_str().expect("UTF-8")]);
-    assert!(text.contains("libcudnn.so.9"), "{text}");
+    for expected in ["CUDNN_CONV_WSCAP_DBG=7", "NVIDIA_TF32_OVERRIDE=0", "CUDNN_SHIM_HOST_LOG=1"] {
+        assert!(of("environment_read").contains(&expected.to_owned()), "{expected}: {facts:#}");
+    }
+    assert!(
+        !of("environment_ignored").iter().any(|line| line.contains("WSCAP") || line.contains("HOST")),
+        "{facts:#}"
+    );
+}
+
+/// Where programs and libraries of a few lines are built.
+struct Workshop(PathBuf);
+
+impl Workshop {
+    /// An empty folder with libraries that stand in for those of an installation: they define these names and nothing else.
+    fn new(name: &str, cudnn: &[&str], cudart: &[&str]) -> Workshop {
+        let workshop = Workshop(folder(name));
+        fs::create_dir_all(workshop.0.join("lib/host-cuda")).expect("writable");
+        workshop.library("lib/libcudnn.so.9", cudnn);
+        workshop.library("lib/host-cuda/libcudart.so.12", cudart);
+        workshop
+    }
+
+    fn compile(&self, source: &str, arguments: &[&str]) {
+        fs::write(self.0.join("source.c"), source).expect("writable");
+        let output = Command::new("gcc")
+            .current_dir(&self.0)
+            .args(["-w", "source.c"])
+            .args(arguments)
+            .output()
+            .expect("gcc starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn library(&self, file: &str, names: &[&str]) {
+        let source: String = names.iter().map(|name| format!("int {name}() {{ return 1; }}\n")).collect();
+        let soname =
+            format!("-Wl,-soname,{}", Path::new(file).file_name().expect("a name").to_string_lossy());
+        self.compile(&source, &["-shared", "-fPIC", &soname, "-o", file]);
+    }
+
+    /// A program that calls these functions of libcudnn and libcudart; its status is how many there are.
+    fn program(&self, name: &str, calls: &[&str], more: &[&str]) -> String {
+        let declared: String = calls.iter().map(|call| format!("int {call}();\n")).collect();
+        let called: String = calls.iter().map(|call| format!(" + {call}()")).collect();
+        let source = format!("{declared}int main(int argc, char **argv) {{ return argc - 1{called}; }}\n");
+        let libraries = ["./lib/libcudnn.so.9", "./lib/host-cuda/libcudart.so.12"];
+        self.compile(
+            &source,
+            &[&["-Wl,--as-needed", "-Wl,-z,lazy", "-o", name], &libraries[..], more].concat(),
+        );
+        self.0.join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    fn tool(&self, arguments: &[&str]) -> Output {
+        let mut command = tool();
+        command.args(arguments).env("CUDNN_SHIM_LIB", self.0.join("lib")).env_remove("LD_LIBRARY_PATH");
+        command.output().expect("the tool starts")
+    }
+
+    /// What `doctor` finds, and its exit status.
+    fn doctor(&self, program: &str) -> (Value, Option<i32>) {
+        let output = self.tool(&["doctor", "--json", program]);
+        (serde_json::from_slice(&output.stdout).expect("JSON"), output.status.code())
+    }
+}
+
+/// A call that a table of this repository has in this state.
+fn first(table: &str, state: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(table);
+    let text = fs::read_to_string(file).expect("the table");
+    let row = text.lines().find(|line| {
+        line.split('\t').skip(1).any(|cell| cell == state) && line.contains("12") | line.starts_with("cudnn")
+    });
+    row.and_then(|row| row.split('\t').next()).expect("a row in that state").to_owned()
+}
+
+/// A call that is a stub.
+fn stub() -> String {
+    first("src/catalogue.tsv", "stub")
+}
+
+fn sentences(facts: &Value) -> Vec<&str> {
+    let reasons = facts["reasons"].as_array().into_iter().flatten();
+    reasons.filter_map(|reason| reason["sentence"].as_str()).collect()
+}
+
+#[test]
+fn doctor_says_whether_a_program_runs() {
+    let (stub, refused) = (stub(), first("host-cuda/symbols/cudart.tsv", "refused"));
+    let shop = Workshop::new(
+        "doctor",
+        &["cudnnCreate", "cudnnShimGetCore", "cudnnNever", &stub],
+        &["cudaMalloc", &refused],
+    );
+    let (facts, status) = shop.doctor(&shop.program("good", &["cudnnCreate"], &[]));
+    assert_eq!((status, &facts["exit_status"]), (Some(0), &0.into()), "{facts:#}");
+    assert_eq!(facts["verdict"], "starts and runs on the CPU with `cudnn-shim run`");
+    let with = facts["with_run"][0].as_str().expect("text");
+    assert!(
+        with.starts_with("libcudnn.so.9 => ") && with.ends_with("lib/libcudnn.so.9 (cudnn-shim)"),
+        "{with}"
+    );
+    assert_eq!(facts["without_run"][0], "libcudnn.so.9: not found");
+    let (facts, status) = shop.doctor(&shop.program("stub", &["cudnnCreate", &stub], &[]));
+    assert_eq!(status, Some(1));
+    assert_eq!(facts["verdict"], format!("starts, stops at: {stub}"));
+    // What the loader finds missing at the start, or at the first call.
+    let (facts, status) = shop.doctor(&shop.program("never", &["cudnnNever", &stub], &[]));
+    assert_eq!((status, &facts["verdict"]), (Some(1), &"starts, stops at: cudnnNever".into()));
+    let (facts, status) = shop.doctor(&shop.program("now", &["cudnnNever"], &["-Wl,-z,now"]));
+    assert_eq!((status, &facts["verdict"]), (Some(2), &"does not start: libcudnn.so.9: cudnnNever".into()));
+    let (facts, status) = shop.doctor(&shop.program("refused", &[&refused], &[]));
+    assert_eq!(status, Some(1), "{facts:#}");
+    assert!(sentences(&facts)[0].starts_with("libcudart.so.12: answers NOT_SUPPORTED ("), "{facts:#}");
+    // The verdict comes first, the heaviest reason before the others.
+    let text =
+        String::from_utf8(shop.tool(&["doctor", &shop.program("both", &[&stub, "cudnnNever"], &[])]).stdout);
+    let text = text.expect("UTF-8");
+    assert!(text.starts_with("verdict             starts, stops at: "), "{text}");
+}
+
+#[test]
+fn doctor_looks_for_what_keeps_a_program_from_a_cpu() {
+    let shop = Workshop::new(
+        "doctor_inside",
+        &["cudnnCreate", "cudnnShimGetCore"],
+        &["cudaMalloc", "cudaLaunchKernel"],
+    );
+    let compile = |source: &str, arguments: &[&str]| shop.compile(source, arguments);
+    let at = |name: &str| shop.0.join(name).to_str().expect("UTF-8").to_owned();
+    compile("const char *name = \"/cudart.shm.\"; int main() { return name == 0; }", &["-o", "static"]);
+    let (facts, status) = shop.doctor(&at("static"));
+    assert_eq!(status, Some(1));
+    assert!(sentences(&facts)[0].contains("-cudart shared"), "{facts:#}");
+    let fatbin = "__attribute__((section(\".nv_fatbin\"))) const int code[4] = {1};";
+    let launch = format!("{fatbin} int cudaLaunchKernel(); int main() {{ return cudaLaunchKernel(); }}");
+    compile(&launch, &["-o", "kernels", "./lib/host-cuda/libcudart.so.12"]);
+    let (facts, status) = shop.doctor(&at("kernels"));
+    assert_eq!(status, Some(1));
+    assert!(
+        facts["verdict"].as_str().is_some_and(|text| text.contains("the first kernel of its own")),
+        "{facts:#}"
+    );
+    compile(&format!("{fatbin} int main() {{ return 0; }}"), &["-o", "no-launch"]);
+    assert_eq!(shop.doctor(&at("no-launch")).1, Some(0));
+    // A library that nobody has, through one of the program's own.
+    shop.library("libcufft.so.11", &["cufftExec"]);
+    compile(
+        "int cufftExec(); int own() { return cufftExec(); }",
+        &["-shared", "-fPIC", "-Wl,-soname,libown.so", "-o", "libown.so", "./libcufft.so.11"],
+    );
+    fs::remove_file(shop.0.join("libcufft.so.11")).expect("removable");
+    let flags = ["-o", "indirect", "./libown.so", "-Wl,-rpath,$ORIGIN", "-Wl,--allow-shlib-undefined"];
+    compile("int own(); int main() { return own(); }", &flags);
+    let (facts, status) = shop.doctor(&at("indirect"));
+    assert_eq!(status, Some(2));
+    assert_eq!(facts["verdict"], "does not start: libcufft.so.11: not found");
+    assert!(sentences(&facts)[0].contains("nothing stands in for it here"), "{facts:#}");
+    // An RPATH that wins; a RUNPATH does not.
+    fs::create_dir(shop.0.join("real")).expect("writable");
+    shop.library("real/libcudnn.so.9", &["cudnnCreate"]);
+    for (flag, expected) in [("-Wl,--disable-new-dtags", 1), ("-Wl,--enable-new-dtags", 0)] {
+        let program = shop.program("rpath", &["cudnnCreate"], &["-Wl,-rpath,$ORIGIN/real", flag]);
+        let (facts, status) = shop.doctor(&program);
+        assert_eq!(status, Some(expected), "{flag}: {facts:#}");
+        assert_eq!(
+            sentences(&facts).iter().any(|text| text.contains("patchelf --remove-rpath")),
+            expected == 1
+        );
+    }
     // A program without cuDNN.
-    let text = says(&["doctor", env!("CARGO_BIN_EXE_cudnn-shim")]);
+    let text =
+        String::from_utf8(shop.tool(&["doctor", env!("CARGO_BIN_EXE_cudnn-shim")]).stdout).expect("UTF-8");
     assert!(text.contains("asks for no libcudnn"), "{text}");
+}
+
+#[test]
+fn doctor_advises_what_helps() {
+    let shop = Workshop::new("doctor_advice", &["cudnnCreate", "cudnnShimGetCore"], &["cudaMalloc"]);
+    let program = shop.program("both", &["cudnnCreate", "cudaMalloc"], &[]);
+    fs::remove_dir_all(shop.0.join("lib/host-cuda")).expect("removable");
+    let (facts, status) = shop.doctor(&program);
+    assert_eq!(status, Some(2));
+    assert!(
+        sentences(&facts)[0].starts_with("libcudart.so.12: not found; there is no host-cuda in "),
+        "{facts:#}"
+    );
+    shop.library("libcudnn.so.8", &["cudnnCreate"]);
+    shop.compile(
+        "int cudnnCreate(); int main() { return cudnnCreate(); }",
+        &["-o", "eight", "./libcudnn.so.8"],
+    );
+    fs::rename(shop.0.join("libcudnn.so.8"), shop.0.join("lib/libcudnn.so.8")).expect("writable");
+    let eight = shop.0.join("eight");
+    let (facts, _) = shop.doctor(eight.to_str().expect("UTF-8"));
+    assert!(!facts.to_string().contains("--api 8"), "it is there: {facts:#}");
+    fs::remove_file(shop.0.join("lib/libcudnn.so.8")).expect("removable");
+    let (facts, status) = shop.doctor(eight.to_str().expect("UTF-8"));
+    assert!(status == Some(2) && facts.to_string().contains("--api 8"), "{facts:#}");
+    for (name, bytes) in [("empty", &b""[..]), ("text", b"no program\n"), ("torn", b"\x7fELF\x02\x01\x01")] {
+        fs::write(shop.0.join(name), bytes).expect("writable");
+        let output = shop.tool(&["doctor", shop.0.join(name).to_str().expect("UTF-8")]);
+        refuses(&output);
+    }
+}
+
+#[test]
+fn run_becomes_the_program() {
+    let stub = stub();
+    let shop = Workshop::new("run", &["cudnnCreate", "cudnnShimGetCore", &stub], &["cudaMalloc"]);
+    // Its own arguments are its own, also those that look like the tool's; so is its status.
+    let program = shop.program("status", &["cudnnCreate"], &[]);
+    let output = shop.tool(&["run", &program, "--check", "--threads", "x"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+    // Signals, too.
+    shop.compile("#include <signal.h>\nint main() { return raise(SIGTERM); }", &["-o", "signal"]);
+    let output = shop.tool(&["run", shop.0.join("signal").to_str().expect("UTF-8")]);
+    assert_eq!(output.status.signal(), Some(15));
+    // What is set.
+    let shown = |arguments: &[&str]| {
+        let arguments = [&["run"], arguments, &["sh", "-c", "echo \"$LD_LIBRARY_PATH|$CUDNN_SHIM_BACKEND|$CUDNN_SHIM_NUM_THREADS|$CUDNN_SHIM_HOST_CHECK\""]].concat();
+        let output = shop.tool(&arguments);
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let lib = fs::canonicalize(shop.0.join("lib")).expect("there").display().to_string();
+    assert_eq!(shown(&[]), format!("{lib}/host-cuda:{lib}|cpu||\n"));
+    assert_eq!(shown(&["--check", "--threads", "3"]), format!("{lib}/host-cuda:{lib}|cpu|3|1\n"));
+    // What stands against it is said, and it runs all the same.
+    let program = shop.program("stub", &[&stub], &[]);
+    let output = shop.tool(&["run", &program]);
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said.starts_with("cudnn-shim run: libcudnn.so.9: answers NOT_SUPPORTED (a stub): ")
+            && said.lines().count() == 1,
+        "{said}"
+    );
+}
+
+#[test]
+fn run_takes_scripts_and_refuses_what_is_none() {
+    let shop = Workshop::new("run_scripts", &["cudnnCreate"], &["cudaMalloc"]);
+    let script = |name: &str, text: &str, mode: u32| {
+        let path = shop.0.join(name);
+        fs::write(&path, text).expect("writable");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("settable");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let good = script("good", "#!/bin/sh\nexit $#\n", 0o755);
+    assert_eq!(shop.tool(&["run", &good, "a", "b"]).status.code(), Some(2));
+    let env = script("env", "#!/usr/bin/env -S sh -e\nexit 7\n", 0o755);
+    assert_eq!(shop.tool(&["run", &env]).status.code(), Some(7));
+    let nobody = script("nobody", "#!/nowhere/interpreter\n", 0o755);
+    let output = shop.tool(&["run", &nobody]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("/nowhere/interpreter"), "{said}");
+    let (facts, status) = shop.doctor(&nobody);
+    assert_eq!((status, &facts["exit_status"]), (Some(2), &2.into()));
+    let plain = script("plain", "#!/bin/sh\n", 0o644);
+    for (arguments, says) in [
+        (&["run", "no-such-program-anywhere"][..], "not found on PATH"),
+        (&["run", "./no-such-program"], "No such file"),
+        (&["run", "/"], "a directory"),
+        (&["run", &plain], "Permission denied"),
+        (&["run", "--lib", "/nowhere", &good], "no libcudnn.so.9 is here"),
+    ] {
+        let text = refuses(&shop.tool(arguments));
+        assert!(text.contains(says), "{arguments:?}: {text}");
+    }
 }
 
 #[test]
@@ -69,7 +325,7 @@ fn shells_get_completions_and_readers_a_page() {
     for shell in ["bash", "zsh", "fish"] {
         let text = says(&["completions", shell]);
         assert!(
-            ["explain", "transform", "doctor", "pad-channels"].iter().all(|word| text.contains(word)),
+            ["explain", "transform", "run", "doctor", "pad-channels"].iter().all(|word| text.contains(word)),
             "{shell}"
         );
     }
@@ -79,7 +335,7 @@ fn shells_get_completions_and_readers_a_page() {
         "{page}"
     );
     // Every option has a sentence.
-    for command in ["explain", "transform", "doctor"] {
+    for command in ["explain", "transform", "run", "doctor"] {
         assert!(says(&[command, "--help"]).contains("Usage: cudnn-shim"), "{command}");
     }
 }

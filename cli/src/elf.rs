@@ -1,0 +1,177 @@
+//! What an ELF file says of itself, and which files the loader would take for what it needs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use object::elf::{
+    DF_1_NOW, DF_BIND_NOW, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH,
+};
+use object::read::elf::{Dyn, ElfFile64, FileHeader};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol};
+
+use crate::{Failure, Result};
+
+/// Beginnings of the names that libraries of CUDA and cuDNN export. `cuda` and `cublas` fall under `cu`, but so would much else.
+const PREFIXES: [&str; 5] = ["cudnn", "cuda", "__cuda", "cublas", "curand"];
+
+/// A text of the CUDA runtime that programs hold if it is linked statically: the name under which copies of it meet.
+const STATIC_RUNTIME: &[u8] = b"/cudart.shm.";
+
+/// The machine that this tool was built for, as ELF files name it.
+const MACHINE: u16 =
+    if cfg!(target_arch = "aarch64") { object::elf::EM_AARCH64 } else { object::elf::EM_X86_64 };
+
+/// What an ELF file says of the libraries that it needs.
+pub struct Elf {
+    /// Whether it is for the processor of this machine.
+    pub runs_here: bool,
+    /// The libraries that it asks for.
+    pub needed: Vec<String>,
+    /// Folders of RPATH or RUNPATH.
+    pub path: Vec<String>,
+    /// Whether these come before LD_LIBRARY_PATH.
+    pub path_first: bool,
+    /// Whether the loader looks for every function when it starts, and not when each is called first.
+    pub bind_now: bool,
+    /// Names of CUDA and cuDNN that others have to define, and names that it defines.
+    pub imports: BTreeSet<String>,
+    pub exports: BTreeSet<String>,
+    /// Whether the CUDA runtime is linked statically.
+    pub static_runtime: bool,
+    /// Whether it brings code for GPUs.
+    pub device_code: bool,
+}
+
+impl Elf {
+    /// Whether this file is an ELF file at all.
+    pub fn is_one(path: &Path) -> bool {
+        let mut start = [0; 4];
+        fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start)).is_ok()
+            && start == *b"\x7fELF"
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What is wrong with it: not there, empty, no ELF file, damaged, of 32 bits.
+    pub fn read(path: &Path) -> Result<Elf> {
+        let of_file = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+        if path.is_dir() {
+            return Err(of_file(&"a directory, not a program"));
+        }
+        let file = fs::File::open(path)
+            .map_err(|error| of_file(&error.to_string().split(" (os").next().unwrap_or_default()))?;
+        if file.metadata().is_ok_and(|facts| facts.len() == 0) {
+            return Err(of_file(&"the file is empty"));
+        }
+        // SAFETY: who changes a file while it is read gets what he reads; the parser trusts nothing.
+        let data = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| of_file(&error))?;
+        if !data.starts_with(b"\x7fELF") {
+            return Err(of_file(&"no ELF program or library"));
+        }
+        let elf = ElfFile64::<Endianness>::parse(&*data).map_err(|error| of_file(&error))?;
+        let (endian, sections) = (elf.endian(), elf.elf_section_table());
+        let mut read = Elf {
+            runs_here: elf.elf_header().e_machine(endian) == MACHINE,
+            needed: Vec::new(),
+            path: Vec::new(),
+            path_first: false,
+            bind_now: false,
+            imports: BTreeSet::new(),
+            exports: BTreeSet::new(),
+            static_runtime: holds(&data, STATIC_RUNTIME),
+            device_code: elf
+                .sections()
+                .any(|section| section.name() == Ok(".nv_fatbin") && section.size() > 0),
+        };
+        if let Some((entries, index)) = sections.dynamic(endian, &*data).map_err(|error| of_file(&error))? {
+            let strings = sections.strings(endian, &*data, index).map_err(|error| of_file(&error))?;
+            for entry in entries {
+                let text =
+                    || entry.string(endian, strings).map(|text| String::from_utf8_lossy(text).into_owned());
+                let flags = entry.d_val(endian) as u32;
+                match entry.tag32(endian) {
+                    Some(DT_NEEDED) => read.needed.extend(text().ok()),
+                    // The older of the two does not count where both are.
+                    Some(DT_RPATH) if read.path.is_empty() => {
+                        read.path_first = true;
+                        read.path = text().unwrap_or_default().split(':').map(str::to_owned).collect();
+                    }
+                    Some(DT_RUNPATH) => {
+                        read.path_first = false;
+                        read.path = text().unwrap_or_default().split(':').map(str::to_owned).collect();
+                    }
+                    Some(DT_BIND_NOW) => read.bind_now = true,
+                    Some(DT_FLAGS) => read.bind_now |= flags & DF_BIND_NOW != 0,
+                    Some(DT_FLAGS_1) => read.bind_now |= flags & DF_1_NOW != 0,
+                    _ => {}
+                }
+            }
+        }
+        for symbol in elf.dynamic_symbols() {
+            let Ok(name) = symbol.name() else { continue };
+            if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+                if symbol.is_undefined() { &mut read.imports } else { &mut read.exports }
+                    .insert(name.to_owned());
+            }
+        }
+        Ok(read)
+    }
+
+    /// The folders of RPATH or RUNPATH of the file at `at`.
+    fn own_folders(&self, at: &Path) -> Vec<PathBuf> {
+        let file = fs::canonicalize(at).unwrap_or_default();
+        let origin = file.parent().unwrap_or(Path::new("")).to_string_lossy().into_owned();
+        let whole = |dir: &String| dir.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
+        self.path.iter().map(|dir| PathBuf::from(whole(dir))).collect()
+    }
+
+    /// The file that the loader would take for `soname`, which the file at `at` needs, with these folders in
+    /// `LD_LIBRARY_PATH`: as its manual describes, but for folders of hardware levels.
+    pub fn resolve(&self, at: &Path, soname: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+        if soname.contains('/') {
+            return Some(PathBuf::from(soname)).filter(|file| file.exists());
+        }
+        let own = self.own_folders(at);
+        let folders = if self.path_first { [&own, folders].concat() } else { [folders, &own].concat() };
+        let mut files = folders.into_iter().map(|dir| dir.join(soname));
+        files.find(|file| file.exists()).or_else(|| cached(soname)).or_else(|| {
+            let system = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(|dir| Path::new(dir).join(soname));
+            system.into_iter().find(|file| file.exists())
+        })
+    }
+}
+
+/// The folders of `LD_LIBRARY_PATH`.
+pub fn environment() -> Vec<PathBuf> {
+    let folders = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    folders.split([':', ';']).filter(|dir| !dir.is_empty()).map(PathBuf::from).collect()
+}
+
+/// What the loader's cache has for `soname`.
+fn cached(soname: &str) -> Option<PathBuf> {
+    static LIST: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let list = LIST.get_or_init(|| {
+        let said = ["ldconfig", "/sbin/ldconfig"]
+            .into_iter()
+            .find_map(|ldconfig| Command::new(ldconfig).arg("-p").output().ok());
+        said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default()
+    });
+    let line = list.lines().find(|line| line.trim_start().starts_with(&format!("{soname} ")))?;
+    line.split(" => ").nth(1).map(PathBuf::from)
+}
+
+/// Whether `data` holds `text`.
+fn holds(data: &[u8], text: &[u8]) -> bool {
+    let Some((&first, _)) = text.split_first() else { return true };
+    let mut rest = data;
+    while let Some(at) = rest.iter().position(|&byte| byte == first) {
+        if rest[at..].starts_with(text) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}

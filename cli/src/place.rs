@@ -1,0 +1,61 @@
+//! Where the library lies that `run` and `doctor` speak of, and beside it the stand-ins for CUDA's libraries.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::{Failure, Result};
+
+/// The variable that names the folder.
+pub const VARIABLE: &str = "CUDNN_SHIM_LIB";
+
+/// The library by the names that programs ask for.
+const LIBRARIES: [&str; 2] = ["libcudnn.so.9", "libcudnn.so.8"];
+
+/// A folder with the library.
+pub struct Place {
+    /// `libcudnn.so.9` or `libcudnn.so.8` is here.
+    pub lib: PathBuf,
+    /// Stand-ins for the CUDA runtime, cuBLAS and cuRAND, if they were built.
+    pub host_cuda: Option<PathBuf>,
+}
+
+impl Place {
+    /// The folder that is given, else the one that the environment names, else `lib` of the installation that this tool belongs
+    /// to, else `dist/lib` of the build folder that it was built in, or of the `target` here.
+    ///
+    /// # Errors
+    /// No library is there.
+    pub fn find(given: Option<&str>) -> Result<Place> {
+        let named = given.map(OsString::from).or_else(|| std::env::var_os(VARIABLE));
+        if let Some(folder) = named.filter(|folder| !folder.is_empty()) {
+            let folder = std::path::absolute(&folder).unwrap_or_else(|_| folder.into());
+            return Place::at(&folder)
+                .ok_or_else(|| Failure::new(format!("{}: no {} is here", folder.display(), LIBRARIES[0])));
+        }
+        let tool = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
+        let above: Vec<&Path> = tool.ancestors().skip(2).collect();
+        let installed = above.first().filter(|_| tool.parent().is_some_and(|bin| bin.ends_with("bin")));
+        let here = std::env::current_dir().unwrap_or_default().join("target");
+        let built = above.iter().take(3).map(|folder| folder.join("dist/lib"));
+        let candidates = installed.map(|prefix| prefix.join("lib")).into_iter().chain(built);
+        candidates.chain([here.join("dist/lib")]).find_map(|folder| Place::at(&folder)).ok_or_else(|| {
+            Failure::new(format!(
+                "no {} beside this tool or in target/dist/lib: `cargo xtask dist` makes it; --lib DIR or {VARIABLE} names the \
+                 folder of one that is elsewhere",
+                LIBRARIES[0]
+            ))
+        })
+    }
+
+    fn at(lib: &Path) -> Option<Place> {
+        LIBRARIES.iter().any(|name| lib.join(name).exists()).then(|| Place {
+            lib: lib.to_owned(),
+            host_cuda: Some(lib.join("host-cuda")).filter(|folder| folder.is_dir()),
+        })
+    }
+
+    /// The folders that go before all others.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.host_cuda.iter().chain([&self.lib]).cloned().collect()
+    }
+}

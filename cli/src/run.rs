@@ -1,0 +1,65 @@
+//! `cudnn-shim run`: a program, with the library and the stand-ins for CUDA's libraries in its path, on the CPU core.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use clap::ArgMatches;
+
+use crate::place::Place;
+use crate::program::{self, Weight};
+use crate::{Failure, Result};
+
+/// The loader's path: what it has to find first, and behind it what the environment names.
+fn path(place: &Place) -> Result<OsString> {
+    let given = std::env::var_os("LD_LIBRARY_PATH").filter(|given| !given.is_empty());
+    let mut path = OsString::new();
+    for folder in place.folders() {
+        if folder.to_string_lossy().contains([':', ';']) {
+            let text =
+                format!("{}: the loader's path holds no folder with a colon or semicolon", folder.display());
+            return Err(Failure::new(text));
+        }
+        if !path.is_empty() {
+            path.push(":");
+        }
+        path.push(folder);
+    }
+    if let Some(given) = given {
+        path.push(":");
+        path.push(given);
+    }
+    Ok(path)
+}
+
+/// Runs the command: says what stands against it, and becomes the program. Returns only if that cannot be.
+///
+/// # Errors
+/// No such program; no library; what the system says of starting it.
+pub fn run(given: &ArgMatches) -> Result<()> {
+    let place = Place::find(given.get_one::<String>("lib").map(String::as_str))?;
+    let mut words = given.get_many::<OsString>("command").into_iter().flatten();
+    let name = words.next().map(Path::new).unwrap_or(Path::new(""));
+    let found = program::find(name)?;
+    match program::examine(&found, Some(&place)) {
+        Ok(examined) => {
+            for reason in examined.reasons.iter().filter(|reason| reason.weight != Weight::Note) {
+                eprintln!("cudnn-shim run: {}", reason.sentence());
+            }
+        }
+        // Whoever cannot be looked at may still run.
+        Err(Failure(text)) => eprintln!("cudnn-shim run: {text}"),
+    }
+    let mut command = Command::new(&found);
+    command.arg0(name).args(words).env("LD_LIBRARY_PATH", path(&place)?).env("CUDNN_SHIM_BACKEND", "cpu");
+    if given.get_flag("check") {
+        command.env("CUDNN_SHIM_HOST_CHECK", "1");
+    }
+    if let Some(threads) = given.get_one::<u32>("threads") {
+        command.env("CUDNN_SHIM_NUM_THREADS", threads.to_string());
+    }
+    let error = command.exec();
+    let text = error.to_string();
+    Err(Failure::new(format!("{}: {}", found.display(), text.split(" (os").next().unwrap_or_default())))
+}
