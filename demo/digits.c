@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "confusion.h"
 #include "images.h"
 #include "memory.h"
 #include "picture.h"
@@ -457,15 +458,7 @@ static void report(const char *png) {
         table[digits[i]][guesses[i]]++;
         if (digits[i] != guesses[i]) misread[errors++] = tests[i];
     }
-    printf("\n  %d images that it has not seen: loss %.4f; a row per digit, a column per answer\n\n      ", TESTS,
-           loss / TESTS);
-    for (int k = 0; k < CLASSES; k++) printf("%4d", k);
-    printf("\n");
-    for (int d = 0; d < CLASSES; d++) {
-        printf("  %2d  ", d);
-        for (int k = 0; k < CLASSES; k++) table[d][k] ? printf("%4d", table[d][k]) : printf("   .");
-        printf("\n");
-    }
+    print_table(table, loss / TESTS);
     const Picture layer = filters(), wrong = gallery(misread, errors);
     printf("\n  the %d filters of the first layer\n\n", FILTERS);
     print_rows(&layer);

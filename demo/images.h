@@ -2,7 +2,10 @@
 #ifndef IMAGES_H
 #define IMAGES_H
 
-#include "picture.h"
+#include <stdio.h>
+#include <string.h>
+
+#include "die.h"
 
 enum { IMAGES = 1797, SIDE = 8, PIXELS = SIDE * SIDE, TESTS = 360, TRAININGS = IMAGES - TESTS, CLASSES = 10 };
 

@@ -8,10 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void die(const char *what, const char *why) {
-    fprintf(stderr, "digits: %s: %s\n", what, why);
-    exit(2);
-}
+#include "die.h"
 
 /* A grey picture, 0 black to 255 white. */
 typedef struct {

@@ -11,6 +11,7 @@ mod table;
 
 mod lifecycle;
 mod projects;
+mod without_gpu;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! `cargo xtask demo`: builds the library, compiles the programs of `demo/` against it as any C program would be, runs them:
-//! `photo.c` sends a photograph through layouts, `digits.c` trains a network on handwritten digits.
+//! `photo.c` sends a photograph through layouts, `digits.c` trains a network on handwritten digits, and so does `lenet.c`, which
+//! is written for a GPU and run by `cudnn-shim run`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,29 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::dist::{self, Dist};
-use crate::{shell, tools};
+use crate::{shell, tool, tools};
 
 pub fn run(_arguments: &[String]) -> Result<()> {
-    show(&dist::build()?)
+    let dist = dist::build()?;
+    show(&dist)?;
+    without_gpu(&dist, &tool::build(true)?)
+}
+
+/// Compiles the program that is written for a GPU, as on a machine without a toolkit, and has the tool run it.
+fn without_gpu(dist: &Dist, tool: &Path) -> Result<()> {
+    let folder = shell::target().join("demo");
+    let host_cuda = dist.lib.join("host-cuda");
+    let program = folder.join("lenet");
+    let mut compiler = cc(dist, "lenet", &program)?;
+    compiler.arg("-I").arg(dist.include.join("host-cuda")).arg("-L").arg(&host_cuda);
+    shell::run(compiler.args(["-lcudnn", "-lcublas", "-lcudart", "-lm"]))?;
+    println!(
+        "\n  program   demo/lenet.c: cudaMalloc, streams, events, cublasSgemm, cc -lcudnn -lcublas -lcudart"
+    );
+    println!("  command   cudnn-shim run {} demo/digits.dat\n", shown(&program).display());
+    let mut command = Command::new(tool);
+    command.arg("run").arg("--lib").arg(&dist.lib).arg(&program).arg("demo/digits.dat");
+    shell::run(command.current_dir(shell::root()))
 }
 
 /// Compiles the program against `dist` and runs it on the photograph; fails when one of its checks does.
@@ -39,19 +59,18 @@ fn shown(path: &Path) -> &Path {
     path.strip_prefix(shell::root()).unwrap_or(path)
 }
 
+/// The compiler, told to make `program` of the source of this name.
+fn cc(dist: &Dist, name: &str, program: &Path) -> Result<Command> {
+    let mut compiler = tools::c_compiler()?;
+    compiler.args(["-std=c99", "-O2", "-Wall", "-Wextra", "-I"]).arg(&dist.include);
+    compiler.arg(shell::root().join("demo").join(name).with_extension("c"));
+    compiler.arg("-o").arg(program).arg("-L").arg(&dist.lib);
+    Ok(compiler)
+}
+
 fn compile(dist: &Dist, folder: &Path, name: &str) -> Result<PathBuf> {
     let program = folder.join(name);
-    shell::run(
-        tools::c_compiler()?
-            .args(["-std=c99", "-O2", "-Wall", "-Wextra", "-I"])
-            .arg(&dist.include)
-            .arg(shell::root().join("demo").join(name).with_extension("c"))
-            .arg("-o")
-            .arg(&program)
-            .arg("-L")
-            .arg(&dist.lib)
-            .args(["-lcudnn", "-lm"]),
-    )?;
+    shell::run(cc(dist, name, &program)?.args(["-lcudnn", "-lm"]))?;
     Ok(program)
 }
 
