@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::host_runtime;
 use super::staging::{self, Staged};
 use crate::backend::cuda::{Cuda, Unavailable};
 use crate::backend::{self, Address};
@@ -24,7 +25,7 @@ enum Core {
 #[derive(Clone, Debug)]
 pub struct Context {
     core: Core,
-    /// The caller's stream as an address; the CPU core keeps it for `cudnnGetStream` only.
+    /// The caller's stream as an address; the CPU core keeps it for `cudnnGetStream`, and refuses one that captures.
     stream: usize,
 }
 
@@ -127,7 +128,7 @@ impl Context {
     /// Bad parameter for an operand that does not fit the address space around its pointer, and for two that are both
     /// written and overlap. On the CPU core: host allocation if an operand that is read overlaps one that is written
     /// in a way that needs a copy, and there is no memory for it (nothing is written then); execution if a worker
-    /// died. On the CUDA core: not supported for such an overlap; driver errors; bad parameter for memory that does not
+    /// died; not supported on a stream that captures. On the CUDA core: not supported for such an overlap; driver errors; bad parameter for memory that does not
     /// serve, if that is looked at: in the first calls of a handle, and with `CUDNN_SHIM_CHECK`.
     ///
     /// # Safety
@@ -135,6 +136,11 @@ impl Context {
     /// device. Every address is aligned to its operand's scalar type. Nobody else writes any of them, or reads what is
     /// written, until the work is done. The stream is alive.
     pub unsafe fn run(&self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
+        if self.is_cpu() && host_runtime::captures(self.stream) {
+            let rule =
+                "the handle's stream captures, and the CPU core computes at once: no graph can hold the call";
+            return Err(Error::Unsupported(rule.into()));
+        }
         let operands = plan.operands();
         if at.len() != operands.len() || at.len() > MAX_OPERANDS {
             return Err(Error::Internal(

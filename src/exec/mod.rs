@@ -1,6 +1,7 @@
 //! The context behind `cudnnHandle_t`: which core runs the work, and on what stream.
 
 mod context;
+mod host_runtime;
 mod inspect;
 mod measure;
 mod staging;

@@ -2,8 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_void};
-use std::sync::Arc;
+use std::ffi::c_void;
 use std::thread::ThreadId;
 
 use super::error::{Error, Failure, Result};
@@ -215,9 +214,9 @@ fn may_begin(state: &State, on: Handle, mode: i32) -> Result {
 /// Whether the libraries of this process find this copy of the runtime. Beside one that was linked statically they would
 /// compute at once what they should leave to the graph.
 fn shared() -> Result {
-    let own: unsafe extern "C" fn(_, _, _, _, _) -> _ = cudnnShimHostRecord;
+    let own: extern "C" fn(_) -> _ = cudnnShimHostIsCapturing;
     // SAFETY: a text that ends with a zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"cudnnShimHostRecord".as_ptr()) };
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"cudnnShimHostIsCapturing".as_ptr()) };
     if found.addr() == own as usize {
         return Ok(());
     }
@@ -225,74 +224,10 @@ fn shared() -> Result {
     Err(Error::NotSupported.because(rule))
 }
 
-/// What a library that is not part of this one leaves to a graph: a function, what it is called with, and how that is
-/// given back.
-struct Foreign {
-    run: unsafe extern "C" fn(*mut c_void) -> i32,
-    free: unsafe extern "C" fn(*mut c_void),
-    data: *mut c_void,
-}
-
-// SAFETY: the library vouches for calls from any thread, one at a time or not.
-unsafe impl Send for Foreign {}
-// SAFETY: as above.
-unsafe impl Sync for Foreign {}
-
-impl Foreign {
-    fn run(&self) -> bool {
-        // SAFETY: the library handed the function over for this, with this argument.
-        unsafe { (self.run)(self.data) == 0 }
-    }
-}
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        // SAFETY: the library handed the function over for this; nobody runs the call any more.
-        unsafe { (self.free)(self.data) }
-    }
-}
-
-/// Leaves a call of another library to the graph that `stream` captures: 0 if it does not capture and the library
-/// computes now, 1 if the call is kept and `free` will be called with `data`, 2 if the capture is spoiled.
-///
-/// # Safety
-/// `run` and `free` may be called from any thread with `data`, as often as the graph is launched and once in the end.
+/// Whether a stream captures, not 0 if it does, for libraries that cannot leave their calls to a graph.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnShimHostRecord(
-    stream: *const c_void,
-    name: *const c_char,
-    run: unsafe extern "C" fn(*mut c_void) -> i32,
-    free: unsafe extern "C" fn(*mut c_void),
-    data: *mut c_void,
-) -> i32 {
-    /// Names of functions, each kept once.
-    static NAMES: std::sync::Mutex<Vec<&'static str>> = std::sync::Mutex::new(Vec::new());
-    let on = stream.expose_provenance();
-    if of(&state(), on).is_none() {
-        return 0;
-    }
-    // SAFETY: the library's text ends with a zero.
-    let given = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-    let name = {
-        let mut names = NAMES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let found = names.iter().find(|name| **name == given).copied();
-        found.unwrap_or_else(|| {
-            let name: &'static str = Box::leak(given.into_owned().into_boxed_str());
-            names.push(name);
-            name
-        })
-    };
-    let kept = library_call(on, name, || {
-        let foreign = Foreign { run, free, data };
-        Arc::new(move || foreign.run())
-    });
-    match kept {
-        Ok(kept) => i32::from(kept),
-        Err(failure) => {
-            super::error::answer(name, Err(failure));
-            2
-        }
-    }
+pub extern "C" fn cudnnShimHostIsCapturing(stream: Handle) -> i32 {
+    i32::from(of(&state(), stream).is_some())
 }
 
 /// Copies a list of nodes that C passes.
