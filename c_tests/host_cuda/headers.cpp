@@ -1,5 +1,4 @@
 // The headers in C++: overloads for pointers to any type, vectors, half precision, and cudnn.h beside them.
-#include <cublas_v2.h>
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
