@@ -85,7 +85,8 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
 }
 
 fn layout(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name("LAYOUT").help(help)
+    let read = |text: &str| Ok::<String, String>(layout_name(text));
+    Arg::new(name).long(name).value_name("LAYOUT").help(help).value_parser(read)
 }
 
 fn lib() -> Arg {
@@ -95,8 +96,37 @@ fn lib() -> Arg {
         .help("The folder with libcudnn.so [default: found beside this tool]")
 }
 
-const LAYOUTS: &str = "Layouts: any order of the letters N C H W, N C D H W, B M N or N C, the innermost last (NHWC, CHWN, BNM); \
-    NC/32HW32 or nChw16c; BMN:row, BMN:col; packed, channels_last, PyTorch:channels_last, TensorFlow, Caffe, ONNX, NumPy:C, NumPy:F. \
+/// Whether `name` has each of these letters once.
+fn orders(name: &str, letters: &str) -> bool {
+    name.len() == letters.len() && letters.chars().all(|letter| name.contains(letter))
+}
+
+/// A layout as the library names it: letters in any case, and those of filters - K C R S, O I H W - as N C H W. What is no
+/// order of letters stays as it is.
+fn layout_name(text: &str) -> String {
+    let name = text.to_ascii_uppercase();
+    for (filter, plain) in [("KCRS", "NCHW"), ("OIHW", "NCHW"), ("KCTRS", "NCDHW"), ("OIDHW", "NCDHW")] {
+        if orders(&name, filter) {
+            let letter = |c| filter.find(c).and_then(|at| plain.get(at..=at)).unwrap_or_default();
+            return name.chars().map(letter).collect();
+        }
+    }
+    if ["NC", "BMN", "NCW", "NCL", "NCHW", "NCDHW", IMAGE].iter().any(|letters| orders(&name, letters)) {
+        return name;
+    }
+    text.to_owned()
+}
+
+/// The letters of an image without a batch.
+const IMAGE: &str = "CHW";
+
+/// The layout of a batch whose images have this one; `None` if it is none of a single image.
+pub fn of_image(name: &str) -> Option<String> {
+    orders(name, IMAGE).then(|| format!("N{name}"))
+}
+
+const LAYOUTS: &str = "Layouts: any order of the letters N C H W, N C D H W, B M N or N C, the innermost last (NHWC, chwn, BNM); CHW, HWC of one image; \
+    KCRS, OIHW, KRSC, OHWI, HWIO of filters; NC/32HW32 or nChw16c; BMN:row, BMN:col; packed, channels_last, PyTorch:channels_last, TensorFlow, Caffe, ONNX, NumPy:C, NumPy:F. \
     Types: float, double, half, bfloat16, int8, uint8, int32, int64, boolean, fp8_e4m3, fp8_e5m2, int8x4, uint8x4, int8x32, and f16, i8, ...";
 
 /// The whole command line.
@@ -136,6 +166,10 @@ pub fn command() -> Command {
             "type",
             "The element type of the destination [default: the source's, uint8 for pictures]",
         ))
+        .arg(of_types(
+            "from-type",
+            "What the source's elements are, where .npy has no name for it: bfloat16, fp8_e4m3, fp8_e5m2",
+        ))
         .arg(
             Arg::new("scale")
                 .long("scale")
@@ -150,6 +184,14 @@ pub fn command() -> Command {
                 .value_name("X")
                 .help("Adds channels of zeros up to a multiple of X")
                 .value_parser(clap::value_parser!(i64).range(1..1 << 31)),
+        )
+        .arg(
+            Arg::new("channels")
+                .long("channels")
+                .value_name("C")
+                .help("Keeps the first C channels: the way back from padding and from blocks with a tail")
+                .value_parser(clap::value_parser!(i64).range(1..1 << 31))
+                .conflicts_with("pad-channels"),
         )
         .arg(list("crop", "T,B,L,R", "Leaves out rows at the top and bottom, columns on the left and right"))
         .arg(list("fold", "H,W", "Folds H by W neighbours into channels"))
@@ -198,7 +240,9 @@ pub fn command() -> Command {
             run,
             doctor,
             completions,
-            Command::new("man").about("Prints the man page"),
+            Command::new("man")
+                .about("Prints the man page of the tool, or of one of its commands")
+                .arg(Arg::new("command").value_name("COMMAND").help("The command")),
         ])
 }
 
@@ -210,23 +254,53 @@ pub fn completions(given: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// Prints the man page: the command and each of its subcommands.
-pub fn man() -> Result<()> {
-    let mut page = Vec::new();
-    let mut render = || -> io::Result<()> {
-        clap_mangen::Man::new(command()).render(&mut page)?;
-        let mut whole = command();
-        // Subcommands by their whole names.
-        whole.build();
-        for sub in whole.get_subcommands().filter(|sub| sub.get_name() != "help") {
-            let name = sub.get_bin_name().unwrap_or(sub.get_name()).to_owned();
-            let part = clap_mangen::Man::new(sub.clone().display_name(name));
-            part.render_name_section(&mut page)?;
-            part.render_synopsis_section(&mut page)?;
-            part.render_options_section(&mut page)?;
-            part.render_extra_section(&mut page)?;
+/// Prints a man page: the tool's, or that of one of its commands.
+pub fn man(given: &ArgMatches) -> Result<()> {
+    // `help` repeats what the pages say, and has none.
+    let mut whole = command().disable_help_subcommand(true);
+    // Subcommands by their whole names.
+    whole.build();
+    let page = match given.get_one::<String>("command") {
+        None => whole,
+        Some(name) => {
+            let sub =
+                whole.find_subcommand(name).ok_or_else(|| Failure::new(format!("man: no command {name}")))?;
+            let version = env!("CARGO_PKG_VERSION");
+            sub.clone().display_name(format!("cudnn-shim-{name}")).version(version)
         }
-        io::stdout().write_all(&page)
     };
-    render().map_err(|error| Failure::new(format!("standard output: {error}")))
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page)
+        .render(&mut text)
+        .and_then(|()| io::stdout().write_all(&text))
+        .map_err(|error| Failure::new(format!("standard output: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{layout_name, of_image};
+
+    #[test]
+    fn layouts_are_read_in_any_case_and_of_filters() {
+        for (read, name) in [
+            ("nchw", "NCHW"),
+            ("nhwc", "NHWC"),
+            ("KCRS", "NCHW"),
+            ("OIHW", "NCHW"),
+            ("KRSC", "NHWC"),
+            ("ohwi", "NHWC"),
+            ("HWIO", "HWCN"),
+            ("kctrs", "NCDHW"),
+            ("bnm", "BNM"),
+            ("chw", "CHW"),
+            ("nChw8c", "nChw8c"),
+            ("NC/32HW32", "NC/32HW32"),
+            ("packed", "packed"),
+            ("NHCX", "NHCX"),
+        ] {
+            assert_eq!(layout_name(read), name, "{read}");
+        }
+        assert_eq!(of_image("HWC").as_deref(), Some("NHWC"));
+        assert_eq!(of_image("NHWC"), None);
+    }
 }

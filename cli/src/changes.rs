@@ -14,6 +14,12 @@ pub fn change(given: &ArgMatches, dims: &[i64]) -> Result<Option<Change>> {
     if let Some(&multiple) = given.get_one::<i64>("pad-channels") {
         change.after[1] = (multiple - dims[1] % multiple) % multiple;
     }
+    if let Some(&channels) = given.get_one::<i64>("channels") {
+        if channels > dims[1] {
+            return Err(Failure::new(format!("--channels {channels}: the source has {}", dims[1])));
+        }
+        change.after[1] = channels - dims[1];
+    }
     if let Some(edges) = list("crop") {
         let [top, bottom, left, right] = edges[..] else {
             return Err(Failure::new("--crop takes four numbers: top, bottom, left, right"));

@@ -11,7 +11,7 @@ use cudnn::layout::Layout;
 use cudnn::mode::Mode;
 use serde_json::{Value, json};
 
-use crate::arguments::{List, data_type, type_name};
+use crate::arguments::{List, data_type, of_image, type_name};
 use crate::figure::Figure;
 use crate::library::{self, Handle, Tensor};
 use crate::{Failure, Result, svg};
@@ -33,6 +33,10 @@ impl Explained {
         name: Option<&str>,
         strides: Option<&[i64]>,
     ) -> Result<Explained> {
+        // One image is a batch of one.
+        let image = name.filter(|_| dims.len() == 3).and_then(of_image);
+        let batch = [&[1], dims].concat();
+        let (name, dims) = image.as_deref().map_or((name, dims), |image| (Some(image), &batch[..]));
         if let Some(axis) = dims.iter().position(|&extent| extent < 1) {
             return Err(Failure::new(format!(
                 "--dims: extent {axis} is {}; extents are at least 1",

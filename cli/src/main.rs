@@ -5,6 +5,7 @@
 //!  explain.rs    what strides and names mean: facts, terminal, JSON
 //!  figure.rs     which elements a picture shows; the picture in the terminal
 //!  svg.rs        the picture as SVG
+//!  source.rs     what is read: mapped files, decoded pictures
 //!  transform.rs  from file to file: reads, plans the tiles, writes
 //!  tiles.rs      a transform in pieces that keep little of either file in memory
 //!  npy.rs        .npy headers
@@ -31,6 +32,7 @@ mod pixels;
 mod place;
 mod program;
 mod run;
+mod source;
 mod svg;
 mod tiles;
 mod transform;
@@ -62,14 +64,17 @@ fn main() -> ExitCode {
     // A reader that goes away ends the program quietly, as it ends other tools.
     // SAFETY: no other thread runs yet, and the default action has no preconditions.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let matches = arguments::command().get_matches();
+    let matches = match arguments::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return misread(&error),
+    };
     let outcome = match matches.subcommand() {
         Some(("doctor", given)) => doctor::run(given),
         Some(("explain", given)) => explain::run(given).map(|()| ExitCode::SUCCESS),
         Some(("transform", given)) => transform::run(given).map(|()| ExitCode::SUCCESS),
         Some(("run", given)) => run::run(given).map(|()| ExitCode::SUCCESS),
         Some(("completions", given)) => arguments::completions(given).map(|()| ExitCode::SUCCESS),
-        Some(("man", _)) => arguments::man().map(|()| ExitCode::SUCCESS),
+        Some(("man", given)) => arguments::man(given).map(|()| ExitCode::SUCCESS),
         _ => Err(Failure::new("no command")),
     };
     match outcome {
@@ -79,4 +84,24 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What is wrong with the command line, in one line like everything else; help and version as they are.
+fn misread(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    let asked = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if asked {
+        error.exit();
+    }
+    let text = error.to_string();
+    // Behind the first words there are the usage, and where to find more.
+    let text = text.split("\nUsage:").next().unwrap_or_default().split("\nFor more information").next();
+    let Failure(line) = Failure::new(text.unwrap_or_default());
+    eprintln!("cudnn-shim: {}", line.strip_prefix("error: ").unwrap_or(&line));
+    ExitCode::from(2)
 }

@@ -31,8 +31,9 @@ const TYPES: [(&str, DataType); 8] = [
 ];
 
 impl Header {
-    /// Reads a header; also where the data begins.
-    pub fn parse(file: &[u8]) -> Result<(Header, usize)> {
+    /// Reads a header; also where the data begins. `bits` is the type of elements for which NumPy has no name, whose
+    /// bits the file holds.
+    pub fn parse(file: &[u8], bits: Option<DataType>) -> Result<(Header, usize)> {
         let cut = || Failure::new("a .npy header that ends early");
         if !file.starts_with(MAGIC) {
             return Err(Failure::new("no .npy file: it does not begin with \\x93NUMPY"));
@@ -51,11 +52,11 @@ impl Header {
         };
         let text = file.get(from..).and_then(|rest| rest.get(..len)).ok_or_else(cut)?;
         let text = std::str::from_utf8(text).map_err(|_| Failure::new("a .npy header that is no text"))?;
-        Ok((Header::read(text)?, from + len))
+        Ok((Header::read(text, bits)?, from + len))
     }
 
     /// Reads the dictionary, a Python literal with three known keys.
-    fn read(text: &str) -> Result<Header> {
+    fn read(text: &str, bits: Option<DataType>) -> Result<Header> {
         let value = |key: &str| {
             let at = text.find(&format!("'{key}'")).or_else(|| text.find(&format!("\"{key}\"")));
             let rest = at.map(|at| text[at + key.len() + 2..].trim_start());
@@ -81,7 +82,7 @@ impl Header {
             .map(|word| word.parse::<i64>().ok().filter(|&extent| extent >= 0))
             .collect::<Option<Vec<_>>>();
         let shape = shape.ok_or_else(|| Failure::new("a .npy header whose shape is no tuple of extents"))?;
-        Ok(Header { data_type: data_type(descr)?, fortran, shape })
+        Ok(Header { data_type: data_type(descr, bits)?, fortran, shape })
     }
 
     /// The header of a file in C order, padded as NumPy does, so that the data begins on a multiple of 64 bytes.
@@ -97,12 +98,22 @@ impl Header {
     }
 }
 
-fn data_type(descr: &str) -> Result<DataType> {
+fn data_type(descr: &str, bits: Option<DataType>) -> Result<DataType> {
     let (order, name) = descr.split_at(descr.find(|c: char| !"<>=|".contains(c)).unwrap_or(0));
     if name.starts_with('O') {
         return Err(Failure::new("a .npy file of pickled Python objects; this tool takes arrays of numbers"));
     }
-    let found = TYPES.iter().find(|(known, _)| *known == name).map(|&(_, data_type)| data_type);
+    if let Some(bits) = bits {
+        let size = name.get(1..).and_then(|digits| digits.parse::<usize>().ok());
+        if !name.starts_with(['u', 'i', 'V', 'f']) || size != Some(bits.size()) {
+            return Err(Failure::new(format!(
+                "--from-type: elements of {} bytes, but the file's type is '{descr}'",
+                bits.size()
+            )));
+        }
+    }
+    let found =
+        bits.or_else(|| TYPES.iter().find(|(known, _)| *known == name).map(|&(_, data_type)| data_type));
     let data_type = found.ok_or_else(|| {
         Failure::new(format!("a .npy file of type '{descr}', for which there is no tensor type"))
     })?;
@@ -134,7 +145,7 @@ mod tests {
     fn read(text: &str) -> Result<Header> {
         let mut file = [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes()].concat();
         file.extend(text.bytes());
-        Header::parse(&file).map(|(header, at)| {
+        Header::parse(&file, None).map(|(header, at)| {
             assert_eq!(at, file.len());
             header
         })
@@ -148,7 +159,7 @@ mod tests {
             let header = Header { data_type, fortran: false, shape };
             let bytes = header.to_bytes().unwrap();
             assert_eq!(bytes.len() % 64, 0);
-            assert_eq!(Header::parse(&bytes).unwrap(), (header, bytes.len()));
+            assert_eq!(Header::parse(&bytes, None).unwrap(), (header, bytes.len()));
         }
     }
 
@@ -172,7 +183,7 @@ mod tests {
             let Failure(said) = read(text).unwrap_err();
             assert!(said.contains(word), "{said}");
         }
-        assert!(Header::parse(b"\x93NUMPY\x01\x00\xff\xff{").is_err());
-        assert!(Header::parse(b"PK").is_err());
+        assert!(Header::parse(b"\x93NUMPY\x01\x00\xff\xff{", None).is_err());
+        assert!(Header::parse(b"PK", None).is_err());
     }
 }

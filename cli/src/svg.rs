@@ -14,6 +14,8 @@ const WIDTH: i64 = 960;
 /// A picture that grows downwards.
 struct Canvas {
     body: String,
+    /// What lies under the cells, so that their numbers can be read.
+    under: String,
     width: i64,
     height: i64,
 }
@@ -37,24 +39,34 @@ impl Canvas {
         };
         let _ = writeln!(
             self.body,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{HEIGHT}\" fill=\"{fill}\" stroke=\"#ffffff\"/>"
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{HEIGHT}\" fill=\"{fill}\" class=\"c\"/>"
         );
         self.text(x + width / 2, y + 15, if cell == Cell::Padding { "p" } else { "v" }, &text);
         self.grow(x + width, y + HEIGHT);
     }
 }
 
-/// Hues a golden angle apart, so that neighbours differ, all light enough for dark text.
-fn colour(hue: i64) -> String {
-    format!("hsl({}, 62%, {}%)", (hue.rem_euclid(360) * 137 + 205) % 360, if hue % 2 == 0 { 78 } else { 70 })
+/// Hues a golden angle apart, so that neighbours differ.
+fn degrees(hue: i64) -> i64 {
+    (hue.rem_euclid(360) * 137 + 205) % 360
 }
 
-/// Where the cells of memory were drawn: by value, the first of each.
-type Places = BTreeMap<i64, (i64, i64)>;
+/// The colour of a cell, light enough for dark text.
+fn colour(hue: i64) -> String {
+    format!("hsl({}, 62%, {}%)", degrees(hue), if hue % 2 == 0 { 78 } else { 70 })
+}
+
+/// The colour of an arrow from such a cell, which is seen on light and dark ground.
+fn line_colour(hue: i64) -> String {
+    format!("hsl({}, 62%, 50%)", degrees(hue))
+}
+
+/// Where the cells of memory were drawn, and their hues: by value, the first of each.
+type Places = BTreeMap<i64, (i64, i64, i64)>;
 
 /// The picture of one layout, or of two with arrows from every element of the first that the second shows too.
 pub fn draw(title: &str, figure: &Figure, to: Option<(&str, &Figure)>) -> String {
-    let mut canvas = Canvas { body: String::new(), width: 0, height: MARGIN };
+    let mut canvas = Canvas { body: String::new(), under: String::new(), width: 0, height: MARGIN };
     let digits = to.map_or(0, |(_, figure)| figure.digits()).max(figure.digits()) as i64;
     let cell = (digits * 9 + 10).max(26);
     canvas.text(MARGIN, MARGIN + 12, "t", title);
@@ -65,11 +77,11 @@ pub fn draw(title: &str, figure: &Figure, to: Option<(&str, &Figure)>) -> String
     let from = runs(&mut canvas, figure, MARGIN, top, cell, "memory, from the lowest address");
     if let Some((name, other)) = to {
         // Behind the cells and behind the words above them.
-        let left = (from.values().map(|(x, _)| *x).max().unwrap_or(0) + cell).max(MARGIN + 250) + 90;
+        let left = (from.values().map(|(x, ..)| *x).max().unwrap_or(0) + cell).max(MARGIN + 250) + 90;
         let into = runs(&mut canvas, other, left, top, cell, name);
-        for (value, (x, y)) in &from {
-            if let Some((to_x, to_y)) = into.get(value) {
-                arrow(&mut canvas, (x + cell, y + HEIGHT / 2), (*to_x, to_y + HEIGHT / 2));
+        for (value, &(x, y, hue)) in &from {
+            if let Some(&(to_x, to_y, _)) = into.get(value) {
+                arrow(&mut canvas, hue, (x + cell, y + HEIGHT / 2), (to_x, to_y + HEIGHT / 2));
             }
         }
     }
@@ -77,12 +89,12 @@ pub fn draw(title: &str, figure: &Figure, to: Option<(&str, &Figure)>) -> String
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          role=\"img\">\n<title>{}</title>\n<style>text{{font:13px ui-monospace,monospace;fill:#202020}}.t{{font-weight:bold;\
-         font-size:15px}}.v,.m,.p{{text-anchor:middle}}.o,.p{{fill:#707070}}.o{{text-anchor:end}}\
-         path{{fill:none;stroke:#505050;stroke-width:.8;opacity:.6}}</style>\n\
-         <defs><marker id=\"a\" viewBox=\"0 0 6 6\" refX=\"5\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" orient=\"auto\">\
-         <polygon points=\"0,0 6,3 0,6\" fill=\"#505050\"/></marker></defs>\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n{}</svg>\n",
+         font-size:15px}}.v,.m,.p{{text-anchor:middle}}.o,.p{{fill:#707070}}.o{{text-anchor:end;paint-order:stroke;stroke:#ffffff;stroke-width:5px}}\
+         .g{{fill:#ffffff}}.c{{stroke:#ffffff}}path{{fill:none;stroke-width:1.2;opacity:.8}}\
+         @media (prefers-color-scheme:dark){{.g{{fill:#161923}}.c{{stroke:#161923}}.t,.m{{fill:#e4e4e4}}.o{{fill:#a8a8a8;stroke:#161923}}}}</style>\n\
+         <rect width=\"{width}\" height=\"{height}\" class=\"g\"/>\n{}{}</svg>\n",
         title.replace('&', "&amp;").replace('<', "&lt;"),
+        canvas.under,
         canvas.body
     )
 }
@@ -135,8 +147,8 @@ fn runs(canvas: &mut Canvas, figure: &Figure, left: i64, top: i64, cell: i64, ti
         for (column, &each) in run.cells.iter().enumerate() {
             let x = left + label + column as i64 * cell;
             canvas.cell(x, y, cell, each);
-            if let Cell::Element { value, .. } = each {
-                places.entry(value).or_insert((x, y));
+            if let Cell::Element { value, hue } = each {
+                places.entry(value).or_insert((x, y, hue));
             }
         }
         canvas.grow(0, y + HEIGHT);
@@ -144,10 +156,16 @@ fn runs(canvas: &mut Canvas, figure: &Figure, left: i64, top: i64, cell: i64, ti
     places
 }
 
-fn arrow(canvas: &mut Canvas, (x, y): (i64, i64), (to_x, to_y): (i64, i64)) {
-    let middle = (x + to_x) / 2;
+/// An arrow whose line passes under the cells, and whose head stands on the border of the one that it leads to.
+fn arrow(canvas: &mut Canvas, hue: i64, (x, y): (i64, i64), (to_x, to_y): (i64, i64)) {
+    let (middle, colour) = ((x + to_x) / 2, line_colour(hue));
+    let _ = writeln!(
+        canvas.under,
+        "<path d=\"M{x},{y} C{middle},{y} {middle},{to_y} {to_x},{to_y}\" stroke=\"{colour}\"/>"
+    );
+    let (back, above, below) = (to_x - 5, to_y - 3, to_y + 3);
     let _ = writeln!(
         canvas.body,
-        "<path d=\"M{x},{y} C{middle},{y} {middle},{to_y} {to_x},{to_y}\" marker-end=\"url(#a)\"/>"
+        "<polygon points=\"{back},{above} {to_x},{to_y} {back},{below}\" fill=\"{colour}\"/>"
     );
 }

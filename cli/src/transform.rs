@@ -9,13 +9,13 @@ use std::time::Instant;
 use clap::ArgMatches;
 use cudnn::dtype::DataType;
 use cudnn::layout::Arrangement;
-use memmap2::Mmap;
 
-use crate::arguments::{data_type, type_name};
+use crate::arguments::{data_type, of_image, type_name};
 use crate::changes::{change, yielded};
 use crate::library::{Change, Handle, Tensor};
 use crate::npy::Header;
 use crate::pixels::{self, Pixels};
+use crate::source::{Bytes, Source, open, plain};
 use crate::tiles::{Job, Side};
 use crate::{Failure, Result};
 
@@ -24,85 +24,6 @@ const SLICE: i64 = 32 << 20;
 
 /// Bytes from which progress is shown.
 const LONG: u64 = 256 << 20;
-
-/// What is read: bytes, and what they are.
-struct Source {
-    bytes: Bytes,
-    /// Where the first element lies.
-    at: usize,
-    header: Header,
-}
-
-/// A mapped file, or a decoded picture.
-enum Bytes {
-    Map(Mmap),
-    Memory(Vec<u8>),
-}
-
-impl Bytes {
-    fn all(&self) -> &[u8] {
-        match self {
-            Bytes::Map(map) => map,
-            Bytes::Memory(bytes) => bytes,
-        }
-    }
-
-    /// Gives pages of the file back that were read: they stay in the system's cache.
-    fn forget(&self) {
-        if let Bytes::Map(map) = self {
-            // SAFETY: the mapping is shared and read only, so that its pages come back from the file as they were.
-            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
-        }
-    }
-}
-
-fn open(name: &str) -> Result<Source> {
-    let of_file = |error: io::Error| Failure::new(format!("{name}: {}", plain(&error)));
-    let in_file = |Failure(text): Failure| Failure::new(format!("{name}: {text}"));
-    let path = Path::new(name);
-    let file = if name == "-" {
-        // A pipe cannot be mapped.
-        let mut copy = tempfile::tempfile().map_err(of_file)?;
-        io::copy(&mut io::stdin().lock(), &mut copy).map_err(of_file)?;
-        copy
-    } else {
-        File::open(path).map_err(of_file)?
-    };
-    let facts = file.metadata().map_err(of_file)?;
-    if facts.is_dir() {
-        return Err(Failure::new(format!("{name}: a directory, not a file")));
-    }
-    if facts.len() == 0 {
-        return Err(Failure::new(format!("{name}: the file is empty")));
-    }
-    // SAFETY: who changes a file while it is read gets what he reads; nothing here trusts the bytes.
-    let map = unsafe { Mmap::map(&file) }.map_err(of_file)?;
-    if let Some(format) = pixels::format(path) {
-        let Pixels { height, width, channels, bytes } = pixels::decode(&map, format).map_err(in_file)?;
-        let header =
-            Header { data_type: DataType::Uint8, fortran: false, shape: vec![height, width, channels] };
-        return Ok(Source { bytes: Bytes::Memory(bytes), at: 0, header });
-    }
-    let (header, at) = Header::parse(&map).map_err(in_file)?;
-    if let Some(axis) = header.shape.iter().position(|&extent| extent == 0) {
-        return Err(Failure::new(format!("{name}: axis {axis} has no elements")));
-    }
-    let needed =
-        header.shape.iter().try_fold(header.data_type.size() as i64, |bytes, &dim| bytes.checked_mul(dim));
-    let needed =
-        needed.ok_or_else(|| Failure::new(format!("{name}: shape {:?} leaves 64 bits", header.shape)))?;
-    let there = (map.len() - at) as i64;
-    if there < needed {
-        return Err(Failure::new(format!("{name}: the data ends after {there} of {needed} bytes")));
-    }
-    Ok(Source { bytes: Bytes::Map(map), at, header })
-}
-
-/// The system's words without its number.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
-}
 
 /// Both sides in logical order.
 struct Task {
@@ -118,13 +39,25 @@ struct Task {
     data_type: DataType,
     change: Option<Change>,
     scale: f64,
+    /// Whether the destination is one image, without the axis of the batch.
+    single: bool,
 }
 
 impl Task {
     fn new(given: &ArgMatches, header: &Header, pictures: [bool; 2]) -> Result<Task> {
         let text = |name: &str| given.get_one::<String>(name).map(String::as_str);
         let mut shape = header.shape.clone();
-        let from_name = text("from").unwrap_or(if pictures[0] { "NHWC" } else { "packed" });
+        let named = text("from").unwrap_or(if pictures[0] { "NHWC" } else { "packed" });
+        let image = of_image(named);
+        if image.is_some() {
+            if shape.len() != 3 || header.fortran {
+                return Err(Failure::new(format!(
+                    "--from {named} is one image of 3 axes in C order, not {shape:?}"
+                )));
+            }
+            shape.insert(0, 1);
+        }
+        let from_name = image.as_deref().unwrap_or(named);
         // The number of axes that a name stands for decides the rank.
         let fits = |axes: usize| {
             (2..=8).find_map(|rank| {
@@ -157,7 +90,10 @@ impl Task {
                 strides[k - 1] = strides[k] * shape[k];
             }
         }
-        let to_name = text("to").unwrap_or(if pictures[1] { "NHWC" } else { from_name });
+        let named = text("to").unwrap_or(if pictures[1] { "NHWC" } else { named });
+        let image = of_image(named);
+        let single = image.is_some();
+        let to_name = image.as_deref().unwrap_or(named);
         let to = Arrangement::parse(to_name, rank)?;
         let (mut dims, mut logical) = (vec![0; rank], vec![0; rank]);
         for (k, &dim) in from.order.iter().enumerate() {
@@ -173,6 +109,16 @@ impl Task {
             }
             dims[1] = dims[1].checked_mul(block).ok_or_else(|| Failure::new("channels leave 64 bits"))?;
             logical.push(strides[rank]);
+            if let Some(&channels) = given.get_one::<i64>("channels") {
+                if !(dims[1] - block + 1..=dims[1]).contains(&channels) {
+                    return Err(Failure::new(format!(
+                        "--channels {channels}: the blocks of the source hold {} to {} channels",
+                        dims[1] - block + 1,
+                        dims[1]
+                    )));
+                }
+                dims[1] = channels;
+            }
         }
         let data_type = match text("type") {
             Some(name) => data_type(name),
@@ -194,6 +140,10 @@ impl Task {
                 dims[axis]
             )));
         }
+        if single && dst_dims[0] != 1 {
+            let text = format!("--to {named} is one image, and there are {}", dst_dims[0]);
+            return Err(Failure::new(text));
+        }
         let scale = given.get_one::<f64>("scale").copied().unwrap_or(1.0);
         Ok(Task {
             dims,
@@ -206,6 +156,7 @@ impl Task {
             data_type,
             change,
             scale,
+            single,
         })
     }
 
@@ -216,7 +167,8 @@ impl Task {
         if let Some(block) = block {
             dims[1] = (dims[1] + block - 1) / block;
         }
-        self.to.order.iter().map(|&dim| dims[dim]).chain(block).collect()
+        let axes = self.to.order.iter().filter(|&&dim| !(self.single && dim == 0));
+        axes.map(|&dim| dims[dim]).chain(block).collect()
     }
 
     fn job(
@@ -421,8 +373,12 @@ pub fn run(given: &ArgMatches) -> Result<()> {
     if out_path.is_dir() {
         return Err(Failure::new(format!("{output}: a directory, not a file")));
     }
-    let source = open(input)?;
     let picture = pixels::format(out_path);
+    if picture.is_none() && out_path.extension().is_some_and(|end| end != "npy") {
+        let text = format!("{output}: written are .npy, .png, .jpg, .jpeg, .ppm, .pgm and .pnm files");
+        return Err(Failure::new(text));
+    }
+    let source = open(input, given.get_one::<String>("from-type").map(|name| data_type(name)))?;
     let task =
         Task::new(given, &source.header, [matches!(source.bytes, Bytes::Memory(_)), picture.is_some()])?;
     let handle = Handle::new()?;

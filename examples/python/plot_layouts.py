@@ -1,7 +1,8 @@
 # %% [markdown]
 # # Layouts in colour
 # Every square is a place in memory, coloured by the channel of the element that lies there; a row is one cache line.
-# Run it cell by cell in an editor that knows `# %%`, or as a whole: `python plot_layouts.py LIBRARY [PICTURE]`.
+# Run it cell by cell in an editor that knows `# %%`, or as a whole: `python plot_layouts.py LIBRARY [PICTURE [N,C,H,W]]`.
+# Of several images every other one is paler.
 
 # %%
 import ctypes
@@ -17,30 +18,39 @@ import numpy as np
 import shim
 
 library = shim.Library(*sys.argv[1:2])
-dims = (1, 64, 5, 4)
+dims = tuple(map(int, sys.argv[3].split(","))) if len(sys.argv) > 3 else (1, 64, 5, 4)
 
 # %%
 # The library says which element lies at an offset.
 
 
-def channels(layout):
+def colours(layout):
+    """RGBA of every place in memory, a cache line a row; padding and what lies behind the tensor is white."""
     descriptor = library.named(shim.FLOAT, layout, dims)
-    index, found = (ctypes.c_int64 * 4)(), []
-    for offset in range(int(np.prod(dims))):
-        library.call("cudnnShimGetTensorIndex", descriptor.value, ctypes.c_int64(offset), 4, index)
-        found.append(index[1])
-    return np.array(found).reshape(-1, 16)
+    size = ctypes.c_size_t()
+    library.call("cudnnGetTensorSizeInBytes", descriptor.value, ctypes.byref(size))
+    places = size.value // 4
+    shown = np.ones((-(-places // 16) * 16, 4))
+    index = (ctypes.c_int64 * 4)()
+    for offset in range(places):
+        try:
+            library.call("cudnnShimGetTensorIndex", descriptor.value, ctypes.c_int64(offset), 4, index)
+        except ValueError:
+            continue  # padding of a block
+        shown[offset] = plt.get_cmap("turbo")(index[1] / max(dims[1] - 1, 1))
+        shown[offset, 3] = 0.5 if index[0] % 2 else 1.0
+    return shown.reshape(-1, 16, 4)
 
 
 # %%
 layouts = ["NCHW", "NHWC", "NC/32HW32", "CHWN"]
 figure, axes = plt.subplots(1, len(layouts), figsize=(12, 8), sharey=True)
 for axis, layout in zip(axes, layouts):
-    axis.imshow(channels(layout), cmap="turbo", aspect="auto", interpolation="nearest")
+    axis.imshow(colours(layout), aspect="auto", interpolation="nearest")
     axis.set_title(layout)
     axis.set_xlabel("element of the line")
 axes[0].set_ylabel("line of 64 bytes")
-figure.suptitle("1 x 64 x 5 x 4 floats in memory, coloured by channel")
+figure.suptitle(" x ".join(map(str, dims)) + " floats in memory, coloured by channel")
 figure.tight_layout()
 
 # %%

@@ -35,13 +35,14 @@ pub fn python(dist: &Dist) -> Result<Tally> {
         return Ok(tally + Tally::SKIP);
     }
     let picture = shell::target().join("layouts.png");
-    let mut plots = Command::new(&python);
-    plots
-        .env("CUDNN_SHIM_BACKEND", "cpu")
-        .arg(folder.join("plot_layouts.py"))
-        .arg(dist.library())
-        .arg(&picture);
-    Ok(tally + shell::run(&mut plots).map_or(Tally::FAIL, |()| Tally::PASS))
+    // One image, and several whose channels do not fill their blocks.
+    let plots = [&[][..], &["2,40,3,5"]].map(|dims| {
+        let mut plots = Command::new(&python);
+        plots.env("CUDNN_SHIM_BACKEND", "cpu").arg(folder.join("plot_layouts.py"));
+        plots.arg(dist.library()).arg(&picture).args(dims);
+        shell::run(&mut plots).map_or(Tally::FAIL, |()| Tally::PASS)
+    });
+    Ok(plots.into_iter().fold(tally, |tally, plot| tally + plot))
 }
 
 /// `examples/mpi` on 1, 2 and 4 ranks: each is one test.

@@ -35,6 +35,26 @@ pub fn lay_out(tree: &mut Tree, program: &Path) -> Result<()> {
     tree.copy(program, "bin/cudnn-shim", EXECUTABLE)?;
     let said =
         |arguments: &[&str]| shell::output(Command::new(program).args(arguments)).map(|text| text + "\n");
-    tree.write("share/man/man1/cudnn-shim.1", &said(&["man"])?)?;
+    let page = said(&["man"])?;
+    for command in commands(&page) {
+        tree.write(&format!("share/man/man1/cudnn-shim-{command}.1"), &said(&["man", command])?)?;
+    }
+    tree.write("share/man/man1/cudnn-shim.1", &page)?;
     COMPLETIONS.iter().try_for_each(|(shell, file)| tree.write(file, &said(&["completions", shell])?))
+}
+
+/// The commands whose pages the tool's page refers to: `cudnn\-shim\-explain(1)`.
+fn commands(page: &str) -> Vec<&str> {
+    let names = page.split("cudnn\\-shim\\-").skip(1).filter_map(|rest| rest.split_once("(1)"));
+    names.map(|(name, _)| name).filter(|name| name.chars().all(|c| c.is_ascii_lowercase())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn pages_that_are_referred_to_are_found() {
+        let page =
+            "cudnn\\-shim \\- sees\n.TP\ncudnn\\-shim\\-explain(1)\nShows\n.TP\ncudnn\\-shim\\-man(1)\n";
+        assert_eq!(super::commands(page), ["explain", "man"]);
+    }
 }

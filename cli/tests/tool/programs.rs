@@ -330,10 +330,20 @@ fn shells_get_completions_and_readers_a_page() {
         );
     }
     let page = says(&["man"]);
-    assert!(
-        page.contains(".TH cudnn-shim 1") && page.contains("pad\\-channels") && page.contains("svg"),
-        "{page}"
-    );
+    assert!(page.contains(".TH cudnn-shim 1"), "{page}");
+    // Every page that it refers to is there.
+    let named: Vec<&str> = page
+        .split("cudnn\\-shim\\-")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("(1)").map(|(name, _)| name))
+        .collect();
+    assert!(named.contains(&"explain") && named.contains(&"transform"), "{named:?}");
+    for name in named {
+        let page = says(&["man", name]);
+        assert!(page.contains(&format!(".TH cudnn-shim-{name} 1")), "{page}");
+    }
+    assert!(says(&["man", "transform"]).contains("pad\\-channels"));
+    assert!(says(&["man", "explain"]).contains("svg"));
     // Every option has a sentence.
     for command in ["explain", "transform", "run", "doctor"] {
         assert!(says(&[command, "--help"]).contains("Usage: cudnn-shim"), "{command}");

@@ -77,6 +77,15 @@ fn transform_names_what_is_wrong_and_writes_nothing() {
         (&["short.jpg", "out.npy"], &["short.jpg"]),
         (&["short.ppm", "out.npy"], &["short.ppm", "3 of 48 bytes"]),
         (&["whole.npy", "/dev/full"], &["/dev/full", "no space"]),
+        (&["whole.npy", "out.tiff"], &["out.tiff", ".npy, .png"]),
+        (&["whole.npy", "out.npy", "--from", "CHW"], &["--from CHW", "3 axes"]),
+        (&["whole.npy", "out.npy", "--to", "CHW"], &["--to CHW", "there are 2"]),
+        (&["whole.npy", "out.npy", "--channels", "4"], &["--channels 4", "has 3"]),
+        (&["whole.npy", "out.npy", "--from-type", "bf16"], &["--from-type", "2 bytes", "<f4"]),
+        (&["whole.npy", "out.npy", "--type", "f17"], &["f17", "--type"]),
+        (&["whole.npy"], &["<OUT>"]),
+        (&["whole.npy", "out.npy", "--unknown"], &["--unknown"]),
+        (&["whole.npy", "out.npy", "--fold", "2,2", "--unfold", "2,2"], &["--fold", "--unfold"]),
     ] {
         let output =
             tool().current_dir(&folder).arg("transform").args(arguments).output().expect("the tool starts");

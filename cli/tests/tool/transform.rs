@@ -107,6 +107,51 @@ fn blocks_padding_scale_and_types() {
 }
 
 #[test]
+fn names_of_filters_and_images_in_any_case() {
+    let folder = folder("names");
+    let filter = npy("<f4", false, &[2, 3, 2, 2], &floats(24));
+    let (text, data) = transformed(&folder, &filter, &["--from", "KCRS", "--to", "krsc"]);
+    let (_, plain) = transformed(&folder, &filter, &["--from", "nchw", "--to", "NHWC"]);
+    assert!(text.contains("(2, 2, 2, 3)"), "{text}");
+    assert_eq!(data, plain);
+    assert_eq!(as_floats(&data)[..4], [0.0, 4.0, 8.0, 1.0]);
+    let (text, data) =
+        transformed(&folder, &npy("<f4", false, &[3, 2, 2], &floats(12)), &["--from", "CHW", "--to", "hwc"]);
+    assert!(text.contains("'shape': (2, 2, 3), "), "{text}");
+    assert_eq!(as_floats(&data)[..4], [0.0, 4.0, 8.0, 1.0]);
+}
+
+#[test]
+fn channels_lead_back_from_padding() {
+    let folder = folder("channels");
+    let input = npy("<f4", false, &[2, 3, 2, 2], &floats(24));
+    for (there, back) in [
+        (&["--to", "nChw8c"][..], &["--from", "nChw8c", "--to", "NCHW", "--channels", "3"][..]),
+        (&["--to", "NHWC", "--pad-channels", "32"], &["--from", "NHWC", "--to", "NCHW", "--channels", "3"]),
+        (&["--pad-channels", "5"], &["--channels", "3"]),
+    ] {
+        transformed(&folder, &input, there);
+        let padded = fs::read(folder.join("out.npy")).expect("it is there");
+        let (text, data) = transformed(&folder, &padded, back);
+        assert!(text.contains("(2, 3, 2, 2)"), "{there:?}: {text}");
+        assert_eq!(data, floats(24), "{there:?}");
+    }
+}
+
+#[test]
+fn bits_of_types_that_numpy_lacks_are_read() {
+    let folder = folder("bits");
+    let input = npy("<f4", false, &[1, 1, 1, 4], &floats(4));
+    for (name, descr) in [("bf16", "'<u2'"), ("fp8_e4m3", "'|u1'"), ("fp8_e5m2", "'|u1'")] {
+        let (text, _) = transformed(&folder, &input, &["--type", name]);
+        assert!(text.contains(descr), "{text}");
+        let bits = fs::read(folder.join("out.npy")).expect("it is there");
+        let (_, back) = transformed(&folder, &bits, &["--from-type", name, "--type", "float"]);
+        assert_eq!(back, floats(4), "{name}");
+    }
+}
+
+#[test]
 fn other_ranks_and_one_image() {
     let folder = folder("ranks");
     let (text, data) =
