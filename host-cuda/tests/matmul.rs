@@ -147,10 +147,8 @@ impl Layout {
 
 fn set(desc: Object, attribute: c_int, value: c_int) {
     // SAFETY: a value of four bytes.
-    assert_eq!(
-        unsafe { cublasLtMatmulDescSetAttribute(desc, attribute, (&raw const value).cast(), 4) },
-        SUCCESS
-    );
+    let status = unsafe { cublasLtMatmulDescSetAttribute(desc, attribute, (&raw const value).cast(), 4) };
+    assert_eq!(status, SUCCESS);
 }
 
 fn gelu(x: f64) -> f64 {

@@ -1,10 +1,10 @@
 //! What calls on matrices check, in the order in which they check it: enumerations, extents, leading dimensions, pointers.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::handle::Handle;
-use super::product::Products;
+use super::product::{Matrix, Products};
 use super::status::{Failure, Outcome, required};
 
 /// Whether a `cublasOperation_t` swaps rows and columns. Conjugation changes nothing of real numbers.
@@ -71,6 +71,30 @@ pub fn data(pointer: *const c_void, is_touched: bool, argument: &str) -> Outcome
 /// What multiplies for a handle, for this thread alone.
 pub fn products(handle: &Handle) -> MutexGuard<'_, Products> {
     handle.products.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Multiplies as [`Products::multiply`] does, or leaves it to the graph that the handle's stream captures, with these factors.
+///
+/// # Errors
+/// As the product, and for a capture that was spoiled.
+///
+/// # Safety
+/// As the product, now or when the graph is launched.
+pub unsafe fn multiply(
+    handle: &Arc<Handle>,
+    matrices: [Matrix; 3],
+    extents: [i64; 3],
+    count: i64,
+    factors: [f64; 2],
+) -> Outcome {
+    let kept = Arc::clone(handle);
+    // SAFETY: as the caller promises.
+    let later = move || unsafe { products(&kept).multiply(matrices, extents, count, factors).is_ok() };
+    if handle.leave_to_graph(later)? {
+        return Ok(());
+    }
+    // SAFETY: as the caller promises.
+    unsafe { products(handle).multiply(matrices, extents, count, factors) }
 }
 
 /// The checked shape of `C = alpha op(A) op(B) + beta C`, column by column in memory.

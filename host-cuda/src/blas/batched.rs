@@ -42,7 +42,6 @@ unsafe fn multiply_each(
             arguments::data(address, true, &format!("{name}[{i}]"))?;
         }
     }
-    let mut products = arguments::products(&handle);
     for i in 0..count as usize {
         let mut data = [std::ptr::null(); 3];
         for (at, to) in data.iter_mut().enumerate().filter(|&(at, _)| touched[at]) {
@@ -50,7 +49,9 @@ unsafe fn multiply_each(
             *to = unsafe { read(arrays[at].wrapping_add(i), "array")? };
         }
         // SAFETY: as the caller promises.
-        unsafe { products.multiply(matrices(&shape, &types, data, [0; 3]), shape.extents, 1, factors)? };
+        unsafe {
+            arguments::multiply(&handle, matrices(&shape, &types, data, [0; 3]), shape.extents, 1, factors)?
+        };
     }
     Ok(())
 }

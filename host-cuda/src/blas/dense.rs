@@ -113,7 +113,7 @@ macro_rules! of_type {
                 handle: *mut c_void, transa: c_int, transb: c_int, m: Int, n: Int, alpha: *const $T, a: *const $T, lda: Int,
                 beta: *const $T, b: *const $T, ldb: Int, c: *mut $T, ldc: Int,
             ) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 let [m, n, lda, ldb, ldc] = [m, n, lda, ldb, ldc].map(i64::from);
                 let turned = [arguments::transposed(transa, "transa")?, arguments::transposed(transb, "transb")?];
                 arguments::extents([("m", m), ("n", n)])?;
@@ -154,7 +154,7 @@ macro_rules! of_type {
                 handle: *mut c_void, side: c_int, m: Int, n: Int, a: *const $T, lda: Int, x: *const $T, incx: Int,
                 c: *mut $T, ldc: Int,
             ) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 let [m, n, lda, incx, ldc] = [m, n, lda, incx, ldc].map(i64::from);
                 let is_right = arguments::second(side, "mode")?;
                 arguments::extents([("m", m), ("n", n)])?;
@@ -187,7 +187,7 @@ macro_rules! of_type {
                 handle: *mut c_void, uplo: c_int, trans: c_int, n: Int, k: Int, alpha: *const $T, a: *const $T, lda: Int,
                 beta: *const $T, c: *mut $T, ldc: Int,
             ) {
-                let handle = handle::get(handle)?;
+                let handle = handle::get_to_work(handle)?;
                 let [n, k, lda, ldc] = [n, k, lda, ldc].map(i64::from);
                 let is_upper = arguments::second(uplo, "uplo")?;
                 let turned = arguments::transposed(trans, "trans")?;
@@ -223,7 +223,7 @@ macro_rules! of_type {
                 handle: *mut c_void, side: c_int, uplo: c_int, trans: c_int, diag: c_int, m: Int, n: Int, alpha: *const $T,
                 a: *const $T, lda: Int, b: *mut $T, ldb: Int,
             ) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 let [m, n, lda, ldb] = [m, n, lda, ldb].map(i64::from);
                 let is_right = arguments::second(side, "side")?;
                 let is_upper = arguments::second(uplo, "uplo")?;

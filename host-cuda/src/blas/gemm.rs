@@ -130,7 +130,8 @@ pub unsafe fn multiply(
     }
     // SAFETY: as the caller promises.
     unsafe {
-        arguments::products(&handle).multiply(
+        arguments::multiply(
+            &handle,
             matrices(&shape, &types, batch.data, batch.apart),
             shape.extents,
             batch.count,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::product::Products;
 use super::status::{Failure, NOT_INITIALIZED, Outcome, calls, required, store};
 use crate::registry::Registry;
+use crate::runtime::capture;
 
 /// What a `cublasHandle_t` stands for.
 pub struct Handle {
@@ -18,6 +19,22 @@ pub struct Handle {
     sm_count: AtomicI32,
     /// What multiplies matrices; one call at a time.
     pub products: Mutex<Products>,
+}
+
+impl Handle {
+    /// Leaves a product to the graph that the stream captures; false if it does not capture.
+    ///
+    /// # Errors
+    /// Invalid value for a stream that the runtime does not know, and for a capture that was spoiled.
+    pub fn leave_to_graph(&self, product: impl Fn() -> bool + Send + Sync + 'static) -> Outcome<bool> {
+        let stream = self.stream.load(Ordering::Relaxed);
+        // Programs without the runtime have no streams of its.
+        if stream == 0 {
+            return Ok(false);
+        }
+        capture::library_call(stream, "a product of cuBLAS", || Arc::new(product))
+            .map_err(|failure| Failure::invalid(failure.to_string()))
+    }
 }
 
 static HANDLES: Registry<Handle> = Registry::new();
@@ -33,6 +50,29 @@ pub const RUNTIME: usize = 12_090;
 /// Not initialized.
 pub fn get(handle: *mut c_void) -> Outcome<Arc<Handle>> {
     HANDLES.get(handle).ok_or_else(|| Failure::new(NOT_INITIALIZED, "handle is not alive"))
+}
+
+/// The handle, for work that no graph keeps.
+///
+/// # Errors
+/// Not initialized; not supported while the stream captures.
+pub fn get_to_work(handle: *mut c_void) -> Outcome<Arc<Handle>> {
+    let stream = get(handle)?.stream.load(Ordering::Relaxed);
+    get_to_work_on(handle, stream)
+}
+
+/// The same for a stream that the call names.
+///
+/// # Errors
+/// As for [`get_to_work`].
+pub fn get_to_work_on(handle: *mut c_void, stream: usize) -> Outcome<Arc<Handle>> {
+    let handle = get(handle)?;
+    if capture::is_capturing(stream) {
+        return Err(Failure::unsupported(
+            "the stream captures: of cuBLAS, graphs keep gemm, gemv and ger alone",
+        ));
+    }
+    Ok(handle)
 }
 
 /// Makes a handle, for cuBLAS and for cuBLASLt.

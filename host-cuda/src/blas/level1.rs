@@ -37,7 +37,7 @@ macro_rules! of_type {
             fn $axpy, $axpy64(
                 handle: *mut c_void, n: Int, alpha: *const $T, x: *const $T, incx: Int, y: *mut $T, incy: Int,
             ) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 // SAFETY: as the caller promises.
                 unsafe {
                     let alpha = Kind::$kind.read(alpha.cast(), "alpha")?;
@@ -51,7 +51,7 @@ macro_rules! of_type {
             ///
             /// Status: as for axpy. Nothing to do for a step below 1.
             fn $scal, $scal64(handle: *mut c_void, n: Int, alpha: *const $T, x: *mut $T, incx: Int) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 // SAFETY: as the caller promises.
                 unsafe {
                     let alpha = Kind::$kind.read(alpha.cast(), "alpha")?;
@@ -64,7 +64,7 @@ macro_rules! of_type {
             ///
             /// Status: as for axpy.
             fn $copy, $copy64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, y: *mut $T, incy: Int) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast_const().cast(), Kind::$kind, n.into(), incy.into(), "y")?;
                 // SAFETY: as the caller promises.
@@ -75,7 +75,7 @@ macro_rules! of_type {
             ///
             /// Status: as for axpy.
             fn $swap, $swap64(handle: *mut c_void, n: Int, x: *mut $T, incx: Int, y: *mut $T, incy: Int) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 let x = Vector::new(x.cast_const().cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast_const().cast(), Kind::$kind, n.into(), incy.into(), "y")?;
                 // SAFETY: as the caller promises.
@@ -88,7 +88,7 @@ macro_rules! of_type {
             fn $dot, $dot64(
                 handle: *mut c_void, n: Int, x: *const $T, incx: Int, y: *const $T, incy: Int, result: *mut $T,
             ) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast(), Kind::$kind, n.into(), incy.into(), "y")?;
@@ -100,7 +100,7 @@ macro_rules! of_type {
             ///
             /// Status: as for axpy.
             fn $nrm2, $nrm264(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut $T) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 // SAFETY: as the caller promises.
@@ -111,7 +111,7 @@ macro_rules! of_type {
             ///
             /// Status: as for axpy.
             fn $asum, $asum64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut $T) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 // SAFETY: as the caller promises.
@@ -122,7 +122,7 @@ macro_rules! of_type {
             ///
             /// Status: as for axpy.
             fn $amax, $amax64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut Int) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 // SAFETY: as the caller promises.
@@ -133,7 +133,7 @@ macro_rules! of_type {
             ///
             /// Status: as for axpy.
             fn $amin, $amin64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut Int) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 // SAFETY: as the caller promises.
@@ -146,7 +146,7 @@ macro_rules! of_type {
             fn $rot, $rot64(
                 handle: *mut c_void, n: Int, x: *mut $T, incx: Int, y: *mut $T, incy: Int, c: *const $T, s: *const $T,
             ) {
-                handle::get(handle)?;
+                handle::get_to_work(handle)?;
                 // SAFETY: as the caller promises.
                 unsafe {
                     let turn = [Kind::$kind.read(c.cast(), "c")?, Kind::$kind.read(s.cast(), "s")?];
@@ -195,7 +195,7 @@ calls! {
         handle: *mut c_void, n: Int, alpha: *const c_void, alpha_type: c_int, x: *const c_void, x_type: c_int, incx: Int,
         y: *mut c_void, y_type: c_int, incy: Int, execution: c_int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executiontype")?;
         // SAFETY: as the caller promises.
@@ -214,7 +214,7 @@ calls! {
         handle: *mut c_void, n: Int, alpha: *const c_void, alpha_type: c_int, x: *mut c_void, x_type: c_int, incx: Int,
         execution: c_int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         Kind::decode(execution, "executionType")?;
         // SAFETY: as the caller promises.
@@ -231,7 +231,7 @@ calls! {
     fn cublasCopyEx, cublasCopyEx_64(
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, y: *mut c_void, y_type: c_int, incy: Int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = shared(x_type, y_type)?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y.cast_const(), kind, n.into(), incy.into(), "y")?;
@@ -245,7 +245,7 @@ calls! {
     fn cublasSwapEx, cublasSwapEx_64(
         handle: *mut c_void, n: Int, x: *mut c_void, x_type: c_int, incx: Int, y: *mut c_void, y_type: c_int, incy: Int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = shared(x_type, y_type)?;
         let x = Vector::new(x.cast_const(), kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y.cast_const(), kind, n.into(), incy.into(), "y")?;
@@ -260,7 +260,7 @@ calls! {
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, y: *const c_void, y_type: c_int, incy: Int,
         result: *mut c_void, result_type: c_int, execution: c_int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executionType")?;
         let result_kind = Kind::decode(result_type, "resultType")?;
@@ -278,7 +278,7 @@ calls! {
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, y: *const c_void, y_type: c_int, incy: Int,
         result: *mut c_void, result_type: c_int, execution: c_int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executionType")?;
         let result_kind = Kind::decode(result_type, "resultType")?;
@@ -296,7 +296,7 @@ calls! {
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, result: *mut c_void, result_type: c_int,
         execution: c_int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         Kind::decode(execution, "executionType")?;
         let result_kind = Kind::decode(result_type, "resultType")?;
@@ -313,7 +313,7 @@ calls! {
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, result: *mut c_void, result_type: c_int,
         execution: c_int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         Kind::decode(execution, "executiontype")?;
         let result_kind = Kind::decode(result_type, "resultType")?;
@@ -329,7 +329,7 @@ calls! {
     fn cublasIamaxEx, cublasIamaxEx_64(
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, result: *mut Int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         required(result, "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
@@ -343,7 +343,7 @@ calls! {
     fn cublasIaminEx, cublasIaminEx_64(
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, result: *mut Int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         required(result, "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
@@ -358,7 +358,7 @@ calls! {
         handle: *mut c_void, n: Int, x: *mut c_void, x_type: c_int, incx: Int, y: *mut c_void, y_type: c_int, incy: Int,
         c: *const c_void, s: *const c_void, turn_type: c_int, execution: c_int,
     ) {
-        handle::get(handle)?;
+        handle::get_to_work(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executiontype")?;
         let of_turn = Kind::decode(turn_type, "csType")?;

@@ -1,6 +1,7 @@
 //! Products of a matrix and a vector, and of two vectors.
 
 use std::ffi::{c_int, c_longlong, c_void};
+use std::sync::Arc;
 
 use half::{bf16, f16};
 
@@ -43,7 +44,7 @@ impl ByVector {
     /// Factors and arrays are NULL or as described.
     unsafe fn run(
         &self,
-        handle: &handle::Handle,
+        handle: &Arc<handle::Handle>,
         factors: [*const c_void; 2],
         [a, x, y]: [*const c_void; 3],
         apart: [i64; 3],
@@ -72,12 +73,7 @@ impl ByVector {
         let [factor, result] = [column(&of_x, apart[1]), column(&into, apart[2])];
         // SAFETY: as the caller promises.
         unsafe {
-            arguments::products(handle).multiply(
-                [result, matrix, factor],
-                [rows, 1, terms],
-                count,
-                [alpha, beta],
-            )
+            arguments::multiply(handle, [result, matrix, factor], [rows, 1, terms], count, [alpha, beta])
         }
     }
 
@@ -90,7 +86,7 @@ impl ByVector {
     /// As for one, for each of the addresses.
     unsafe fn run_each(
         &self,
-        handle: &handle::Handle,
+        handle: &Arc<handle::Handle>,
         factors: [*const c_void; 2],
         arrays: [*const *const c_void; 3],
         count: i64,
@@ -214,7 +210,7 @@ macro_rules! outer {
                 let row = Matrix { data: y.first(), kind: y.kind, strides: [1, incy, 0] };
                 let result = Matrix::columns(a.cast_const().cast(), Kind::$kind, lda, false, 0);
                 // SAFETY: as the caller promises.
-                unsafe { arguments::products(&handle).multiply([result, column, row], [m, n, 1], 1, [alpha, 1.0]) }
+                unsafe { arguments::multiply(&handle, [result, column, row], [m, n, 1], 1, [alpha, 1.0]) }
             }
         )*}
     };

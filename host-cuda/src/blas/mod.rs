@@ -14,7 +14,8 @@
 //!  vector.rs     loops over vectors; level1.rs the calls on them
 //!  copies.rs     cublasSetMatrix and its kin
 //! ```
-//! Host memory is device memory, so that the pointer mode changes nothing. Every call has finished its work when it returns.
+//! Host memory is device memory, so that the pointer mode changes nothing. Every call has finished its work when it returns, but on a
+//! stream that captures: there gemm, gemv and ger are left to the graph, with the factors of then, and all else is refused.
 
 pub mod arguments;
 mod batched;

@@ -17,6 +17,11 @@ pub struct Matrix {
     pub strides: [i64; 3],
 }
 
+// SAFETY: a matrix is where it is for every thread; whoever reads or writes it vouches for its elements.
+unsafe impl Send for Matrix {}
+// SAFETY: as above.
+unsafe impl Sync for Matrix {}
+
 impl Matrix {
     /// Columns of `leading` elements, read as they are or with rows and columns swapped; `apart` elements from one to the next.
     pub fn columns(data: *const c_void, kind: Kind, leading: i64, is_transposed: bool, apart: i64) -> Self {

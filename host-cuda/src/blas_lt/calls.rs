@@ -94,9 +94,9 @@ calls! {
     fn cublasLtMatmul(
         handle: *mut c_void, desc: *const c_void, alpha: *const c_void, a: *const c_void, a_desc: *const c_void, b: *const c_void,
         b_desc: *const c_void, beta: *const c_void, c: *const c_void, c_desc: *const c_void, d: *mut c_void, d_desc: *const c_void,
-        algorithm: *const Algorithm, _workspace: *mut c_void, _size: usize, _stream: *mut c_void,
+        algorithm: *const Algorithm, _workspace: *mut c_void, _size: usize, stream: *mut c_void,
     ) {
-        let handle = handle::get(handle)?;
+        let handle = handle::get_to_work_on(handle, stream.addr())?;
         let plan = Plan::new(desc, [a_desc, b_desc, c_desc, d_desc])?;
         // SAFETY: as the caller promises, for both.
         unsafe {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::philox::Words;
 use super::poisson;
 use crate::registry::Registry;
+use crate::runtime::capture;
 use crate::{report, threads};
 
 /// `curandStatus_t`.
@@ -16,6 +17,7 @@ const NOT_INITIALIZED: Status = 101;
 const TYPE_ERROR: Status = 103;
 const OUT_OF_RANGE: Status = 104;
 const LENGTH_NOT_MULTIPLE: Status = 105;
+const PREEXISTING_FAILURE: Status = 202;
 
 /// The version that is told: that of the public documentation that this follows.
 const VERSION: [c_int; 3] = [10, 3, 10];
@@ -36,6 +38,15 @@ static GENERATORS: Registry<Mutex<Generator>> = Registry::new();
 
 fn get(generator: *mut c_void) -> Result<Arc<Mutex<Generator>>, (Status, String)> {
     GENERATORS.get(generator).ok_or_else(|| (NOT_INITIALIZED, "generator is not alive".to_owned()))
+}
+
+/// The generator, for work that no graph keeps.
+fn get_to_work(generator: *mut c_void) -> Result<Arc<Mutex<Generator>>, (Status, String)> {
+    let generator = get(generator)?;
+    if capture::is_capturing(lock(&generator).stream) {
+        return Err((PREEXISTING_FAILURE, "the stream captures: graphs keep nothing of cuRAND".to_owned()));
+    }
+    Ok(generator)
 }
 
 fn lock(generator: &Mutex<Generator>) -> MutexGuard<'_, Generator> {
@@ -97,7 +108,7 @@ unsafe fn draw<T, const N: usize>(
     words: u64,
     make: impl Fn(&mut Words) -> [T; N] + Sync,
 ) -> Outcome {
-    let generator = get(generator)?;
+    let generator = get_to_work(generator)?;
     if !count.is_multiple_of(N) {
         return Err((LENGTH_NOT_MULTIPLE, format!("num is {count}: must be a multiple of {N}")));
     }
@@ -339,7 +350,7 @@ calls! {
     ///
     /// Status, in this order: NOT_INITIALIZED for a generator that is not alive; OUT_OF_RANGE for another mean and for NULL.
     fn curandGeneratePoisson(generator: *mut c_void, output: *mut c_uint, count: usize, mean: f64) {
-        let generator = get(generator)?;
+        let generator = get_to_work(generator)?;
         if !(mean > 0.0 && mean <= 400_000.0) {
             return Err((OUT_OF_RANGE, format!("lambda is {mean}: must be above 0 and at most 400000")));
         }

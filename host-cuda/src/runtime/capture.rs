@@ -128,6 +128,11 @@ pub fn library_call(on: usize, name: &'static str, call: impl FnOnce() -> Librar
     keep(&mut state(), on, || Operation::Library(name, call()))
 }
 
+/// Whether a stream captures.
+pub fn is_capturing(on: usize) -> bool {
+    on != 0 && of(&state(), on).is_some()
+}
+
 /// Records an event in a capture; false if the stream does not capture.
 pub(super) fn record(state: &mut State, on: Handle, event: Handle, external: bool) -> Result<bool> {
     if external {
