@@ -17,6 +17,8 @@ enum Core {
         /// Why it is not the CUDA core, where that was looked for.
         instead_of_cuda: Option<&'static Unavailable>,
     },
+    /// The loops that define every step, on host pointers: what the other cores are compared with.
+    Reference,
     /// On device pointers; calls queue their work on the handle's stream.
     Cuda(Arc<Cuda>),
 }
@@ -30,8 +32,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// Binds a new context to the core that `CUDNN_SHIM_BACKEND` asks for: `cpu`, `cuda`, or `auto` (also when
-    /// unset), which takes the CUDA core if a driver answers and its device works, else the CPU core.
+    /// Binds a new context to the core that `CUDNN_SHIM_BACKEND` asks for: `cpu`, `cuda`, `reference`, or `auto` (also
+    /// when unset), which takes the CUDA core if a driver answers and its device works, else the CPU core.
     ///
     /// # Errors
     /// Not initialized if the core asked for is not available, fails or is unknown.
@@ -45,6 +47,7 @@ impl Context {
         };
         let core = match choice.to_str() {
             Some("cpu") => Core::Cpu { instead_of_cuda: None },
+            Some("reference") => Core::Reference,
             Some("" | "auto") => match Cuda::driver() {
                 Ok(driver) => cuda(driver)?,
                 // As in a child that was forked once the driver had started.
@@ -63,7 +66,8 @@ impl Context {
             },
             _ => {
                 return Err(Error::NotInitialized(
-                    format!("CUDNN_SHIM_BACKEND={choice:?}: the choices are auto, cpu and cuda").into(),
+                    format!("CUDNN_SHIM_BACKEND={choice:?}: the choices are auto, cpu, cuda and reference")
+                        .into(),
                 ));
             }
         };
@@ -86,6 +90,7 @@ impl Context {
                     None => cpu,
                 }
             }
+            Core::Reference => "reference (one thread)".to_owned(),
             Core::Cuda(cuda) => format!("cuda ({})", cuda.device_name()),
         }
     }
@@ -116,7 +121,7 @@ impl Context {
     /// The CUDA core, unless this is the CPU core.
     pub(super) fn cuda(&self) -> Option<&Cuda> {
         match &self.core {
-            Core::Cpu { .. } => None,
+            Core::Cpu { .. } | Core::Reference => None,
             Core::Cuda(cuda) => Some(cuda),
         }
     }
@@ -190,6 +195,11 @@ impl Context {
                     unsafe { backend::run(step, &operands[..slots.len()], ordered, backend::Machine::host()) }
                 })
             }
+            Core::Reference => plan.steps(&mut |step, slots| {
+                let operands: Vec<Address> = slots.iter().map(|&slot| places[slot]).collect();
+                // SAFETY: as on the CPU core.
+                unsafe { backend::reference::run(step, &operands) }
+            }),
             // SAFETY: handed on; overlaps were judged just above.
             Core::Cuda(cuda) => unsafe { cuda.run(plan, at, self.stream) },
         }
