@@ -164,6 +164,18 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Gives a register a value, as an address that calls may name.
+    #[allow(dead_code, reason = "a replay names its buffers in the calls")]
+    pub fn point(&mut self, register: &str, value: u64) {
+        self.registers.insert(register.to_owned(), value);
+    }
+
+    /// The value of a register that was set or created.
+    #[allow(dead_code, reason = "a replay never asks")]
+    pub fn value(&self, register: &str) -> Option<u64> {
+        self.registers.get(register).copied()
+    }
+
     /// Makes one call (`Function arg arg ...`) and returns its observation as tokens. A token that starts with `!`
     /// reports a violation: a write outside the outputs, or a function that does not exist.
     pub fn call(&mut self, library: &Library, text: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: random variations of every kind of step against the reference, as many as there is time for.
+//! `cargo xtask fuzz`: random problems and calls, as many as there is time for.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,18 +9,32 @@ use crate::shell;
 /// How long it goes on if nobody says.
 const SECONDS: u64 = 60;
 
-/// Takes the seconds it may go on.
+/// Takes the seconds it may go on, or a line that a run has shown.
 pub fn run(arguments: &[String]) -> Result<()> {
-    let seconds = match arguments {
+    let seconds: u64 = match arguments {
         [] => SECONDS,
+        [again, line] if again == "--again" => {
+            let mut command = shell::cargo();
+            // With overflow checks and debug assertions.
+            command.args(["test", "--test", "boundary_fuzz"]).env("CUDNN_SHIM_FUZZ_AGAIN", line);
+            return shell::run(&mut command);
+        }
         [seconds] => seconds.parse().with_context(|| format!("`{seconds}` is no number of seconds"))?,
-        _ => bail!("usage: cargo xtask fuzz [SECONDS]"),
+        _ => bail!("usage: cargo xtask fuzz [SECONDS | --again LINE]"),
     };
     // Other cases than in the runs before.
     let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-    let mut command = shell::cargo();
-    command.args(["test", "--release", "--test", "fuzz", "--", "--nocapture"]);
-    command.env("CUDNN_SHIM_FUZZ_SECONDS", seconds.to_string());
-    command.env("CUDNN_SHIM_FUZZ_FROM", from.to_string());
-    shell::run(&mut command)
+    // Steps of the listed kinds, then problems and calls through the C boundary in a build that checks itself: half the time
+    // for problems, a quarter for each of the others.
+    let part = |test: &str, seconds: u64, how: &[(&str, &str)], arguments: &[&str]| {
+        let mut command = shell::cargo();
+        command.args(["test", "--test", test]).args(arguments);
+        command.env("CUDNN_SHIM_FUZZ_SECONDS", seconds.max(1).to_string());
+        command.env("CUDNN_SHIM_FUZZ_FROM", from.to_string()).envs(how.iter().copied());
+        shell::run(&mut command)
+    };
+    // The two tests of steps run one beside the other.
+    part("fuzz", seconds / 4, &[], &["--release", "--", "--nocapture"])?;
+    part("boundary_fuzz", seconds / 2, &[("CUDNN_SHIM_FUZZ_PART", "problems")], &[])?;
+    part("boundary_fuzz", seconds / 4, &[("CUDNN_SHIM_FUZZ_PART", "calls")], &[])
 }

@@ -1,0 +1,77 @@
+//! Problems and calls that nobody wrote, through the C functions of the built library.
+//!
+//! - Valid problems of every operation, a line each (see `problem.rs`): operands that begin or end at a page that must not be touched,
+//!   workspaces of just the told size, at every level of vector instructions and for several numbers of threads, against
+//!   the loops that define them.
+//! - Sequences of any calls at all with handles and numbers that make no sense (see `calls.rs`).
+//!
+//! The parts run in child processes, as they may end by a signal and as the library reads its environment once.
+//! Every run draws its own: `CUDNN_SHIM_FUZZ_FROM` names the first seed, `CUDNN_SHIM_FUZZ_SECONDS` says how long each part may take,
+//! `CUDNN_SHIM_FUZZ_PART` asks for `problems` or `calls` alone, `CUDNN_SHIM_FUZZ_AGAIN` runs one line again.
+
+mod buffer;
+#[path = "../oracle/call.rs"]
+mod call;
+mod calls;
+#[allow(dead_code, reason = "of the recordings only the tokens are needed")]
+#[path = "../oracle/case.rs"]
+mod case;
+#[path = "../common/mod.rs"]
+mod common;
+mod draw;
+mod pages;
+mod problem;
+mod problems;
+#[path = "../common/random.rs"]
+mod random;
+#[allow(dead_code, reason = "the recordings' test checks the parser")]
+#[path = "../oracle/signature.rs"]
+mod signature;
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{env, fs};
+
+use call::Library;
+use signature::Signatures;
+
+/// Seconds of a part that is not told how long to go on.
+const SECONDS: u64 = 12;
+
+fn library() -> Library {
+    let path = common::project_root().join("tests/data/abi/functions.tsv");
+    let table = fs::read_to_string(path).expect("table of C functions");
+    Library::open(&common::library(), Signatures::parse(&table))
+}
+
+/// The number in an environment variable, if it is set.
+fn number(variable: &str) -> Option<u64> {
+    let value = env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error}")))
+}
+
+fn main() -> ExitCode {
+    if let Ok(line) = env::var("CUDNN_SHIM_FUZZ_AGAIN") {
+        return match line.strip_prefix("calls ") {
+            Some(seed) => calls::again(seed),
+            None => problems::again(&line),
+        };
+    }
+    if problems::run_as_child() || calls::run_as_child() {
+        return ExitCode::SUCCESS;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
+    let from = number("CUDNN_SHIM_FUZZ_FROM").unwrap_or(now);
+    let seconds = number("CUDNN_SHIM_FUZZ_SECONDS").unwrap_or(SECONDS);
+    let only = env::var("CUDNN_SHIM_FUZZ_PART").ok();
+    let asked = |part: &str| only.as_deref().is_none_or(|only| only == part);
+    let mut faults = Vec::new();
+    if asked("problems") {
+        faults.push(problems::run(from, seconds));
+    }
+    if asked("calls") {
+        faults.push(calls::run(from, seconds));
+    }
+    let failed = faults.iter().filter(|&&faults| faults > 0).count();
+    common::conclude(faults.len() - failed, failed, 0)
+}

@@ -1,0 +1,225 @@
+//! A problem is a line of calls in the language of the recordings (`tests/data/oracle/README.md`), with `; ` between them.
+//! It runs on the CPU core and on the reference core, and what both leave in its buffers is compared.
+//!
+//! Beside the recorded tokens there are the buffers of [`Buffer`], and `told`: the last number that a call answered, as a
+//! number or, in `W0:told`, as the size of a workspace. `H0` is the handle.
+
+use std::collections::BTreeMap;
+
+use crate::buffer::{Buffer, Check, Content, get, hash};
+use crate::call::{Library, Machine};
+use crate::pages::{Pages, Side};
+
+/// What every problem is run on: the handles are made once.
+pub struct Bench {
+    library: Library,
+    /// On the CPU core and on the reference core.
+    handles: [u64; 2],
+}
+
+/// A run of a line: what the calls answered, and the buffers after them.
+struct Run {
+    answers: Vec<String>,
+    /// The text of the error that ended it.
+    reason: String,
+    buffers: BTreeMap<String, (Buffer, Pages)>,
+}
+
+/// What became of a problem that showed no fault.
+pub struct Verdict {
+    /// A hash of all results, for comparison with other machines.
+    pub digest: u64,
+    /// Whether both cores refused it.
+    pub refused: bool,
+}
+
+const REFUSED: &str = "3000";
+
+impl Bench {
+    pub fn new(library: Library) -> Bench {
+        let handles = ["cpu", "reference"].map(|core| {
+            // SAFETY: no other thread is there yet.
+            unsafe { std::env::set_var("CUDNN_SHIM_BACKEND", core) };
+            let mut machine = Machine::default();
+            let answer = machine.call(&library, "Create H0");
+            assert_eq!(answer[0], "0", "no handle on the {core} core");
+            machine.value("H0").expect("a handle")
+        });
+        Bench { library, handles }
+    }
+
+    /// What the library says of the call before.
+    fn last_error(&self) -> String {
+        let answer = Machine::default().call(&self.library, "GetLastErrorString @200 200");
+        let digits: Vec<u8> = answer.last().map(|text| text.bytes().collect()).unwrap_or_default();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let text: Vec<u8> = digits.chunks(2).map_while(byte).take_while(|&byte| byte != 0).collect();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Runs a line on one of the two cores.
+    fn run(&self, line: &str, core: usize, magnitudes: bool) -> Run {
+        let seed = hash(line);
+        let mut machine = Machine::default();
+        machine.point("H0", self.handles[core]);
+        let mut run = Run { answers: Vec::new(), reason: String::new(), buffers: BTreeMap::new() };
+        let (mut told, mut made) = ("0".to_owned(), Vec::new());
+        for call in line.split("; ") {
+            let mut words: Vec<String> = call.split(' ').map(str::to_owned).collect();
+            for word in &mut words[1..] {
+                if word == "told" {
+                    word.clone_from(&told);
+                    continue;
+                }
+                let workspace = word.strip_suffix(":told");
+                let token = workspace.map(|name| format!("{name}:u8:0..{told}:scratch"));
+                if let Some(buffer) = Buffer::parse(token.as_deref().unwrap_or(word)) {
+                    word.clone_from(&buffer.name);
+                    run.buffers.entry(buffer.name.clone()).or_insert_with(|| {
+                        let side = if ((hash(&buffer.name) ^ seed) >> 17) & 1 == 0 {
+                            Side::Begin
+                        } else {
+                            Side::End
+                        };
+                        let mut pages = Pages::new(buffer.len(), side);
+                        buffer.fill(pages.bytes_mut(), seed, magnitudes);
+                        (buffer, pages)
+                    });
+                }
+                // The pointer of a buffer, and so many bytes behind it.
+                let (name, offset) = word.split_once('+').unwrap_or((word, "0"));
+                if let (Some((buffer, pages)), Ok(offset)) = (run.buffers.get(name), offset.parse::<i64>()) {
+                    let at = (pages.address() as i64).wrapping_add(offset - buffer.low);
+                    machine.point(word, at as u64);
+                }
+            }
+            let answer = machine.call(&self.library, &words.join(" "));
+            if let Some(number) = answer.last().filter(|_| answer.len() > 1 && call.ends_with('@')) {
+                told.clone_from(number);
+            }
+            if let [create, register] = words.as_slice()
+                && let Some(kind) = create.strip_prefix("Create")
+            {
+                made.push(format!("Destroy{kind} {register}"));
+            }
+            run.answers.push(answer.join(" "));
+            let fails = answer[0] != "0" || answer.iter().any(|token| token.starts_with('!'));
+            if fails {
+                run.reason = self.last_error();
+                break;
+            }
+        }
+        made.iter().for_each(|call| _ = machine.call(&self.library, call));
+        run
+    }
+
+    /// Runs a line on both cores.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn judge(&self, line: &str) -> Result<Verdict, String> {
+        let got = self.run(line, 0, false);
+        let want = self.run(line, 1, false);
+        let (last, at) = (got.answers.last().expect("calls"), got.answers.len() - 1);
+        let call =
+            || line.split("; ").nth(at).and_then(|call| call.split(' ').next()).unwrap_or("").to_owned();
+        if got.answers != want.answers {
+            let other = want.answers.get(at).map_or("nothing", String::as_str);
+            return Err(format!(
+                "{} answers {last} ({}), the reference {other} ({})",
+                call(),
+                got.reason,
+                want.reason
+            ));
+        }
+        let refused = last == REFUSED;
+        if at + 1 < line.split("; ").count() && !refused || last.split(' ').next() != Some("0") && !refused {
+            return Err(format!("{} answers {last}: {}", call(), got.reason));
+        }
+        let is_sum = |(_, (buffer, _)): (&String, &(Buffer, Pages))| {
+            matches!(buffer.check, Check::Sum { terms: 1.., .. })
+        };
+        let sizes = got.buffers.iter().any(is_sum).then(|| self.run(line, 1, true));
+        let mut digest = 0;
+        for (name, (buffer, pages)) in &got.buffers {
+            if buffer.content == Content::Scratch {
+                continue;
+            }
+            digest = hash(&format!("{digest} {name} "))
+                ^ pages.bytes().iter().fold(7, |hash: u64, &byte| {
+                    (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(5)
+                });
+            let reference = want.buffers[name].1.bytes();
+            if refused {
+                let mut before = vec![0; buffer.len()];
+                buffer.fill(&mut before, hash(line), false);
+                if before != pages.bytes() {
+                    return Err(format!("{} is refused, and has written to {name}", call()));
+                }
+                continue;
+            }
+            let sizes = sizes.as_ref().and_then(|run| run.buffers.get(name)).map(|(_, pages)| pages.bytes());
+            compare(buffer, pages.bytes(), reference, sizes).map_err(|text| format!("{name}: {text}"))?;
+            let whole = got.buffers.get(name.trim_end_matches('\''));
+            if name.ends_with('\'')
+                && let Some((_, whole)) = whole
+                && let Some(at) = first_difference(pages.bytes(), whole.bytes())
+            {
+                let element = at / buffer.scalar.size();
+                return Err(format!("{name}: element {element} is another one than in the whole batch"));
+            }
+        }
+        Ok(Verdict { digest, refused })
+    }
+}
+
+fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
+    a.iter().zip(b).position(|(a, b)| a != b)
+}
+
+/// Holds what a buffer has to what the reference left there. `sizes` are sums of the products' magnitudes.
+fn compare(buffer: &Buffer, got: &[u8], want: &[u8], sizes: Option<&[u8]>) -> Result<(), String> {
+    let (scalar, size) = (buffer.scalar, buffer.scalar.size());
+    let Check::Sum { terms, wide, transformed } = buffer.check else {
+        return match first_difference(got, want) {
+            None => Ok(()),
+            Some(at) => {
+                let element = at / size * size..at / size * size + size;
+                let [got, want] = [got, want].map(|bytes| get(scalar, &bytes[element.clone()]));
+                Err(format!("element {} is {got:e}, not {want:e}", at / size))
+            }
+        };
+    };
+    let numbers =
+        |bytes: &[u8]| bytes.chunks_exact(size).map(|element| get(scalar, element)).collect::<Vec<_>>();
+    let (got, want) = (numbers(got), numbers(want));
+    let mut sizes = sizes.map(numbers).unwrap_or_default();
+    if transformed {
+        // Of a transformed window: its sums are of the largest products around.
+        let largest = sizes.iter().copied().filter(|size| size.is_finite()).fold(0.0, f64::max);
+        sizes.iter_mut().for_each(|size| *size = 8.0 * largest);
+    }
+    let unit = if wide { 2_f64.powi(-53) } else { 2_f64.powi(-24) };
+    let (relative, least) = match scalar {
+        cudnn::dtype::Scalar::F64 => (2_f64.powi(-52), 0.0),
+        cudnn::dtype::Scalar::F32 => (2_f64.powi(-23), 2_f64.powi(-149)),
+        cudnn::dtype::Scalar::F16 => (2_f64.powi(-10), 2_f64.powi(-24)),
+        cudnn::dtype::Scalar::Bf16 => (2_f64.powi(-7), 2_f64.powi(-133)),
+        _ => (0.0, 1.0),
+    };
+    for (index, (&got, &want)) in got.iter().zip(&want).enumerate() {
+        let bound = if terms == 0 {
+            0.0
+        } else {
+            let rounding = f64::from(2 * terms + 8) * unit * sizes.get(index).copied().unwrap_or(0.0);
+            rounding + want.abs() * relative + least
+        };
+        let is_near = got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= bound;
+        if !is_near {
+            return Err(format!(
+                "element {index} is {got:e}, not {want:e}, of which it may be {bound:e} off"
+            ));
+        }
+    }
+    Ok(())
+}

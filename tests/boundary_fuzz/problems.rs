@@ -1,0 +1,171 @@
+//! Runs problems in child processes: two at a time, which draw the same and have other numbers of threads, so that their
+//! results must be the same bits.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufRead, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use crate::problem::Bench;
+use crate::random::Rng;
+use crate::{common, draw, library};
+
+/// Set in a child process: the seed of its first problem, the seconds it may take, and the file for the line at hand.
+const CHILD: &str = "CUDNN_SHIM_FUZZ_CHILD";
+
+const LEVELS: [&str; 5] = ["portable", "avx2", "avx2vnni", "avx512", "avx512vnni"];
+const THREADS: [usize; 5] = [1, 2, 3, 5, 8];
+
+/// A problem that takes longer hangs.
+const SECONDS_PER_PROBLEM: u32 = 60;
+
+/// So many faults are printed; all are counted.
+const SHOWN: usize = 40;
+
+/// The part of the program that runs in a child process; returns whether this is one.
+pub fn run_as_child() -> bool {
+    let Ok(text) = env::var(CHILD) else { return false };
+    let mut words = text.splitn(3, ' ');
+    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).expect("a number");
+    let (first, milliseconds) = (number(), number());
+    let state = File::create(words.next().expect("a file")).expect("the file for the line at hand");
+    let bench = Bench::new(library());
+    let end = Instant::now() + Duration::from_millis(milliseconds);
+    let mut out = std::io::stdout().lock();
+    for seed in first.. {
+        if Instant::now() >= end {
+            break;
+        }
+        let line = draw::problem(&mut Rng(seed));
+        // What is left of it if the process dies: a line ends at the first line break.
+        state.write_all_at(format!("{seed} {line}\n").as_bytes(), 0).expect("the line is noted");
+        // SAFETY: a plain system call; the default action of the signal ends a process that hangs.
+        unsafe { libc::alarm(SECONDS_PER_PROBLEM) };
+        let word = match bench.judge(&line) {
+            Ok(verdict) if verdict.refused => "refused".to_owned(),
+            Ok(verdict) => format!("{:016x}", verdict.digest),
+            Err(text) => format!("FAULT {text}\t{line}"),
+        };
+        writeln!(out, "{seed} {word}").expect("the parent listens");
+    }
+    true
+}
+
+/// What a child made of its problems.
+#[derive(Default)]
+struct Report {
+    ran: usize,
+    refused: usize,
+    /// By seed.
+    digests: HashMap<u64, String>,
+    /// What is wrong, and the line.
+    faults: Vec<(String, String)>,
+}
+
+/// Runs problems from `seed` on for so long at a level with so many threads; after a crash it goes on with the next problem.
+fn child(level: &str, threads: usize, seed: u64, time: Duration, scratch: &Path) -> Report {
+    let state = scratch.join(format!("{level}-{threads}"));
+    let end = Instant::now() + time;
+    let mut report = Report::default();
+    let mut next = seed;
+    while let left = end.saturating_duration_since(Instant::now())
+        && left > Duration::from_millis(200)
+    {
+        let output = Command::new(env::current_exe().expect("path of the test program"))
+            .env(CHILD, format!("{next} {} {}", left.as_millis(), state.display()))
+            .env("CUDNN_SHIM_ISA", level)
+            .env("CUDNN_SHIM_NUM_THREADS", threads.to_string())
+            .stderr(Stdio::null())
+            .output()
+            .expect("the test program starts itself");
+        for line in output.stdout.lines() {
+            let line = line.expect("text");
+            let (seed, word) = line.split_once(' ').expect("a seed and what became of it");
+            report.ran += 1;
+            match word.strip_prefix("FAULT ").and_then(|text| text.split_once('\t')) {
+                Some((text, line)) => report.faults.push((text.to_owned(), line.to_owned())),
+                None if word == "refused" => report.refused += 1,
+                None => _ = report.digests.insert(seed.parse().expect("a seed"), word.to_owned()),
+            }
+        }
+        if output.status.success() {
+            break;
+        }
+        let noted = fs::read(&state).unwrap_or_default();
+        let noted = String::from_utf8_lossy(noted.split(|&byte| byte == b'\n').next().unwrap_or_default());
+        let (seed, line) = noted.split_once(' ').unwrap_or(("", "no problem at all"));
+        report.ran += 1;
+        report.faults.push((format!("the process ended: {}", output.status), line.to_owned()));
+        next = seed.parse::<u64>().map_or(next, |seed| seed) + 1;
+    }
+    report
+}
+
+/// Runs problems of seeds from `from` on for so many seconds, and returns how many showed a fault.
+pub fn run(from: u64, seconds: u64) -> usize {
+    println!("problems through the C boundary: CUDNN_SHIM_FUZZ_FROM={from}");
+    let scratch = common::scratch_dir("boundary_fuzz");
+    let start = Instant::now();
+    let (mut ran, mut refused, mut faults, mut shown) = (0, 0, 0, 0);
+    let mut rng = Rng(from);
+    let rounds = (seconds / 60).max(1);
+    let time = Duration::from_secs(seconds) / (rounds * LEVELS.len() as u64) as u32;
+    for (round, level) in (0..rounds).flat_map(|round| LEVELS.map(|level| (round, level))) {
+        let order = rng.order(THREADS.len());
+        let threads = [THREADS[order[0]], THREADS[order[1]]];
+        // The two draw the same problems; every level and round draws others.
+        let seed = rng.next() >> 1;
+        let reports = thread::scope(|scope| {
+            let children = threads.map(|threads| {
+                let scratch = &scratch;
+                scope.spawn(move || child(level, threads, seed, time, scratch))
+            });
+            children.map(|child| child.join().expect("no child's keeper panics"))
+        });
+        let _ = round;
+        let mut tell = |level: &str, threads: usize, text: &str, line: &str| {
+            shown += 1;
+            if shown <= SHOWN {
+                println!(
+                    "{text}\n  CUDNN_SHIM_ISA={level} CUDNN_SHIM_NUM_THREADS={threads} cargo xtask fuzz --again '{}'",
+                    line.replace('\'', "'\\''")
+                );
+            }
+        };
+        for (report, threads) in reports.iter().zip(threads) {
+            (ran, refused) = (ran + report.ran, refused + report.refused);
+            faults += report.faults.len();
+            report.faults.iter().for_each(|(text, line)| tell(level, threads, text, line));
+        }
+        for (seed, digest) in &reports[0].digests {
+            if reports[1].digests.get(seed).is_some_and(|other| other != digest) {
+                faults += 1;
+                let line = draw::problem(&mut Rng(*seed));
+                tell(level, threads[1], &format!("other bits than with {} threads", threads[0]), &line);
+            }
+        }
+    }
+    println!(
+        "{ran} problems in {} s, of which {refused} were refused; {faults} faults",
+        start.elapsed().as_secs()
+    );
+    assert!(ran > 0 && refused * 3 < ran, "too few problems were computed");
+    faults
+}
+
+/// Runs one line.
+pub fn again(line: &str) -> ExitCode {
+    match Bench::new(library()).judge(line) {
+        Ok(verdict) if verdict.refused => println!("refused"),
+        Ok(verdict) => println!("as the reference: {:016x}", verdict.digest),
+        Err(text) => {
+            println!("{text}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
