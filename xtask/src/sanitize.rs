@@ -1,0 +1,77 @@
+//! `cargo xtask sanitize miri|thread`: the checkers that need a nightly toolchain. Part of a release, not of `cargo xtask test`: both
+//! compile the crate anew, and Miri interprets.
+
+use anyhow::{Result, bail};
+
+use crate::shell;
+
+/// Names of the parts.
+pub const ARGUMENTS: &str = "miri     unit tests of the C boundary's handles and arguments, descriptors, layouts and operations, interpreted
+thread   the unit tests of handles and of the thread pool under ThreadSanitizer";
+
+/// The unit tests that Miri interprets: all but those that would take minutes, and what calls the system.
+const MIRI: &[&str] =
+    &["capi::", "desc::", "layout::", "ops::", "reserve::", "dtype::rounding", "backend::address"];
+
+/// Tests whose loops are too long for an interpreter.
+const LONG: &[&str] = &["ten_thousand_handles_stay_apart", "positions_fill_chunks_without_gaps"];
+
+/// The unit tests where threads meet.
+const THREADS: &[&str] = &["capi::slab", "backend::cpu::threads", "backend::cpu::arena"];
+
+/// Where the standard library is compiled with the sanitizer, too.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+pub fn run(arguments: &[String]) -> Result<()> {
+    match arguments {
+        [part] if part == "miri" => miri(),
+        [part] if part == "thread" => thread(),
+        _ => bail!("usage: cargo xtask sanitize miri|thread"),
+    }
+}
+
+/// Cargo of the nightly toolchain; the line that installs it if it is missing.
+fn nightly(component: &str) -> Result<std::process::Command> {
+    let mut probe = std::process::Command::new("rustup");
+    probe.args(["component", "list", "--toolchain", "nightly", "--installed"]);
+    let installed = shell::output(&mut probe).unwrap_or_default();
+    if !installed.lines().any(|line| line.starts_with(component)) {
+        bail!(
+            "{component} of a nightly toolchain is missing: rustup toolchain install nightly --component {component}"
+        );
+    }
+    let mut command = std::process::Command::new("cargo");
+    command.arg("+nightly").current_dir(shell::root());
+    // The parent is cargo of another toolchain, whose settings are not for this one.
+    for name in ["CARGO", "RUSTUP_TOOLCHAIN", "RUSTC", "RUSTDOC"] {
+        command.env_remove(name);
+    }
+    Ok(command)
+}
+
+fn miri() -> Result<()> {
+    let mut command = nightly("miri")?;
+    command.args(["miri", "test", "--package", "cudnn-shim", "--lib", "--target-dir"]);
+    command.arg(shell::target().join("miri")).arg("--").args(MIRI);
+    LONG.iter().for_each(|name| _ = command.args(["--skip", name]));
+    // Handles are numbers that no memory is behind; the environment is asked for limits.
+    command.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-permissive-provenance");
+    shell::run(&mut command)
+}
+
+fn thread() -> Result<()> {
+    let mut command = nightly("rust-src")?;
+    command.args([
+        "test",
+        "--package",
+        "cudnn-shim",
+        "--lib",
+        "-Zbuild-std",
+        "--target",
+        TARGET,
+        "--target-dir",
+    ]);
+    command.arg(shell::target().join("thread-sanitizer")).arg("--").args(THREADS);
+    command.env("RUSTFLAGS", "-Zsanitizer=thread").env("TSAN_OPTIONS", "halt_on_error=1");
+    shell::run(&mut command)
+}
