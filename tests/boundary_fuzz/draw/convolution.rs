@@ -334,7 +334,9 @@ pub fn draw(rng: &mut Rng, calls: &mut Vec<String>) {
     let z_factor = rng.pick(&[0.0, 1.0, 0.5]);
     problem.call(None, 0, z_factor, calls);
     let images = problem.shape.images;
-    if images > 1 && problem.direction != Direction::Filter && rng.below(3) == 0 {
+    // Images between each other's elements are no promise: their sums are divided among loops otherwise.
+    let apart = problem.x.has_images_apart() && problem.y.has_images_apart();
+    if apart && images > 1 && problem.direction != Direction::Filter && rng.below(3) == 0 {
         problem.x.image().describe("T2", calls);
         problem.y.image().describe("T3", calls);
         (0..images).for_each(|image| problem.call(Some(image), 1 + image as usize, z_factor, calls));

@@ -101,6 +101,13 @@ impl Tensor {
         calls.push(format!("SetTensorNdDescriptor {register} {code} {rank} {dims} {strides}"));
     }
 
+    /// Whether all of an image lies before the next one, or behind it.
+    fn has_images_apart(&self) -> bool {
+        let reach: i64 =
+            self.dims.iter().zip(&self.strides).skip(1).map(|(dim, stride)| (dim - 1) * stride.abs()).sum();
+        reach < self.strides[0].abs()
+    }
+
     /// The same for one image.
     fn image(&self) -> Tensor {
         let mut image = self.clone();
