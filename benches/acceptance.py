@@ -107,18 +107,19 @@ class Rows:
         x, y = lib.tensor("x", code, layout, [batch, channels, *space]), lib.tensor("y", code, layout, [batch, filters, *out])
         w = lib.descriptor("Filter", "SetFilterNdDescriptor", code, layout, n + 2, ints(dims)), lib.data(weights, code, int(np.prod(dims)))
         order = {FORWARD: (x, w, y), DATA: (w, y, x), FILTER: (x, y, w)}[direction]
-        self.last = conv, x, w, y
-        return lambda: lib.call(f"Convolution{direction}", lib.handle, lib.one, *order[0], *order[1], conv, 1, None, c_size_t(0), lib.zero,
-                                *order[2])  # fmt: skip
+        algorithm = lib.algorithm(direction, order[0][0], order[1][0], conv, order[2][0])
+        self.last = conv, x, w, y, algorithm
+        return lambda: lib.call(f"Convolution{direction}", lib.handle, lib.one, *order[0], *order[1], conv, algorithm, None, c_size_t(0),
+                                lib.zero, *order[2])  # fmt: skip
 
     def fused(self, *layer):
         lib = self.lib
         self.conv(FORWARD, *layer)
-        conv, x, w, y = self.last
+        conv, x, w, y, algorithm = self.last
         z, bias = lib.data("z", layer[0], 1 << 22), lib.tensor("bias", layer[0], NCHW, [1, layer[5]] + [1] * len(layer[4]))
         relu = lib.descriptor("Activation", "SetActivationDescriptor", 1, 0, c_double(0.0))
-        return lambda: lib.call("ConvolutionBiasActivationForward", lib.handle, lib.one, *x, *w, conv, 1, None, c_size_t(0), lib.one, y[0], z,
-                                *bias, relu, *y)  # fmt: skip
+        return lambda: lib.call("ConvolutionBiasActivationForward", lib.handle, lib.one, *x, *w, conv, algorithm, None, c_size_t(0), lib.one,
+                                y[0], z, *bias, relu, *y)  # fmt: skip
 
     def copy(self, code, dims, layout=NCHW):
         lib = self.lib
@@ -205,7 +206,7 @@ def choosing(rows):
     if rows.given.names:
         return
     rows.conv(FORWARD, FLOAT, NCHW, 8, 64, [56, 56], 64, 3)
-    conv, x, w, y = rows.last
+    conv, x, w, y, _ = rows.last
     found, count = np.zeros(64 * 10, np.uint8), c_int()
     at = c_void_p(found.ctypes.data)
     query = lambda: lib.call("GetConvolutionForwardAlgorithm_v7", lib.handle, x[0], w[0], conv, y[0], 10, byref(count), at)

@@ -55,11 +55,12 @@ class Convolutions(Cudnn):
             "filter": ("BackwardFilter", (image, x, result, y, taps, w)),
         }[direction]
         a, at_a, b, at_b, out, at_out = order
-        self.call(f"GetConvolution{name}WorkspaceSize", self.handle, a, b, conv, out, 1, c.byref(size))
+        algorithm = self.algorithm(name, a, b, conv, out)
+        self.call(f"GetConvolution{name}WorkspaceSize", self.handle, a, b, conv, out, algorithm, c.byref(size))
         space = torch.empty(size.value + 64, dtype=torch.uint8)
         function, at = getattr(self.lib, f"cudnnConvolution{name}"), c.c_void_p(space.data_ptr())
         function.argtypes = None
-        args = (self.handle, c.byref(one), a, at_a, b, at_b, conv, 1, at, size, c.byref(zero), out, at_out)
+        args = (self.handle, c.byref(one), a, at_a, b, at_b, conv, algorithm, at, size, c.byref(zero), out, at_out)
 
         def run():
             status = function(*args)

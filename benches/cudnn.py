@@ -4,6 +4,20 @@ import ctypes as c
 import os
 
 
+class Performance(c.Structure):
+    """A record of a query for algorithms."""
+
+    _fields_ = [
+        ("algorithm", c.c_int),
+        ("status", c.c_int),
+        ("time", c.c_float),
+        ("memory", c.c_size_t),
+        ("determinism", c.c_int),
+        ("math_type", c.c_int),
+        ("reserved", c.c_int * 3),
+    ]
+
+
 class Cudnn:
     """A handle, and calls that raise unless they succeed."""
 
@@ -28,3 +42,9 @@ class Cudnn:
         if setter:
             self.call(setter, made, *args)
         return made
+
+    def algorithm(self, direction, *descriptors):
+        """The number that the library would have a program take for a convolution in this direction."""
+        record, found = Performance(), c.c_int()
+        self.call(f"GetConvolution{direction}Algorithm_v7", self.handle, *descriptors, 1, c.byref(found), c.byref(record))
+        return record.algorithm

@@ -49,7 +49,7 @@ static cudnnStatus_t run(int call) {
     if (call < 3) return compute_in(handle, &of, (enum direction)call, 1, room, 1, 0, x, w, y);
     if (call == 3)
         return cudnnConvolutionBiasActivationForward(handle, &one, of.x, x, of.w, w, of.desc,
-                                                     CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, room.memory,
+                                                     CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, room.memory,
                                                      room.size, &one, of.y, z, vector, bias, relu, of.y, y);
     return cudnnFindConvolutionForwardAlgorithmEx(handle, of.x, x, of.w, w, of.desc, of.y, y, 8, &count, records,
                                                   room.memory, room.size);

@@ -124,6 +124,12 @@ static void check_records(const struct convolution *of, enum direction direction
                                                     LAST_DESC, LAST, 1, &count, raw, NULL, 0));                      \
         BAD(cudnnGetConvolution##NAME##Algorithm_v7(handle, FIRST_DESC, SECOND_DESC, NULL, LAST_DESC, 1, &count,     \
                                                     raw));                                                           \
+        /* What is not aligned is refused, as by the call that computes. */                                          \
+        for (i = 0; i < 3; i++)                                                                                      \
+            EXPECT(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,                                                        \
+                   cudnnFindConvolution##NAME##AlgorithmEx(                                                          \
+                       handle, FIRST_DESC, (char *)FIRST + (i == 0), SECOND_DESC, (char *)SECOND + (i == 1),         \
+                       of->desc, LAST_DESC, (char *)LAST + (i == 2), 1, &count, raw, NULL, 0));                      \
         for (i = 0; i < (int)sizeof raw; i++) CHECK(((char *)raw)[i] == GUARDED);                                    \
         CHECK(count == 0);                                                                                           \
         free(kept);                                                                                                  \

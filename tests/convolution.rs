@@ -4,7 +4,7 @@ use cudnn::backend::{Address, Isa};
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{
     ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
-    FilterDescriptor, TensorDescriptor,
+    FilterDescriptor, MathType, TensorDescriptor,
 };
 use cudnn::dtype::DataType;
 use cudnn::error::ErrorKind;
@@ -270,7 +270,7 @@ fn every_number_serves_and_tells_its_workspace() {
         for case in cases() {
             let problem = case.problem(direction, Mode::Extended);
             // As on a GPU, where all numbers but 0 have a use for more than the least.
-            let records = problem.records(Mode::Extended, true);
+            let records = problem.records(Mode::Extended, true, false);
             let mut numbers: Vec<i32> = records.iter().map(|record| record.algorithm.number()).collect();
             numbers.sort_unstable();
             assert_eq!(numbers, (0..count).collect::<Vec<_>>(), "{}", case.name);
@@ -352,8 +352,15 @@ fn what_does_not_fit_names_the_extent_that_would() {
 
 /// The kernel of each contraction of a plan.
 fn kernels(case: &Case, direction: Direction) -> Vec<&'static str> {
-    let plan = ConvolutionPlan::new(&case.problem(direction, Mode::Strict), Scaling::MOVE).expect("computed");
-    Context::cpu().kernels(&plan, &[])
+    kernels_by(case, direction, 1)
+}
+
+/// The same where a program asks for this number.
+fn kernels_by(case: &Case, direction: Direction, number: i32) -> Vec<&'static str> {
+    let plan =
+        ConvolutionPlan::new(&case.problem(direction, Mode::Extended), Scaling::MOVE).expect("computed");
+    let algorithm = Algorithm::new(direction, number).expect("an algorithm");
+    Context::cpu().kernels(&plan.by(algorithm), &[])
 }
 
 #[test]
@@ -365,22 +372,60 @@ fn kernels_are_known_by_name() {
     if Isa::best() == Isa::PORTABLE {
         return;
     }
-    let wide = case("3x3", &[2, 64, 28, 28], &[64, 64, 3, 3], [1, 1, 1]);
-    assert_eq!(kernels(&wide, Direction::Forward), ["F(2x2, 3x3) of pixels"]);
-    assert_eq!(
-        kernels(&Case { format: Format::Nhwc, ..wide }, Direction::Forward),
-        ["F(2x2, 3x3) of filters"]
-    );
     let first = || case("first", &[1, 3, 20, 20], &[32, 3, 3, 3], [1, 1, 1]);
     let channels = Case { format: Format::Nhwc, ..first() };
     assert_eq!(kernels(&first(), Direction::BackwardFilter), ["correlate"]);
     assert_eq!(kernels(&channels, Direction::BackwardFilter), ["correlate"]);
     assert_eq!(kernels(&channels, Direction::BackwardData), ["planes"]);
     assert_eq!(kernels(&channels, Direction::Forward), ["runs"]);
-    let few = case("few tiles", &[1, 64, 14, 14], &[64, 64, 3, 3], [1, 1, 1]);
-    assert_eq!(kernels(&few, Direction::Forward), ["F(2x2, 3x3) of filters"]);
     let double = case("3x3 double", &[2, 64, 28, 28], &[64, 64, 3, 3], [1, 1, 1]);
     assert_eq!(kernels(&Case { data_type: DataType::Double, ..double }, Direction::Forward), ["planes"]);
+}
+
+/// F(2x2, 3x3) is taken for the numbers of Winograd's algorithms alone, and queries rank these first where it is, outside strict mode
+/// and FMA math.
+#[test]
+fn only_the_numbers_of_winograd_compute_by_fewer_products() {
+    let wide = || case("3x3", &[2, 64, 28, 28], &[64, 64, 3, 3], [1, 1, 1]);
+    let layers = [
+        (wide(), "F(2x2, 3x3) of pixels"),
+        (Case { format: Format::Nhwc, ..wide() }, "F(2x2, 3x3) of filters"),
+        (case("few tiles", &[1, 64, 14, 14], &[64, 64, 3, 3], [1, 1, 1]), "F(2x2, 3x3) of filters"),
+        (Case { data_type: DataType::Double, ..wide() }, ""),
+        (case("few channels", &[2, 31, 28, 28], &[64, 31, 3, 3], [1, 1, 1]), ""),
+        (case("5x5", &[2, 64, 28, 28], &[64, 64, 5, 5], [2, 1, 1]), ""),
+        (case("strided", &[2, 64, 28, 28], &[64, 64, 3, 3], [1, 2, 1]), ""),
+    ];
+    for (layer, transform) in &layers {
+        for (direction, count, winograd) in [
+            (Direction::Forward, 8, [6, 7]),
+            (Direction::BackwardData, 6, [4, 5]),
+            (Direction::BackwardFilter, 7, [5, 4]),
+        ] {
+            let has_kernel = Isa::best() != Isa::PORTABLE
+                && !transform.is_empty()
+                && direction != Direction::BackwardFilter;
+            for number in 0..count {
+                let kernels = kernels_by(layer, direction, number);
+                let taken = kernels.iter().any(|kernel| kernel.starts_with("F(2x2"));
+                let wanted = has_kernel && winograd.contains(&number);
+                assert_eq!(taken, wanted, "{} {direction:?} by {number}: {kernels:?}", layer.name);
+                assert!(!wanted || kernels == [*transform], "{}: {kernels:?}", layer.name);
+            }
+            let mut problem = layer.problem(direction, Mode::Extended);
+            let plan = ConvolutionPlan::new(&problem, Scaling::MOVE).expect("computed");
+            assert!(!Context::cpu().takes_winograd(&plan));
+            let plan = plan.by(Algorithm::winograd(direction));
+            assert_eq!(Context::cpu().takes_winograd(&plan), has_kernel, "{} {direction:?}", layer.name);
+            let first = problem.records(Mode::Extended, false, has_kernel)[0].algorithm.number();
+            assert_eq!(first, if has_kernel { winograd[0] } else { 1 }, "{} {direction:?}", layer.name);
+            assert!(
+                problem.may_prefer_winograd(Mode::Extended) && !problem.may_prefer_winograd(Mode::Strict)
+            );
+            problem.desc.math_type = MathType::Fma;
+            assert!(!problem.may_prefer_winograd(Mode::Extended));
+        }
+    }
 }
 
 #[test]

@@ -56,6 +56,7 @@ impl<'a> Text<'a> {
         let epilogue = Epilogue { scaling, z, bias, activation: self.activation()? };
         let mut step = Contract::new(types, accumulate, epilogue);
         step.allow_conversion = self.eat(" converting");
+        step.allow_winograd = self.eat(" winograd");
         if self.0.starts_with(" workspace=") {
             step.workspace = self.named("workspace")?;
         }

@@ -110,7 +110,8 @@ fn contract(step: &Contract, f: Shorten<'_>) -> Contract {
         short.push(*role, Axis { extent: shortened(axis.extent, f), ..*axis });
     }
     short.nest.offsets = step.nest.offsets;
-    (short.allow_conversion, short.workspace) = (step.allow_conversion, step.workspace);
+    (short.allow_conversion, short.allow_winograd) = (step.allow_conversion, step.allow_winograd);
+    short.workspace = step.workspace;
     step.bounds().iter().for_each(|bound| short.bind(*bound));
     short.canonical()
 }

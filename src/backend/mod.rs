@@ -179,6 +179,11 @@ pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'stati
     }
 }
 
+/// Whether a step is computed by Winograd's F(2x2, 3x3) on the CPU core; only where it allows that.
+pub fn takes_winograd(step: Step<'_>, machine: Machine) -> bool {
+    kernel(step, false, machine).is_some_and(|kernel| cpu::contract::WINOGRAD.contains(&kernel))
+}
+
 /// Runs `transform` on `machine`, with the first candidate that accepts it.
 ///
 /// # Errors

@@ -31,6 +31,20 @@ impl Context {
         kernels
     }
 
+    /// Whether this core computes a plan that allows it by Winograd's F(2x2, 3x3). The CPU core does where that is the fastest, the CUDA
+    /// core never.
+    pub fn takes_winograd(&self, plan: &dyn Plan) -> bool {
+        let mut takes = false;
+        if !self.is_cuda() {
+            // No step fails here.
+            let _ = plan.steps(&mut |step, _| {
+                takes |= backend::takes_winograd(step, Machine::host());
+                Ok(())
+            });
+        }
+        takes
+    }
+
     /// Host threads that a large call is divided among, the caller's included.
     pub fn threads(&self) -> usize {
         if self.is_cuda() { 1 } else { Machine::host().threads }

@@ -156,6 +156,9 @@ pub struct Contract {
     pub epilogue: Epilogue,
     /// Whether binary32 operands may be rounded to a format that Tensor Cores take; the CPU core never does.
     pub allow_conversion: bool,
+    /// Whether windows of 3 x 3 taps may be computed by Winograd's F(2x2, 3x3), whose bound and range are not those of a sum; the CUDA core
+    /// never does.
+    pub allow_winograd: bool,
     /// Whether terms of all images are summed, so that no element of the destination is one image's: its bits may depend on any extent.
     pub is_over_images: bool,
     /// Bytes of workspace, an operand of its own if not 0; its contents are scratch.
@@ -181,6 +184,7 @@ impl Contract {
             accumulate,
             epilogue,
             allow_conversion: false,
+            allow_winograd: false,
             is_over_images: false,
             workspace: 0,
         }
@@ -344,6 +348,9 @@ impl fmt::Display for Contract {
         }
         if self.allow_conversion {
             f.write_str(" converting")?;
+        }
+        if self.allow_winograd {
+            f.write_str(" winograd")?;
         }
         if self.workspace > 0 {
             write!(f, " workspace={}", self.workspace)?;

@@ -3,15 +3,24 @@
 
 use std::fmt::Display;
 
-use cudnn::backend::{Isa, Machine, reference, run_contract};
-use cudnn::ops::Contract;
+use cudnn::backend::{Isa, Machine, reference, run_contract, takes_winograd};
 use cudnn::ops::contract::Role;
+use cudnn::ops::{Contract, Step};
 
 use crate::convolution::{Convolution, Direction};
 use crate::tensor::{Tensor, each};
 
 pub fn machines() -> impl Iterator<Item = Machine> {
     Isa::all().flat_map(|isa| [1, 2, 5].map(move |threads| Machine { isa, threads }))
+}
+
+/// The steps as they are, and as those of Winograd's algorithms where there is a kernel for these on some machine.
+fn ways(steps: &[Contract]) -> Vec<Vec<Contract>> {
+    let mut allowed = steps.to_vec();
+    allowed.iter_mut().for_each(|step| step.allow_winograd = true);
+    let takes = |step: &Contract| machines().any(|machine| takes_winograd(Step::Contract(step), machine));
+    let differs = allowed.iter().any(takes);
+    std::iter::once(steps.to_vec()).chain(differs.then_some(allowed)).collect()
 }
 
 pub fn lines(steps: &[Contract]) -> String {
@@ -62,20 +71,22 @@ pub fn assert_bytes(
     want: &Tensor,
     what: impl Display,
 ) {
-    for machine in machines() {
-        let got = run(steps, dst, sources, machine);
-        if got.same_bytes(want) {
-            continue;
-        }
-        let mut shown = 0;
-        each(&dst.layout.dims, |index| {
-            let (got, want) = (got.get(index), want.get(index));
-            if got.to_bits() != want.to_bits() && shown < 5 {
-                println!("{index:?}: {got} instead of {want}");
-                shown += 1;
+    for steps in ways(steps) {
+        for machine in machines() {
+            let got = run(&steps, dst, sources, machine);
+            if got.same_bytes(want) {
+                continue;
             }
-        });
-        panic!("{what} on {machine:?}\n{}", lines(steps));
+            let mut shown = 0;
+            each(&dst.layout.dims, |index| {
+                let (got, want) = (got.get(index), want.get(index));
+                if got.to_bits() != want.to_bits() && shown < 5 {
+                    println!("{index:?}: {got} instead of {want}");
+                    shown += 1;
+                }
+            });
+            panic!("{what} on {machine:?}\n{}", lines(&steps));
+        }
     }
 }
 
@@ -96,18 +107,20 @@ pub fn assert_is_steady(
     let products = steps.iter().map(|step| step.extent(Role::K)).max().unwrap().max(1) as f64;
     let sums = conv.expected(direction, a, b);
     let sources = [a.base(), b.base()];
-    for isa in Isa::available() {
-        let first = run(steps, dst, &sources, Machine { isa, threads: 1 });
-        for threads in [2, 3, 8, 8] {
-            let same = run(steps, dst, &sources, Machine { isa, threads }).same_bytes(&first);
-            assert!(same, "{what}, {threads} threads on {isa:?}: {}", lines(steps));
+    for steps in ways(steps) {
+        for isa in Isa::available() {
+            let first = run(&steps, dst, &sources, Machine { isa, threads: 1 });
+            for threads in [2, 3, 8, 8] {
+                let same = run(&steps, dst, &sources, Machine { isa, threads }).same_bytes(&first);
+                assert!(same, "{what}, {threads} threads on {isa:?}: {}", lines(&steps));
+            }
+            let mut next = sums.iter();
+            each(&dst.layout.dims, |index| {
+                let [sum, magnitude] = next.next().unwrap();
+                let error = (first.get(index) - sum).abs();
+                let bound = 2.0 * products * unit * magnitude;
+                assert!(error <= bound, "{what} at {index:?} on {isa:?}, {error}: {}", lines(&steps));
+            });
         }
-        let mut next = sums.iter();
-        each(&dst.layout.dims, |index| {
-            let [sum, magnitude] = next.next().unwrap();
-            let error = (first.get(index) - sum).abs();
-            let bound = 2.0 * products * unit * magnitude;
-            assert!(error <= bound, "{what} at {index:?} on {isa:?}, {error}: {}", lines(steps));
-        });
     }
 }

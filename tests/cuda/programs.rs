@@ -218,7 +218,7 @@ const OF_THE_HOST: [&str; 9] = [
 ];
 
 /// Minutes on the double, which takes a thread of the device after the other; `contract.rs` runs the steps of such calls.
-const TOO_LONG: [&str; 2] = ["convolution_large", "convolution_threads"];
+const TOO_LONG: [&str; 3] = ["convolution_large", "convolution_threads", "convolution_winograd"];
 
 #[test]
 fn every_program_runs_here() {

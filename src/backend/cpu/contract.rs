@@ -145,11 +145,14 @@ fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
     Widen::of(step, dots)
 }
 
+/// The names of the kernels of F(2x2, 3x3): lanes are filters, lanes are pixels. They take steps only where they are the fastest.
+pub const WINOGRAD: [&str; 2] = ["F(2x2, 3x3) of filters", "F(2x2, 3x3) of pixels"];
+
 /// Whether F(2x2, 3x3) may be taken for a canonical step. What is converted beforehand depends on how much it is, and so on the
 /// batch; how sums are made must not.
 fn may_be_transformed(step: &Contract) -> bool {
     let numbers = [step.a, step.b].iter().all(|a| matches!(a, Scalar::F32 | Scalar::F16 | Scalar::Bf16));
-    numbers && mode::allows_winograd()
+    numbers && step.allow_winograd && mode::allows_winograd()
 }
 
 /// Runs a canonical step with `a` and `b` at `operands`, and the others where they are among `at`; `transformed` and
@@ -282,14 +285,12 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
         if job.transformed
             && let Some(winograd) = FilterLanes::new(job.outputs, job.operands, &compiled.kernels)
         {
-            return job
-                .take("F(2x2, 3x3) of filters", || winograd.run(job.threads, filters_task, filters_filters));
+            return job.take(WINOGRAD[0], || winograd.run(job.threads, filters_task, filters_filters));
         }
         if job.transformed
             && let Some(winograd) = PixelLanes::new(job.outputs, job.operands, &compiled.kernels)
         {
-            return job
-                .take("F(2x2, 3x3) of pixels", || winograd.run(job.threads, pixels_task, pixels_filters));
+            return job.take(WINOGRAD[1], || winograd.run(job.threads, pixels_task, pixels_filters));
         }
         if let Some(pixels) = Pixels::<S>::new(job.outputs, job.operands) {
             return job.take("pixels", || pixels.run(job.threads));

@@ -19,7 +19,8 @@ use crate::ops::convolution::Direction;
 /// Operands
 /// - `alpha`, `beta`, `w`, types, alignment, memory: as cudnnConvolutionForward
 /// - `dy`: N x K x space, any strides; `dx`: N x C x space, distinct elements
-/// - `algo`: 0 to 5; every number gives the same bits in every run, for any number of threads
+/// - `algo`: 0 to 5; every number gives the same bits in every run, for any number of threads. WINOGRAD and WINOGRAD_NONFUSED as for
+///   cudnnConvolutionForward
 ///
 /// Workspace: what cudnnGetConvolutionBackwardDataWorkspaceSize answers, else as cudnnConvolutionForward.
 ///
@@ -91,7 +92,8 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
 /// Operands
 /// - `alpha`, `beta`, types, alignment, memory: as cudnnConvolutionForward
 /// - `x`: N x C x space, `dy`: N x K x space, any strides; `dw`: K x C/groups x space, packed
-/// - `algo`: 0 to 6; every number gives the same bits in every run, for any number of threads
+/// - `algo`: 0 to 6; every number gives the same bits in every run, for any number of threads. WINOGRAD and WINOGRAD_NONFUSED as for
+///   cudnnConvolutionForward
 ///
 /// Workspace: what cudnnGetConvolutionBackwardFilterWorkspaceSize answers, else as cudnnConvolutionForward.
 ///

@@ -15,9 +15,10 @@ use crate::ops::convolution::Direction;
 /// Forward algorithms for `y = conv(x, w)`, ranked by measuring them on memory of the library's own.
 ///
 /// The records of cudnnGetConvolutionForwardAlgorithm_v7 with the milliseconds that a call takes, the shortest first. Numbers
-/// that are computed alike share one measurement, the best of up to three runs: all of them on the CPU core, so that their
-/// order is the same in every run; on a GPU, where long sums are cut, all but 0. `time` is -1 where nothing was measured, for
-/// want of memory.
+/// that are computed alike share one measurement, the best of up to three runs: on a GPU, where long sums are cut, all but 0; on
+/// the CPU core all, or all but those of Winograd's algorithms where these are computed with fewer products. Under FMA math and in
+/// strict mode the latter are listed behind the others, however fast. `time` is -1 where nothing was measured, for want of
+/// memory.
 ///
 /// Operands
 /// - descriptors of the problem, as for the call that computes
@@ -97,6 +98,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, of results first, then of data; a request below 1
 /// - then as cudnnConvolutionForward finds of the descriptors; what only one algorithm lacks is the status in its record
+/// - BAD_PARAM_MISALIGNED_POINTER: x, w or y
 ///
 /// Aliasing: nothing of the caller's is written but the records and their number.
 ///

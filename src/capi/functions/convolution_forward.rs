@@ -30,7 +30,9 @@ use crate::ops::convolution::{Algorithm, ConvolutionPlan, Direction, Fused};
 /// - types: FLOAT, DOUBLE, HALF, BFLOAT16, FP8 and 8-bit integers for x and w, any for y but BOOLEAN. Products are summed
 ///   in binary64 for DOUBLE data or compute type, exactly for integers, else in binary32, and rounded once; integers
 ///   saturate. Channels are counted one by one, also those that share an element
-/// - `algo`: 0 to 7; every number gives the same bits on the CPU core. On a GPU the workspace is used by all but 0
+/// - `algo`: 0 to 7. WINOGRAD and WINOGRAD_NONFUSED may compute 3 x 3 windows with fewer products on the CPU core: to another bound and
+///   for x up to 8.5e37, as docs/convolutions.md says. All other numbers give plain sums, on the CPU core the same bits. On a GPU the workspace
+///   is used by all but 0
 ///
 /// Workspace: what cudnnGetConvolutionForwardWorkspaceSize answers; NULL and less as well, with which long sums take longer
 /// on a GPU, in strict mode with algorithm 0 only.
@@ -209,8 +211,9 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
                 }
                 let fused =
                     Fused { alpha, z: (&z_tensor, alpha2), bias: &bias_tensor, activation: &function };
-                let mut plan = ConvolutionPlan::fused(&problem, &fused, mode)?;
+                let plan = ConvolutionPlan::fused(&problem, &fused, mode)?;
                 let algorithm = Algorithm::new(Direction::Forward, raw(algo))?;
+                let mut plan = plan.by(algorithm);
                 algorithm.check_fused(&problem, mode)?;
                 if mode.is_strict() && y.cast_const() == x {
                     return Err(Error::unsupported("y = x, which strict mode does not compute"));

@@ -5,13 +5,17 @@ use std::fmt;
 
 use super::arg::{self, Out};
 use super::context;
-use super::convolution_problem::{CRecord, Described, check_workspace, cuts_sums, is_usable, records, store};
+use super::convolution_problem::{
+    CRecord, Described, check_alignment, check_workspace, cuts_sums, is_usable, records, store,
+    takes_winograd,
+};
 use super::guard::entry;
 use super::types::{cudnnHandle_t, cudnnStatus_t};
 use crate::error::{Error, Result};
 use crate::exec::Address;
-use crate::ops::Scaling;
-use crate::ops::convolution::{ConvolutionPlan, Record};
+use crate::mode::Mode;
+use crate::ops::convolution::{Algorithm, ConvolutionPlan, Record};
+use crate::ops::{Plan, Scaling};
 
 /// What is measured, and where the records go.
 pub(super) struct Search<R> {
@@ -55,6 +59,9 @@ pub(super) unsafe fn measured<R: CRecord>(
                 return Ok(());
             }
             let plain = ConvolutionPlan::new(&problem, Scaling::MOVE)?;
+            for (operand, (pointer, _)) in plain.operands().iter().zip(search.data.iter().flatten()) {
+                check_alignment(operand, *pointer)?;
+            }
             // With as much workspace as the records tell of: the caller's, or one of the search's own.
             let mut cut = plain.clone();
             let given = match search.data {
@@ -80,7 +87,16 @@ pub(super) unsafe fn measured<R: CRecord>(
             // One measurement for all numbers that do the same.
             let others = measure(&cut);
             let zero = if cut.uses_workspace()? { measure(&plain) } else { others.clone() };
-            let outcome = |record: &Record| if record.algorithm.takes_workspace() { &others } else { &zero };
+            let winograd = if takes_winograd(context, &problem) {
+                measure(&plain.clone().by(Algorithm::winograd(problem.direction)))
+            } else {
+                others.clone()
+            };
+            let outcome = |record: &Record| match record.algorithm {
+                algorithm if algorithm.is_winograd() => &winograd,
+                algorithm if algorithm.takes_workspace() => &others,
+                _ => &zero,
+            };
             for record in &mut records {
                 let fits = match search.data {
                     Some(_) => check_workspace(context, &problem, record.algorithm, search.workspace),
@@ -95,7 +111,10 @@ pub(super) unsafe fn measured<R: CRecord>(
             };
             // Those without a time go behind those with one.
             let place = |record: &Record| if time(record) < 0.0 { f32::INFINITY } else { time(record) };
-            records.sort_by(|a, b| (!is_ok(a)).cmp(&!is_ok(b)).then(place(a).total_cmp(&place(b))));
+            // However fast, Winograd's are not what a program is told to take that wants plain sums.
+            let plain_first = !problem.may_prefer_winograd(Mode::current());
+            let group = |record: &Record| (!is_ok(record), plain_first && record.algorithm.is_winograd());
+            records.sort_by(|a, b| group(a).cmp(&group(b)).then(place(a).total_cmp(&place(b))));
             // SAFETY: not NULL, and the caller vouches for as many records as are requested.
             returned.set(unsafe { store(search.results, search.requested, &records, time) });
             Ok(())

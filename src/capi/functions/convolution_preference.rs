@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 
 use super::arg::Out;
 use super::context;
-use super::convolution_problem::{Described, records};
+use super::convolution_problem::{Described, prefers_winograd, records};
 use super::guard::{arguments, entry};
 use super::types::{
     CEnum, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataPreference_t,
@@ -21,7 +21,8 @@ use crate::ops::convolution::Direction;
 ///
 /// The first algorithm of cudnnGetConvolutionForwardAlgorithm_v7 that serves and whose workspace fits: none for
 /// NO_WORKSPACE, any for PREFER_FASTEST, at most `memoryLimitInBytes` for SPECIFY_WORKSPACE_LIMIT. Algorithm 0 makes no use
-/// of a workspace and fits every limit, though its workspace query answers 16 as well.
+/// of a workspace and fits every limit, though its workspace query answers 16 as well; so do those of Winograd where that
+/// query ranks them first.
 ///
 /// Operands: descriptors of the problem, as for the call that computes; `algo`: one enumerator.
 ///
@@ -180,11 +181,15 @@ unsafe fn preferred<A: CEnum>(
             }
         };
         let problem = described.problem()?;
-        let records = context::with(handle, |context| Ok(records(context, &problem)))?;
+        let (records, winograd) = context::with(handle, |context| {
+            Ok((records(context, &problem), prefers_winograd(context, &problem)))
+        })?;
         let mut least = None;
         for record in &records {
             let Ok(told) = record.workspace else { continue };
-            let needed = if record.algorithm.takes_workspace() { told } else { 0 };
+            // The core that prefers Winograd's algorithms computes them without a workspace.
+            let needs = record.algorithm.takes_workspace() && !(winograd && record.algorithm.is_winograd());
+            let needed = if needs { told } else { 0 };
             if needed <= limit {
                 algo.set(record.algorithm.number());
                 return Ok(());

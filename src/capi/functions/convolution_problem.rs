@@ -197,7 +197,7 @@ pub(super) unsafe fn compute(
                 "{dst_name} = {a_name}, which strict mode does not compute"
             )));
         }
-        let mut plan = ConvolutionPlan::new(&problem, scaling)?;
+        let mut plan = ConvolutionPlan::new(&problem, scaling)?.by(algorithm);
         check_workspace(context, &problem, algorithm, call.workspace)?;
         for (operand, (pointer, _)) in plan.operands().iter().zip(call.data) {
             check_alignment(operand, pointer)?;
@@ -238,7 +238,18 @@ pub(super) fn cuts_sums(context: &Context) -> bool {
 
 /// The records of all algorithms, with the workspaces that a program is told of.
 pub(super) fn records(context: &Context, problem: &Convolution) -> Vec<Record> {
-    problem.records(Mode::current(), cuts_sums(context))
+    problem.records(Mode::current(), cuts_sums(context), prefers_winograd(context, problem))
+}
+
+/// Whether queries rank Winograd's algorithms first.
+pub(super) fn prefers_winograd(context: &Context, problem: &Convolution) -> bool {
+    problem.may_prefer_winograd(Mode::current()) && takes_winograd(context, problem)
+}
+
+/// Whether the core of a handle has a kernel for Winograd's algorithms that is faster here than all others.
+pub(super) fn takes_winograd(context: &Context, problem: &Convolution) -> bool {
+    let plan = ConvolutionPlan::new(problem, Scaling::MOVE);
+    plan.is_ok_and(|plan| context.takes_winograd(&plan.by(Algorithm::winograd(problem.direction))))
 }
 
 /// Refuses, in strict mode, less workspace than the query tells of. Outside of it every sum is computed without as well.

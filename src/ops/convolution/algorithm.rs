@@ -1,7 +1,8 @@
 //! Algorithm numbers: which there are per direction, what a query says of each, and in which order.
 //!
 //! Every number computes every problem, as the numbers are the programs' way to ask and not ours to compute. They differ in
-//! one thing: number 0 makes no use of a workspace.
+//! two things: number 0 makes no use of a workspace, and only the two of Winograd's algorithms may compute otherwise than by a sum
+//! of the products.
 
 use std::fmt;
 
@@ -27,6 +28,15 @@ const fn preferred(direction: Direction) -> &'static [i32] {
     }
 }
 
+/// The numbers of Winograd's algorithms, fused and with the transforms by themselves, the better served first.
+const fn winograd(direction: Direction) -> [i32; 2] {
+    match direction {
+        Direction::Forward => [6, 7],
+        Direction::BackwardData => [4, 5],
+        Direction::BackwardFilter => [5, 4],
+    }
+}
+
 impl Algorithm {
     /// The algorithm of this number.
     ///
@@ -43,6 +53,17 @@ impl Algorithm {
     /// Its number.
     pub fn number(self) -> i32 {
         self.number
+    }
+
+    /// The first of Winograd's algorithms.
+    pub fn winograd(direction: Direction) -> Self {
+        Algorithm { direction, number: winograd(direction)[0] }
+    }
+
+    /// Whether it is one of Winograd's, which may compute 3 x 3 windows with fewer products: its results have another bound than those
+    /// of sums.
+    pub fn is_winograd(self) -> bool {
+        winograd(self.direction).contains(&self.number)
     }
 
     /// Whether it makes use of a workspace. Number 0 is for programs that have none, as it is in the original (documentation).
@@ -101,14 +122,18 @@ pub struct Record {
     pub math_type: MathType,
 }
 
-/// One record per algorithm and math type; those that serve come first. `workspace` tells what an algorithm needs.
+/// One record per algorithm and math type; those that serve come first, and of those Winograd's where they are the fastest.
+/// `workspace` tells what an algorithm needs.
 pub fn records(
     direction: Direction,
     math_type: MathType,
+    winograd_first: bool,
     workspace: impl Fn(Algorithm) -> Result<usize>,
 ) -> Vec<Record> {
     let mut records = Vec::with_capacity(MOST);
-    for &number in preferred(direction) {
+    let first = if winograd_first { winograd(direction).to_vec() } else { Vec::new() };
+    let others = preferred(direction).iter().filter(|number| !first.contains(number));
+    for &number in first.iter().chain(others) {
         let algorithm = Algorithm { direction, number };
         let workspace = workspace(algorithm);
         let mut add = |math_type| records.push(Record { algorithm, workspace: workspace.clone(), math_type });

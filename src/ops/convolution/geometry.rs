@@ -2,7 +2,7 @@
 
 use super::{Algorithm, ConvolutionPlan, Record, records};
 use crate::desc::tensor::CHANNEL;
-use crate::desc::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
+use crate::desc::{ConvolutionDescriptor, FilterDescriptor, MathType, TensorDescriptor};
 use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::mode::{self, Mode};
@@ -84,8 +84,15 @@ impl Convolution {
         Ok(Convolution { direction, desc: *desc, x: *x, w: *w, y: *y, groups })
     }
 
-    /// What a query says of every algorithm, on a core that cuts long sums or on one that does not.
-    pub fn records(&self, mode: Mode, cuts: bool) -> Vec<Record> {
+    /// Whether queries may tell programs to take Winograd's algorithms, whose results are not within the bound of a sum: not under FMA math,
+    /// which programs ask for to have plain sums, nor in strict mode.
+    pub fn may_prefer_winograd(&self, mode: Mode) -> bool {
+        !mode.is_strict() && self.desc.math_type != MathType::Fma
+    }
+
+    /// What a query says of every algorithm, on a core that cuts long sums or on one that does not, and that computes this
+    /// fastest by Winograd's algorithms or does not.
+    pub fn records(&self, mode: Mode, cuts: bool, winograd_first: bool) -> Vec<Record> {
         // The same for all numbers that have a use for it.
         let useful = self.useful_workspace(cuts);
         let of = |algorithm: Algorithm| {
@@ -93,7 +100,7 @@ impl Convolution {
             let useful = useful.clone()?;
             Ok(if algorithm.takes_workspace() { useful } else { LEAST_WORKSPACE })
         };
-        records(self.direction, self.desc.math_type, of)
+        records(self.direction, self.desc.math_type, winograd_first, of)
     }
 
     /// Bytes of workspace that a program is told to allocate for an algorithm.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Convolution, Direction};
+use super::{Algorithm, Convolution, Direction};
 use crate::desc::{ActivationDescriptor, ConvolutionMode, FilterDescriptor, MathType, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
@@ -59,6 +59,7 @@ pub struct ConvolutionPlan {
     bias: Option<Place>,
     activation: Option<Activation>,
     allow_conversion: bool,
+    allow_winograd: bool,
     /// Whether z has its elements where the destination has them.
     z_in_place: bool,
     /// Bytes of workspace, which is the last operand if there are any.
@@ -106,6 +107,7 @@ impl ConvolutionPlan {
             bias: None,
             activation: None,
             allow_conversion: desc.math_type == MathType::TensorOpWithConversion && allows_tf32(),
+            allow_winograd: false,
             z_in_place: false,
             given: 0,
         })
@@ -146,6 +148,13 @@ impl ConvolutionPlan {
 }
 
 impl ConvolutionPlan {
+    /// The same by this algorithm. Without it every result is a plain sum of its products, as it is by all numbers but those of
+    /// Winograd's algorithms.
+    #[must_use]
+    pub fn by(self, algorithm: Algorithm) -> Self {
+        ConvolutionPlan { allow_winograd: algorithm.is_winograd(), ..self }
+    }
+
     /// Bytes of workspace with which a GPU cuts all sums that are worth it.
     ///
     /// # Errors
@@ -321,6 +330,7 @@ impl Plan for ConvolutionPlan {
         let prepared = |step: &Contract| {
             let mut step = if self.scaling.alpha == 0.0 { step.without_sum() } else { step.canonical() };
             step.allow_conversion = self.allow_conversion;
+            step.allow_winograd = self.allow_winograd;
             step
         };
         let mut give = |step: &Contract| {
