@@ -5,7 +5,7 @@ mod backward;
 mod forward;
 mod sizes;
 
-pub use agree::{Fused, Parameters};
+pub use agree::{Fused, Parameters, check_type};
 pub use backward::{Backward, BackwardPlan};
 pub use forward::{Forward, ForwardPlan, Source};
 pub use sizes::{Query, training_reserve_size};

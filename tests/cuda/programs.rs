@@ -190,6 +190,11 @@ fn convolution_workspaces() {
 }
 
 #[test]
+fn strict_answers() {
+    passes_in_place("strict_answers");
+}
+
+#[test]
 fn layers() {
     passes_in_place("layers");
 }

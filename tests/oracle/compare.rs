@@ -81,8 +81,11 @@ fn agree(expected: &str, observed: &str) -> bool {
     }
 }
 
-/// Whether two lists hold the same records; their order is the original's taste.
+/// Whether two lists hold the same records, and what is refused in the same order; that of the others is the original's taste.
 fn same_records(expected: &str, observed: &str) -> bool {
+    if refused(expected) != refused(observed) {
+        return false;
+    }
     let fields = |record: &str| record.split(':').map(str::to_owned).collect::<Vec<_>>();
     let mut rest: Vec<_> = observed.split(',').map(fields).collect();
     expected.split(',').map(fields).all(|expected| {
@@ -93,7 +96,14 @@ fn same_records(expected: &str, observed: &str) -> bool {
     }) && rest.is_empty()
 }
 
-/// Whether this is a query for fewer records than there are, answered with as many that serve: which ones is heuristics.
+/// Number and math type of the records that a list refuses.
+fn refused(list: &str) -> Vec<(&str, &str)> {
+    let fields = list.split(',').map(|record| record.split(':').collect::<Vec<_>>());
+    fields.filter(|f| f.len() == 6 && f[1] != "0").map(|f| (f[0], f[5])).collect()
+}
+
+/// Whether this is a query for fewer records than there are, answered with as many that serve: which ones is heuristics; what is
+/// refused behind them is not.
 fn is_cut_list_alike(recorded: &Step, observed: &[String]) -> bool {
     let most = match recorded.function.as_str() {
         "GetConvolutionForwardAlgorithm_v7" => 10,
@@ -106,11 +116,16 @@ fn is_cut_list_alike(recorded: &Step, observed: &[String]) -> bool {
         let records = tokens.get(2).and_then(|list| elements(list)).unwrap_or_default().split(',');
         records.map(|record| record.split(':').nth(1) == Some("0")).collect::<Vec<_>>()
     };
+    let refused = |tokens: &[String]| {
+        let list = tokens.get(2).and_then(|list| elements(list)).unwrap_or_default();
+        refused(list).into_iter().map(|(number, math)| format!("{number} {math}")).collect::<Vec<_>>()
+    };
     let written = count(&recorded.observed);
     written.is_some_and(|written| written < most && recorded.int(5) == Some(written))
         && recorded.observed[0] == observed[0]
         && written == count(observed)
         && serving(&recorded.observed) == serving(observed)
+        && refused(&recorded.observed) == refused(observed)
         && !observed.iter().any(|token| token.starts_with('!'))
 }
 
@@ -123,6 +138,8 @@ pub fn check_comparison() {
     assert!(agree("[1:0:-1.0:?:1:0,0:0:-1.0:?:0:0,~]", "[0:0:-1.0:16:0:0,1:0:-1.0:16:1:0,~]"));
     assert!(!agree("[1:0:-1.0:?:1:0,0:0:-1.0:?:0:0,~]", "[0:0:-1.0:16:0:0,1:3000:-1.0:16:1:0,~]"));
     assert!(!agree("[1:0:-1.0:?:1:0,~]", "[1:0:-1.0:16:1:0,1:0:-1.0:16:1:0]"));
+    assert!(agree("[5:3000:-1.0:?:1:0,4:3000:-1.0:?:1:0]", "[5:3000:-1.0:0:1:0,4:3000:-1.0:0:1:0]"));
+    assert!(!agree("[5:3000:-1.0:?:1:0,4:3000:-1.0:?:1:0]", "[4:3000:-1.0:0:1:0,5:3000:-1.0:0:1:0]"));
     let line = "c-1\tCreateTensorDescriptor T0 = 0 set\tGetLRNDescriptor L0 @ @ = 0 1e-05 nan\t\
                 GetTensorNdDescriptor T0 2 @2 = 2000 [1,~]";
     let case = Case::parse(line).expect("well-formed");

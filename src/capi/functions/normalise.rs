@@ -13,7 +13,8 @@ use crate::exec::Context;
 use crate::mode::Mode;
 use crate::ops::Plan;
 use crate::ops::batch_norm::{
-    Backward, BackwardPlan, Forward, ForwardPlan, Fused, LEAST_BYTES, Parameters, Source, reserve_size,
+    Backward, BackwardPlan, Forward, ForwardPlan, Fused, LEAST_BYTES, Parameters, Source, check_type,
+    reserve_size,
 };
 
 /// A tensor of a call: its descriptor and its data.
@@ -237,16 +238,73 @@ impl BackwardCall {
     /// # Safety
     /// As the C call promises.
     pub unsafe fn run(self) -> Result<()> {
+        if self.handle.is_null() && Mode::current().is_strict() {
+            // The original looks at the handle last, and where an activation follows it takes its lack for one of a kernel.
+            // SAFETY: handed on.
+            unsafe { self.plan() }?;
+            if self.ops == NormOps::Activate {
+                return Err(Error::unsupported("strict mode: handle is NULL"));
+            }
+        }
         context::with_note(self.handle, |context, note| {
             // SAFETY: handed on.
             unsafe { self.run_on(context, note) }
         })
     }
 
+    /// What the original looks at before the descriptors of the gradients: factors, data, and the type of x.
+    fn check_as_original(&self, x: &TensorDescriptor) -> Result<()> {
+        let factors = self.scaling.into_iter().chain(self.parameter_scaling);
+        for (factor, name) in
+            factors.zip(["alphaDataDiff", "betaDataDiff", "alphaParamDiff", "betaParamDiff"])
+        {
+            arg::required(factor, name)?;
+        }
+        for (data, name) in [(self.x.1, "x"), (self.dy.1, "dy"), (self.dx.1, "dx")] {
+            arg::required(data, name)?;
+        }
+        for (&pointer, &name) in self.numbers[..3].iter().zip(&self.names) {
+            arg::required(pointer, name)?;
+        }
+        check_type(x, true, Mode::Strict)
+    }
+
     /// # Safety
     /// As [`BackwardCall::run`].
     unsafe fn run_on(&self, context: &Context, note: &mut Note) -> Result<()> {
-        let (x, dy) = (tensor::get(self.x.0, "xDesc")?, tensor::get(self.dy.0, "dyDesc")?);
+        // SAFETY: handed on.
+        let plan = unsafe { self.plan() }?;
+        note.set(format_args!("{}: {plan}", self.function));
+        let [d_scale, d_bias, scale, bias, mean, inverse] = self.numbers.map(Address::from);
+        let at = [
+            self.dx.1.into(),
+            d_scale,
+            d_bias,
+            self.dz.1.into(),
+            self.x.1.into(),
+            self.dy.1.into(),
+            scale,
+            bias,
+            mean,
+            inverse,
+            self.reserve.0.into(),
+            self.workspace.0.into(),
+        ];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
+        unsafe { context.run(&plan, &at[..plan.operands().len()]) }
+    }
+
+    /// The plan of the call, from descriptors and pointers that were looked at.
+    ///
+    /// # Safety
+    /// As [`BackwardCall::run`].
+    unsafe fn plan(&self) -> Result<BackwardPlan> {
+        let x = tensor::get(self.x.0, "xDesc")?;
+        let mode = Mode::current();
+        if mode.is_strict() && self.ops == NormOps::Plain {
+            self.check_as_original(&x)?;
+        }
+        let dy = tensor::get(self.dy.0, "dyDesc")?;
         let dx = tensor::get(self.dx.0, "dxDesc")?;
         let parameters = tensor::get(self.parameters.1, self.parameters.0)?;
         // SAFETY: as the caller promises, for both pairs.
@@ -263,7 +321,6 @@ impl BackwardCall {
         }
         let size = parameters.data_type().scalar().size();
         check_numbers(&self.numbers, &self.names, &[0, 1, 2], size)?;
-        let mode = Mode::current();
         let there = |k: usize| !self.numbers[k].is_null();
         let mut call = Backward {
             mode: self.mode,
@@ -286,24 +343,6 @@ impl BackwardCall {
         BackwardPlan::new(call, mode)?;
         strict_workspace(fused.as_ref(), self.workspace, mode)?;
         call.reserve_size = reserve_bytes(&x, fused.as_ref(), self.reserve, mode)?;
-        let plan = BackwardPlan::new(call, mode)?;
-        note.set(format_args!("{}: {plan}", self.function));
-        let [d_scale, d_bias, scale, bias, mean, inverse] = self.numbers.map(Address::from);
-        let at = [
-            self.dx.1.into(),
-            d_scale,
-            d_bias,
-            self.dz.1.into(),
-            self.x.1.into(),
-            self.dy.1.into(),
-            scale,
-            bias,
-            mean,
-            inverse,
-            self.reserve.0.into(),
-            self.workspace.0.into(),
-        ];
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { context.run(&plan, &at[..plan.operands().len()]) }
+        BackwardPlan::new(call, mode)
     }
 }

@@ -40,7 +40,7 @@ pub struct Parameters<'a> {
 ///
 /// # Errors
 /// Not supported.
-pub(super) fn check_type(x: &TensorDescriptor, training: bool, mode: Mode) -> Result<()> {
+pub fn check_type(x: &TensorDescriptor, training: bool, mode: Mode) -> Result<()> {
     use DataType::{Bfloat16, Double, Float, Fp8E4m3, Fp8E5m2, Half, Int8};
     let data_type = x.data_type();
     let done = match data_type {

@@ -18,13 +18,22 @@ pub struct Algorithm {
     number: i32,
 }
 
-/// Numbers of a direction, those first that a program is best served with; the original lists them so too, as far as
-/// it computes by them.
+/// Numbers of a direction, those first that a program is best served with; the original lists those that it computes so, and then
+/// the others in the order of [`refused`].
 const fn preferred(direction: Direction) -> &'static [i32] {
     match direction {
         Direction::Forward => &[1, 0, 2, 6, 7, 5, 4, 3],
         Direction::BackwardData => &[1, 0, 4, 5, 3, 2],
         Direction::BackwardFilter => &[1, 0, 3, 5, 6, 2, 4],
+    }
+}
+
+/// The order in which the original lists numbers that it refuses (observed on 9.27.0).
+const fn refused(direction: Direction) -> &'static [i32] {
+    match direction {
+        Direction::Forward => &[1, 0, 2, 5, 4, 7, 6, 3],
+        Direction::BackwardData => &[1, 0, 3, 2, 5, 4],
+        Direction::BackwardFilter => &[1, 0, 3, 6, 2, 5, 4],
     }
 }
 
@@ -148,6 +157,21 @@ pub fn records(
     }
     records.sort_by_key(|record| record.workspace.is_err());
     records
+}
+
+/// Brings records into the order of the original (observed on 9.27.0, but for a few of its choices between numbers 0 and 1): those
+/// without Tensor Cores before their kin; of what is refused, what needs them after the others, and last what is refused `late`.
+pub(super) fn sort_as_original(records: &mut [Record], late: impl Fn(Algorithm) -> bool) {
+    records.sort_by_key(|Record { algorithm, workspace, math_type }| {
+        let needs_cores = matches!(math_type, MathType::TensorOp | MathType::TensorOpWithConversion);
+        let order = if workspace.is_ok() { preferred } else { refused };
+        let place = order(algorithm.direction).iter().position(|&number| number == algorithm.number);
+        let last = !needs_cores && late(*algorithm);
+        match workspace {
+            Ok(_) => (false, false, false, place, needs_cores),
+            Err(_) => (true, last, needs_cores, place, false),
+        }
+    });
 }
 
 /// The longest list of records: eight forward algorithms, two of them twice.

@@ -1,6 +1,7 @@
 //! The checks that every call on a convolution makes before anything else, in the original's order.
 
-use super::{Algorithm, ConvolutionPlan, Record, records};
+use super::algorithm::{records, sort_as_original};
+use super::{Algorithm, ConvolutionPlan, Record, support};
 use crate::desc::tensor::CHANNEL;
 use crate::desc::{ConvolutionDescriptor, FilterDescriptor, MathType, TensorDescriptor};
 use crate::error::{Error, Result};
@@ -100,7 +101,11 @@ impl Convolution {
             let useful = useful.clone()?;
             Ok(if algorithm.takes_workspace() { useful } else { LEAST_WORKSPACE })
         };
-        records(self.direction, self.desc.math_type, winograd_first, of)
+        let mut records = records(self.direction, self.desc.math_type, winograd_first, of);
+        if mode.is_strict() || records.iter().all(|record| record.workspace.is_err()) {
+            sort_as_original(&mut records, |algorithm| support::is_late(self, algorithm));
+        }
+        records
     }
 
     /// Bytes of workspace that a program is told to allocate for an algorithm.

@@ -15,7 +15,7 @@ mod geometry;
 mod plan;
 mod support;
 
-pub use algorithm::{Algorithm, Record, records};
+pub use algorithm::{Algorithm, Record};
 pub use fold::{Folded, fold};
 pub use geometry::{Convolution, Direction};
 pub use plan::{ConvolutionPlan, Fused};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Algorithm, Convolution, Direction};
+use super::{Algorithm, Convolution, Direction, support};
 use crate::desc::{ActivationDescriptor, ConvolutionMode, FilterDescriptor, MathType, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
@@ -225,16 +225,18 @@ fn operand(name: &'static str, role: Role, tensor: &TensorDescriptor, touched: b
     Ok(Operand { name, role, scalar, span: agree::byte_span(tensor.layout()?, tensor.data_type())? })
 }
 
-/// The shapes and types of z and the bias that the original takes: dims of the bias, then z, then the type of the bias.
+/// The shapes and types of z and the bias that the original takes: dims of the bias, then z, then the types that it multiplies, then
+/// that of the bias.
 fn check_strict(convolution: &Convolution, z: &TensorDescriptor, bias: &TensorDescriptor) -> Result<()> {
     let Convolution { x, y, desc, .. } = convolution;
     let of_bias = bias.dims();
     let wanted = |axis: usize| if axis == 1 { y.dims()[1] } else { 1 };
     let text =
         |axis: usize| format!("dimension {axis} of biasDesc is {}, not {}", of_bias[axis], wanted(axis));
-    // Computed in HALF, the original takes another number of channels for another type.
+    // Computed in HALF, and for a single filter of any type but DOUBLE, the original takes another number of channels for another type.
     let is_half = desc.geometry.compute_type() == DataType::Half;
-    let is_type = |axis: usize| is_half && axis == 1 && of_bias[axis] != 1;
+    let is_single = y.dims()[1] == 1 && x.data_type() != DataType::Double;
+    let is_type = |axis: usize| (is_half || is_single) && axis == 1 && of_bias[axis] != 1;
     let mut wrong = (0..of_bias.rank()).filter(|&axis| of_bias[axis] != wanted(axis));
     if let Some(axis) = wrong.clone().find(|&axis| !is_type(axis)) {
         return Err(Error::UnsupportedShape(text(axis).into()));
@@ -247,6 +249,7 @@ fn check_strict(convolution: &Convolution, z: &TensorDescriptor, bias: &TensorDe
     if !alike {
         return Err(Error::UnsupportedShape("zDesc is not like yDesc".into()));
     }
+    support::check_fused_types(convolution)?;
     if let Some(axis) = wrong.next() {
         return Err(Error::UnsupportedType(text(axis).into()));
     }

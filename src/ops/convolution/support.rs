@@ -43,10 +43,56 @@ pub(super) fn check_fused(convolution: &Convolution, algorithm: Algorithm) -> Re
     if algorithm.number() == 3 {
         return refuse(format!("{algorithm}, which strict mode does not have"));
     }
+    check_fused_types(convolution)
+}
+
+/// Refuses types that the original does not compute fused.
+///
+/// # Errors
+/// Not supported.
+pub(super) fn check_fused_types(convolution: &Convolution) -> Result<()> {
     match Types::of(convolution) {
         Some(Types::Floating { .. }) => Ok(()),
         Some(Types::Integer) if convolution.y.data_type() != DataType::Int32 => Ok(()),
         _ => refuse("a combination of types that strict mode does not compute".to_owned()),
+    }
+}
+
+/// Whether the original refuses this number after it has looked at all others: its queries list it last then (observed on
+/// 9.27.0). It has no kernel for these numbers, but still judges whether they would fit, as its documentation says of earlier
+/// versions.
+pub(super) fn is_late(convolution: &Convolution, algorithm: Algorithm) -> bool {
+    let Convolution { direction, x, w, y, desc, .. } = convolution;
+    let Some(Types::Floating { is_half, is_wide }) = Types::of(convolution) else { return false };
+    let are_planes = w.format() == Format::Nchw && follows(x, Format::Nchw) && follows(y, Format::Nchw);
+    let (geometry, dims) = (&desc.geometry, w.stored_dims());
+    let (taps, outputs, is_flat) = (&dims[2..], &y.stored_dims()[2..], x.rank() == 4);
+    let in_steps_of_1 = geometry.strides().iter().all(|&stride| stride == 1);
+    let is_dense = geometry.dilation().iter().all(|&dilation| dilation == 1);
+    let is_padded_less = geometry.padding().iter().zip(taps).all(|(pad, taps)| pad < taps);
+    let transforms = are_planes && is_padded_less && !is_half && !is_wide;
+    match (direction, algorithm.number()) {
+        (Direction::Forward, 7) | (Direction::BackwardData | Direction::BackwardFilter, 5) => {
+            are_planes && is_flat && !is_wide && is_winograd(convolution)
+        }
+        (Direction::Forward, 4) | (Direction::BackwardData | Direction::BackwardFilter, 2) => {
+            transforms && is_flat && is_dense && in_steps_of_1
+        }
+        (Direction::BackwardFilter, 6) => {
+            transforms && is_flat && is_dense && in_steps_of_1 && outputs.contains(&1)
+        }
+        (Direction::Forward, 5) | (Direction::BackwardData, 3) => {
+            let in_small_steps = geometry.strides().iter().all(|&stride| stride <= 2) && !taps.contains(&1);
+            let is_backward = *direction == Direction::BackwardData;
+            let of_bfloat16 = is_backward && x.data_type() == DataType::Bfloat16;
+            let fits = if is_flat {
+                is_dense && (in_steps_of_1 || in_small_steps)
+            } else {
+                in_steps_of_1 && (is_dense || is_backward)
+            };
+            (transforms || are_planes && is_padded_less && of_bfloat16) && fits
+        }
+        _ => false,
     }
 }
 
@@ -103,7 +149,7 @@ impl Types {
 
 /// The numbers that compute a floating problem.
 fn floating(convolution: &Convolution, is_half: bool, is_wide: bool) -> &'static [i32] {
-    let Convolution { direction, x, w, y, .. } = convolution;
+    let Convolution { direction, x, w, y, desc, groups } = convolution;
     let is_double = x.data_type() == DataType::Double;
     let is_flat = x.rank() == 4;
     if w.format() == Format::Nhwc {
@@ -126,8 +172,9 @@ fn floating(convolution: &Convolution, is_half: bool, is_wide: bool) -> &'static
             _ => &[1],
         };
     }
+    let is_plain = *groups == 1 && desc.geometry.dilation().iter().all(|&dilation| dilation == 1);
     match direction {
-        Direction::BackwardData if is_half && !is_flat && follows(y, Format::Nchw) => &[1],
+        Direction::BackwardData if is_half && !is_flat && is_plain && follows(y, Format::Nchw) => &[1],
         _ if is_half && !is_flat => &[],
         Direction::Forward if is_half || !is_flat => &[0, 1],
         Direction::Forward if is_winograd(convolution) && !is_wide => &[0, 1, 2, 6],
@@ -163,11 +210,23 @@ fn integer(convolution: &Convolution) -> &'static [i32] {
             DataType::Float => y.vector().is_none() && follows(y, Format::Nchw),
             _ => y.vector().is_some(),
         };
-        x.vector().is_some() && y_fits
+        x.vector().is_some() && y_fits && *groups == 1
     } else {
-        w.format() == Format::Nhwc && follows(x, Format::Nhwc) && follows(y, Format::Nhwc) && *groups == 1
+        let channels_last =
+            w.format() == Format::Nhwc && follows(x, Format::Nhwc) && follows(y, Format::Nhwc);
+        channels_last && (*groups == 1 || are_integer_groups(convolution))
     };
     if fits { &[0, 1] } else { &[] }
+}
+
+/// The one kind of groups that was seen computed of integers: of single channels, which come in fours, with filters in eights.
+fn are_integer_groups(convolution: &Convolution) -> bool {
+    let Convolution { x, w, y, groups, .. } = convolution;
+    let (channels, filters) = (x.stored_dims()[1], w.stored_dims()[0]);
+    w.stored_dims()[1] == 1
+        && channels % 4 == 0
+        && filters % (8 * groups) == 0
+        && y.data_type() == DataType::Int32
 }
 
 /// A window of 3x3, in steps of 1, without gaps.
