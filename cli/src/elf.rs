@@ -20,7 +20,7 @@ const PREFIXES: [&str; 5] = ["cudnn", "cuda", "__cuda", "cublas", "curand"];
 const STATIC_RUNTIME: &[u8] = b"/cudart.shm.";
 
 /// The machine that this tool was built for, as ELF files name it.
-const MACHINE: u16 =
+const MACHINE: object::elf::Machine =
     if cfg!(target_arch = "aarch64") { object::elf::EM_AARCH64 } else { object::elf::EM_X86_64 };
 
 /// What an ELF file says of the libraries that it needs.
@@ -91,21 +91,21 @@ impl Elf {
             for entry in entries {
                 let text =
                     || entry.string(endian, strings).map(|text| String::from_utf8_lossy(text).into_owned());
-                let flags = entry.d_val(endian) as u32;
-                match entry.tag32(endian) {
-                    Some(DT_NEEDED) => read.needed.extend(text().ok()),
+                let flags = entry.d_val(endian);
+                match entry.tag(endian) {
+                    DT_NEEDED => read.needed.extend(text().ok()),
                     // The older of the two does not count where both are.
-                    Some(DT_RPATH) if read.path.is_empty() => {
+                    DT_RPATH if read.path.is_empty() => {
                         read.path_first = true;
                         read.path = text().unwrap_or_default().split(':').map(str::to_owned).collect();
                     }
-                    Some(DT_RUNPATH) => {
+                    DT_RUNPATH => {
                         read.path_first = false;
                         read.path = text().unwrap_or_default().split(':').map(str::to_owned).collect();
                     }
-                    Some(DT_BIND_NOW) => read.bind_now = true,
-                    Some(DT_FLAGS) => read.bind_now |= flags & DF_BIND_NOW != 0,
-                    Some(DT_FLAGS_1) => read.bind_now |= flags & DF_1_NOW != 0,
+                    DT_BIND_NOW => read.bind_now = true,
+                    DT_FLAGS => read.bind_now |= flags & DF_BIND_NOW.0 != 0,
+                    DT_FLAGS_1 => read.bind_now |= flags & DF_1_NOW.0 != 0,
                     _ => {}
                 }
             }
