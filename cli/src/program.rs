@@ -140,7 +140,7 @@ pub fn find(name: &Path) -> Result<PathBuf> {
     };
     match found {
         None if plain => {
-            Err(Failure::new(format!("{}: not found on PATH; ./{0} is one here", name.display())))
+            Err(Failure::new(format!("{}: not found on PATH; a file of this folder is ./{0}", name.display())))
         }
         None => Err(Failure::new(format!("{}: No such file or directory", name.display()))),
         Some(folder) if folder.is_dir() => {

@@ -128,11 +128,12 @@ fn doctor_takes_programs_only() {
     fs::write(folder.join("cut"), b"\x7fELF\x02\x01\x01").expect("writable");
     fs::write(folder.join("empty"), b"").expect("writable");
     for (name, word) in [
-        ("text", "no ELF"),
-        ("cut", "cut"),
-        ("empty", "empty"),
-        ("missing", "No such file"),
-        (".", "a directory"),
+        ("./text", "no ELF"),
+        ("./cut", "./cut: "),
+        ("./empty", "empty"),
+        ("text", "not found on PATH; a file of this folder is ./text"),
+        ("./missing", "No such file"),
+        ("./", "a directory"),
     ] {
         let output = tool().current_dir(&folder).args(["doctor", name]).output().expect("the tool starts");
         let said = refuses(&output);
