@@ -9,6 +9,7 @@
 //!  src/layout/  index arithmetic: dims, strides, formats, blocking, LoopNest
 //!  src/dtype/   element types, conversion and rounding rules
 //!  src/reserve.rs  small lists when there is no memory left
+//!  src/panics.rs   panics as sentences
 //! ```
 //! Arrows point downwards only; `tests/architecture.rs` enforces it.
 #![deny(rustdoc::broken_intra_doc_links)]
@@ -22,6 +23,7 @@ pub mod exec;
 pub mod layout;
 pub mod mode;
 pub mod ops;
+mod panics;
 mod reserve;
 
 pub use error::{Error, Result};

@@ -22,7 +22,6 @@ mod signals;
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +30,7 @@ use self::pool::Pool;
 pub use self::room::with_room;
 use super::arena;
 use crate::error::Result;
+use crate::panics::caught;
 
 /// Threads by default at most: memory bandwidth is exhausted long before.
 const DEFAULT_LIMIT: usize = 16;
@@ -165,10 +165,14 @@ pub fn run_with(threads: usize, tasks: usize, scratch: usize, task: &Task<'_>) -
             return job.outcome();
         }
         let outer = BUSY.replace(true);
-        let runs = |number: usize| catch_unwind(AssertUnwindSafe(|| task(scratch, number))).is_ok();
-        let panics = (0..tasks).filter(|&number| !runs(number)).count();
+        let mut panic = None;
+        for number in 0..tasks {
+            if let Err(said) = caught(|| task(scratch, number)) {
+                panic = panic.or(Some(said));
+            }
+        }
         BUSY.set(outer);
-        job::outcome(panics > 0)
+        job::outcome(panic)
     })
 }
 
@@ -275,7 +279,8 @@ mod tests {
                 ran.fetch_add(1, Ordering::Relaxed);
                 assert_ne!(i, 3, "as planned");
             });
-            assert!(matches!(outcome, Err(Error::Execution(_))));
+            let Err(Error::Execution(text)) = outcome else { panic!("{outcome:?}") };
+            assert!(text.contains("as planned") && text.contains("threads.rs:"), "{text}");
             assert_eq!(ran.load(Ordering::Relaxed), 10);
             each_once(threads, 10);
         }

@@ -5,11 +5,11 @@ use std::ffi::{c_char, c_void};
 use std::fmt;
 use std::fmt::Write as _;
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::types::{CEnum, cudnnCallback_t, cudnnHandle_t, cudnnStatus_t, raw};
 use super::{context, log, status};
 use crate::error::{Error, Result};
+use crate::panics::caught;
 
 /// Runs the body of the entry point `name` and turns its outcome into a status.
 ///
@@ -21,7 +21,7 @@ pub(crate) fn entry(
     arguments: fmt::Arguments<'_>,
     body: impl FnOnce() -> Result<()>,
 ) -> cudnnStatus_t {
-    let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(from_panic(&*panic)));
+    let outcome = caught(body).unwrap_or_else(|panic| Err(Error::Internal(panic.into())));
     match &outcome {
         Ok(()) if !log::wants_calls() => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
         _ => report(name, arguments, &outcome),
@@ -152,17 +152,8 @@ fn report(name: &'static str, arguments: fmt::Arguments<'_>, outcome: &Result<()
         }
     };
     // Listeners are the caller's code or a file: whatever happens there does not change the call's outcome.
-    let _ = catch_unwind(AssertUnwindSafe(|| log::call(name, arguments, status, outcome.as_ref().err())));
+    let _ = caught(|| log::call(name, arguments, status, outcome.as_ref().err()));
     status
-}
-
-fn from_panic(panic: &(dyn std::any::Any + Send)) -> Error {
-    let text = panic
-        .downcast_ref::<String>()
-        .cloned()
-        .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-        .unwrap_or_else(|| "a panic without text".to_owned());
-    Error::Internal(text.into())
 }
 
 /// Longest text that is kept; longer ones are cut.

@@ -1,15 +1,15 @@
 //! One call of [`run_with`](super::run_with): its tasks, who may claim them, and when all are done.
 
 use std::ops::{Deref, Range};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::{BUSY, Bounds, Task, lock, watch};
 use crate::backend::cpu::affinity::Place;
 use crate::backend::cpu::arena;
 use crate::error::{Error, Result};
+use crate::panics::caught;
 
 pub(super) struct Job {
     task: &'static Task<'static>,
@@ -18,7 +18,8 @@ pub(super) struct Job {
     homes: Vec<Home>,
     /// Tasks that have not returned.
     left: AtomicUsize,
-    panicked: AtomicBool,
+    /// What the first panic of a task said.
+    panic: Mutex<Option<String>>,
     done: Mutex<bool>,
     all_done: Condvar,
     /// Where the caller ran when it began.
@@ -54,7 +55,7 @@ impl Job {
             scratch,
             homes: all,
             left: AtomicUsize::new(tasks),
-            panicked: AtomicBool::new(false),
+            panic: Mutex::new(None),
             done: Mutex::new(tasks == 0),
             all_done: Condvar::new(),
             caller: Place::here(),
@@ -82,8 +83,8 @@ impl Job {
     }
 
     fn run(&self, scratch: *mut u8, task: usize) {
-        if catch_unwind(AssertUnwindSafe(|| (self.task)(scratch, task))).is_err() {
-            self.panicked.store(true, Ordering::Relaxed);
+        if let Err(said) = caught(|| (self.task)(scratch, task)) {
+            lock(&self.panic).get_or_insert(said);
         }
         // Release what this task wrote, acquire what the others wrote: the last one speaks for all.
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -104,16 +105,15 @@ impl Job {
     }
 
     pub fn outcome(&self) -> Result<()> {
-        outcome(self.panicked.load(Ordering::Relaxed))
+        outcome(lock(&self.panic).take())
     }
 }
 
-/// The outcome of a call some of whose tasks may have panicked.
-pub(super) fn outcome(panicked: bool) -> Result<()> {
-    if panicked {
-        return Err(Error::Execution("a task of the CPU core panicked".into()));
-    }
-    Ok(())
+/// The outcome of a call of whose tasks the first one that panicked said this.
+pub(super) fn outcome(panic: Option<String>) -> Result<()> {
+    panic.map_or(Ok(()), |said| {
+        Err(Error::Execution(format!("a task of the CPU core panicked: {said}").into()))
+    })
 }
 
 /// A job that several threads hold: an `Arc` that without memory is `None`, not the end of the process.

@@ -1,0 +1,79 @@
+//! Panics inside the library: a sentence for whoever asked for the work, and nothing on the standard error of the program.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::{self, Write as _};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of a sentence that are kept.
+const CAPACITY: usize = 256;
+
+/// What a panic said and where; a buffer, as there may be no memory left.
+struct Sentence {
+    bytes: [u8; CAPACITY],
+    len: usize,
+}
+
+impl fmt::Write for Sentence {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut count = text.len().min(CAPACITY - self.len);
+        while !text.is_char_boundary(count) {
+            count -= 1;
+        }
+        self.bytes[self.len..self.len + count].copy_from_slice(&text.as_bytes()[..count]);
+        self.len += count;
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// How many calls of [`caught`] this thread is inside.
+    static INSIDE: Cell<usize> = const { Cell::new(0) };
+    static SENTENCE: RefCell<Sentence> = const { RefCell::new(Sentence { bytes: [0; CAPACITY], len: 0 }) };
+}
+
+/// Calls `work`. Of a panic inside it is what this returns: its text and its place.
+pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    static HOOKED: AtomicBool = AtomicBool::new(false);
+    // No lock, which a forked child might find taken. While a thread panics the hook cannot be changed.
+    if !HOOKED.load(Ordering::Relaxed) && !std::thread::panicking() && !HOOKED.swap(true, Ordering::Relaxed) {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| if INSIDE.get() > 0 { keep(panic) } else { before(panic) }));
+    }
+    INSIDE.set(INSIDE.get() + 1);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    INSIDE.set(INSIDE.get() - 1);
+    outcome.map_err(|_| {
+        SENTENCE.with_borrow(|kept| String::from_utf8_lossy(&kept.bytes[..kept.len]).into_owned())
+    })
+}
+
+/// What the hook does inside the library.
+fn keep(panic: &PanicHookInfo<'_>) {
+    SENTENCE.with_borrow_mut(|kept| {
+        kept.len = 0;
+        let text = panic.payload_as_str().unwrap_or("a panic without text");
+        // Writing into the buffer never fails; what does not fit is cut.
+        let _ = match panic.location() {
+            Some(place) => write!(kept, "{text}, at {}:{}", place.file(), place.line()),
+            None => kept.write_str(text),
+        };
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_sentence_with_its_place() {
+        assert_eq!(caught(|| 3), Ok(3));
+        let number = std::hint::black_box(7);
+        let said = caught(|| assert!(number == 8, "seven is {number}")).unwrap_err();
+        assert!(said.starts_with("seven is 7, at ") && said.contains("panics.rs:"), "{said}");
+        // Inside another, and one that is longer than what is kept.
+        let outer = caught(|| caught(|| panic!("{}", "ä".repeat(CAPACITY))).unwrap_err());
+        assert_eq!(outer, Ok("ä".repeat(CAPACITY / 2)));
+        assert_eq!(INSIDE.get(), 0);
+    }
+}
