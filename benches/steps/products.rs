@@ -57,6 +57,7 @@ impl<'a> Text<'a> {
         let mut step = Contract::new(types, accumulate, epilogue);
         step.allow_conversion = self.eat(" converting");
         step.allow_winograd = self.eat(" winograd");
+        step.is_over_images = self.eat(" over images");
         if self.0.starts_with(" workspace=") {
             step.workspace = self.named("workspace")?;
         }

@@ -111,7 +111,7 @@ fn contract(step: &Contract, f: Shorten<'_>) -> Contract {
     }
     short.nest.offsets = step.nest.offsets;
     (short.allow_conversion, short.allow_winograd) = (step.allow_conversion, step.allow_winograd);
-    short.workspace = step.workspace;
+    (short.workspace, short.is_over_images) = (step.workspace, step.is_over_images);
     step.bounds().iter().for_each(|bound| short.bind(*bound));
     short.canonical()
 }

@@ -352,6 +352,9 @@ impl fmt::Display for Contract {
         if self.allow_winograd {
             f.write_str(" winograd")?;
         }
+        if self.is_over_images {
+            f.write_str(" over images")?;
+        }
         if self.workspace > 0 {
             write!(f, " workspace={}", self.workspace)?;
         }

@@ -239,10 +239,12 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Correlation<'a, S> {
             let rows = block.rows.min(slow.outputs.extent - first);
             let mut place = base;
             place.add(&self.planes.outer.point(piece / self.blocks), 1);
-            let spans = block.spans(&self.planes, [first, 0]);
+            // Beyond the last row there may be nothing to read.
+            let seen = Block { rows, ..*block };
+            let spans = seen.spans(&self.planes, [first, 0]);
             let own = channels.clone();
             // SAFETY: the caller's promises; the planes fit.
-            unsafe { block.copy::<S>(&self.planes, self.image, &place, &spans, own, scratch, false) };
+            unsafe { seen.copy::<S>(&self.planes, self.image, &place, &spans, own, scratch, false) };
             evens.clear();
             for row in first..first + rows {
                 Even::plain(pixel(row, 0), fast.outputs.by.at[2], block.columns, None)

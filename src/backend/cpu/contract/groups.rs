@@ -96,6 +96,12 @@ impl<'a> Groups<'a> {
         if !native || !even || apart < 1 || !reach || single || lanes < HALF {
             return None;
         }
+        // Eight lanes that begin within a group see one group more than those that begin with one.
+        let seen = |first: usize| (first % filters.extent + HALF - 1) / filters.extent;
+        let most = (0..lanes.min(HALF * filters.extent)).step_by(HALF).map(seen).max()?;
+        if apart.saturating_mul(most as i64) >= (HALF * PIECES) as i64 {
+            return None;
+        }
         let planes = Planes::seen(step)?;
         let fits = (1..=SUM).contains(&(planes.channels.len() * planes.taps()));
         // Channels that fill vectors are better turned, so that pixels are lanes.

@@ -106,7 +106,7 @@ pub(super) fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
         && step.extent(Role::N) == 1
         && step.extent(Role::K) > 1
         && !step.bounds().is_empty();
-    if !suits || !(1..=TAPS as i64).contains(&taps) {
+    if !suits || !step.is_over_images || !(1..=TAPS as i64).contains(&taps) {
         return None;
     }
     let mut loops = step.loops(Role::Batch).map(|(index, _)| Turn::of(step, index)).enumerate();
@@ -146,8 +146,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         }
         let [image, result] = sources;
         let blocks = channels.extent.div_ceil(BLOCK);
-        // Some of the channels of an image have the sums that they have among all of them.
+        // Some of the channels of an image have the sums that they have among all of them. Neighbours may be one pixel.
         let all = along.by.at[2].unsigned_abs() as usize;
+        (all >= S::L).then_some(())?;
         let width = all.div_ceil(S::L).div_ceil(all.div_ceil(BLOCK)) * S::L;
         let columns = along.extent.div_ceil(PIECE / width);
         let pieces = columns * rows.len();
@@ -171,7 +172,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         };
         let forwards = bound.is_none_or(|d| pixels.along.by.pos[d] > 0);
         let few = || pixels.sums() <= SUMS && pixels.kept().iter().sum::<usize>() <= KEPT;
-        (all >= S::L && forwards && few()).then_some(pixels)
+        (forwards && few()).then_some(pixels)
     }
 
     /// Taps, and channels as sums have them: in whole vectors.

@@ -67,10 +67,12 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
         let channels = std::mem::take(&mut planes.channels.turns);
         let (taps, products) = channels.into_iter().partition::<Vec<_>, _>(is_bound);
         let products = Walk { turns: products };
-        // Of more pairs, several are better computed together.
-        if filters.len() > 1 && products.len() * filters.len() > PAIRS {
+        // Of more pairs, several are better computed together. Products may be images, whose number must not decide.
+        let few = step.is_over_images && products.len() * filters.len() <= PAIRS;
+        if filters.len() > 1 && !few {
             return None;
         }
+        // At most the loops of a step.
         batch.turns.extend(products.turns.into_iter().chain(filters.turns));
         planes.channels.turns = taps;
         let [slow, fast] = &planes.dims;
