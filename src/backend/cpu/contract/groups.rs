@@ -64,6 +64,16 @@ struct Half {
     here: [[i32; HALF]; PIECES],
 }
 
+impl Half {
+    /// The last element that exists.
+    fn last(&self) -> i64 {
+        let last = |exist: &[i32; HALF]| exist.iter().rposition(|&mask| mask != 0);
+        let found =
+            self.exist.iter().enumerate().rev().find_map(|(piece, exist)| Some((piece, last(exist)?)));
+        found.map_or(0, |(piece, element)| (piece * HALF + element) as i64)
+    }
+}
+
 /// What a tile reads: for each term a vector of factors, and of each output one at `from` and the term's place.
 struct Terms<'a> {
     places: &'a [i32],
@@ -353,6 +363,12 @@ impl<'a> Groups<'a> {
                     for (half, number) in halves.iter().zip(0..) {
                         let to = to.add(first * LANES + number * HALF);
                         let from = from.wrapping_offset(half.first as isize);
+                        if cfg!(debug_assertions) {
+                            for element in [0, half.last()] {
+                                let at = at + half.first + element;
+                                self.image.held.assert_holds(at, fast.apart(), end - first);
+                            }
+                        }
                         spread(half, from, fast.apart() as isize, end - first, to);
                     }
                 }

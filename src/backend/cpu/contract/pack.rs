@@ -12,13 +12,13 @@ use self::turn::{FOUR, turn};
 pub(super) use self::turn::{MANY, turn_many};
 use super::points::{Even, Point};
 use super::simd::{MAX_NR, Simd};
-use crate::backend::cpu::Isa;
-use crate::backend::cpu::row::{Row, between};
+pub(super) use super::source::Source;
+use crate::backend::cpu::row::Row;
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
 use crate::ops::Scaling;
-use crate::ops::contract::{Bound, Contract};
+use crate::ops::contract::Bound;
 
 /// What packing writes, from any element.
 pub(super) trait Part: Copy + Default + 'static {
@@ -85,50 +85,6 @@ impl Part for u8 {
     }
 }
 
-/// One operand as packing sees it.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    pub(super) data: *const u8,
-    pub(super) scalar: Scalar,
-    /// Which of a point's offsets count.
-    pub(super) slot: usize,
-    pub(super) bounds: &'a [Bound],
-    /// Converts neighbours, if the kernels of the level compute in another type.
-    pub(super) convert: Option<Row>,
-    /// Of bytes, whether their highest bits are turned over, 0 included.
-    pub(super) turned: bool,
-    /// What a byte counts in the tail of its line.
-    pub(super) weight: i32,
-    pub(super) isa: Isa,
-}
-
-impl<'a> Source<'a> {
-    /// The operand in `slot` of a step, as kernels that read parts of `part` want it.
-    pub(super) fn of(
-        step: &'a Contract,
-        slot: usize,
-        data: *const u8,
-        part: Option<Scalar>,
-        isa: Isa,
-    ) -> Self {
-        let (scalar, bounds) = if slot == 1 { (step.a, step.bounds()) } else { (step.b, &[][..]) };
-        let other = part.filter(|&part| part != scalar);
-        Source {
-            data,
-            scalar,
-            slot,
-            bounds,
-            convert: other.map(|part| between(scalar, part, Scaling::MOVE, isa)),
-            turned: false,
-            weight: 0,
-            isa,
-        }
-    }
-}
-
-// SAFETY: an address without meaning of its own; it is only read.
-unsafe impl Sync for Source<'_> {}
-
 /// Packs the elements of `lanes` and `sum`: number k of lane l becomes part `k % PER` of cell `k / PER * width + l`.
 /// What is outside the bounds, lanes up to the width and what the last cell has left become 0. [Tails](Simd::TAILS) follow.
 ///
@@ -142,6 +98,7 @@ pub(super) unsafe fn pack<S: Simd<Part: Part>>(
     width: usize,
     to: *mut S::Part,
 ) {
+    source.assert_holds_all(lanes, sum);
     #[cfg(target_arch = "x86_64")]
     if S::PER == 4 {
         // SAFETY: handed on; parts are bytes.
@@ -397,6 +354,12 @@ pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
     strips: &[(usize, *mut S::Part)],
     sum: &[Even],
 ) {
+    if cfg!(debug_assertions) {
+        for lane in 0..strips.iter().map(|strip| strip.0).sum() {
+            let at = starts.map_or(start + lane as i64, |starts| starts[lane]);
+            sum.iter().for_each(|even| source.held.assert_holds(at + even.at, even.by, even.len));
+        }
+    }
     with_element!(source.scalar, E => {
         let data = source.data.cast::<E>();
         let mut begin = 0;

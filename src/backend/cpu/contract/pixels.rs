@@ -506,6 +506,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         let from =
             |i: usize| source.data.wrapping_offset((at + i as isize * by) * source.scalar.size() as isize);
         let own = width.min(self.channels.extent);
+        source.held.assert_holds(at as i64, by as i64, len);
         let (pieces, each) = if by == own as isize && own == width { (1, len * width) } else { (len, own) };
         for i in 0..pieces {
             let to = to.wrapping_add(i * width);

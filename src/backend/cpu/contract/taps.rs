@@ -273,6 +273,9 @@ unsafe fn copy_rows<S: Simd<Part = f32>>(
     pitch: usize,
 ) {
     let [down, along] = by.map(|by| by as isize);
+    for row in 0..rows as i64 {
+        source.held.assert_holds(at as i64 + row * by[0], by[1], columns);
+    }
     with_element!(source.scalar, E => {
         for row in 0..rows {
             let from = source.data.cast::<E>().wrapping_offset(at + row as isize * down);

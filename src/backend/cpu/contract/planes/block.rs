@@ -8,6 +8,7 @@ use super::super::pack::quads;
 use super::super::pack::{MANY, Part, Source, pairs, row, turn_many};
 use super::super::points::Point;
 use super::super::simd::Simd;
+use super::super::source::Held;
 use super::{AHEAD, Planes};
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::{Element, with_element};
@@ -98,6 +99,9 @@ impl Block {
         to: *mut S::Part,
         kept: bool,
     ) {
+        if cfg!(debug_assertions) {
+            self.assert_holds(planes, source, outer, spans, start..end);
+        }
         if S::PER == 1 && planes.are_interleaved() {
             // SAFETY: handed on.
             return unsafe { self.copy_turned(planes, source, outer, spans, start..end, to, kept) };
@@ -112,6 +116,25 @@ impl Block {
             assert!(<S::Part as Part>::is_made_of::<E>(), "sums of {}", source.scalar.name());
             self.copy_of::<S::Plain, E>(planes, source, outer, spans, start..end, to, kept);
         });
+    }
+
+    /// That what a copy reads are elements of the operand.
+    fn assert_holds(
+        &self,
+        planes: &Planes,
+        source: Source<'_>,
+        outer: &Point,
+        spans: &[Span],
+        channels: Range<usize>,
+    ) {
+        let by = planes.dims[1].stride * planes.dims[1].unit;
+        for channel in channels {
+            let mut point = planes.channels.point(channel);
+            point.add(outer, 1);
+            for span in spans.iter().filter(|_| planes.is_inside(source, &point)) {
+                source.held.assert_holds(point.at[source.slot] + span.from, by, span.len);
+            }
+        }
     }
 
     /// The same for one channel of [dense](Planes::are_dense) planes, all of it converted at once: `near` has room for what
@@ -136,10 +159,12 @@ impl Block {
         {
             let from = (place.at[1] + reach.start) as isize * source.scalar.size() as isize;
             let len = (reach.end - reach.start) as usize;
+            source.held.assert_holds(place.at[1] + reach.start, 1, len);
             // SAFETY: the caller's promise: the elements are inside the bounds.
             unsafe { convert(near.cast(), source.data.wrapping_offset(from), len, Scaling::MOVE) };
             source.data = near.wrapping_offset(-reach.start as isize).cast();
             (source.scalar, source.convert, place.at[1]) = (part, None, 0);
+            source.held = Held::UNKNOWN;
         }
         // SAFETY: handed on; what was converted is where its source would be.
         unsafe { self.copy::<S>(planes, source, &place, spans, 0..1, to, kept) }

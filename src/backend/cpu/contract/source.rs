@@ -1,0 +1,135 @@
+//! An operand as kernels read it, and which elements it holds.
+
+use super::points::{Even, Point};
+use crate::backend::cpu::Isa;
+use crate::backend::cpu::row::{Row, between};
+use crate::dtype::Scalar;
+use crate::ops::Scaling;
+use crate::ops::contract::{Bound, Contract};
+
+/// One operand as packing sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) data: *const u8,
+    pub(super) scalar: Scalar,
+    /// Which of a point's offsets count.
+    pub(super) slot: usize,
+    pub(super) bounds: &'a [Bound],
+    /// Converts neighbours, if the kernels of the level compute in another type.
+    pub(super) convert: Option<Row>,
+    /// Of bytes, whether their highest bits are turned over, 0 included.
+    pub(super) turned: bool,
+    /// What a byte counts in the tail of its line.
+    pub(super) weight: i32,
+    pub(super) isa: Isa,
+    pub(super) held: Held,
+}
+
+impl<'a> Source<'a> {
+    /// The operand in `slot` of a step, as kernels that read parts of `part` want it.
+    pub(super) fn of(
+        step: &'a Contract,
+        slot: usize,
+        data: *const u8,
+        part: Option<Scalar>,
+        isa: Isa,
+    ) -> Self {
+        let (scalar, bounds) = if slot == 1 { (step.a, step.bounds()) } else { (step.b, &[][..]) };
+        let other = part.filter(|&part| part != scalar);
+        Source {
+            data,
+            scalar,
+            slot,
+            bounds,
+            convert: other.map(|part| between(scalar, part, Scaling::MOVE, isa)),
+            turned: false,
+            weight: 0,
+            isa,
+            held: Held::of(step, slot),
+        }
+    }
+}
+
+// SAFETY: an address without meaning of its own; it is only read.
+unsafe impl Sync for Source<'_> {}
+
+impl Source<'_> {
+    /// With debug assertions, that what packing reads of some lanes are elements of the operand.
+    #[inline(always)]
+    pub(super) fn assert_holds_all(&self, lanes: &[Point], sum: &[Even]) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        for (lane, even) in lanes.iter().flat_map(|lane| sum.iter().map(move |even| (lane, even))) {
+            let (low, high) = even.inside(lane, self.bounds);
+            let at = lane.at[self.slot] + even.at + low as i64 * even.by;
+            let mates = even.mates.unwrap_or_default();
+            for mate in [0].iter().chain(&mates) {
+                self.held.assert_holds(at + mate, even.by, high - low);
+            }
+        }
+    }
+}
+
+/// The elements that a step may read of an operand, from the first to the last one. Known in builds with debug assertions, which
+/// hold every copy to it; nothing in others.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    #[cfg(debug_assertions)]
+    ends: Option<[i64; 2]>,
+}
+
+impl Held {
+    /// Of memory of the kernels' own.
+    pub(super) const UNKNOWN: Held = Held {
+        #[cfg(debug_assertions)]
+        ends: None,
+    };
+
+    /// What the operand in a slot of a step holds: of a bounded dimension all positions.
+    #[cfg(debug_assertions)]
+    fn of(step: &Contract, slot: usize) -> Held {
+        let (axes, bounds) = (step.nest.axes(), if slot == 1 { step.bounds() } else { &[] });
+        let mut ends = [step.nest.offsets[slot]; 2];
+        let mut add = |first: i64, last: i64| {
+            ends = [ends[0].saturating_add(first.min(last)), ends[1].saturating_add(first.max(last))];
+        };
+        for (index, axis) in axes.iter().enumerate() {
+            if !bounds.iter().any(|bound| bound.axes.contains(&(index as u8))) {
+                add(0, (axis.extent - 1).max(0).saturating_mul(axis.strides[slot]));
+            }
+        }
+        for bound in bounds {
+            let moves = bound.axes.map(|index| axes[usize::from(index)].strides[slot]);
+            let Some(turn) = bound.steps.iter().position(|&step| step != 0) else { return Held::UNKNOWN };
+            let unit = moves[turn] / bound.steps[turn];
+            // Whoever moves positions in another way than elements has no span that a bound tells.
+            if (0..2).any(|k| moves[k] != unit * bound.steps[k]) {
+                return Held::UNKNOWN;
+            }
+            add(-bound.start * unit, (bound.extent - 1 - bound.start) * unit);
+        }
+        Held { ends: Some(ends) }
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    fn of(_: &Contract, _: usize) -> Held {
+        Held {}
+    }
+
+    /// With debug assertions, that these elements are among them.
+    #[inline(always)]
+    pub(super) fn assert_holds(&self, at: i64, by: i64, len: usize) {
+        #[cfg(debug_assertions)]
+        if let (Some([first, end]), true) = (self.ends, len > 0) {
+            let last = at + (len as i64 - 1) * by;
+            assert!(
+                at.min(last) >= first && at.max(last) <= end,
+                "elements {at} to {last} of an operand that holds {first} to {end}"
+            );
+        }
+        #[cfg(not(debug_assertions))]
+        let _ = (at, by, len);
+    }
+}
