@@ -1,7 +1,7 @@
 //! The allocator of small lists: the system's, and a reserve of fixed slots for when the system has no memory left.
 //!
 //! What a call needs much memory for is asked for in ways that may fail, before anything is written, and becomes a status.
-//! Lists of a few kilobytes are not: the standard library ends the process where one of them cannot be allocated, which a
+//! Those that grow with a problem are made by [`list`]. Lists of a few hundred kilobytes at most are not: the standard library ends the process where one of them cannot be allocated, which a
 //! library must not do to its caller. They find a slot here. The slots are zero-initialised data, whose pages are taken when
 //! they are first written, which is never on a machine with memory.
 
@@ -9,15 +9,30 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::error::{Error, Result};
+
+/// A list with room for so many entries.
+///
+/// # Errors
+/// Host allocation.
+pub(crate) fn list<T>(count: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    let bytes = count.saturating_mul(size_of::<T>());
+    list.try_reserve_exact(count).map_err(|_| Error::HostAllocation { bytes })?;
+    Ok(list)
+}
+
 /// Everything that the library allocates without being able to say that it failed.
 struct WithReserve;
 
 #[global_allocator]
 static ALLOCATOR: WithReserve = WithReserve;
 
-/// Lists of loops and descriptors; tables of one block of a sum. Threads that work at a time hold about ten and four.
+/// Lists of loops and descriptors; tables of one block of a sum; points of one task. Threads that work at a time hold about ten,
+/// four and three.
 static SMALL: Slots<1024, 4> = Slots::new();
 static LARGE: Slots<32_768, 2> = Slots::new();
+static HUGE: Slots<524_288, 1> = Slots::new();
 
 /// 64 slots of `SIZE` bytes for each of `WORDS` words of `taken`.
 #[repr(C, align(64))]
@@ -69,10 +84,11 @@ impl<const SIZE: usize, const WORDS: usize> Slots<SIZE, WORDS> {
     }
 }
 
-/// A slot of either size.
+/// A slot of the smallest size that has one.
 #[cold]
 fn take(layout: Layout) -> *mut u8 {
-    SMALL.take(layout).or_else(|| LARGE.take(layout)).unwrap_or(std::ptr::null_mut())
+    let slot = SMALL.take(layout).or_else(|| LARGE.take(layout)).or_else(|| HUGE.take(layout));
+    slot.unwrap_or(std::ptr::null_mut())
 }
 
 // SAFETY: memory is the system's or a slot of its own, large and aligned enough; each goes back to where it came from. Nothing
@@ -103,6 +119,8 @@ unsafe impl GlobalAlloc for WithReserve {
             SMALL.give_back(slot);
         } else if let Some(slot) = LARGE.slot(at) {
             LARGE.give_back(slot);
+        } else if let Some(slot) = HUGE.slot(at) {
+            HUGE.give_back(slot);
         } else {
             // SAFETY: from the system, with this layout.
             unsafe { System.dealloc(at, layout) }
@@ -110,7 +128,7 @@ unsafe impl GlobalAlloc for WithReserve {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let in_reserve = SMALL.slot(at).is_some() || LARGE.slot(at).is_some();
+        let in_reserve = [SMALL.slot(at), LARGE.slot(at), HUGE.slot(at)].iter().any(Option::is_some);
         if !in_reserve {
             // SAFETY: from the system, with this layout.
             let grown = unsafe { System.realloc(at, layout, size) };
@@ -136,6 +154,13 @@ unsafe impl GlobalAlloc for WithReserve {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_that_is_too_long_is_an_error() {
+        assert!(list::<u64>(7).is_ok_and(|list| list.capacity() >= 7));
+        assert_eq!(list::<u64>(usize::MAX), Err(Error::HostAllocation { bytes: usize::MAX }));
+        assert!(list::<u8>(isize::MAX as usize).is_err());
+    }
 
     #[test]
     fn slots_are_lent_once_and_come_back() {

@@ -10,6 +10,7 @@ mod boundary;
 #[path = "../common/catalogue.rs"]
 mod catalogue;
 mod layers;
+mod lists;
 mod pilots;
 mod source;
 

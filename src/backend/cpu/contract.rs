@@ -438,7 +438,7 @@ unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static
         // SAFETY: handed on.
         return job.take("channels", || unsafe { contiguous.run(threads, compiled.channels) });
     }
-    let engine = Engine::new(outputs.step, outputs, operands, &compiled.kernels, threads);
+    let engine = Engine::new(outputs.step, outputs, operands, &compiled.kernels, threads)?;
     // SAFETY: handed on.
     job.take(engine.name(), || unsafe { engine.run(threads, compiled.task) })
 }

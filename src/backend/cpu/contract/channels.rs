@@ -68,6 +68,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
     pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Channels<'a, S>> {
         let step: &Contract = outputs.step;
         let [image, filter] = operands.sources::<S>(step);
+        // At most the loops of a step.
         let mut others: Vec<(usize, Turn)> =
             step.loops(Role::Batch).map(|(index, _)| (index, Turn::of(step, index))).collect();
         let channels = others.iter().position(|(_, turn)| turn.by.at[0] == 1 && turn.by.at[1] == 1)?;
@@ -89,6 +90,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
             filter,
             origin: step.nest.offsets,
             channels,
+            // At most the loops of a step.
             batch: Walk { turns: others.into_iter().map(|(_, turn)| turn).collect() },
             along,
             rows,
@@ -115,6 +117,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
             let factors = memory.cast::<S::Cell>();
             let (mut evens, mut lanes) = (Vec::new(), Vec::new());
             self.taps.evens(0, taps, 2, false, &mut evens);
+            // At most one.
             let channels = Walk { turns: vec![self.channels] };
             for product in 0..self.batch.len() {
                 let base = self.origin[2] + self.batch.point(product).at[2];

@@ -257,6 +257,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Correlation<'a, S> {
                     self.result.data.cast::<f32>().wrapping_offset(at as isize)
                 } else {
                     lanes.clear();
+                    // At most one a lane.
                     lanes.extend((begin..begin + count).map(|filter| {
                         let mut lane = place;
                         lane.add(&self.filters.by, filter as i64);

@@ -18,9 +18,16 @@ use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::layout::Axis;
 use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
+use crate::reserve::list;
 
 /// Cells of planes at most, and outputs of all phases.
 const CELLS: usize = 16 << 10;
+
+/// Rows of a block at most: lists name each of them.
+const ROWS: usize = 1024;
+
+/// Phases that are computed together, at most.
+const PHASES: usize = 1024;
 
 /// Taps of a phase at most: their factors are kept on the stack.
 const TAPS: usize = 512;
@@ -133,10 +140,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         kernels: &'a Kernels<S>,
         steps: &'a [Contract],
     ) -> Option<Depthwise<'a, S>> {
-        if !steps.iter().all(has_rows) {
+        if steps.len() > PHASES || !steps.iter().all(has_rows) {
             return None;
         }
-        let mut phases = Vec::with_capacity(steps.len());
+        let mut phases = list(steps.len()).ok()?;
         for step in steps {
             let sources = operands.sources::<S>(step);
             phases.push(Phase::new(step, sources, S::L * S::NV, S::Part::SCALAR)?);
@@ -161,7 +168,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         if !fits(1) {
             return None;
         }
-        let rows = (1..=all).rev().find(|&rows| fits(rows)).unwrap_or(1);
+        let rows = (1..=all.min(ROWS)).rev().find(|&rows| fits(rows)).unwrap_or(1);
         let (across, by) = grid(&phases)?;
         let columns: usize = phases[..across].iter().map(|phase| phase.columns).sum();
         let joined = all * across > 1 && (0..5).all(|k| by[0][k] == by[1][k] * columns as i64);
@@ -242,6 +249,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
             }
             Work { tiles, offsets, first: first as usize, rows }
         };
+        // At most [`PHASES`].
         let works: Vec<_> = self.phases.iter().map(work).collect();
         let spans = block.spans(planes, [r0, 0]);
         let reach = block.reach(planes, &spans);

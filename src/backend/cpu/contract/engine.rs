@@ -26,6 +26,9 @@ const GROUP: usize = 20;
 /// Bytes of planes per block of lanes.
 const PLANES: usize = 192 << 10;
 
+/// Rows of all planes of a block: lists name each of them.
+const ROWS: usize = 1024;
+
 /// Lanes per block that are packed one by one.
 const LANES: usize = 192;
 
@@ -133,13 +136,15 @@ impl<T> Shared<T> {
 }
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
+    /// # Errors
+    /// Host allocation.
     pub(super) fn new(
         step: &'a Contract,
         outputs: Outputs<'a>,
         operands: Operands,
         kernels: &'a Kernels<S>,
         threads: usize,
-    ) -> Self {
+    ) -> Result<Self> {
         let planes = || Planes::of(step, Kernels::<S>::NR, S::PER == 1);
         // Neighbours that fill no vector would leave most of it without use.
         let few = S::PER == 1 && step.extent(Role::N) <= S::L as i64;
@@ -177,7 +182,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             (None, Some(turn), _) => turn.extent,
             _ => 1,
         };
-        let stretches = stretches(CellShape::of::<S>(), turns, inner, unit);
+        let stretches = stretches(CellShape::of::<S>(), turns, inner, unit)?;
         let cells = stretches.last().map_or(0, |s| s.before + s.packed);
         let bytes = size_of::<S::Cell>();
         let packed_rows = batch.len() * row_count * cells * bytes;
@@ -218,7 +223,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             parts: 1,
         };
         engine.divide(threads);
-        engine
+        Ok(engine)
     }
 
     /// The name of this way to compute a contraction.
@@ -239,7 +244,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                 let columns = along.div_ceil(1024);
                 let fits = |rows: usize| {
                     let block = planes.block(rows, along.div_ceil(columns), 64 / size_of::<S::Cell>());
-                    block.cells(most) * size_of::<S::Cell>() <= PLANES
+                    block.cells(most) * size_of::<S::Cell>() <= PLANES && block.phases * rows <= ROWS
                 };
                 let rows = (1..=down).rev().find(|&rows| fits(rows)).unwrap_or(1);
                 let columns = if !fits(1) && along > 4 * Kernels::<S>::NR && planes.taps() == 1 {

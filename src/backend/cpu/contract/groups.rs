@@ -18,6 +18,7 @@ use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, MAX_BOUNDS, Role};
+use crate::reserve::list;
 
 /// Lanes of a block: a cache line.
 const LANES: usize = 16;
@@ -173,7 +174,7 @@ impl<'a> Groups<'a> {
 
     /// Where every term of the sum is in the planes, and what the filter reads there, in the order of the step's loops: that of the
     /// sums of one group alone, too.
-    fn sum(&self) -> (Vec<i32>, Vec<Even>) {
+    fn sum(&self) -> Result<(Vec<i32>, Vec<Even>)> {
         let [slow, fast] = &self.planes.dims;
         let pitch = self.pitch() as i64;
         let mut loops = Walk::of(self.outputs.step, Role::K);
@@ -192,12 +193,14 @@ impl<'a> Groups<'a> {
         }
         let begin = |dim: &Dim| dim.first_position() - dim.lowest();
         let first = begin(slow) * pitch + begin(fast);
-        let mut filter = Vec::new();
+        let (mut places, mut filter) = (list(self.terms())?, list(self.terms())?);
         let place = |term: usize| {
             Even::plain(loops.offset(term, 2), 0, 1, None).push(&mut filter, false);
             (first + loops.offset(term, 1)) as i32 * LANES as i32
         };
-        ((0..self.terms()).map(place).collect(), filter)
+        // At most [`SUM`], for which there is room.
+        places.extend((0..self.terms()).map(place));
+        Ok((places, filter))
     }
 
     /// Where eight lanes find their channels, the last one's for those that there are not.
@@ -226,7 +229,7 @@ impl<'a> Groups<'a> {
         let products = images * down * along * self.lanes() * self.terms();
         let threads = if products < ALONE { 1 } else { threads };
         let each = self.terms() * LANES;
-        let (places, sum) = self.sum();
+        let (places, sum) = self.sum()?;
         arena::with(self.batch.len() * blocks * each * size_of::<f32>(), |memory| {
             let packed = Shared(memory.cast::<f32>());
             for number in 0..self.batch.len() * blocks {

@@ -287,7 +287,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         (0..taps).for_each(clear);
         let mut far = Vec::new();
         self.far.points(0, self.far.len(), &mut far);
-        let mut converted = vec![Converted { from: 0, len: 0, met: 0 }; far.len()];
+        let mut converted = vec![Converted { from: 0, len: 0, met: 0 }; far.len()]; // At most [`TAPS`].
         let (mut lines, mut list) = (Vec::with_capacity(far.len()), Vec::with_capacity(taps));
         let pieces = self.columns * rows;
         for piece in pieces * part / self.parts..pieces * (part + 1) / self.parts {

@@ -10,7 +10,7 @@ mod block;
 
 use std::ops::Range;
 
-pub(super) use self::block::Block;
+pub(super) use self::block::{Block, Span};
 use super::pack::Source;
 use super::points::{Even, Point, Turn, Walk};
 use crate::dtype::Scalar;
@@ -126,6 +126,9 @@ impl Dim {
 /// Elements between neighbouring lanes from which on a plane is a poor way to read an operand.
 const FAR: i64 = 8;
 
+/// Taps of planes at most.
+const TAPS: usize = 512;
+
 /// Channels side by side from which on they are turned.
 const TURNED: usize = 8;
 
@@ -176,6 +179,7 @@ fn none() -> Turn {
 impl Planes {
     /// The windows of a canonical step along its two innermost M loops, whatever reading them as planes costs.
     pub(super) fn seen(step: &Contract) -> Option<Planes> {
+        // At most the loops of a step, as all lists here but those of phases.
         let rows: Vec<usize> = step.loops(Role::M).map(|(index, _)| index).collect();
         let mut used = Vec::new();
         let mut dim = |index: Option<usize>| -> Option<Dim> {
@@ -187,6 +191,7 @@ impl Planes {
                 }
                 let unit = outputs.by.at[1];
                 let (start, extent, stride) = (0, i64::MAX, 1);
+                // At most one.
                 let phases = vec![0];
                 return Some(Dim {
                     outputs,
@@ -209,8 +214,12 @@ impl Planes {
             }
             used.push(tap);
             let (taps, stride) = (Turn::of(step, tap), bound.steps[0]);
+            if taps.extent > TAPS {
+                return None;
+            }
             let at = |t: usize| bound.start + t as i64 * bound.steps[1];
             let shifts = || (0..taps.extent).map(|t| at(t).div_euclid(stride));
+            // At most [`TAPS`].
             let mut phases: Vec<i64> = (0..taps.extent).map(|t| at(t).rem_euclid(stride)).collect();
             phases.sort_unstable();
             phases.dedup();
@@ -243,14 +252,16 @@ impl Planes {
             };
             [slow, fast]
         };
-        let channels: Vec<Turn> = step
-            .loops(Role::K)
-            .filter(|(index, _)| !used.contains(index))
-            .map(|(index, _)| Turn::of(step, index))
-            .collect();
+        // A window that is too large along one dimension is not one along the other.
+        if used.iter().any(|&tap| step.nest.axes()[tap].extent > TAPS as i64) {
+            return None;
+        }
+        let is_channel = |index: &usize| !used.contains(index);
+        let channels = step.loops(Role::K).map(|(index, _)| index).filter(is_channel);
         Some(Planes {
+            // At most the loops of a step.
+            channels: Walk { turns: channels.map(|index| Turn::of(step, index)).collect() },
             outer: Walk { turns: left.into_iter().map(|index| Turn::of(step, index)).collect() },
-            channels: Walk { turns: channels },
             dims,
         })
     }
@@ -282,7 +293,7 @@ impl Planes {
         // A window of few outputs is better packed with its neighbours. Kernels compute half tiles at least.
         let computed = (rows * pitch).next_multiple_of(lanes / 2);
         let few = slow.bound.is_some() && 3 * rows * fast.outputs.extent < computed;
-        (tiles <= whole && !few && planes.taps() <= 512 && pitch < 1 << 24).then_some(planes)
+        (tiles <= whole && !few && planes.taps() <= TAPS && pitch < 1 << 24).then_some(planes)
     }
 
     /// The same for tiles of two by two outputs of a window of three by three taps, with patches of four by four positions
@@ -299,6 +310,7 @@ impl Planes {
             let mut tap = Point::default();
             tap.pos[d] = 1;
             let at = |t: i64| start + t;
+            // At most two.
             let mut phases = vec![at(0).rem_euclid(2), at(1).rem_euclid(2)];
             phases.sort_unstable();
             Some(Dim {

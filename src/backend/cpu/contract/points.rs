@@ -39,6 +39,7 @@ pub(super) struct Walk {
 impl Walk {
     /// The loops of one role.
     pub(super) fn of(step: &Contract, role: Role) -> Walk {
+        // At most the loops of a step.
         Walk { turns: step.loops(role).map(|(index, _)| Turn::of(step, index)).collect() }
     }
 
@@ -86,9 +87,11 @@ impl Walk {
     pub(super) fn points(&self, begin: usize, end: usize, points: &mut Vec<Point>) {
         points.clear();
         let Some((inner, outer)) = self.turns.split_last() else {
+            // At most what a caller asks for, who says how many it has room for.
             points.extend((begin..end).map(|_| Point::default()));
             return;
         };
+        // At most the loops of a step.
         let outer = Walk { turns: outer.to_vec() };
         let mut number = begin;
         while number < end {
@@ -96,6 +99,7 @@ impl Walk {
             let first = number % inner.extent;
             let run = (inner.extent - first).min(end - number);
             point.add(&inner.by, first as i64);
+            // At most as many as the caller asked for.
             points.extend((0..run).map(|_| {
                 let here = point;
                 point.add(&inner.by, 1);

@@ -131,8 +131,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
             filter.bounds = &[FILTER];
         }
         let (moves, first) = planes.taps_forward();
+        // At most [`SUM`] taps.
         let mut taps = Vec::with_capacity(planes.taps());
         for row in 0..slow.taps().extent as i64 {
+            // At most those of a row.
             let mut line = Vec::with_capacity(fast.taps().extent + 1);
             for column in 0..fast.taps().extent as i64 {
                 let at = first + row * moves[0] + column * moves[1];
@@ -247,6 +249,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
         let plain = self.outputs.is_plain();
         let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
         let mut here = [S::Sum::default(); MR * MAX_NR];
+        // At most [`SUM`] rows of taps.
         let mut table: Vec<RowCells<S::Cell>> = vec![[std::ptr::null(); MR]; taps];
         for row in 0..rows {
             let mut line = place;

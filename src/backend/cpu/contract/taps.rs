@@ -12,13 +12,14 @@ use super::depthwise::PAIRS;
 use super::engine::Operands;
 use super::finish::{Outputs, Run, finish};
 use super::pack::{self, Source};
-use super::planes::{Block, Planes, turned};
+use super::planes::{Block, Planes, Span, turned};
 use super::points::{Point, Turn, Walk};
 use super::simd::{MAX_NR, Simd};
 use crate::backend::cpu::threads;
 use crate::dtype::convert::with_element;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::reserve::list;
 
 /// Cells of the planes of both operands at most, and where these are parts of a plane.
 const CELLS: usize = 128 << 10;
@@ -30,6 +31,9 @@ const MANY: usize = 9;
 
 /// Pixels from which on vectors are worth it.
 const PIXELS: usize = 32;
+
+/// Channels of a task at most.
+const CHANNELS: usize = 1024;
 
 /// Products below which one thread does all.
 const ALONE: usize = 1 << 17;
@@ -44,6 +48,8 @@ pub(super) struct Taps<'a, S: Simd> {
     result: Source<'a>,
     origin: [i64; 5],
     block: Block,
+    /// Where blocks begin, and what each copies, from when it runs on.
+    blocks: Vec<([usize; 2], Vec<Span>)>,
     level: std::marker::PhantomData<fn() -> S>,
 }
 
@@ -125,6 +131,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
             outputs,
             planes,
             block,
+            blocks: Vec::new(),
             level: std::marker::PhantomData,
         })
     }
@@ -134,24 +141,42 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
         self.planes.taps() * self.planes.channels.len()
     }
 
+    /// The blocks of a plane.
+    fn blocks(&self) -> Result<Vec<([usize; 2], Vec<Span>)>> {
+        let [down, along] = self.planes.dims.each_ref().map(|dim| dim.outputs.extent);
+        let Block { rows, columns, .. } = self.block;
+        let mut blocks = list(down.div_ceil(rows) * along.div_ceil(columns))?;
+        for row in (0..down).step_by(rows) {
+            for first in (0..along).step_by(columns).map(|column| [row, column]) {
+                // Beyond the last row there may be nothing to read.
+                let block = Block { rows: rows.min(down - row), ..self.block };
+                let mut spans = list(block.most_spans(&self.planes))?;
+                block.push_spans(&self.planes, first, &mut spans);
+                blocks.push((first, spans));
+            }
+        }
+        Ok(blocks)
+    }
+
     /// Runs the contraction.
     ///
     /// # Safety
     /// As for [`super::run`], and for the level of `task`.
-    pub(super) unsafe fn run(&self, threads: usize, task: Task<S>) -> Result<()> {
+    pub(super) unsafe fn run(mut self, threads: usize, task: Task<S>) -> Result<()> {
+        self.blocks = self.blocks()?;
         let channels = self.batch.len();
         let [slow, fast] = &self.planes.dims;
         let products =
             channels * self.planes.outer.len() * slow.outputs.extent * fast.outputs.extent * self.taps();
         let threads = if products < ALONE { 1 } else { threads };
-        let tasks = channels.min(8 * threads);
+        let tasks = channels.min(8 * threads).max(channels.div_ceil(CHANNELS));
         let totals = channels.div_ceil(tasks) * self.taps();
         let cells = self.block.cells(1) + self.block.rows * self.block.pitch + 4 * MAX_NR + totals;
         let scratch = cells * size_of::<f32>();
         threads::run_with(threads, tasks, scratch, &|scratch, index| {
             let part = channels * index / tasks..channels * (index + 1) / tasks;
             // SAFETY: handed on; channels are apart, and the scratch is this task's.
-            unsafe { task(self, scratch.cast(), part) };
+            unsafe { task(&self, scratch.cast(), part) };
         })
     }
 }
@@ -169,16 +194,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
         let result = memory.wrapping_add(cells);
         let mut offsets = Vec::new();
         self.block.offsets(&self.planes, 1, &mut offsets);
-        let firsts = |extent: usize, by: usize| (0..extent).step_by(by);
-        let blocks: Vec<_> = firsts(slow.outputs.extent, rows)
-            .flat_map(|row| firsts(fast.outputs.extent, columns).map(move |column| [row, column]))
-            .map(|first| {
-                // Beyond the last row there may be nothing to read.
-                let rows = rows.min(slow.outputs.extent - first[0]);
-                (first, Block { rows, ..self.block }.spans(&self.planes, first))
-            })
-            .collect();
         let parts = each.div_ceil(MANY);
+        // At most [`TAPS`].
         let groups: Vec<_> = (0..parts).map(|part| each * part / parts..each * (part + 1) / parts).collect();
         let mut bases = Vec::new();
         self.batch.points(channels.start, channels.end, &mut bases);
@@ -193,13 +210,14 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
             seen.add(&self.planes.channels.point(far), 1);
             seen
         };
+        let blocks = &self.blocks;
         // Channel after channel, as they most often lie in memory.
         for image in 0..self.planes.outer.len() {
             let moved = self.planes.outer.point(image);
             for (number, base) in bases.iter().enumerate() {
                 let mut place = *base;
                 place.add(&moved, 1);
-                for ([first_row, first_column], spans) in &blocks {
+                for ([first_row, first_column], spans) in blocks {
                     let rows = rows.min(slow.outputs.extent - first_row);
                     let columns = columns.min(fast.outputs.extent - first_column);
                     let [down, along] = [slow, fast].map(|dim| dim.outputs.by.at[2]);

@@ -50,6 +50,8 @@ pub(super) struct Vectors<'a> {
     vector: *const f32,
     /// How far terms are apart in the matrix and in the vector.
     steps: [isize; 2],
+    /// Terms of a sum, and its stretches from when it runs on.
+    terms: usize,
     stretches: Vec<Stretch>,
     origin: [i64; 5],
 }
@@ -86,7 +88,8 @@ impl<'a> Vectors<'a> {
             matrix,
             vector,
             steps,
-            stretches: stretches(CellShape::of::<Avx2Single>(), sum.extent, sum.extent, 1),
+            terms: sum.extent,
+            stretches: Vec::new(),
             origin: step.nest.offsets,
             outputs,
         })
@@ -96,9 +99,9 @@ impl<'a> Vectors<'a> {
     ///
     /// # Safety
     /// As for [`super::run`]; the processor has AVX2 and fused multiply-add.
-    pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
-        let products = self.batch.len();
-        let depth = self.stretches.last().map_or(0, |stretch| stretch.end);
+    pub(super) unsafe fn run(mut self, threads: usize) -> Result<()> {
+        let (products, depth) = (self.batch.len(), self.terms);
+        self.stretches = stretches(CellShape::of::<Avx2Single>(), depth, depth, 1)?;
         let work = products * self.rows.extent * self.vectors.len() * depth;
         let threads = if work < ALONE { 1 } else { threads };
         if self.steps[0] != 1 {
@@ -128,7 +131,7 @@ impl<'a> Vectors<'a> {
             let (product, part) = (task / parts, task % parts);
             for group in count * part / parts..count * (part + 1) / parts {
                 // SAFETY: handed on; groups write disjoint elements.
-                unsafe { groups(self, product, group * rows) };
+                unsafe { groups(&self, product, group * rows) };
             }
         })
     }

@@ -2,6 +2,8 @@
 
 use super::share;
 use crate::backend::cpu::contract::simd::Simd;
+use crate::error::Result;
+use crate::reserve::list;
 
 /// What a cell is: its parts, and the cells that packing adds to a line.
 #[derive(Clone, Copy)]
@@ -39,16 +41,21 @@ pub(in super::super) fn stretches(
     turns: usize,
     inner: usize,
     unit: usize,
-) -> Vec<Stretch> {
+) -> Result<Vec<Stretch>> {
     let most = (SUM / unit).max(1) * per;
-    let mut list: Vec<Stretch> = Vec::new();
+    let whole = if inner > 1 { inner } else { per };
+    let count = match inner > most {
+        true => turns / inner * inner.div_ceil(most),
+        false => turns.div_ceil(whole).div_ceil((most / whole).max(1)),
+    };
+    let mut list: Vec<Stretch> = list(count)?;
     let mut push = |begin: usize, end: usize| {
         let before = list.last().map_or(0, |s| s.before + s.packed);
         let cells = (end - begin).div_ceil(per) * unit;
         list.push(Stretch { begin, end, before, cells, packed: cells + tails });
     };
     if turns == 0 {
-        return list;
+        return Ok(list);
     }
     if inner > most {
         let (pieces, cells) = (inner.div_ceil(most), inner.div_ceil(per));
@@ -60,13 +67,11 @@ pub(in super::super) fn stretches(
         }
     } else {
         // Whole cells, so that only the last one may have room left.
-        let unit = if inner > 1 { inner } else { per };
-        let count = turns.div_ceil(unit);
-        let pieces = count.div_ceil((most / unit).max(1));
+        let (wholes, pieces) = (turns.div_ceil(whole), count);
         for piece in 0..pieces {
-            let (begin, end) = share(count, pieces, piece);
-            push(begin * unit, turns.min(end * unit));
+            let (begin, end) = share(wholes, pieces, piece);
+            push(begin * whole, turns.min(end * whole));
         }
     }
-    list
+    Ok(list)
 }

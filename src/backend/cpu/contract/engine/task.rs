@@ -34,12 +34,14 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             Lanes::Planes(planes) => {
                 let end = if inner == 0 { stretch.begin + 1 } else { stretch.end };
                 starts.clear();
+                // At most the channels of a stretch.
                 starts.extend((stretch.begin..end).map(|channel| planes.channels.point(channel)));
             }
             _ => {
                 let cells = inner.min(stretch.cells) / taps;
                 starts.clear();
                 let apart = cells * S::PER;
+                // At most the terms of a stretch.
                 starts.extend((stretch.begin..stretch.end).step_by(apart).map(|k| self.sum.point(k)));
             }
         }
@@ -90,6 +92,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             let base = self.base(&self.batch.point(product))[source.slot];
             points.iter_mut().for_each(|p| p.at[source.slot] += base);
             starts.clear();
+            // At most the lanes of the strips that are packed together.
             starts.extend(points.iter().map(|p| p.at[source.slot]));
             let side_by_side = starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
             let together =
@@ -106,6 +109,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 unsafe {
                     if together {
                         across.clear();
+                        // At most [`ACROSS`].
                         across.extend(strips.map(|(begin, count)| (count, at(begin))));
                         let apart = (!side_by_side).then_some(&starts[..]);
                         pack_across::<S::Plain>(source, starts[0], apart, &across, &sum);
@@ -173,11 +177,20 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (still, mut far) = (matches!(self.from_lanes, Lanes::InPlace), Vec::new());
         // Strips that are outside the window as a whole, of a stretch that is one segment.
         let mut nothing = Vec::new();
-        let mut row_points = Vec::new();
+        // Some rows and where they are: all of a task of several stretches, which are not many, else those of a group.
+        let (mut row_points, mut places, mut from_row) = (Vec::new(), Vec::new(), part_row);
         let last = self.strip(end - 1);
-        self.rows.points(part_row, last.0 + last.1, &mut row_points);
-        let strips: Vec<(usize, usize)> = (first..end).map(|s| self.strip(s)).collect();
-        let places: Vec<[i64; 5]> = row_points.iter().map(|point| point.offsets(&base)).collect();
+        let last = last.0 + last.1;
+        let locate = |rows: Range<usize>, points: &mut Vec<Point>, places: &mut Vec<[i64; 5]>| {
+            self.rows.points(rows.start, rows.end, points);
+            places.clear();
+            // At most 128 strips.
+            places.extend(points.iter().map(|point| point.offsets(&base)));
+        };
+        let several = self.stretches.len() > 1;
+        if several {
+            locate(part_row..last, &mut row_points, &mut places);
+        }
         let total = self.stretches.last().map_or(0, |s| s.before + s.packed);
         let plain = self.direct && self.outputs.is_plain();
         let mut zeros = [const { MaybeUninit::<S::Cell>::uninit() }; SUM];
@@ -190,9 +203,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         unsafe {
             if self.stretches.is_empty() {
                 let nothing = [S::Sum::ZERO; MAX_NR];
-                for at in &places {
+                for row in part_row..last {
+                    let at = self.rows.point(row).offsets(&base);
                     let run =
-                        |run: &Run| finish(&self.outputs, at, &Run { lane: 0, ..*run }, nothing.as_ptr());
+                        |run: &Run| finish(&self.outputs, &at, &Run { lane: 0, ..*run }, nothing.as_ptr());
                     tiles.runs.iter().for_each(run);
                 }
                 return;
@@ -250,23 +264,33 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 };
                 if place.is_none() {
                     offsets.clear();
+                    // At most the cells of a stretch.
                     offsets.extend((0..stretch.packed).map(|k| (k * nr) as i32));
                 }
                 if still {
                     let apart = self.sum.turns.last().map_or(0, |turn| turn.by.at[self.lane_source.slot]);
                     far.clear();
+                    // At most the cells of a stretch.
                     far.extend((0..stretch.cells).map(|k| (k as i64 * apart) as i32));
                 }
                 // Whole tiles of these leave from the kernel's registers.
                 #[cfg(target_arch = "x86_64")]
                 let narrow =
                     self.outputs.narrow.as_ref().filter(|narrow| is_last && narrow.ends_tiles::<S>());
-                for strips in strips.chunks(GROUP) {
+                for group in (first..end).step_by(GROUP) {
                     let (mut segments, mut len, mut step) = (1, stretch.cells, 0);
+                    let mut strips = [(0, 0); GROUP];
+                    let strips = &mut strips[..GROUP.min(end - group)];
+                    (group..).zip(&mut *strips).for_each(|(index, strip)| *strip = self.strip(index));
+                    if !several {
+                        from_row = strips[0].0;
+                        let (row, count) = strips[strips.len() - 1];
+                        locate(from_row..row + count, &mut row_points, &mut places);
+                    }
                     table.clear();
                     nothing.clear();
-                    for &(row, count) in strips {
-                        let points = &row_points[row - part_row..][..count];
+                    for &(row, count) in &*strips {
+                        let points = &row_points[row - from_row..][..count];
                         let mut rows: RowCells<S::Cell> = [std::ptr::null(); MR];
                         match self.from_rows {
                             RowSource::Shared => {
@@ -319,7 +343,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         };
                         let here = here.as_mut_ptr().cast::<S::Sum>();
                         for (s, &(row, count)) in strips.iter().enumerate() {
-                            let places = &places[row - part_row..][..count];
+                            let places = &places[row - from_row..][..count];
                             let panel = Panel {
                                 rows: table[s * segments..].as_ptr(),
                                 segments,
@@ -329,10 +353,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 v: from,
                             };
                             let sums = |m: usize| {
-                                if self.stretches.len() == 1 {
-                                    here.wrapping_add(m * nr)
-                                } else {
+                                if several {
                                     desk.sums.wrapping_add((row - part_row + m) * width + t * nr)
+                                } else {
+                                    here.wrapping_add(m * nr)
                                 }
                             };
                             #[cfg(target_arch = "x86_64")]
@@ -400,6 +424,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (slot, per) = (source.slot, runs.taps.unwrap_or(1));
         let data = source.data.cast::<S::Part>().wrapping_offset(base[slot] as isize);
         let first = table.len();
+        // At most the segments of a stretch.
         table.resize(first + starts.len() / per, [runs.zeros; MR]);
         let table = &mut table[first..];
         // Short segments far apart: kernels would wait for each.

@@ -47,6 +47,7 @@ impl Block {
         }
         // Of every channel the same.
         let (taps, apart) = (offsets.len(), self.cells(1));
+        // At most the cells of a stretch of the sum.
         offsets.resize(channels * taps, 0);
         for cell in taps..offsets.len() {
             offsets[cell] = offsets[cell - taps] + apart as i32;
@@ -55,13 +56,26 @@ impl Block {
 
     /// The rows of elements that the planes of a channel consist of, for the outputs from a row and a column on; all other
     /// cells are 0.
-    pub(in super::super) fn spans(
+    pub(in super::super) fn spans(&self, planes: &Planes, first: [usize; 2]) -> Vec<Span> {
+        // At most the rows of a block of planes, of which kernels have a few hundred.
+        let mut spans = Vec::with_capacity(self.most_spans(planes));
+        self.push_spans(planes, first, &mut spans);
+        spans
+    }
+
+    /// How many spans there are at most.
+    pub(in super::super) fn most_spans(&self, planes: &Planes) -> usize {
+        self.phases * planes.dims[0].cells(self.rows)
+    }
+
+    /// Adds the [`spans`](Block::spans) to a list.
+    pub(in super::super) fn push_spans(
         &self,
         planes: &Planes,
         [first_row, first_column]: [usize; 2],
-    ) -> Vec<Span> {
+        spans: &mut Vec<Span>,
+    ) {
         let [slow, fast] = &planes.dims;
-        let mut spans = Vec::with_capacity(self.phases * slow.cells(self.rows));
         let anchor = slow.anchor * slow.unit + fast.anchor * fast.unit;
         for (p0, p1) in (0..slow.phases.len()).flat_map(|p0| (0..fast.phases.len()).map(move |p1| (p0, p1))) {
             let plane = (p0 * fast.phases.len() + p1) * self.plane;
@@ -81,7 +95,6 @@ impl Block {
                 }
             }
         }
-        spans
     }
 
     /// Copies the channels `begin..end`, of which each has `spans`. If `kept`, cells between them are 0 already.

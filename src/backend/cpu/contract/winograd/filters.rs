@@ -216,6 +216,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             let along = self.filters.by.at[2] * (begin + l) as i64;
             lane.at[2] = self.origin[2] + batch.at[2] + along + self.first;
         }
+        // At most three a channel of a pass.
         let mut evens = Vec::with_capacity(3 * PASS);
         // Taps side by side are one run, most often with those of the next channel.
         let near = self.taps[1].abs() == 1;
@@ -351,6 +352,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
 
     /// Where the lanes of the channels of a panel are that are summed at once.
     pub(super) fn steps(&self) -> Vec<i32> {
+        // At most [`SUM`].
         (0..self.channels.extent.min(SUM)).map(|c| (c * Self::NR) as i32).collect()
     }
 

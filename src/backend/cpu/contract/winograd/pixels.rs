@@ -315,6 +315,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                     }
                 }
             }
+            // At most [`SUM`].
             let steps: Vec<i32> = (0..channels.min(SUM)).map(|c| (c * nr) as i32).collect();
             let cells = self.strip_cells();
             let (mut first, end) =
