@@ -4,7 +4,10 @@ mod bytes;
 mod convolution;
 mod cpu;
 mod depthwise;
+mod drawn;
+mod edges;
 mod few;
+mod pages;
 mod phases;
 #[path = "../common/random.rs"]
 mod random;

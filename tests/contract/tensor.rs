@@ -83,6 +83,14 @@ impl Tensor {
         (bytes, GUARD as i64 - self.low * self.scalar.size() as i64)
     }
 
+    #[allow(dead_code, reason = "only tests of the CPU core place tensors at the edges of pages")]
+    /// The bytes from the first element to the last one in memory, and where element 0 lies among them.
+    pub fn span(&self) -> (&[u8], i64) {
+        let (low, high) = self.layout.padded_span().expect("small");
+        let bytes = (high - low + 1) as usize * self.scalar.size();
+        (&self.bytes().0[GUARD..GUARD + bytes], -self.low * self.scalar.size() as i64)
+    }
+
     #[allow(dead_code, reason = "as above")]
     /// The same tensor with these bytes.
     pub fn with_bytes(&self, bytes: &[u8]) -> Self {
