@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  points.rs   where the turns of loops are     planes.rs  a windowed operand copied once, with its padding
-//!  source.rs   an operand, and what it holds    pack.rs    any operand into panels
+//!  source.rs   an operand, and what it holds    pack.rs    any operand into panels     tiles.rs   where lanes are in dst
 //!  kernel.rs   a tile of sums in registers      simd.rs    its vector operations, per level and type
 //!  engine.rs   the loops around it              finish.rs  from sums to the destination
 //!  simple.rs   the same in binary32 alone       narrow.rs   for halves and bytes, by whole vectors     run.rs  what all know
@@ -11,8 +11,7 @@
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
 //!  pixels.rs      the same with contiguous channels         vectors.rs  a matrix by a few vectors
 //!  correlate.rs   sums over the pixels of a few channels    groups.rs   groups of few channels side by side
-//!  runs.rs        windows over few channels that lie side by side       phases.rs   those of a stride, together
-//!  along.rs       sums along the neighbours of both operands           tiles.rs    where lanes are in the destination
+//!  runs.rs        windows over few channels side by side   phases.rs   those of a stride    along.rs   along both operands
 //! ```
 
 #[cfg(target_arch = "x86_64")]
