@@ -139,9 +139,10 @@ pub fn find(name: &Path) -> Result<PathBuf> {
         Some(name.to_owned()).filter(|file| file.exists())
     };
     match found {
-        None if plain => {
-            Err(Failure::new(format!("{}: not found on PATH; a file of this folder is ./{0}", name.display())))
-        }
+        None if plain => Err(Failure::new(format!(
+            "{}: not found on PATH; a file of this folder is ./{0}",
+            name.display()
+        ))),
         None => Err(Failure::new(format!("{}: No such file or directory", name.display()))),
         Some(folder) if folder.is_dir() => {
             Err(Failure::new(format!("{}: a directory, not a program", folder.display())))
