@@ -246,3 +246,18 @@ fn cmake_finds_the_toolkit_if_it_is_asked_to() {
     assert_eq!(succeeds(&build.join("p"), &[]), "");
     assert_eq!(succeeds(&build.join("s"), &[]), "");
 }
+
+#[test]
+fn libcudnn_refuses_a_stream_that_captures() {
+    let folder = scratch("libcudnn");
+    let built = std::env::current_exe().expect("this program").with_file_name("libcudnn.so");
+    fs::copy(&built, folder.join("libcudnn.so.9")).expect("the library is beside this program");
+    let mut libraries = setting::linked().to_vec();
+    libraries.push(folder.join("libcudnn.so.9").to_str().expect("UTF-8").to_owned());
+    libraries.push(format!("-Wl,-rpath,{}", folder.display()));
+    let file = folder.join("captured_call");
+    if compiled("captured_call", &Headers::Ours.folders(), &libraries, &file).is_some() {
+        let said = succeeds(&file, &[("CUDNN_SHIM_BACKEND", "cpu")]);
+        assert_eq!(said, "");
+    }
+}
