@@ -31,12 +31,6 @@ pub(super) fn one<N: Words>(_: N) -> N {
     N::all(N::Each::ONE)
 }
 
-/// `x < y`
-#[inline(always)]
-pub(super) fn less<N: Words>(x: N, y: N) -> N::Truth {
-    x.less(y)
-}
-
 /// `x <= y`
 #[inline(always)]
 pub(super) fn less_or_equal<N: Words>(x: N, y: N) -> N::Truth {
@@ -47,12 +41,6 @@ pub(super) fn less_or_equal<N: Words>(x: N, y: N) -> N::Truth {
 #[inline(always)]
 pub(super) fn greater<N: Words>(x: N, y: N) -> N::Truth {
     y.less(x)
-}
-
-/// `x >= y`
-#[inline(always)]
-pub(super) fn greater_or_equal<N: Words>(x: N, y: N) -> N::Truth {
-    y.less_or_equal(x)
 }
 
 #[inline(always)]

@@ -49,13 +49,13 @@ macro_rules! functions {
             /// The same, but where x is a NaN.
             ReluOrNanGradient (x, dy) [] result => choose(less_or_equal(x, zero(x)), zero(x), dy);
             /// `min(max(x, 0), c)`; a NaN is 0.
-            ClippedRelu (x) [c] result => below(choose(greater(x, zero(x)), x, zero(x)), c), slope(y) choose(greater(x, zero(x)) & less(x, c), one(y), zero(y));
+            ClippedRelu (x) [c] result => below(choose(greater(x, zero(x)), x, zero(x)), c), slope(y) choose(greater(x, zero(x)) & less_or_equal(x, c), one(y), zero(y));
             /// `min(max(x, 0), c)`; a NaN stays.
-            ClippedReluOrNan (x) [c] result => below(choose(less_or_equal(x, zero(x)), zero(x), x), c), slope(y) choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(y), one(y));
-            /// The gradient of either: 0 where x is not between 0 and c.
-            ClippedReluGradient (x, dy) [c] result => choose(greater(x, zero(x)) & less(x, c), dy, zero(x));
+            ClippedReluOrNan (x) [c] result => below(choose(less_or_equal(x, zero(x)), zero(x), x), c), slope(y) choose(less_or_equal(x, zero(x)) | greater(x, c), zero(y), one(y));
+            /// The gradient of either: 0 where x is not above 0, or above c.
+            ClippedReluGradient (x, dy) [c] result => choose(greater(x, zero(x)) & less_or_equal(x, c), dy, zero(x));
             /// The same, but where x is a NaN.
-            ClippedReluOrNanGradient (x, dy) [c] result => choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(x), dy);
+            ClippedReluOrNanGradient (x, dy) [c] result => choose(less_or_equal(x, zero(x)) | greater(x, c), zero(x), dy);
             /// `x` above 0, else `c (exp(x) - 1)`
             Elu (x) [c] elementary => choose(greater(x, zero(x)), x, c * expm1(x)), slope(y) choose(greater(x, zero(x)), one(y), y + c);
             /// Its gradient, from the result x.

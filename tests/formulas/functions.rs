@@ -51,7 +51,7 @@ fn chosen<T: Plain>(x: T, y: T, ahead: fn(T, T) -> bool, nan_wins: bool) -> T {
 fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T) -> Option<T> {
     let (zero, one) = (T::of(0.0), T::of(1.0));
     // NaNs compare as nothing.
-    let between = |low: T, high: T| low < x && x < high;
+    let inside = zero < x && x <= c;
     Some(match function {
         Function::Add => x + y,
         Function::Mul => x * y,
@@ -77,9 +77,9 @@ fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T
         Function::ClippedRelu => zero,
         Function::ClippedReluOrNan if x > zero || x.is_missing() => x,
         Function::ClippedReluOrNan => zero,
-        Function::ClippedReluGradient if between(zero, c) => y,
+        Function::ClippedReluGradient if inside => y,
         Function::ClippedReluGradient => zero,
-        Function::ClippedReluOrNanGradient if between(zero, c) || x.is_missing() => y,
+        Function::ClippedReluOrNanGradient if inside || x.is_missing() => y,
         Function::ClippedReluOrNanGradient => zero,
         Function::EluGradient if x > zero => y,
         Function::EluGradient => y * (x + c),
@@ -233,6 +233,17 @@ const GRADIENTS: [(Function, Function, bool); 8] = [
     (Function::Elu, Function::EluGradient, true),
     (Function::Swish, Function::SwishGradient, false),
 ];
+
+/// As recorded of the original: a clipped ReLU passes the gradient at its ceiling, and none at 0.
+#[test]
+fn a_clipped_relu_has_a_slope_at_its_ceiling() {
+    let x = [-1.0, 0.0, 10.0, 20.0, 21.0];
+    let operands = [&x, &[3.0; 5], &x, &x, &x].map(|numbers| Column::of(Scalar::F32, numbers));
+    for function in [Function::ClippedReluGradient, Function::ClippedReluOrNanGradient] {
+        let got = mapped(function, &operands, Scalar::F32, 20.0, Factors::NONE, &[0.0_f32; 5]);
+        assert_eq!(got, [0.0, 0.0, 3.0, 3.0, 0.0], "{function:?}");
+    }
+}
 
 #[test]
 fn gradients_are_slopes() {

@@ -70,7 +70,7 @@ def gradient(mode, saved, dy, c, b, keeps_nan):
         elif mode == IDENTITY:
             return dy, np.abs(dy)
         else:
-            inside = (saved > 0) & (saved < c if mode == CLIPPED_RELU else True)
+            inside = (saved > 0) & (saved <= c if mode == CLIPPED_RELU else True)
             inside |= np.isnan(saved) & bool(keeps_nan)
             return np.where(inside, dy, 0), np.abs(dy)
         return dy * factor, np.abs(dy) * 2

@@ -44,7 +44,7 @@ def activated(mode, r):
     if mode == TANH:
         return np.tanh(r), 1 - np.tanh(r) ** 2, far
     if mode == CLIPPED_RELU:
-        inside = (r > 0) & (r < COEFFICIENT)
+        inside = (r > 0) & (r <= COEFFICIENT)
         return np.clip(r, 0, COEFFICIENT), inside * 1.0, np.minimum(np.abs(r), np.abs(r - COEFFICIENT))
     if mode == ELU:
         return np.where(r > 0, r, COEFFICIENT * np.expm1(r)), np.where(r > 0, 1, COEFFICIENT * np.exp(r)), np.abs(r)

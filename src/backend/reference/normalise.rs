@@ -57,7 +57,7 @@ fn activated<T: Real + Math>(Activation { function, parameter }: Activation, x: 
         Function::Relu | Function::ReluOrNan if x > T::ZERO => (x, one),
         Function::ClippedRelu | Function::ClippedReluOrNan if x > T::ZERO => {
             let result = if x > parameter { parameter } else { x };
-            (result, if x < parameter { one } else { T::ZERO })
+            (result, if x <= parameter { one } else { T::ZERO })
         }
         Function::ClippedRelu | Function::ClippedReluOrNan if T::ZERO > parameter => (parameter, T::ZERO),
         Function::Relu | Function::ReluOrNan | Function::ClippedRelu | Function::ClippedReluOrNan => {

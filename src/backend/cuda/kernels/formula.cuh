@@ -13,20 +13,12 @@ __device__ __forceinline__ Rounded<T> one(Rounded<T>) {
     return {T(1)};
 }
 template <typename T>
-__device__ __forceinline__ bool less(Rounded<T> x, Rounded<T> y) {
-    return x < y;
-}
-template <typename T>
 __device__ __forceinline__ bool less_or_equal(Rounded<T> x, Rounded<T> y) {
     return x <= y;
 }
 template <typename T>
 __device__ __forceinline__ bool greater(Rounded<T> x, Rounded<T> y) {
     return x > y;
-}
-template <typename T>
-__device__ __forceinline__ bool greater_or_equal(Rounded<T> x, Rounded<T> y) {
-    return x >= y;
 }
 template <typename T>
 __device__ __forceinline__ Rounded<T> choose(bool condition, Rounded<T> yes, Rounded<T> no) {

@@ -136,13 +136,13 @@ __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&o
         const Rounded<T> x = operands[0];
         const Rounded<T> dy = operands[1];
         const Rounded<T> c = parameter;
-        return choose(greater(x, zero(x)) & less(x, c), dy, zero(x));
+        return choose(greater(x, zero(x)) & less_or_equal(x, c), dy, zero(x));
     }
     case CLIPPED_RELU_OR_NAN_GRADIENT: {
         const Rounded<T> x = operands[0];
         const Rounded<T> dy = operands[1];
         const Rounded<T> c = parameter;
-        return choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(x), dy);
+        return choose(less_or_equal(x, zero(x)) | greater(x, c), zero(x), dy);
     }
     case ELU: {
         const Rounded<T> x = operands[0];
@@ -215,12 +215,12 @@ __device__ __forceinline__ Activated<T> short_activation(u32 function, Rounded<T
     case CLIPPED_RELU: {
         const Rounded<T> c = parameter;
         const Rounded<T> y = below(choose(greater(x, zero(x)), x, zero(x)), c);
-        return {y, choose(greater(x, zero(x)) & less(x, c), one(y), zero(y))};
+        return {y, choose(greater(x, zero(x)) & less_or_equal(x, c), one(y), zero(y))};
     }
     case CLIPPED_RELU_OR_NAN: {
         const Rounded<T> c = parameter;
         const Rounded<T> y = below(choose(less_or_equal(x, zero(x)), zero(x), x), c);
-        return {y, choose(less_or_equal(x, zero(x)) | greater_or_equal(x, c), zero(y), one(y))};
+        return {y, choose(less_or_equal(x, zero(x)) | greater(x, c), zero(y), one(y))};
     }
     default: return {x, one(x)};
     }
