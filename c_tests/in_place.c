@@ -184,6 +184,34 @@ static void every_layer(cudnnTensorFormat_t format, cudnnDataType_t type, int n,
     OK(cudnnDestroyTensorDescriptor(of.desc));
 }
 
+/* Programs that hand the states over as the reserve space: the mask takes their place, as far as they reach. */
+static void mask_over_states(void) {
+    enum { N = 4000 };
+    const size_t needed = (N + 31) / 32 * 4;
+    static float x[N], y[N], back[N], apart[N];
+    char *room = (char *)guarded_alloc(needed), *mask = (char *)guarded_alloc(needed);
+    cudnnTensorDescriptor_t of;
+    int i;
+    for (i = 0; i < N; i++) x[i] = 1;
+    OK(cudnnCreateTensorDescriptor(&of));
+    OK(cudnnSetTensor4dDescriptor(of, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, N, 1, 1));
+    OK(cudnnSetDropoutDescriptor(dropout, handle, 0.5f, room, needed, 7));
+    OK(cudnnDropoutForward(handle, dropout, of, x, of, apart, mask, needed));
+    OK(cudnnSetDropoutDescriptor(dropout, handle, 0.5f, room, needed, 7));
+    if (is_gpu) {
+        CHECK(cudnnDropoutForward(handle, dropout, of, x, of, y, room, needed) == CUDNN_STATUS_NOT_SUPPORTED);
+    } else {
+        OK(cudnnDropoutForward(handle, dropout, of, x, of, y, room, needed));
+        OK(cudnnDropoutBackward(handle, dropout, of, x, of, back, room, needed));
+        CHECK(memcmp(apart, y, sizeof y) == 0 && memcmp(apart, back, sizeof y) == 0);
+        CHECK(memcmp(room, mask, needed) == 0);
+        OK(cudnnSetDropoutDescriptor(dropout, handle, 0.5f, room, needed - 1, 7));
+        BAD(cudnnDropoutForward(handle, dropout, of, x, of, y, room, needed));
+    }
+    OK(cudnnDestroyTensorDescriptor(of));
+    guarded_free(room, needed), guarded_free(mask, needed);
+}
+
 int main(void) {
     const cudnnDataType_t types[3] = {CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_BFLOAT16};
     const char *core = getenv("CUDNN_SHIM_BACKEND");
@@ -206,6 +234,7 @@ int main(void) {
     /* Enough for several threads. */
     if (!is_gpu) every_layer(CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
     if (!is_gpu) every_layer(CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
+    mask_over_states();
     OK(cudnnDestroyLRNDescriptor(lrn));
     OK(cudnnDestroyActivationDescriptor(activation));
     OK(cudnnDestroyDropoutDescriptor(dropout));

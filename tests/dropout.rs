@@ -267,6 +267,48 @@ fn two_descriptors_take_turns_on_one_state_and_a_saved_one_is_taken_up() {
     assert_eq!(states, [99, 2]);
 }
 
+/// Some programs hand the states over as the reserve space, too.
+#[test]
+fn a_mask_may_take_the_place_of_its_states() {
+    for n in [5, 64, 128, 4000] {
+        let x =
+            TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &[1, n, 1, 1], Mode::Extended)
+                .unwrap();
+        let words = (n as usize).div_ceil(32);
+        let input = vec![1_f32; n as usize];
+        let run = |mask: *mut u32, states: *mut u64, size: usize| {
+            let mut desc = DropoutDescriptor::default();
+            desc.restore(0.5, states.addr(), size, 0).unwrap();
+            let mut output = vec![0_f32; n as usize];
+            let pass =
+                Pass { src: ("xdesc", &x), dst: ("ydesc", &x), reserve_size: 4 * words, in_place: false };
+            let plan = DropoutPlan::forward(&desc, pass, Mode::Extended).unwrap();
+            plan.check_mask_over_states(&desc, false)?;
+            let at = [output.as_mut_ptr().into(), mask.into(), states.into(), input.as_ptr().into()];
+            // SAFETY: the arrays are as long as the tensors and the mask.
+            unsafe { Context::cpu().run(&plan, &at) }.unwrap();
+            Ok::<_, cudnn::Error>(output)
+        };
+        let (mut states, mut mask) = ([7_u64, 3], vec![0_u32; words]);
+        let room = 16.max(4 * words);
+        let output = run(mask.as_mut_ptr(), states.as_mut_ptr(), room).unwrap();
+        assert_eq!(states, [7, 4]);
+        let mut both = vec![!0_u64; room.div_ceil(8)];
+        both[..2].copy_from_slice(&[7, 3]);
+        assert_eq!(run(both.as_mut_ptr().cast(), both.as_mut_ptr(), room), Ok(output), "{n} elements");
+        // SAFETY: so many words are there.
+        let kept = unsafe { std::slice::from_raw_parts(both.as_ptr().cast::<u32>(), words) };
+        assert_eq!(kept, mask, "the mask stays whole");
+        let before = both.clone();
+        if 4 * words > 16 {
+            let error = run(both.as_mut_ptr().cast(), both.as_mut_ptr(), 4 * words - 1).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadParam);
+            assert!(error.to_string().contains(&format!("takes {}", 4 * words)), "{error}");
+            assert_eq!(both, before);
+        }
+    }
+}
+
 #[test]
 fn what_is_refused_is_named() {
     let tensor = |data_type, dims: &[i64]| {

@@ -17,6 +17,7 @@ pub const STATES_ALIGNMENT: usize = 8;
 pub struct DropoutDescriptor {
     probability: f32,
     states: usize,
+    states_size: usize,
     seed: u64,
 }
 
@@ -36,7 +37,7 @@ impl DropoutDescriptor {
                 let text = format!("states = {states:#x}: they must be aligned to {STATES_ALIGNMENT} bytes");
                 return Err(Error::mismatch(text));
             }
-            set.states = states;
+            (set.states, set.states_size) = (states, states_size);
         }
         *self = set;
         Ok(())
@@ -48,7 +49,7 @@ impl DropoutDescriptor {
     /// Bad parameter, which changes nothing: a size below [`STATES_SIZE`], also without an address.
     pub fn restore(&mut self, probability: f32, states: usize, states_size: usize, seed: u64) -> Result<()> {
         check_size(states_size)?;
-        *self = DropoutDescriptor { probability, states, seed };
+        *self = DropoutDescriptor { probability, states, states_size, seed };
         Ok(())
     }
 
@@ -60,6 +61,11 @@ impl DropoutDescriptor {
     /// The address of the random state.
     pub fn states(&self) -> usize {
         self.states
+    }
+
+    /// Bytes that the caller has there, at least [`STATES_SIZE`] where there is an address.
+    pub fn states_size(&self) -> usize {
+        self.states_size
     }
 
     /// The seed.

@@ -68,6 +68,27 @@ impl DropoutPlan {
         DropoutPlan::new(desc, pass, mode)
     }
 
+    /// Refuses a forward pass whose mask takes the place of its states, unless it can be served.
+    ///
+    /// # Errors
+    /// Not supported on the CUDA core, where some threads would read the states while others write the mask. Bad parameter for
+    /// states with less room than the mask takes.
+    pub fn check_mask_over_states(&self, desc: &DropoutDescriptor, on_cuda: bool) -> Result<()> {
+        if on_cuda {
+            return Err(Error::unsupported(
+                "reserveSpace is the states of dropoutDesc: the CUDA core does not draw a mask over its own states",
+            ));
+        }
+        let needed = 4 * self.elements().div_ceil(32);
+        if (desc.states_size() as u64) < needed {
+            return Err(Error::mismatch(format!(
+                "reserveSpace is the states of dropoutDesc, which have {} bytes: the mask takes {needed}",
+                desc.states_size()
+            )));
+        }
+        Ok(())
+    }
+
     fn new(desc: &DropoutDescriptor, pass: Pass<'_>, mode: Mode) -> Result<Self> {
         let Pass { src: (src_name, src), dst: (dst_name, dst), reserve_size, in_place } = pass;
         let data_type = src.data_type();
@@ -153,6 +174,10 @@ impl Plan for DropoutPlan {
     }
 
     fn works_in_place(&self, read: usize, write: usize) -> bool {
+        // A mask may take the place of the states, which are read before.
+        if self.draw.is_some() && (read, write) == (2, 1) {
+            return true;
+        }
         write == 0
             && self.operands[read].name == self.source().0
             && agree::same_place(&self.layouts[1], &self.layouts[0])

@@ -13,7 +13,7 @@ use crate::layout::LoopNest;
 /// Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011): with key `(seed % 2^32, seed / 2^32)` and counter
 /// `(b % 2^32, b / 2^32, call % 2^32, call / 2^32)`, where `b = 8 * (i / 32) + i % 8`, element `i` is kept if word
 /// `i % 32 / 8` of the four is at least the threshold. Seed and call number are the two 64-bit words of the states; the
-/// call number is one higher afterwards.
+/// call number is one higher afterwards, unless the mask lies over the states: then the mask stays.
 #[derive(Clone, Copy)]
 pub struct Random {
     /// Offsets in scalars of destination and source, and the numbers of elements. Canonical.

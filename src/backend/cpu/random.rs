@@ -78,7 +78,9 @@ pub(in crate::backend) unsafe fn run(step: &Random, at: &[Address], machine: Mac
                 task.draw(draw, numbers)?;
                 task.apply_mask()?;
             }
-            states.add(1).write_unaligned(call.wrapping_add(1));
+            if states != places.mask.cast() {
+                states.add(1).write_unaligned(call.wrapping_add(1));
+            }
         }
         Ok(())
     })

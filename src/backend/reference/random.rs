@@ -60,8 +60,10 @@ unsafe fn draw(draw: Draw, mask: *mut u32, states: *mut u64) {
         // SAFETY: a word of the mask.
         unsafe { mask.add(word as usize).write(bits) };
     }
-    // SAFETY: the caller's promise.
-    unsafe { states.add(1).write_unaligned(call.wrapping_add(1)) };
+    if states != mask.cast() {
+        // SAFETY: the caller's promise.
+        unsafe { states.add(1).write_unaligned(call.wrapping_add(1)) };
+    }
 }
 
 #[cfg(test)]

@@ -214,8 +214,10 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
 ///   reserve space that is too small
 /// - NOT_SUPPORTED: types that are not floating, in strict mode also BFLOAT16 and FP8; different dims of tensors of which one
 ///   is not packed
+/// - `reserveSpace` that is the states of `dropoutDesc`: NOT_SUPPORTED on the CUDA core; BAD_PARAM if these have fewer bytes
+///   than the mask takes
 ///
-/// Aliasing: x may be y with the same strides. The CPU core takes any other overlap, as if all of x were read first; the CUDA
+/// Aliasing: the CPU core takes states as the reserve space, which holds the mask afterwards. x may be y with the same strides. The CPU core takes any other overlap, as if all of x were read first; the CUDA
 /// core refuses it with NOT_SUPPORTED. A failing call writes nothing.
 ///
 /// Source: observed on 9.27.0; the sequence of masks is this library's own.
@@ -255,6 +257,9 @@ pub unsafe extern "C" fn cudnnDropoutForward(
                     in_place: x == y.cast_const(),
                 };
                 let plan = DropoutPlan::forward(&desc, pass, Mode::current())?;
+                if reserveSpace == states {
+                    plan.check_mask_over_states(&desc, !context.is_cpu())?;
+                }
                 note.set(format_args!("cudnnDropoutForward: {plan}"));
                 // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the reserve space
                 // and the states.
