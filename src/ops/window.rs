@@ -157,6 +157,42 @@ impl WindowAxis {
         }
     }
 
+    /// The same axis for a gradient, with numbers that cells and outputs bound, whatever window, stride and padding are: outputs
+    /// hold the same cells, and those behind the last one that holds any are left out. A gradient with
+    /// [padded](Divisor::Padded) divisors keeps its window and padding. Pre: no dilation.
+    pub fn clipped(mut self, is_padded: bool) -> Self {
+        let ends = if self.inputs + self.pad < 0 { 0 } else { ceil_div(self.inputs + self.pad, self.stride) };
+        self.outputs = self.outputs.min(ends);
+        // The first output that holds a cell.
+        let in_front = self.pad - self.window;
+        let lead = if in_front < 0 { 0 } else { in_front / self.stride + 1 };
+        if self.outputs <= lead {
+            // Nothing is held: a single window, behind all cells.
+            return WindowAxis { outputs: 1, window: 1, stride: 1, pad: -self.inputs, ..self };
+        }
+        let turns = self.outputs - 1 - lead;
+        if is_padded {
+            self.stride = if self.outputs == 1 { 1 } else { self.stride };
+            return self;
+        }
+        // Where the windows of the first and of the last output that hold cells begin and end.
+        let first = lead * self.stride - self.pad;
+        let (first_end, last) = (first + self.window, first + turns * self.stride);
+        if self.stride > self.inputs {
+            // All windows in between hold all cells.
+            self.stride = self.inputs;
+        }
+        if self.outputs == 1 {
+            self.stride = 1;
+        }
+        // What windows hold in front of the first cell and behind the last one does not matter.
+        let reach = turns * self.stride;
+        let pad = (reach - last).min(reach);
+        self.window = first_end.min(self.inputs) + pad;
+        self.pad = pad + lead * self.stride;
+        self
+    }
+
     /// Coordinates of the side that the destination of a function lies on.
     pub fn extent(&self, is_gradient: bool) -> i64 {
         if is_gradient { self.inputs } else { self.outputs }
@@ -317,6 +353,37 @@ mod tests {
     fn axis(inputs: i64, outputs: i64, window: i64, stride: i64, dilation: i64, pad: i64) -> WindowAxis {
         let cut = Cut { start: 0, step: 1, stride: 1, block: 1 };
         WindowAxis { inputs, outputs, window, stride, dilation, pad, cuts: [cut; 3] }
+    }
+
+    /// All small axes: clipped, outputs hold the same cells, and numbers are bounded.
+    #[test]
+    fn clipped_axes_hold_the_same_cells() {
+        let sizes = [1, 2, 3, 5, 8, 40];
+        for (inputs, outputs, window) in
+            sizes.iter().flat_map(|&i| (1..7).flat_map(move |o| sizes.map(|w| (i, o, w))))
+        {
+            for (stride, pad) in [1, 2, 3, 7, 20]
+                .iter()
+                .flat_map(|&s| [-50, -4, -1, 0, 1, 2, 3, 5, 19, 30, 60].map(|p| (s, p)))
+            {
+                let axis = axis(inputs, outputs, window, stride, 1, pad);
+                let held = |axis: &WindowAxis| -> Vec<(i64, (i64, i64))> {
+                    let all = (0..axis.outputs).map(|o| (o, axis.cells(o)));
+                    all.filter(|(_, cells)| cells.0 < cells.1).collect()
+                };
+                let clipped = axis.clipped(false);
+                assert_eq!(held(&clipped), held(&axis), "{axis:?}\n{clipped:?}");
+                assert!(clipped.outputs >= 1 && (1..=inputs).contains(&clipped.stride), "{clipped:?}");
+                assert!((1..=inputs * (1 + outputs)).contains(&clipped.window), "{clipped:?}");
+                assert!((-inputs..=inputs * outputs).contains(&clipped.pad), "{clipped:?}");
+                let padded = axis.clipped(true);
+                assert_eq!(held(&padded), held(&axis), "{axis:?}\n{padded:?}");
+                for output in (0..padded.outputs).filter(|&o| padded.cells(o).0 < padded.cells(o).1) {
+                    let count = padded.count(output, Divisor::Padded);
+                    assert_eq!(count, axis.count(output, Divisor::Padded), "{axis:?}\n{padded:?}");
+                }
+            }
+        }
     }
 
     /// All small axes: what the ranges say is what walking over all taps finds.

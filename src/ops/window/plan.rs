@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Axes, OPERANDS, Window, WindowAxis, WindowFunction};
+use super::{Axes, Divisor, OPERANDS, Window, WindowAxis, WindowFunction};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{self, Layout, MAX_RANK};
@@ -91,7 +91,14 @@ impl WindowPlan {
             let Geometry { window, stride, pad } = self.geometry[k]?;
             let cuts = self.layouts.map(|layout| layout.cut(k));
             let (inputs, outputs) = (inputs[k], outputs[k]);
-            Some(WindowAxis { inputs, outputs, window, stride, dilation: 1, pad, cuts })
+            let axis = WindowAxis { inputs, outputs, window, stride, dilation: 1, pad, cuts };
+            Some(match self.function {
+                WindowFunction::MaxGradient(_) | WindowFunction::AverageGradient(Divisor::Inside) => {
+                    axis.clipped(false)
+                }
+                WindowFunction::AverageGradient(Divisor::Padded) => axis.clipped(true),
+                _ => axis,
+            })
         }))
     }
 

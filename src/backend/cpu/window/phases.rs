@@ -34,7 +34,9 @@ impl Phases {
             usize::try_from(axis.pad.checked_add(i64::try_from(front.checked_mul(stride)?).ok()?)?).ok()?;
         let of_taps = front + (window - 1) / stride + outputs.next_multiple_of(GROUP);
         let width = of_taps.max((inputs + pad).div_ceil(stride)).next_multiple_of(GROUP);
-        let is_small = width.checked_mul(stride)? <= 64 * stride + 4 * (inputs + stride * outputs);
+        // A stride far above the cells would make them few among many places.
+        let near = stride.min(inputs);
+        let is_small = width.checked_mul(stride)? <= 64 * near + 4 * (inputs + near * outputs);
         is_small.then_some(Phases { stride, pad, front, width, window, inputs, outputs })
     }
 
