@@ -31,7 +31,8 @@ fn identity() {
     let version_8 = env::var_os("CARGO_FEATURE_CUDNN8").is_some();
     let soname = if version_8 { "libcudnn.so.8" } else { "libcudnn.so.9" };
     for arg in [
-        // rust-lld ignores --default-symver, which is what names the version node after the SONAME.
+        // rust-lld ignores --default-symver, which is what names the version node after the SONAME. gcc looks for `ld.bfd`
+        // among its own programs first, so that a compiler for another processor takes the linker for that.
         "-fuse-ld=bfd",
         &format!("-Wl,-soname,{soname}"),
         // Every symbol becomes `cudnnX@@<soname>`, the version that linked programs ask for.

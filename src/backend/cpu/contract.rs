@@ -49,6 +49,7 @@ mod widen;
 mod winograd;
 
 use std::cell::Cell;
+#[cfg(target_arch = "x86_64")]
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
@@ -64,18 +65,14 @@ use self::groups::Groups;
 use self::kernel::Kernels;
 use self::pack::Part;
 pub use self::phases::{kernel_of_phases, run_phases};
-#[cfg(target_arch = "x86_64")]
-use self::pixels::Pixels;
-#[cfg(target_arch = "x86_64")]
-use self::runs::Runs;
 use self::simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use self::taps::Taps;
-#[cfg(target_arch = "x86_64")]
-use self::vectors::Vectors;
 use self::widen::Widen;
 #[cfg(target_arch = "x86_64")]
 use self::winograd::{FilterLanes, PixelLanes};
+#[cfg(target_arch = "x86_64")]
+use self::{pixels::Pixels, runs::Runs, vectors::Vectors};
 use super::{Isa, Machine};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
@@ -387,11 +384,14 @@ unsafe fn pixels_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Portable,
+    #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
 /// The level of the kernels: AVX2 with fused multiply-add, which processors with AVX2 have but for a few.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one level"))]
 fn level(isa: Isa) -> Level {
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx512() {

@@ -14,7 +14,9 @@ use super::{Isa, Machine, grid::Grid};
 use crate::backend::function::{
     Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
 };
-use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, IN_STEP_WIDE, Together};
+#[cfg(target_arch = "x86_64")]
+use crate::dtype::numbers::IN_STEP_WIDE;
+use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, Together};
 use crate::error::Result;
 use crate::layout::Axis;
 use crate::ops::function::{Function, MOST_OPERANDS};

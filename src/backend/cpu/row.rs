@@ -3,11 +3,14 @@
 mod strips;
 
 use super::Isa;
+#[cfg(target_arch = "x86_64")]
 use super::stream::Distance;
 #[cfg(target_arch = "x86_64")]
 use super::wide::{Wide, avx2, avx512};
 use crate::dtype::Scalar;
-use crate::dtype::convert::{Bool, E4m3, E5m2, Element, blend, convert, scale, with_element};
+use crate::dtype::convert::with_element;
+#[cfg(target_arch = "x86_64")]
+use crate::dtype::convert::{Bool, E4m3, E5m2, Element, blend, convert, scale};
 use crate::ops::{Scaling, Transform};
 
 /// `dst[i] = convert(alpha * src[i] + beta * dst[i])` for `i < n`.

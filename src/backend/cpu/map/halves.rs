@@ -1,6 +1,8 @@
 //! Functions of cells of 16 bits: where all operands are of one such type, side by side, a kernel takes them as they are.
 
-use super::{Access, in_step};
+use super::Access;
+#[cfg(target_arch = "x86_64")]
+use super::in_step;
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::stream::Stream;
 #[cfg(target_arch = "x86_64")]

@@ -3,7 +3,9 @@
 use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::backend::row_function::RowFormula;
-use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, Together};
+#[cfg(target_arch = "x86_64")]
+use crate::dtype::numbers::IN_STEP;
+use crate::dtype::numbers::{IN_STEP_PORTABLE, Together};
 
 /// The loops of one function, for the instruction set of the machine. Statistics are one for all elements, or one each.
 pub(super) struct Functions<T> {
