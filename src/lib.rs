@@ -10,6 +10,7 @@
 //!  src/dtype/   element types, conversion and rounding rules
 //!  src/reserve.rs  small lists when there is no memory left
 //!  src/panics.rs   panics as sentences
+//!  src/sync.rs     locks and cells that a forked child finds usable
 //! ```
 //! Arrows point downwards only; `tests/architecture.rs` enforces it.
 #![deny(rustdoc::broken_intra_doc_links)]
@@ -25,5 +26,6 @@ pub mod mode;
 pub mod ops;
 mod panics;
 mod reserve;
+mod sync;
 
 pub use error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Whether the library answers exactly as the original does, or also does what the original refuses.
 #![forbid(unsafe_code)]
 
-use std::sync::OnceLock;
+use crate::sync::Once;
 
 /// How far the library goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub enum Mode {
 /// Whether FLOAT data may be multiplied as TF32 where a convolution's math type allows it: not if `NVIDIA_TF32_OVERRIDE`,
 /// which NVIDIA's libraries share, is `0`. Read once.
 pub fn allows_tf32() -> bool {
-    static ALLOWS: OnceLock<bool> = OnceLock::new();
+    static ALLOWS: Once<bool> = Once::new();
     *ALLOWS.get_or_init(|| std::env::var_os("NVIDIA_TF32_OVERRIDE").is_none_or(|value| value != "0"))
 }
 
 /// Whether 3 x 3 windows may be computed with fewer products: not if `CUDNN_SHIM_WINOGRAD` is `0`. Read once.
 pub fn allows_winograd() -> bool {
-    static ALLOWS: OnceLock<bool> = OnceLock::new();
+    static ALLOWS: Once<bool> = Once::new();
     *ALLOWS.get_or_init(|| std::env::var_os("CUDNN_SHIM_WINOGRAD").is_none_or(|value| value != "0"))
 }
 
@@ -33,7 +33,7 @@ pub fn winograd_complaint(value: &str) -> Option<String> {
 /// Bytes of workspace that a convolution may be told to have: `CUDNN_CONV_WSCAP_DBG`, in MiB, as the original reads it; any number
 /// if it is not set or makes no sense. Read once.
 pub fn workspace_cap() -> usize {
-    static CAP: OnceLock<usize> = OnceLock::new();
+    static CAP: Once<usize> = Once::new();
     *CAP.get_or_init(|| {
         let value = std::env::var("CUDNN_CONV_WSCAP_DBG").ok();
         value.and_then(|value| mebibytes(&value)).unwrap_or(usize::MAX)
@@ -53,7 +53,7 @@ pub fn cap_complaint(value: &str) -> Option<String> {
 impl Mode {
     /// The mode of this process: `CUDNN_SHIM_STRICT`, read once; unset, empty and `0` mean [`Mode::Extended`].
     pub fn current() -> Mode {
-        static MODE: OnceLock<Mode> = OnceLock::new();
+        static MODE: Once<Mode> = Once::new();
         *MODE.get_or_init(|| match std::env::var_os("CUDNN_SHIM_STRICT") {
             Some(value) if !value.is_empty() && value != "0" => Mode::Strict,
             _ => Mode::Extended,

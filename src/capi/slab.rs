@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
 
 use crate::error::{Error, Result};
+use crate::sync::{Lock, Vanished};
 
 /// Slots of the first chunk; every further chunk doubles, so that few handles cost little memory.
 const FIRST_CHUNK: usize = 64;
@@ -101,7 +101,7 @@ impl Kind {
 struct Slot<T> {
     /// Odd while the slot is in use; counts every change.
     generation: AtomicU32,
-    value: RwLock<Option<T>>,
+    value: Lock<Option<T>>,
 }
 
 struct Free {
@@ -111,11 +111,28 @@ struct Free {
     returned: VecDeque<u32>,
 }
 
+/// For a child of a process one of whose threads was changing an object: it is destroyed, as half of it may have been changed.
+fn nothing<T>(value: &mut Vanished<Option<T>>) {
+    value.replace(None);
+}
+
+/// For a child of a process one of whose threads was taking a slot or giving one back: it has all slots but those that were free,
+/// and the one that may have been on its way.
+fn recounted(free: &mut Vanished<Free>) {
+    let place = free.place();
+    // SAFETY: a number is written at once, so that it is one of before or after.
+    let used = unsafe { (&raw const (*place).used).read() };
+    let mut returned = VecDeque::new();
+    // For removals; without memory for it now, they ask for it.
+    let _ = returned.try_reserve(used + 1);
+    free.replace(Free { used, returned });
+}
+
 /// All live objects of one kind. Memory of slots is kept for the life of the process.
 pub(crate) struct Table<T> {
     kind: Kind,
     chunks: [AtomicPtr<Slot<T>>; CHUNKS],
-    free: Mutex<Free>,
+    free: Lock<Free>,
 }
 
 impl<T> Table<T> {
@@ -123,7 +140,7 @@ impl<T> Table<T> {
         Table {
             kind,
             chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
-            free: Mutex::new(Free { used: 0, returned: VecDeque::new() }),
+            free: Lock::new(Free { used: 0, returned: VecDeque::new() }),
         }
     }
 
@@ -135,14 +152,14 @@ impl<T> Table<T> {
         let index = self.allocate()?;
         // The slot exists: `allocate` has published its chunk.
         let slot = self.slot(index).ok_or_else(|| Error::Internal("a handle slot is missing".into()))?;
-        let mut place = slot.value.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = slot.value.write(nothing);
         *place = Some(value);
         let generation = slot.generation.fetch_add(1, Ordering::AcqRel).wrapping_add(1) & GENERATION_MASK;
         Ok((self.kind as usize) << 56 | (generation as usize) << 32 | index << 4 | 8)
     }
 
     fn allocate(&self) -> Result<usize> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.write(recounted);
         if free.returned.len() > QUARANTINE
             && let Some(index) = free.returned.pop_front()
         {
@@ -162,7 +179,7 @@ impl<T> Table<T> {
             slots.try_reserve_exact(chunk_len(chunk)).map_err(|_| Error::HostAllocation { bytes })?;
             slots.resize_with(chunk_len(chunk), || Slot {
                 generation: AtomicU32::new(0),
-                value: RwLock::new(None),
+                value: Lock::new(None),
             });
             self.chunks[chunk].store(slots.leak().as_mut_ptr(), Ordering::Release);
         }
@@ -212,7 +229,7 @@ impl<T> Table<T> {
         body: impl FnOnce(&T) -> Result<R>,
     ) -> Result<R> {
         let slot = self.find(handle, argument)?;
-        let value = slot.value.read().unwrap_or_else(PoisonError::into_inner);
+        let value = slot.value.read(nothing);
         match &*value {
             // Looked at again under the lock: another thread may have destroyed it in between.
             Some(value) if is_current(slot, handle) => body(value),
@@ -231,7 +248,7 @@ impl<T> Table<T> {
         body: impl FnOnce(&mut T) -> Result<R>,
     ) -> Result<R> {
         let slot = self.find(handle, argument)?;
-        let mut value = slot.value.write().unwrap_or_else(PoisonError::into_inner);
+        let mut value = slot.value.write(nothing);
         match &mut *value {
             Some(value) if is_current(slot, handle) => body(value),
             _ => Err(self.refuse(argument, "already destroyed")),
@@ -260,14 +277,14 @@ impl<T> Table<T> {
     /// Bad parameter naming `argument` if the handle is not alive.
     pub(crate) fn remove(&self, handle: usize, argument: &'static str) -> Result<T> {
         let slot = self.find(handle, argument)?;
-        let mut place = slot.value.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = slot.value.write(nothing);
         if !is_current(slot, handle) {
             return Err(self.refuse(argument, "already destroyed"));
         }
         let value = place.take().ok_or_else(|| self.refuse(argument, "already destroyed"))?;
         slot.generation.fetch_add(1, Ordering::AcqRel);
         drop(place);
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.write(recounted);
         free.returned.push_back(handle as u32 >> 4);
         Ok(value)
     }

@@ -1,6 +1,6 @@
 //! Which vector instructions a kernel may use. Holding an [`Isa`] proves that this processor has them.
 
-use std::sync::OnceLock;
+use crate::sync::Once;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
@@ -23,7 +23,7 @@ impl Isa {
 
     /// The highest level of this processor, capped by `CUDNN_SHIM_ISA` (a [name](Isa::name)), which is read once.
     pub fn best() -> Isa {
-        static BEST: OnceLock<Isa> = OnceLock::new();
+        static BEST: Once<Isa> = Once::new();
         *BEST.get_or_init(|| {
             let cap = std::env::var("CUDNN_SHIM_ISA").ok();
             let cap = cap.and_then(|name| Isa::level(&name)).unwrap_or(Level::Avx512Vnni);

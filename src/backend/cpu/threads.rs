@@ -19,10 +19,11 @@ mod job;
 mod pool;
 mod room;
 mod signals;
+mod start;
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::job::{Job, Shared};
@@ -31,6 +32,7 @@ pub use self::room::with_room;
 use super::arena;
 use crate::error::Result;
 use crate::panics::caught;
+use crate::sync::Once;
 
 /// Threads by default at most: memory bandwidth is exhausted long before.
 const DEFAULT_LIMIT: usize = 16;
@@ -48,7 +50,7 @@ const RANGES_PER_THREAD: usize = 4;
 /// The number of threads a large problem is divided among: `CUDNN_SHIM_NUM_THREADS`, read once, else the number
 /// of processors that this process may use, at most 16.
 pub fn limit() -> usize {
-    static LIMIT: OnceLock<usize> = OnceLock::new();
+    static LIMIT: Once<usize> = Once::new();
     *LIMIT.get_or_init(|| {
         let asked = std::env::var("CUDNN_SHIM_NUM_THREADS").ok().and_then(|value| number(&value));
         asked
@@ -179,7 +181,7 @@ pub fn run_with(threads: usize, tasks: usize, scratch: usize, task: &Task<'_>) -
 /// Whether `happened` before patience ended.
 fn watch(happened: impl Fn() -> bool) -> bool {
     // With one processor whoever is waited for needs the one that would be watching.
-    static SEVERAL: OnceLock<bool> = OnceLock::new();
+    static SEVERAL: Once<bool> = Once::new();
     if !*SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1)) {
         return false;
     }

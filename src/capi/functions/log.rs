@@ -1,14 +1,15 @@
 //! The call log and the user's callback; both silent unless asked for.
 //!
 //! `CUDNN_LOGLEVEL_DBG` (0 off, 1 errors, 2 warnings, 3 information) and `CUDNN_LOGDEST_DBG` (`stdout`,
-//! `stderr` or a file name) as in version 9; the version-8 names `CUDNN_LOGERR_DBG`, `CUDNN_LOGWARN_DBG` and
+//! `stderr` or a file name, in which `%i` is the process id) as in version 9; the version-8 names
+//! `CUDNN_LOGERR_DBG`, `CUDNN_LOGWARN_DBG` and
 //! `CUDNN_LOGINFO_DBG` (non-zero: on) raise the level too. Without a destination nothing is written.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::{OsStr, OsString, c_uint, c_void};
 use std::fmt;
-use std::io::Write;
+use std::os::fd::{IntoRawFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::types::{CUDNN_SEV_ERROR_EN, CUDNN_SEV_INFO_EN, CUDNN_SEV_WARNING_EN};
@@ -17,11 +18,13 @@ use super::{inspect, version};
 use crate::error::Error;
 use crate::exec::{Address, Context};
 use crate::ops::Plan;
+use crate::sync::{Lock, Once, Vanished};
 
 /// Where the text log goes, and how much of it.
 struct Sink {
     level: u32,
-    file: Mutex<Box<dyn Write + Send>>,
+    /// Written to without a lock, each line by one call of the system where it takes it whole. Open for good.
+    file: RawFd,
 }
 
 /// The user's callback as `cudnnSetCallback` stored it.
@@ -34,9 +37,17 @@ pub(crate) struct Callback {
 
 // SAFETY: `udata` is only handed back to the user's function, which the user registered for all threads.
 unsafe impl Send for Callback {}
+// SAFETY: as above.
+unsafe impl Sync for Callback {}
 
-static CALLBACK: Mutex<Callback> =
-    Mutex::new(Callback { mask: 0, udata: std::ptr::null_mut(), function: None });
+static CALLBACK: Lock<Callback> = Lock::new(NO_CALLBACK);
+
+const NO_CALLBACK: Callback = Callback { mask: 0, udata: std::ptr::null_mut(), function: None };
+
+/// For a child of a process one of whose threads was setting the callback.
+fn no_callback(callback: &mut Vanished<Callback>) {
+    callback.replace(NO_CALLBACK);
+}
 
 /// Bit of [`LISTENERS`]: a callback wants information on every call.
 const CALLBACK_INFO: u32 = 1;
@@ -65,7 +76,7 @@ fn listening(listeners: u32) -> bool {
 }
 
 fn sink() -> Option<&'static Sink> {
-    static SINK: OnceLock<Option<Sink>> = OnceLock::new();
+    static SINK: Once<Option<Sink>> = Once::new();
     SINK.get_or_init(|| {
         let number = |name| std::env::var(name).ok().and_then(|text| text.trim().parse::<u32>().ok());
         let level = [("CUDNN_LOGERR_DBG", 1), ("CUDNN_LOGWARN_DBG", 2), ("CUDNN_LOGINFO_DBG", 3)]
@@ -76,16 +87,46 @@ fn sink() -> Option<&'static Sink> {
             .max()
             .unwrap_or(0);
         let dest = std::env::var_os("CUDNN_LOGDEST_DBG").filter(|dest| level > 0 && !dest.is_empty())?;
-        let file: Box<dyn Write + Send> = if dest == "stdout" {
-            Box::new(std::io::stdout())
+        let file = if dest == "stdout" {
+            libc::STDOUT_FILENO
         } else if dest == "stderr" {
-            Box::new(std::io::stderr())
+            libc::STDERR_FILENO
         } else {
-            Box::new(std::fs::OpenOptions::new().create(true).append(true).open(dest).ok()?)
+            std::fs::OpenOptions::new().create(true).append(true).open(named(&dest)).ok()?.into_raw_fd()
         };
-        Some(Sink { level, file: Mutex::new(file) })
+        Some(Sink { level, file })
     })
     .as_ref()
+}
+
+/// The file that a destination names: `%i` in it is the process id.
+fn named(dest: &OsStr) -> OsString {
+    let id = std::process::id().to_string();
+    let mut name = Vec::new();
+    let mut rest = dest.as_bytes();
+    while let Some(at) = rest.windows(2).position(|two| two == b"%i") {
+        name.extend_from_slice(&rest[..at]);
+        name.extend_from_slice(id.as_bytes());
+        rest = &rest[at + 2..];
+    }
+    name.extend_from_slice(rest);
+    OsString::from_vec(name)
+}
+
+impl Sink {
+    /// A full disk or a closed file must not fail the call that is being logged.
+    fn write(&self, mut line: &[u8]) {
+        while !line.is_empty() {
+            // SAFETY: so many bytes are there.
+            let written = unsafe { libc::write(self.file, line.as_ptr().cast(), line.len()) };
+            match usize::try_from(written) {
+                Ok(0) => return,
+                Ok(written) => line = &line[written..],
+                Err(_) if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
 }
 
 /// Stores the user's callback. As in the original, errors are always reported to it, and information brings the
@@ -97,7 +138,7 @@ pub(crate) fn set_callback(mut callback: Callback) {
         _ => asked & CUDNN_SEV_WARNING_EN | CUDNN_SEV_ERROR_EN,
     };
     let wants_info = callback.function.is_some() && callback.mask & CUDNN_SEV_INFO_EN != 0;
-    *CALLBACK.lock().unwrap_or_else(PoisonError::into_inner) = callback;
+    *CALLBACK.write(no_callback) = callback;
     if wants_info {
         LISTENERS.fetch_or(CALLBACK_INFO, Ordering::Relaxed);
     } else {
@@ -107,7 +148,7 @@ pub(crate) fn set_callback(mut callback: Callback) {
 
 /// The user's callback.
 pub(crate) fn callback() -> Callback {
-    *CALLBACK.lock().unwrap_or_else(PoisonError::into_inner)
+    *CALLBACK.read(no_callback)
 }
 
 /// Reports one finished call: an error if there was one, and the call itself as information.
@@ -194,16 +235,14 @@ fn emit(severity: cudnnSeverity_t, status: cudnnStatus_t, text: fmt::Arguments<'
         && sink.level >= log_level(severity)
     {
         let letter = ["F", "E", "W", "I"][severity as usize];
-        let mut file = sink.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full disk must not fail the call that is being logged. One write per line keeps lines whole
-        // when several processes share the file.
+        // One write per line keeps lines whole when threads and processes share the file.
         let line = format!(
             "[cudnn-shim {letter} {}.{:06} pid={} tid={tid}] {text}\n",
             now.as_secs(),
             now.subsec_micros(),
             std::process::id()
         );
-        let _ = file.write_all(line.as_bytes()).and_then(|()| file.flush());
+        sink.write(line.as_bytes());
     }
     let callback = callback();
     if let Some(function) = callback.function
@@ -237,5 +276,23 @@ fn log_level(severity: cudnnSeverity_t) -> u32 {
         cudnnSeverity_t::CUDNN_SEV_FATAL | cudnnSeverity_t::CUDNN_SEV_ERROR => 1,
         cudnnSeverity_t::CUDNN_SEV_WARNING => 2,
         cudnnSeverity_t::CUDNN_SEV_INFO => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_take_the_process_id() {
+        let id = std::process::id();
+        for (dest, want) in [
+            ("log", "log".to_owned()),
+            ("%i", id.to_string()),
+            ("a-%i/%d%i%", format!("a-{id}/%d{id}%")),
+            ("%%i", format!("%{id}")),
+        ] {
+            assert_eq!(named(OsStr::new(dest)), OsString::from(want));
+        }
     }
 }

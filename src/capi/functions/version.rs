@@ -1,9 +1,9 @@
 //! What the library says it is: version numbers, properties and the checks between its parts.
 
+use crate::sync::Once;
 use std::ffi::{OsString, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::arg::results;
@@ -23,7 +23,7 @@ const CUDART_VERSION: c_int = if cfg!(feature = "cudnn8") { 12_020 } else { 12_0
 
 /// What this process is told: `CUDNN_SHIM_VERSION`, read once, if it is a version, else the header's.
 fn reported() -> Version {
-    static REPORTED: OnceLock<Result<Version, OsString>> = OnceLock::new();
+    static REPORTED: Once<Result<Version, OsString>> = Once::new();
     static WARNED: AtomicBool = AtomicBool::new(false);
     let reported = REPORTED.get_or_init(|| match std::env::var_os("CUDNN_SHIM_VERSION") {
         Some(text) if !text.is_empty() => text.to_str().and_then(Version::parse).ok_or(text),

@@ -1,17 +1,17 @@
 //! The threads of one process: who waits for jobs, and who starts anew in a forked child.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::ffi::c_void;
+use std::io::Write;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::job::Shared;
-use super::signals::BlockedSignals;
+use super::start::{Body, start};
 use super::{lock, watch};
 use crate::backend::cpu::affinity::{self, Processors, Worker};
 use crate::backend::cpu::float_mode;
-
-/// Kernels need little: what is large comes from the arena.
-pub(super) const STACK_BYTES: usize = 512 << 10;
+use crate::sync;
 
 /// A job that still wants this many workers.
 struct Posting {
@@ -20,7 +20,7 @@ struct Posting {
 }
 
 pub(super) struct Pool {
-    /// Whose it is, for systems that know no better (see [`Cell`]).
+    /// Whose it is.
     process: u32,
     queue: Mutex<Queue>,
     posted: Condvar,
@@ -40,70 +40,48 @@ struct Queue {
     allowed: Option<Processors>,
 }
 
-/// Where this process finds its pool: on a page that a forked child finds empty, whatever the parent did meanwhile and
-/// whatever their process ids are.
-struct Cell {
-    pool: AtomicPtr<Pool>,
-    /// Whether the system empties the page: Linux does from 4.14 on, some of its imitations do not. There the process id
-    /// has to do.
-    is_emptied: bool,
+/// Takes the pool, which is never freed.
+impl Body for Pool {
+    unsafe fn run(pool: *mut c_void) {
+        // SAFETY: the caller's promise.
+        unsafe { &*pool.cast::<Pool>() }.serve();
+    }
 }
 
-impl Cell {
-    fn get() -> Option<&'static Cell> {
-        static CELL: AtomicPtr<Cell> = AtomicPtr::new(std::ptr::null_mut());
-        let seen = CELL.load(Ordering::Acquire);
-        // SAFETY: CELL holds null or a page that was filled below and is never given back.
-        if let Some(cell) = unsafe { seen.as_ref() } {
-            return Some(cell);
-        }
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let size = size_of::<Cell>();
-        // SAFETY: new memory of this process alone, which holds the cell.
-        unsafe {
-            let page = libc::mmap(std::ptr::null_mut(), size, protection, flags, -1, 0);
-            if page == libc::MAP_FAILED {
-                return None;
-            }
-            let is_emptied = libc::madvise(page, size, libc::MADV_WIPEONFORK) == 0;
-            let page = page.cast::<Cell>();
-            page.write(Cell { pool: AtomicPtr::default(), is_emptied });
-            match CELL.compare_exchange(seen, page, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => page.as_ref(),
-                Err(other) => {
-                    libc::munmap(page.cast(), size);
-                    other.as_ref()
-                }
-            }
-        }
-    }
+/// Names this thread for those who look at the process: at most 15 bytes.
+fn name_worker(me: usize) {
+    let mut name = *b"cudnn-shim-\0\0\0\0\0";
+    // 16 bytes, of which the last stays 0.
+    let _ = write!(&mut name[11..15], "{me}");
+    // SAFETY: ends with a zero.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
 impl Pool {
     /// The pool of this process, new after a fork; none without memory for it. Touches no lock that a parent may have
     /// held. Pools are never freed: their threads never end.
     pub fn current() -> Option<&'static Pool> {
-        let cell = Cell::get()?;
+        static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
+        let process = sync::process();
         loop {
-            let seen = cell.pool.load(Ordering::Acquire);
-            // SAFETY: the cell holds null or a pool that was leaked below.
+            let seen = POOL.load(Ordering::Acquire);
+            // SAFETY: null, or a pool that was leaked below.
             if let Some(pool) = unsafe { seen.as_ref() }
-                && (cell.is_emptied || pool.process == std::process::id())
+                && pool.process == process
             {
                 return Some(pool);
             }
             let mut fresh = Vec::new();
             fresh.try_reserve_exact(1).ok()?;
             fresh.push(Pool {
-                process: std::process::id(),
+                process,
                 queue: Mutex::default(),
                 posted: Condvar::new(),
                 waiting: AtomicUsize::new(0),
                 workers: AtomicUsize::new(0),
             });
             let fresh = fresh.leak().as_mut_ptr();
-            if cell.pool.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            if POOL.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 // SAFETY: a leaked vector of one, and nobody else has seen it.
                 drop(unsafe { Vec::from_raw_parts(fresh, 1, 1) });
             }
@@ -114,24 +92,12 @@ impl Pool {
     /// every later call from trying again.
     pub fn staff(&'static self, wanted: usize) {
         let claim = |n: usize| (n < wanted).then_some(n + 1);
-        while let Ok(number) = self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) {
-            let thread = std::thread::Builder::new().name(format!("cudnn-shim-{number}"));
-            let _signals = BlockedSignals::new();
-            let begun = Arc::new(AtomicBool::new(false));
-            let beginning = begun.clone();
-            let serve = move || {
-                beginning.store(true, Ordering::Release);
-                drop(beginning);
-                self.serve();
-            };
-            if thread.stack_size(STACK_BYTES).spawn(serve).is_err() {
-                break;
-            }
-            // What the system allocates for a thread that begins ends the process if there is no memory: it is to happen
-            // now, where there was memory for the thread itself, and not at any time that the thread gets a processor.
-            while !begun.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
+        while self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok() {
+            let pool = std::ptr::from_ref(self).cast_mut().cast();
+            // SAFETY: a pool.
+            let Some(thread) = (unsafe { start::<Pool>(pool) }) else { break };
+            // SAFETY: a thread of ours, which nobody joins.
+            unsafe { libc::pthread_detach(thread) };
         }
     }
 
@@ -144,6 +110,7 @@ impl Pool {
             Some(queue.workers.len() - 1)
         });
         let Some(me) = me else { return };
+        name_worker(me);
         loop {
             self.next_job(me).help(1 + me);
         }

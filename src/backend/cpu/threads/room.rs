@@ -1,10 +1,10 @@
 //! Callers with little stack: what they ask for is computed on a thread that has enough, while they wait.
 
 use std::cell::Cell;
-use std::panic::resume_unwind;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::pool::STACK_BYTES;
-use super::signals::BlockedSignals;
+use super::start::{Body, STACK_BYTES, start};
 use crate::error::{Error, Result};
 
 /// More than any call takes.
@@ -52,17 +52,6 @@ fn look() -> usize {
     end
 }
 
-/// What goes to another thread while this one waits for it.
-struct Lent<'a>(&'a mut dyn FnMut());
-// SAFETY: whoever lends it does nothing until it is back.
-unsafe impl Send for Lent<'_> {}
-
-impl Lent<'_> {
-    fn call(self) {
-        (self.0)();
-    }
-}
-
 #[cold]
 fn elsewhere<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     let (mut work, mut outcome) = (Some(work), None);
@@ -70,19 +59,31 @@ fn elsewhere<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     outcome.unwrap_or_else(|| Err(Error::Internal("a thread ended without its work".into())))
 }
 
+/// What another thread runs while this one waits for it, and what came of it.
+struct Lent<'a> {
+    work: &'a mut dyn FnMut(),
+    outcome: std::thread::Result<()>,
+}
+
+/// Takes itself, from somebody who does nothing with it meanwhile.
+impl Body for Lent<'_> {
+    unsafe fn run(lent: *mut c_void) {
+        // SAFETY: the caller's promise.
+        let lent = unsafe { &mut *lent.cast::<Lent<'_>>() };
+        lent.outcome = catch_unwind(AssertUnwindSafe(&mut lent.work));
+    }
+}
+
 /// Not for each kind of work anew: threads take many instructions.
 fn on_a_thread(work: &mut dyn FnMut()) -> Result<()> {
-    let work = Lent(work);
-    std::thread::scope(|scope| {
-        let signals = BlockedSignals::new();
-        let thread = std::thread::Builder::new().name("cudnn-shim-call".to_owned()).stack_size(STACK_BYTES);
-        let thread = thread.spawn_scoped(scope, move || work.call());
-        drop(signals);
-        thread
-            .map_err(|_| Error::HostAllocation { bytes: STACK_BYTES })?
-            .join()
-            .map_err(|panic| resume_unwind(panic))
-    })
+    let mut lent = Lent { work, outcome: Ok(()) };
+    // SAFETY: this thread waits for the other one, which was neither joined nor detached, before it looks.
+    unsafe {
+        let thread = start::<Lent<'_>>((&raw mut lent).cast());
+        let thread = thread.ok_or(Error::HostAllocation { bytes: STACK_BYTES })?;
+        libc::pthread_join(thread, std::ptr::null_mut());
+    }
+    lent.outcome.map_err(|panic| resume_unwind(panic))
 }
 
 #[cfg(test)]
@@ -116,7 +117,7 @@ mod tests {
     fn what_happens_elsewhere_comes_back() {
         let outcome = elsewhere(|| Err::<(), _>(Error::mismatch("as planned")));
         assert_eq!(outcome, Err(Error::mismatch("as planned")));
-        let panicked = std::panic::catch_unwind(|| elsewhere(|| -> Result<()> { panic!("as planned") }));
+        let panicked = catch_unwind(|| elsewhere(|| -> Result<()> { panic!("as planned") }));
         assert_eq!(panicked.err().and_then(|p| p.downcast_ref::<&str>().copied()), Some("as planned"));
     }
 }
