@@ -6,12 +6,13 @@
 
 mod common;
 
+use common::tools::works;
 use std::collections::BTreeSet;
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{env, fs};
 
 /// A program that takes longer is ended by a signal, which counts as a failure.
 const SECONDS_PER_RUN: u32 = 300;
@@ -70,18 +71,11 @@ enum Outcome {
 struct Setting {
     scratch: PathBuf,
     lib: PathBuf,
-    /// The compilers that have what links a program with sanitizers.
-    sanitizing: Vec<&'static str>,
 }
 
 fn main() -> ExitCode {
     let scratch = common::scratch_dir("c_programs");
-    let sanitizing = COMPILERS
-        .into_iter()
-        .flat_map(|(c, cpp)| [c, cpp])
-        .filter(|name| sanitizes(name, &scratch))
-        .collect();
-    let setting = Setting { lib: common::install_layout(&scratch), scratch, sanitizing };
+    let setting = Setting { lib: common::install_layout(&scratch), scratch };
     let programs = programs(&common::catalogue::stubs());
     assert!(programs.len() >= 10, "the C programs are missing");
     let rows: Vec<(&Program, &str)> = programs
@@ -117,7 +111,7 @@ fn main() -> ExitCode {
             println!("    {} needs {function}, which is not built", program.name);
         }
     }
-    match COMPILERS.into_iter().map(|(c, _)| c).find(|c| installed(c)) {
+    match COMPILERS.into_iter().map(|(c, _)| c).find(|c| works(c)) {
         Some(compiler) => {
             ran += 1;
             if let Err(failure) = setting.check_log(&programs, compiler) {
@@ -159,17 +153,9 @@ fn programs(stubs: &BTreeSet<String>) -> Vec<Program> {
     programs
 }
 
-/// Whether the compiler has the run-time libraries of its sanitizers, which are a package of their own for some.
-fn sanitizes(compiler: &str, scratch: &Path) -> bool {
-    let source = scratch.join("nothing.c");
-    fs::write(&source, "int main(void) { return 0; }\n").expect("a source in the scratch directory");
-    let mut command = Command::new(compiler);
-    command.args(SANITIZE).arg(&source).arg("-o").arg(scratch.join(format!("nothing-{compiler}")));
-    installed(compiler) && command.output().is_ok_and(|output| output.status.success())
-}
-
-fn installed(tool: &str) -> bool {
-    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(tool).is_file()))
+/// The compiler for C that comes with one for C or C++.
+fn c_of(compiler: &str) -> &'static str {
+    COMPILERS.into_iter().find(|(c, cpp)| [*c, *cpp].contains(&compiler)).expect("one of the pairs").0
 }
 
 impl Setting {
@@ -205,22 +191,20 @@ impl Setting {
     /// Whether this is the compiler whose programs run under valgrind: the first that is installed.
     fn watches(&self, compiler: &str) -> bool {
         let mut pairs = COMPILERS.into_iter();
-        pairs
-            .find(|(c, cpp)| installed(c) && installed(cpp))
-            .is_none_or(|(c, cpp)| [c, cpp].contains(&compiler))
+        pairs.find(|(c, cpp)| works(c) && works(cpp)).is_none_or(|(c, cpp)| [c, cpp].contains(&compiler))
     }
 
     /// Why this combination cannot run here, in a word.
     fn missing(&self, program: &Program, compiler: &str, mode: Mode) -> Option<&'static str> {
         if program.missing.is_some() {
             Some("stub")
-        } else if !installed(compiler) {
+        } else if !works(compiler) {
             Some("compiler")
-        } else if mode == Mode::Sanitized && !self.sanitizing.contains(&compiler) {
+        } else if mode == Mode::Sanitized && !works(&format!("sanitizers of {}", c_of(compiler))) {
             Some("runtime")
         } else if mode == Mode::Valgrind && program.evades_valgrind {
             Some("unfit")
-        } else if mode == Mode::Valgrind && !installed("valgrind") {
+        } else if mode == Mode::Valgrind && !works("valgrind") {
             Some("valgrind")
         } else {
             None

@@ -1,5 +1,7 @@
 //! An installation of each version, made once by `cargo xtask install` for each test program.
 
+mod tools;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -59,11 +61,11 @@ pub fn quiet(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Whether a tool is installed; a missing one is a skip, and printed.
-pub fn is_there(program: &str, package: &str) -> bool {
-    let there = Command::new(program).arg("--version").output().is_ok();
+/// Whether a tool works; one that does not is a skip, and printed.
+pub fn is_there(tool: &str) -> bool {
+    let there = tools::works(tool);
     if !there {
-        println!("skipped: {program} is not installed; install it: apt-get install {package}");
+        println!("{}", tools::Tool::named(tool).skip());
     }
     there
 }

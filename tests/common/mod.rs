@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
 pub mod catalogue;
+pub mod tools;
 
 /// Ends a test program that has its own `main` as the test runner would, so that its counts join the others.
 pub fn conclude(passed: usize, failed: usize, skipped: usize) -> ExitCode {
@@ -82,8 +83,8 @@ pub fn compiled(
     lib: &Path,
     program: &Path,
 ) -> Option<()> {
-    if Command::new(compiler).arg("--version").output().is_err() {
-        println!("skipped: {compiler} is not installed");
+    if !tools::works(compiler) {
+        println!("{}", tools::Tool::named(compiler).skip());
         return None;
     }
     let mut command = Command::new(compiler);

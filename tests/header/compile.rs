@@ -7,29 +7,27 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::interface::Interface;
+use crate::tools;
 
 /// One compiler and the language it is asked for.
 #[derive(Clone, Copy)]
 pub struct Compiler {
     pub program: &'static str,
     pub language: &'static str,
-    /// The Debian package that brings it.
-    package: &'static str,
 }
 
-pub const GCC: Compiler = Compiler { program: "gcc", language: "c", package: "gcc" };
-pub const GXX: Compiler = Compiler { program: "g++", language: "c++", package: "g++" };
-pub const CLANG: Compiler = Compiler { program: "clang", language: "c", package: "clang" };
-pub const CLANGXX: Compiler = Compiler { program: "clang++", language: "c++", package: "clang" };
+pub const GCC: Compiler = Compiler { program: "gcc", language: "c" };
+pub const GXX: Compiler = Compiler { program: "g++", language: "c++" };
+pub const CLANG: Compiler = Compiler { program: "clang", language: "c" };
+pub const CLANGXX: Compiler = Compiler { program: "clang++", language: "c++" };
 
 impl Compiler {
     /// Whether it is installed. gcc has to be; a missing other one is a skip, and printed.
     pub fn is_there(self) -> bool {
-        let there = Command::new(self.program).arg("--version").output().is_ok();
+        let there = tools::works(self.program);
         assert!(there || self.program != GCC.program, "gcc is needed to check the headers");
         if !there {
-            let Compiler { program, package, .. } = self;
-            println!("skipped: {program} is not installed; install it: apt-get install {package}");
+            println!("{}", tools::Tool::named(self.program).skip());
         }
         there
     }

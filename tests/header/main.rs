@@ -6,6 +6,8 @@ mod facts;
 mod interface;
 mod names;
 mod table;
+#[path = "../common/tools.rs"]
+mod tools;
 
 use compile::{CLANG, CLANGXX, Compiler, GCC, GXX};
 use interface::{BOTH, Interface};

@@ -21,8 +21,8 @@ pub fn make(api: Api, from: &Path, to: &Path, release: bool) -> Result<()> {
 /// Makes the archive `to` of what these symbols need of the archive `from`; beside each stands the function that it
 /// is another name of, or itself.
 pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool) -> Result<()> {
-    if !shell::on_path("objcopy") || !shell::on_path("ar") {
-        bail!("binutils are missing; install them: apt-get install binutils");
+    if let Some(line) = tools::lacking("binutils") {
+        bail!("binutils are missing; install them: {line}");
     }
     let scratch = Scratch::new("archive")?;
     let folder = &scratch.0;

@@ -117,6 +117,12 @@ const TASKS: &[Task] = &[
         run: sanitize::run,
     },
     Task {
+        name: "tools",
+        about: "installs the programs that tests use, where that is possible, and names those that cannot be had",
+        arguments: "",
+        run: tools::run,
+    },
+    Task {
         name: "uninstall",
         about: "removes what install put below --prefix DIR, by its list; --api 8 for version 8",
         arguments: install::UNINSTALL_ARGUMENTS,

@@ -1,11 +1,15 @@
 //! The programs that tests and the demo use, installed where that is possible.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Result, bail};
 
 use crate::shell;
+use table::{Source, TOOLS, Tool};
+
+#[path = "../../tests/common/tools.rs"]
+mod table;
 
 /// The C compiler: `$CC`, or the first of cc, gcc and clang.
 pub fn c_compiler() -> Result<Command> {
@@ -26,33 +30,36 @@ fn with_arguments(text: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Installs the Debian package that brings `program` if it is missing and we may. `None` when the program is there
-/// in the end, else the line that installs it.
-pub fn missing(program: &str, package: &str) -> Option<String> {
-    if shell::on_path(program) {
-        return None;
-    }
-    apt_install(package);
-    (!shell::on_path(program)).then(|| format!("apt-get install {package}"))
+/// `cargo xtask tools`: installs what is missing, and says what cannot be had.
+pub fn run(_arguments: &[String]) -> Result<()> {
+    install_all();
+    Ok(())
 }
 
-/// The same for the run-time libraries of clang's sanitizers, which Debian has in a package of their own.
-pub fn missing_sanitizers() -> Option<String> {
-    const PACKAGE: &str = "libclang-rt-dev";
-    const LINK: &str =
-        "echo 'int main(void) { return 0; }' | clang -x c -fsanitize=address,undefined - -o \"$0\"";
-    let links = || {
-        let program = shell::target().join("sanitized");
-        let mut command = Command::new("sh");
-        command.args(["-c", LINK]).arg(&program).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    // Without clang there is nothing to complete.
-    if !shell::on_path("clang") || links() {
+/// Installs what is missing of the [table], and says what is skipped without that which cannot be had.
+pub fn install_all() {
+    for tool in TOOLS {
+        if let Some(line) = lacking(tool.name) {
+            println!(
+                "{} does not work here; without it is skipped: {}; install it: {line}",
+                tool.name, tool.serves
+            );
+        }
+    }
+}
+
+/// Installs the tool of this name if it does not work and we may. `None` when it works in the end, else the line that
+/// installs it.
+pub fn lacking(name: &str) -> Option<String> {
+    let tool = Tool::named(name);
+    if tool.works() {
         return None;
     }
-    apt_install(PACKAGE);
-    (!links()).then(|| format!("apt-get install {PACKAGE}"))
+    match tool.from {
+        Source::Packages(packages) => apt_install(packages),
+        Source::Rustup(arguments) => _ = shell::run(Command::new("rustup").args(arguments)),
+    }
+    (!tool.works()).then(|| tool.from.line())
 }
 
 /// A Python that has what `tests/numpy/requirements.txt` lists, in a virtual environment under `target/`; else the
@@ -70,8 +77,8 @@ pub fn python() -> Result<PathBuf, String> {
     }
     let create = || shell::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
     if create().is_err() {
-        apt_install("python3-venv");
         // A failure shows in `ready` below, with the lines that mend it.
+        let _ = lacking("python3");
         let _ = create();
     }
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
@@ -106,14 +113,15 @@ pub fn deny() -> Result<PathBuf, String> {
 }
 
 /// Tries `apt-get install`; whether it helped is for the caller to see.
-fn apt_install(package: &str) {
+fn apt_install(packages: &[&str]) {
     if !shell::on_path("apt-get") {
         return;
     }
-    println!("installing {package}");
+    println!("installing {}", packages.join(" "));
     let install = || {
         let mut command = Command::new("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive").args(["install", "-y", "-qq", package]);
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        command.args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages);
         shell::run(&mut command).is_ok()
     };
     if !install() && shell::run(Command::new("apt-get").args(["update", "-qq"])).is_ok() {
@@ -123,6 +131,7 @@ fn apt_install(package: &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::table::{Source, TOOLS, Tool};
     use super::with_arguments;
 
     #[test]
@@ -131,5 +140,28 @@ mod tests {
         assert_eq!(command.get_program(), "ccache");
         assert_eq!(command.get_args().collect::<Vec<_>>(), ["gcc", "-m64"]);
         assert!(with_arguments(" ").is_none());
+    }
+
+    #[test]
+    fn a_tool_works_if_it_does_what_is_asked() {
+        let tool = |command, reads| Tool {
+            name: "a",
+            probe: (command, reads),
+            from: Source::Packages(&["b"]),
+            serves: "c",
+        };
+        assert!(tool(&["sh"], "exit 0\n").works());
+        // It is there, and lacks something: a header, say.
+        assert!(!tool(&["sh"], "exit 1\n").works());
+        assert!(!tool(&["no-such-program"], "").works());
+        assert_eq!(tool(&["sh"], "").from.line(), "apt-get install b");
+    }
+
+    #[test]
+    fn every_tool_has_one_row() {
+        for (i, tool) in TOOLS.iter().enumerate() {
+            assert!(TOOLS[..i].iter().all(|other| other.name != tool.name), "{}", tool.name);
+            assert!(!tool.serves.is_empty() && !tool.from.line().is_empty());
+        }
     }
 }
