@@ -1,13 +1,13 @@
 //! The CUDA runtime on host memory, where the program has it: whether one of its streams captures.
 
-use std::sync::OnceLock;
+use crate::sync::Once;
 
 /// `cudnnShimHostIsCapturing` of `libcudnn_shim_host.so`: not 0 if the stream at this address captures. It leaves no trace.
 type IsCapturing = unsafe extern "C" fn(usize) -> i32;
 
 /// Whether calls on this stream are meant for a graph. Looks for the runtime once.
 pub(super) fn captures(stream: usize) -> bool {
-    static FOUND: OnceLock<Option<IsCapturing>> = OnceLock::new();
+    static FOUND: Once<Option<IsCapturing>> = Once::new();
     // The default stream does not capture.
     if stream == 0 {
         return false;
