@@ -7,7 +7,7 @@
 #include <memory>
 #include <new>
 
-#include "cudnn.hpp"
+#include <cudnn.hpp>
 
 // The call, named in the error that it may end in.
 #define CUDNN(function, ...) ::cudnn::check(function(__VA_ARGS__), #function)

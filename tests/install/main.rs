@@ -71,6 +71,8 @@ fn everything_that_is_looked_for_is_there_and_links_lead_to_it() {
             "lib/cmake/CUDNN/CUDNNConfigVersion.cmake",
             "lib/cmake/CUDNN/cudnn-config.cmake",
             "lib/cmake/CUDNN/cudnn-config-version.cmake",
+            "lib/cmake/modules/FindCUDNN.cmake",
+            "include/cudnn.hpp",
             "include/cudnn.h",
             "include/cudnn_version.h",
             "include/cudnn_backend.h",

@@ -64,6 +64,20 @@ fn a_cmake_project_with_its_own_find_module_builds_and_runs() {
 }
 
 #[test]
+fn a_cmake_project_with_our_find_module_builds_and_runs() {
+    if !installed::is_there("cmake", "cmake") {
+        return;
+    }
+    for interface in BOTH {
+        let modules = installed(interface).join("lib/cmake/modules");
+        let folder = format!("our_module-{interface:?}");
+        let (said, build) = cmake("find_module", &folder, &[format!("-DMODULES={}", modules.display())]);
+        assert!(said.contains(&format!("found version {}", version(interface))), "{said}");
+        answers(interface, &build.join("answers"));
+    }
+}
+
+#[test]
 fn a_cmake_project_with_our_package_builds_and_runs() {
     if !installed::is_there("cmake") {
         return;

@@ -12,12 +12,13 @@ use crate::tree::{EXECUTABLE, PLAIN, Tree, set_mode};
 use crate::{archive, host_cuda, manifest, parts, shell, tool};
 
 /// The files that build systems read: where they go below `lib`, and their text.
-const TEMPLATES: [(&str, &str); 5] = [
+const TEMPLATES: [(&str, &str); 6] = [
     ("pkgconfig/cudnn.pc", include_str!("../templates/cudnn.pc.in")),
     ("cmake/CUDNN/CUDNNConfig.cmake", include_str!("../templates/CUDNNConfig.cmake.in")),
     ("cmake/CUDNN/CUDNNConfigVersion.cmake", include_str!("../templates/CUDNNConfigVersion.cmake.in")),
     ("cmake/CUDNN/cudnn-config.cmake", include_str!("../templates/cudnn-config.cmake.in")),
     ("cmake/CUDNN/cudnn-config-version.cmake", include_str!("../templates/cudnn-config-version.cmake.in")),
+    ("cmake/modules/FindCUDNN.cmake", include_str!("../templates/FindCUDNN.cmake")),
 ];
 
 /// What `cargo xtask install --help` tells.
@@ -186,6 +187,8 @@ pub fn lay_out(tree: &mut Tree, api: Api, built: &Libraries, release: bool) -> R
         let name = header.file_name().and_then(|name| name.to_str()).context("a header has a name")?;
         tree.copy(header, &format!("include/{name}"), PLAIN)?;
     }
+    // One text for both versions: it is above the C header, whichever that is.
+    tree.copy(&shell::root().join("include/cudnn.hpp"), "include/cudnn.hpp", PLAIN)?;
     let numbers: Vec<&str> = version.split('.').collect();
     for (file, template) in TEMPLATES {
         let mut text = template.replace("@VERSION@", version);

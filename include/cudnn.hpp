@@ -1,6 +1,11 @@
-// RAII over the descriptor API: objects that are destroyed where they go out of scope, and statuses that become exceptions.
+// The descriptor API in C++: objects that are destroyed where they go out of scope, and statuses that become exceptions.
 //
-// C++11 and the C header, nothing else; works with either library.
+//     cudnn::Handle handle;
+//     cudnn::Tensor x(CUDNN_DATA_FLOAT, {1, 3, 32, 32}), y(CUDNN_DATA_FLOAT, {1, 3, 16, 16});
+//     cudnn::Pooling pooling(CUDNN_POOLING_MAX, {2, 2}, {0, 0}, {2, 2});
+//     CUDNN_CHECK(cudnnPoolingForward(handle, pooling, &one, x, x_data, &zero, y, y_data));
+//
+// Every object converts to the handle that C calls take. C++11 and the C header, nothing else; with the original, too.
 #ifndef CUDNN_HPP
 #define CUDNN_HPP
 
