@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Layouts in colour
 # Every square is a place in memory, coloured by the channel of the element that lies there; a row is one cache line.
-# Run it cell by cell in an editor that knows `# %%`, or as a whole: `python plot_layouts.py LIBRARY [PICTURE [N,C,H,W]]`.
-# Of several images every other one is paler.
+# It needs the package `cudnn_shim` and matplotlib. Run it cell by cell in an editor that knows `# %%`, or as a whole:
+# `python plot_layouts.py [PICTURE [N,C,H,W]]`. Of several images every other one is paler.
 
 # %%
 import ctypes
@@ -10,15 +10,14 @@ import sys
 
 import matplotlib
 
-if len(sys.argv) > 2:
+if len(sys.argv) > 1:
     matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-import shim
+import cudnn_shim
 
-library = shim.Library(*sys.argv[1:2])
-dims = tuple(map(int, sys.argv[3].split(","))) if len(sys.argv) > 3 else (1, 64, 5, 4)
+dims = tuple(map(int, sys.argv[2].split(","))) if len(sys.argv) > 2 else (1, 64, 5, 4)
 
 # %%
 # The library says which element lies at an offset.
@@ -26,16 +25,14 @@ dims = tuple(map(int, sys.argv[3].split(","))) if len(sys.argv) > 3 else (1, 64,
 
 def colours(layout):
     """RGBA of every place in memory, a cache line a row; padding and what lies behind the tensor is white."""
-    descriptor = library.named(shim.FLOAT, layout, dims)
-    size = ctypes.c_size_t()
-    library.call("cudnnGetTensorSizeInBytes", descriptor.value, ctypes.byref(size))
-    places = size.value // 4
+    descriptor = cudnn_shim.TensorDescriptor.named(cudnn_shim.DataType.FLOAT, layout, dims)
+    places = descriptor.size // 4
     shown = np.ones((-(-places // 16) * 16, 4))
     index = (ctypes.c_int64 * 4)()
     for offset in range(places):
         try:
-            library.call("cudnnShimGetTensorIndex", descriptor.value, ctypes.c_int64(offset), 4, index)
-        except ValueError:
+            cudnn_shim.call("cudnnShimGetTensorIndex", descriptor, offset, len(dims), ctypes.byref(index))
+        except cudnn_shim.Error:
             continue  # padding of a block
         shown[offset] = plt.get_cmap("turbo")(index[1] / max(dims[1] - 1, 1))
         shown[offset, 3] = 0.5 if index[0] % 2 else 1.0
@@ -54,7 +51,7 @@ figure.suptitle(" x ".join(map(str, dims)) + " floats in memory, coloured by cha
 figure.tight_layout()
 
 # %%
-if len(sys.argv) > 2:
-    figure.savefig(sys.argv[2], dpi=80)
+if len(sys.argv) > 1:
+    figure.savefig(sys.argv[1], dpi=80)
 else:
     plt.show()
