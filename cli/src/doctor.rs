@@ -16,8 +16,7 @@ use crate::program::{self, Weight};
 use crate::{Failure, Result};
 
 /// Where the variables are listed that the library reads, and those of the stand-ins for CUDA's libraries.
-const PAGES: [&str; 2] =
-    [include_str!("../../docs/behaviour.md"), include_str!("../../docs/without-a-gpu.md")];
+const PAGES: [&str; 2] = [include_str!("../data/behaviour.md"), include_str!("../data/without-a-gpu.md")];
 
 /// Runs the command. The exit status: 0 if a program runs, 1 if it will stop, 2 if it cannot start.
 pub fn run(given: &ArgMatches) -> Result<ExitCode> {

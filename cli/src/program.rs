@@ -10,14 +10,14 @@ use crate::place::Place;
 use crate::{Failure, Result};
 
 /// What is built of cuDNN and what is a stub, symbol by symbol.
-const CATALOGUE: &str = include_str!("../../src/catalogue.tsv");
+const CATALOGUE: &str = include_str!("../data/catalogue.tsv");
 
 /// The same of CUDA's libraries, with the major versions that have a symbol.
 const TABLES: [(&str, &str); 4] = [
-    ("cudart", include_str!("../../host-cuda/symbols/cudart.tsv")),
-    ("cublas", include_str!("../../host-cuda/symbols/cublas.tsv")),
-    ("cublasLt", include_str!("../../host-cuda/symbols/cublasLt.tsv")),
-    ("curand", include_str!("../../host-cuda/symbols/curand.tsv")),
+    ("cudart", include_str!("../data/cudart.tsv")),
+    ("cublas", include_str!("../data/cublas.tsv")),
+    ("cublasLt", include_str!("../data/cublasLt.tsv")),
+    ("curand", include_str!("../data/curand.tsv")),
 ];
 
 /// Libraries of CUDA for which nothing stands in, by the beginnings of their names.
