@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: the release library as an installation would have it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -18,6 +18,11 @@ pub struct Dist {
 }
 
 impl Dist {
+    /// An installed tree.
+    pub fn at(root: &Path) -> Dist {
+        Dist { lib: root.join("lib"), include: root.join("include") }
+    }
+
     /// The shared library, under the name that programs ask the dynamic linker for.
     pub fn library(&self) -> PathBuf {
         self.lib.join(Api::Nine.soname())
@@ -40,5 +45,5 @@ pub fn build() -> Result<Dist> {
     let mut tree = Tree::new(root.clone());
     install::lay_out(&mut tree, Api::Nine, &built, true)?;
     host_cuda::lay_out(&mut tree, &host_cuda::build(true)?, true)?;
-    Ok(Dist { lib: root.join("lib"), include: root.join("include") })
+    Ok(Dist::at(&root))
 }

@@ -165,5 +165,7 @@ fn link(exported: &BTreeSet<String>, archive: &Path, file: &Path, release: bool)
     if release {
         command.arg("-s");
     }
+    // As everywhere else, what a packager wants of the linker.
+    command.args(std::env::var("LDFLAGS").unwrap_or_default().split_whitespace());
     shell::run(command.arg("-o").arg(file))
 }

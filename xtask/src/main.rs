@@ -15,6 +15,7 @@ mod host_cuda;
 mod install;
 mod manifest;
 mod matrix;
+mod package;
 mod parts;
 mod ptx;
 mod sanitize;
@@ -102,6 +103,12 @@ const TASKS: &[Task] = &[
         about: "writes MATRIX.md; --check only compares",
         arguments: "[--check]   writes nothing, and fails if MATRIX.md is not what the sources make",
         run: matrix::run,
+    },
+    Task {
+        name: "package",
+        about: "makes what a release consists of: a tarball, packages for Debian and for RPM, a wheel",
+        arguments: package::ARGUMENTS,
+        run: package::run,
     },
     Task {
         name: "ptx",

@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus};
 use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, Dist};
-use crate::{demo, dependencies, examples, shell, tools};
+use crate::{demo, dependencies, examples, package, shell, tools};
 
 /// The library is one file that is quickly fetched and loaded: below this many bytes, as it is installed.
 const LIBRARY_BYTES: u64 = 12_000_000;
@@ -35,6 +35,11 @@ impl Tally {
         let mut counts = line.split(", ").zip([" passed", " failed", " skipped"]);
         let mut next = || counts.next().and_then(|(part, name)| part.strip_suffix(name)?.parse().ok());
         Some(Tally { passed: next()?, failed: next()?, skipped: next()? })
+    }
+
+    /// How many failed.
+    pub fn failed(self) -> usize {
+        self.failed
     }
 
     /// A runner that ended badly although it reported no failure has failed all the same.
@@ -99,6 +104,7 @@ fn everything() -> Result<()> {
         ("MPI ranks", runner("MPI ranks", || examples::mpi(&dist))),
         ("docs site", runner("docs site", examples::site)),
         ("aarch64", runner("aarch64", other_processor)),
+        ("packages", runner("packages", || package::verify(&dist))),
     ])
 }
 

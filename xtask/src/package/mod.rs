@@ -1,0 +1,173 @@
+//! `cargo xtask package`: what a release consists of - a tarball, packages for Debian and for RPM, a wheel -, with the
+//! same bytes from every clone.
+
+mod contents;
+mod debian;
+mod glibc;
+mod notices;
+mod rpm;
+mod tarball;
+mod verify;
+mod wheel;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::api::Api;
+use crate::dist::{self, Dist};
+use crate::shell;
+
+pub use verify::verify;
+
+/// The version of a release: that of the crate.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What `cargo xtask package --help` tells.
+pub const ARGUMENTS: &str = "--out DIR        where to, target/package/out if not given
+--check [TREE]   packs TREE, an installation, or the library of this machine, and uses each artefact as a user would
+SOURCE_DATE_EPOCH=SECONDS in the environment: the date of every file; that of the last commit if not given";
+
+/// The trees that a release is made of, and where it goes.
+pub struct Release {
+    /// Version 9 of the library with everything around it, as installed below a prefix.
+    nine: PathBuf,
+    /// Version 8 in the same form. The tests go without, for it is a full build of its own.
+    eight: Option<PathBuf>,
+    /// Where the artefacts are written.
+    out: PathBuf,
+    /// Folders that are made on the way; emptied first.
+    work: PathBuf,
+    /// The date of every file, in seconds since 1970.
+    date: String,
+    /// The oldest glibc that the files start with, as measured on them: `2.28`.
+    glibc: String,
+}
+
+pub fn run(arguments: &[String]) -> Result<()> {
+    let out = match arguments {
+        [] => shell::target().join("package/out"),
+        [flag, folder] if flag == "--out" => std::path::absolute(folder)?,
+        [flag] if flag == "--check" => return check(&dist::build()?),
+        [flag, tree] if flag == "--check" => return check(&Dist::at(Path::new(tree))),
+        _ => bail!("the arguments are --out DIR, or --check [TREE]"),
+    };
+    let build = shell::target().join("package");
+    let stage = |api: Api| build.join("stage").join(api.major());
+    for api in [Api::Nine, Api::Eight] {
+        install_portably(api, &build, &stage(api))?;
+    }
+    let release = Release::new(stage(Api::Nine), Some(stage(Api::Eight)), out, build.join("work"))?;
+    if release.glibc != glibc::OLDEST {
+        bail!("the files ask for glibc {}, not {}: xtask/src/package/glibc.rs", release.glibc, glibc::OLDEST);
+    }
+    for artefact in release.make()? {
+        println!("{}", artefact.display());
+    }
+    Ok(())
+}
+
+/// Prints what the artefacts of `dist` are worth; fails if one does not serve.
+fn check(dist: &Dist) -> Result<()> {
+    let tally = verify(dist)?;
+    println!("{tally}");
+    if tally.failed() > 0 { bail!("an artefact does not serve") } else { Ok(()) }
+}
+
+/// Runs `cargo xtask install` into `stage`, built so that neither the machine's glibc nor its folders show in the files.
+fn install_portably(api: Api, build: &Path, stage: &Path) -> Result<()> {
+    if stage.exists() {
+        fs::remove_dir_all(stage)?;
+    }
+    fs::create_dir_all(build)?;
+    let linked = glibc::link_arguments(build)?;
+    let mut flags: Vec<String> = linked.iter().map(|argument| format!("-Clink-arg={argument}")).collect();
+    flags.extend(remapped_paths()?);
+    let mut install = Command::new(std::env::current_exe()?);
+    install.args(["install", "--api", api.major(), "--prefix"]).arg(stage);
+    // A build for a named target leaves build scripts without these flags, and has a folder of its own.
+    install.env("CARGO_BUILD_TARGET", glibc::TARGET).env("CARGO_TARGET_DIR", build.join("build"));
+    install.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    // Host CUDA is linked by the C compiler.
+    install.env("LDFLAGS", linked.join(" "));
+    shell::run(install.current_dir(shell::root()))
+}
+
+/// What stands in the files for the folders of the one who builds: panics name the source that they come from.
+fn remapped_paths() -> Result<Vec<String>> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
+    let sources = home.context("HOME is not set")?.join("registry/src");
+    let registries: Vec<PathBuf> =
+        fs::read_dir(&sources).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let flag = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
+    Ok(std::iter::once(flag(shell::root(), "cudnn-shim"))
+        .chain(registries.iter().map(|registry| flag(registry, "crates")))
+        .collect())
+}
+
+impl Release {
+    /// A release of installed trees; `out` and `work` are emptied.
+    pub fn new(nine: PathBuf, eight: Option<PathBuf>, out: PathBuf, work: PathBuf) -> Result<Release> {
+        for folder in [&out, &work] {
+            if folder.exists() {
+                fs::remove_dir_all(folder).with_context(|| format!("cannot clear {}", folder.display()))?;
+            }
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        let date = match std::env::var("SOURCE_DATE_EPOCH") {
+            Ok(date) => date,
+            Err(_) => last_commit().unwrap_or_else(|_| "0".to_owned()),
+        };
+        let trees: Vec<&Path> = std::iter::once(nine.as_path()).chain(eight.as_deref()).collect();
+        let glibc = glibc::asked_for(&trees)?;
+        Ok(Release { nine, eight, out, work, date, glibc })
+    }
+
+    /// Makes every artefact and the file of their sums; what was made.
+    pub fn make(&self) -> Result<Vec<PathBuf>> {
+        let tree = contents::lay_out(self)?;
+        let mut artefacts =
+            vec![tarball::make(self, &tree)?, debian::make(self, &tree)?, rpm::make(self, &tree)?];
+        artefacts.push(wheel::make(self, &tree)?);
+        let names = artefacts.iter().map(|file| file.file_name().expect("an artefact is a file"));
+        let sums = shell::output(Command::new("sha256sum").args(names).current_dir(&self.out))?;
+        let file = self.out.join("SHA256SUMS");
+        fs::write(&file, sums + "\n")?;
+        artefacts.push(file);
+        Ok(artefacts)
+    }
+
+    /// A command whose files carry the date of the release.
+    fn dated(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("SOURCE_DATE_EPOCH", &self.date).env("LC_ALL", "C").env("TZ", "UTC");
+        command
+    }
+}
+
+fn last_commit() -> Result<String> {
+    shell::output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(shell::root()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VERSION;
+    use crate::shell;
+
+    #[test]
+    fn every_file_that_states_the_version_states_the_same() {
+        for (file, line) in [
+            ("Cargo.toml", "version"),
+            ("cli/Cargo.toml", "version"),
+            ("host-cuda/Cargo.toml", "version"),
+            ("python/pyproject.toml", "version"),
+            ("python/src/cudnn_shim/__init__.py", "__version__"),
+        ] {
+            let text = std::fs::read_to_string(shell::root().join(file)).unwrap();
+            assert!(text.lines().any(|said| said == format!("{line} = \"{VERSION}\"")), "{file}");
+        }
+    }
+}
