@@ -108,6 +108,10 @@ pub const TOOLS: &[Tool] = &[
         "the example of MPI",
     ),
     tool("mpirun", &["mpirun", "--version"], "", &["openmpi-bin"], "the example of MPI"),
+    tool("dpkg-deb", &["dpkg-deb", "--version"], "", &["dpkg"], "the files of a release"),
+    tool("rpmbuild", &["rpmbuild", "--version"], "", &["rpm"], "the files of a release"),
+    tool("cpio", &["cpio", "--version"], "", &["cpio"], "the files of a release"),
+    tool("xz", &["xz", "--version"], "", &["xz-utils"], "the files of a release"),
     Tool {
         name: "rustfmt",
         probe: (&["rustfmt", "--version"], ""),

@@ -42,8 +42,8 @@ pub fn root_folder(root: &Path, tree: &Path) -> Result<()> {
 }
 
 pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
-    if let Some(line) = tools::missing("dpkg-deb", "dpkg") {
-        bail!("dpkg-deb is missing; install it: {line}");
+    if let Some(line) = tools::lacking("dpkg-deb") {
+        bail!("dpkg-deb does not work here; install it: {line}");
     }
     let root = release.work.join("deb");
     root_folder(&root, tree)?;

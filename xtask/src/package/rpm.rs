@@ -10,8 +10,8 @@ use super::{Release, VERSION, contents};
 use crate::{shell, tools};
 
 pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
-    if let Some(line) = tools::missing("rpmbuild", "rpm") {
-        bail!("rpmbuild is missing; install it: {line}");
+    if let Some(line) = tools::lacking("rpmbuild") {
+        bail!("rpmbuild does not work here; install it: {line}");
     }
     let top = release.work.join("rpm");
     let root = top.join("root");

@@ -17,9 +17,9 @@ use crate::{shell, tool, tools};
 /// Makes the artefacts of the tree that the tests have built, and counts those that serve. It is the build of this
 /// machine, not the portable one of `cargo xtask package`; what is packed, and how, is the same.
 pub fn verify(dist: &Dist) -> Result<Tally> {
-    for (program, package) in [("dpkg-deb", "dpkg"), ("rpmbuild", "rpm"), ("cpio", "cpio")] {
-        if let Some(line) = tools::missing(program, package) {
-            println!("skipped: {program} is missing, nothing is packed; install it: {line}");
+    for name in ["dpkg-deb", "rpmbuild", "cpio", "xz", "python3"] {
+        if let Some(line) = tools::lacking(name) {
+            println!("skipped: {name} does not work here, nothing is packed; install it: {line}");
             return Ok(Tally::SKIP);
         }
     }
