@@ -65,7 +65,7 @@ fn a_cmake_project_with_its_own_find_module_builds_and_runs() {
 
 #[test]
 fn a_cmake_project_with_our_find_module_builds_and_runs() {
-    if !installed::is_there("cmake", "cmake") {
+    if !installed::is_there("cmake") {
         return;
     }
     for interface in BOTH {
