@@ -52,7 +52,11 @@ pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
 fn keep(panic: &PanicHookInfo<'_>) {
     SENTENCE.with_borrow_mut(|kept| {
         kept.len = 0;
-        let text = panic.payload_as_str().unwrap_or("a panic without text");
+        let payload = panic.payload();
+        // What `panic!` makes of a literal, and of a format.
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("a panic without text");
         // Writing into the buffer never fails; what does not fit is cut.
         let _ = match panic.location() {
             Some(place) => write!(kept, "{text}, at {}:{}", place.file(), place.line()),

@@ -239,7 +239,6 @@ impl<T> Drop for Write<'_, T> {
 pub struct Once<T: 'static>(AtomicPtr<T>);
 
 impl<T: Send + Sync> Once<T> {
-    #[expect(clippy::new_without_default, reason = "only for statics")]
     pub const fn new() -> Self {
         Once(AtomicPtr::new(std::ptr::null_mut()))
     }

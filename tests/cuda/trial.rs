@@ -1,6 +1,6 @@
 //! A driver that starts and sees a device is not believed before the device has worked: the first handle of a process tries it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{ptr, thread, time::Duration};
 
 use crate::api::{self, NOT_INITIALIZED};
@@ -55,7 +55,7 @@ fn host_driver(name: &str, lies: &str) -> PathBuf {
 }
 
 /// The core of a first handle on this driver, and what is logged about it.
-fn core(driver: &PathBuf) -> Option<String> {
+fn core(driver: &Path) -> Option<String> {
     let log = [("CUDNN_LOGLEVEL_DBG", "3"), ("CUDNN_LOGDEST_DBG", "stderr")];
     let output = child::start(driver, &log, || destroy(api::create().expect("a handle")))?;
     let text = child::text(&output);
