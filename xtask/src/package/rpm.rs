@@ -14,7 +14,7 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
         bail!("rpmbuild does not work here; install it: {line}");
     }
     let top = release.work.join("rpm");
-    let root = top.join("root");
+    let root = top.join("tree");
     root_folder(&root, tree)?;
     contents::date(release, &root)?;
     let spec = top.join("cudnn-shim.spec");
@@ -54,7 +54,7 @@ fn specification(release: &Release) -> String {
          AutoReqProv: no\n\
          Requires: glibc >= {}, libgcc\n\n\
          %description\n{DESCRIPTION}\n\n\
-         %install\nmkdir -p %{{buildroot}}\ncp -a %{{_topdir}}/root/. %{{buildroot}}/\n\n\
+         %install\nmkdir -p %{{buildroot}}\ncp -a %{{_topdir}}/tree/. %{{buildroot}}/\n\n\
          %files\n/usr/lib/cudnn-shim\n/usr/bin/cudnn-shim\n/usr/share/doc/cudnn-shim\n/usr/share/man/man1/*\n",
         release.glibc
     )
