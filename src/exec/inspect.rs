@@ -1,6 +1,7 @@
 //! What programs may ask a context about itself.
 
 use super::Context;
+use crate::backend::cpu::threads::with_room;
 use crate::backend::{self, Address, Machine};
 use crate::ops::Plan;
 
@@ -36,10 +37,13 @@ impl Context {
     pub fn takes_winograd(&self, plan: &dyn Plan) -> bool {
         let mut takes = false;
         if !self.is_cuda() {
-            // No step fails here.
-            let _ = plan.steps(&mut |step, _| {
-                takes |= backend::takes_winograd(step, Machine::host());
-                Ok(())
+            // No step fails here; without memory for a stack, nothing is said of this kernel. The kernels are tried one after the
+            // other, which a query that is called on a small stack has no room for.
+            let _ = with_room(|| {
+                plan.steps(&mut |step, _| {
+                    takes |= backend::takes_winograd(step, Machine::host());
+                    Ok(())
+                })
             });
         }
         takes
