@@ -48,7 +48,7 @@ pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool)
     // Several modules' LLVM bitcode in one section can no longer be read, and tools with an LLVM plugin try.
     objcopy.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]);
     if release {
-        objcopy.arg("--strip-debug");
+        objcopy.arg("--strip-unneeded");
     }
     objcopy.arg(format!("--keep-global-symbols={}", keep.display()));
     shell::run(objcopy.arg(&whole).arg(&object))?;
