@@ -14,6 +14,7 @@ pub mod dropout;
 pub mod fill;
 pub mod function;
 pub mod fused;
+pub mod graph;
 pub mod map;
 pub mod matmul;
 pub mod normalise;

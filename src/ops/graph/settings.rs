@@ -1,0 +1,282 @@
+//! What an operation of a graph is told besides its tensors.
+//!
+//! Modes that no Finalize looks at are kept as their numbers in the C interface; whether they can be computed is asked
+//! when an operation becomes a plan.
+
+use super::Type;
+use crate::desc::NanPropagation;
+use crate::dtype::DataType;
+use crate::layout::Dims;
+
+/// What an operation computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// A function of elements: reads X, B, T (forward) or Dy and X or Y (backward), writes Y or Dx.
+    Pointwise(Pointwise),
+    /// A product of matrices: reads A, B, overrides, writes C.
+    Matmul(Matmul),
+    /// One of the three directions: reads two of X, W, Dy, writes Y, Dx or Dw, and reads that too if beta is not 0.
+    Convolution(Convolution),
+    /// Elements joined along dimensions: reads X and GroupOffset, writes Y.
+    Reduction(Reduction),
+    /// The same elements in another shape: reads X, writes Y.
+    Reshape(Reshape),
+    /// Dimensions in another order: reads X, writes Y.
+    Transpose(Transpose),
+    /// A part of a tensor: reads X, writes Y.
+    Slice(Slice),
+    /// Tensors one after the other: reads the Parts, writes Y.
+    Concat(Concat),
+    /// A normalisation: reads X, Scale, Bias, Epsilon, Factor, running statistics, and in inference Mean and InverseVariance; writes Y,
+    /// running statistics, and in training Mean and InverseVariance.
+    NormForward(Norm),
+    /// Its gradients: reads X, Dy, Scale, Mean, InverseVariance, Epsilon, writes Dx, Dscale, Dbias.
+    NormBackward(Norm),
+    /// A window or a sample per element: reads X, writes Y and Index.
+    ResampleForward(Resample),
+    /// Its gradient: reads Dy, X, Y, Index, writes Dx.
+    ResampleBackward(Resample),
+    /// Sums and sums of squares per channel: reads X, writes Sum, SquareSum.
+    GenStats(GenStats),
+    /// Statistics of sums: reads Sum, SquareSum, Scale, Bias, running statistics, Count, Epsilon, Factor; writes running
+    /// statistics, Mean, InverseVariance, EqScale, EqBias.
+    BatchNormFinalise(BatchNormFinalise),
+    /// Gradients of a normalisation: reads Mean, InverseVariance, Scale, X, Dy; writes Dscale, Dbias, EqScale, EqXScale, EqBias.
+    BatchNormBackwardWeights(GenStats),
+    /// Random numbers: reads Seed, Offset, writes Y.
+    Rng(Rng),
+    /// Softmax along the last dimension: reads X, Sink, writes Y, Stats, Max, SumExp.
+    Softmax(Softmax),
+    /// Elements outside a band replaced: reads X, B, lengths and bounds, writes Y.
+    BandMask(BandMask),
+    /// Pairs of elements rotated: reads X, Frequencies, writes Y.
+    RopeForward(Rope),
+    /// Its gradient: reads Dy, Frequencies, writes Dx.
+    RopeBackward(Rope),
+    /// `cudnnBackendDescriptorType_t` of an operation that is not computed: its graph has no engine.
+    Other(i32),
+}
+
+/// Settings of a pointwise operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pointwise {
+    /// `cudnnPointwiseMode_t`
+    pub mode: i32,
+    /// What it is computed in.
+    pub math: Type,
+    /// What ReLU, minimum and maximum make of a NaN.
+    pub nan: NanPropagation,
+    /// Bounds of ReLU.
+    pub clip: [f64; 2],
+    /// Slope of ReLU below its lower bound.
+    pub slope: f64,
+    /// Alpha of ELU.
+    pub elu_alpha: f64,
+    /// Beta of softplus.
+    pub softplus_beta: f64,
+    /// Beta of swish.
+    pub swish_beta: f64,
+    /// The dimension of GEN_INDEX, if it was set.
+    pub axis: Option<i64>,
+    /// Factors of x (dy) and of b.
+    pub alpha: [f64; 2],
+}
+
+impl Pointwise {
+    /// A mode in binary32, everything else as a descriptor has it when it is created.
+    pub fn new(mode: i32) -> Self {
+        Pointwise {
+            mode,
+            math: DataType::Float.into(),
+            nan: NanPropagation::Drop,
+            clip: [0.0, f64::INFINITY],
+            slope: 0.0,
+            elu_alpha: 1.0,
+            softplus_beta: 1.0,
+            swish_beta: 1.0,
+            axis: None,
+            alpha: [1.0; 2],
+        }
+    }
+}
+
+/// Settings of a product of matrices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matmul {
+    /// What it is computed in.
+    pub math: Type,
+    /// What lies outside of the rows and columns that count.
+    pub padding: f64,
+}
+
+/// Which gradient of a convolution, if any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// y of x and w.
+    Forward,
+    /// dx of dy and w.
+    BackwardData,
+    /// dw of x and dy.
+    BackwardFilter,
+}
+
+/// A window in each spatial dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spatial {
+    /// Zeros in front.
+    pub before: Dims,
+    /// Zeros behind.
+    pub after: Dims,
+    /// Steps.
+    pub strides: Dims,
+    /// Distance of taps.
+    pub dilation: Dims,
+}
+
+/// Settings of a convolution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Convolution {
+    /// Which of the three.
+    pub direction: Direction,
+    /// What it is computed in.
+    pub math: Type,
+    /// `cudnnConvolutionMode_t`: 0 mirrors the filter.
+    pub mode: i32,
+    /// The window.
+    pub spatial: Spatial,
+    /// Factor of the result.
+    pub alpha: f64,
+    /// Factor of the old result.
+    pub beta: f64,
+}
+
+/// Settings of a reduction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduction {
+    /// `cudnnReduceTensorOp_t`
+    pub operator: i32,
+    /// What it is computed in.
+    pub math: Type,
+}
+
+/// Settings of a reshape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reshape {
+    /// Whether elements keep their logical order (`CUDNN_RESHAPE_LOGICAL`); else memory keeps its own.
+    pub logical: bool,
+}
+
+/// Settings of a transposition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transpose {
+    /// Dimension k of y is dimension `permutation[k]` of x.
+    pub permutation: Vec<i64>,
+}
+
+/// Settings of a slice, per dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slice {
+    /// First index.
+    pub starts: Vec<i64>,
+    /// One past the last index.
+    pub limits: Vec<i64>,
+    /// From index to index.
+    pub strides: Vec<i64>,
+}
+
+/// Settings of a concatenation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Concat {
+    /// The dimension.
+    pub axis: i64,
+    /// The part that lies in the result already, if any.
+    pub in_place: Option<usize>,
+}
+
+/// Settings of a normalisation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Norm {
+    /// `cudnnBackendNormMode_t`
+    pub mode: i32,
+    /// Whether it is the phase of training (`CUDNN_NORM_FWD_TRAINING`); of gradients it does not matter.
+    pub training: bool,
+}
+
+/// Settings of a resampling.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resample {
+    /// `cudnnResampleMode_t`
+    pub mode: i32,
+    /// `cudnnPaddingMode_t`
+    pub padding: i32,
+    /// What it is computed in.
+    pub math: Type,
+    /// What maxima make of a NaN.
+    pub nan: NanPropagation,
+    /// Window of each spatial dimension, as numerator and denominator.
+    pub window: Vec<[i64; 2]>,
+    /// Steps of it.
+    pub strides: Vec<[i64; 2]>,
+    /// Padding in front.
+    pub before: Vec<[i64; 2]>,
+    /// Padding behind.
+    pub after: Vec<[i64; 2]>,
+    /// Factor of the result.
+    pub alpha: f64,
+    /// Factor of the old result.
+    pub beta: f64,
+}
+
+/// Settings of statistics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GenStats {
+    /// What they are computed in.
+    pub math: Type,
+}
+
+/// Settings of a batch normalisation from sums.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchNormFinalise {
+    /// Whether the statistics are those of the sums (`CUDNN_BN_FINALIZE_STATISTICS_TRAINING`); else the running ones.
+    pub training: bool,
+    /// What it is computed in.
+    pub math: Type,
+}
+
+/// Settings of random numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rng {
+    /// `cudnnRngDistribution_t`
+    pub distribution: i32,
+    /// Mean and deviation of a normal distribution.
+    pub normal: [f64; 2],
+    /// Bounds of a uniform distribution.
+    pub uniform: [f64; 2],
+    /// The probability of 1 of a Bernoulli distribution.
+    pub probability: f64,
+    /// The seed, unless it is a tensor.
+    pub seed: Option<i64>,
+}
+
+/// Settings of a softmax.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Softmax {
+    /// Whether the statistics are logarithms to base 2.
+    pub log2: bool,
+}
+
+/// Settings of a band mask.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BandMask {
+    /// The comparison, `cudnnPointwiseMode_t`.
+    pub comparison: i32,
+}
+
+/// Settings of a rotary embedding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    /// Factor of the result.
+    pub scale: f64,
+    /// Elements of the last dimension that are rotated, if not all.
+    pub dim: Option<i64>,
+}
