@@ -60,12 +60,15 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs `command`, passes its standard output on line by line and shows every line to `look`.
+/// Runs `command`, passes on what it prints, errors in their place among the rest, and shows every line to `look`.
 pub fn stream(command: &mut Command, mut look: impl FnMut(&str)) -> Result<ExitStatus> {
-    let mut child =
-        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {}", shown(command)))?;
-    let stdout = child.stdout.take().context("the child's output was not captured")?;
-    for line in BufReader::new(stdout).split(b'\n') {
+    let (output, input) = std::io::pipe()?;
+    command.stdout(input.try_clone()?).stderr(input);
+    let child = command.spawn();
+    // The output ends when nobody holds the end that is written to.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = child.with_context(|| format!("cannot start {}", shown(command)))?;
+    for line in BufReader::new(output).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
         println!("{line}");

@@ -5,6 +5,7 @@ use std::iter::Sum;
 use std::ops::Add;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -88,23 +89,23 @@ fn quick() -> Result<()> {
     let mut command = shell::cargo();
     command.args(["test", "--package", "cudnn-shim", "--lib"]);
     QUICK.iter().for_each(|name| _ = command.args(["--test", name]));
-    sum_up(&[("cargo test, quick", counted(counted_cargo(&mut command)))])
+    sum_up(&[timed("cargo test, quick", || counted(counted_cargo(&mut command)))])
 }
 
 fn everything() -> Result<()> {
     tools::install_all();
     let dist = dist::build()?;
     sum_up(&[
-        ("cargo test", counted(cargo_test())),
-        ("size", runner("size", || size(&dist))),
-        ("dependencies", runner("dependencies", dependencies::check)),
-        ("demo", demo_runs(&dist)),
-        ("NumPy differential", counted(numpy(&dist))),
-        ("Python examples", runner("Python examples", || examples::python(&dist))),
-        ("MPI ranks", runner("MPI ranks", || examples::mpi(&dist))),
-        ("docs site", runner("docs site", examples::site)),
-        ("aarch64", runner("aarch64", other_processor)),
-        ("packages", runner("packages", || package::verify(&dist))),
+        timed("cargo test", || counted(cargo_test())),
+        timed("size", || runner("size", || size(&dist))),
+        timed("dependencies", || runner("dependencies", dependencies::check)),
+        timed("demo", || demo_runs(&dist)),
+        timed("NumPy differential", || counted(numpy(&dist))),
+        timed("Python examples", || runner("Python examples", || examples::python(&dist))),
+        timed("MPI ranks", || runner("MPI ranks", || examples::mpi(&dist))),
+        timed("docs site", || runner("docs site", examples::site)),
+        timed("aarch64", || runner("aarch64", other_processor)),
+        timed("packages", || runner("packages", || package::verify(&dist))),
     ])
 }
 
@@ -129,13 +130,26 @@ fn size(dist: &Dist) -> Result<Tally> {
     Ok(if bytes < LIBRARY_BYTES { Tally::PASS } else { Tally::FAIL })
 }
 
+/// What a runner counted, and how long it ran.
+struct Outcome {
+    name: &'static str,
+    tally: Tally,
+    took: Duration,
+}
+
+/// Runs a runner and measures its time.
+fn timed(name: &'static str, run: impl FnOnce() -> Tally) -> Outcome {
+    let start = Instant::now();
+    Outcome { name, tally: run(), took: start.elapsed() }
+}
+
 /// Prints what each runner counted, and the sum as the last line.
-fn sum_up(runners: &[(&str, Tally)]) -> Result<()> {
+fn sum_up(runners: &[Outcome]) -> Result<()> {
     println!("\n{}", heading("summary"));
-    for (name, tally) in runners {
-        println!("{name:20}{tally}");
+    for Outcome { name, tally, took } in runners {
+        println!("{name:20}{:>6} s   {tally}", took.as_secs());
     }
-    let total: Tally = runners.iter().map(|(_, tally)| *tally).sum();
+    let total: Tally = runners.iter().map(|outcome| outcome.tally).sum();
     println!("\n{total}");
     if total.failed > 0 {
         // The summary is the last line; main prints nothing more than an exit status would need.
@@ -181,7 +195,29 @@ fn counted_cargo(command: &mut Command) -> Result<Tally> {
     // The tool's test of long files takes this many.
     command.env("CUDNN_SHIM_TEST_GB", "4");
     let status = shell::stream(command, |line| count.look(line))?;
+    count.times.print();
     Ok(count.tally().judged(status))
+}
+
+/// What took how long: a list of what a run should do less of if it is too slow.
+#[derive(Default)]
+struct Times(Vec<(String, f64)>);
+
+impl Times {
+    /// Parts that are listed.
+    const LISTED: usize = 12;
+
+    fn push(&mut self, part: impl Into<String>, seconds: f64) {
+        self.0.push((part.into(), seconds));
+    }
+
+    fn print(&mut self) {
+        self.0.sort_by(|a, b| b.1.total_cmp(&a.1));
+        println!("\nseconds of the slowest parts:");
+        for (part, seconds) in self.0.iter().take(Self::LISTED) {
+            println!("{seconds:7.1}  {part}");
+        }
+    }
 }
 
 /// Counts what `cargo test -- --show-output` prints. A test that prints a line starting with `skipped: ` counts as
@@ -192,6 +228,9 @@ struct CargoCount {
     skips: usize,
     skipping_tests: usize,
     this_test_skips: bool,
+    /// The test program that runs.
+    program: String,
+    times: Times,
 }
 
 impl CargoCount {
@@ -203,6 +242,12 @@ impl CargoCount {
             };
             let tally = Tally { passed: count("passed"), failed: count("failed"), skipped: count("ignored") };
             self.reported = self.reported + tally;
+            let seconds = result.rsplit("finished in ").next().and_then(|rest| rest.strip_suffix('s'));
+            if let Some(seconds) = seconds.and_then(|seconds| seconds.parse().ok()) {
+                self.times.push(std::mem::take(&mut self.program), seconds);
+            }
+        } else if let Some(program) = line.trim_start().strip_prefix("Running ") {
+            self.program = program.split(" (").next().unwrap_or(program).to_owned();
         } else if line.starts_with("---- ") || line == "failures:" {
             self.this_test_skips = false;
         } else if line.starts_with("skipped: ") {
@@ -244,13 +289,16 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         Ok(other) => (&["cpu"][..], other),
         Err(error) => (&["cpu"][..], counted(Err(error))),
     };
-    let program = |file: &str, arguments: &[&str]| -> Result<Tally> {
+    let mut times = Times::default();
+    let mut program = |file: &str, arguments: &[&str]| -> Result<Tally> {
         let mut reported = None;
+        let start = Instant::now();
         let mut command = Command::new(&python);
         command.arg(shell::root().join("tests/numpy").join(file)).arg("--library").arg(dist.library());
         command.env("LD_LIBRARY_PATH", &double).env("CUDNN_SHIM_CHECK", "1");
         let status =
             shell::stream(command.args(arguments), |line| reported = Tally::parse(line).or(reported))?;
+        times.push(format!("{file} {}", arguments.join(" ")), start.elapsed().as_secs_f64());
         Ok(reported.unwrap_or_default().judged(status))
     };
     for core in cores {
@@ -292,6 +340,7 @@ fn numpy(dist: &Dist) -> Result<Tally> {
     tally = tally + reported.unwrap_or_default().judged(status);
     // On the CPU core alone: the driver double takes minutes for as many elements; tests/cuda/large.rs samples them.
     tally = tally + program("arithmetic.py", &["--slow"])?;
+    times.print();
     Ok(tally)
 }
 
@@ -335,9 +384,11 @@ skipped: no valgrind; install it: apt-get install valgrind
 ---- two stdout ----
 nothing to say
 test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s
-test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+     Running tests/oracle/main.rs (target/debug/deps/oracle-0123456789abcdef)
+test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.25s";
         let mut count = CargoCount::default();
         output.lines().for_each(|line| count.look(line));
         assert_eq!(count.tally(), Tally { passed: 7, failed: 1, skipped: 4 });
+        assert_eq!(count.times.0[1], ("tests/oracle/main.rs".to_owned(), 1.25));
     }
 }
