@@ -23,6 +23,7 @@ mod padded;
 pub mod plan;
 pub mod pooling;
 mod random;
+pub mod recurrent;
 pub mod reduce;
 pub mod reduction;
 pub mod response;

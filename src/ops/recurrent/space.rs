@@ -1,0 +1,192 @@
+//! What lies in the workspace and in the reserve space: regions one behind the other, each on a multiple of [`ALIGNMENT`].
+//!
+//! Gates, cell states and gradients have the computation type, all that callers see the type of the data. S rows are those of all
+//! sequences, B sequences are the batch, GH are the entries of all gates of a cell, as [`Regions::gate_row`] counts them.
+
+use super::{Network, Problem, Sequences};
+use crate::desc::rnn::RnnCell;
+use crate::error::{Error, Result};
+
+/// What the address of a workspace, and of a reserve space, is rounded up to; the sizes have room for it.
+pub const ALIGNMENT: usize = 64;
+
+/// Where the regions of one call start, in bytes; those that it does not need are empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Regions {
+    /// Entries of one row of gates: a GRU has the two parts of its third gate apart.
+    pub gate_row: i64,
+    /// Gates of one pseudo-layer, `[S, gate_row]`; in training one behind the other in the reserve.
+    pub gates: i64,
+    /// Cell states, `[S, hidden]`, likewise.
+    pub cells: i64,
+    /// Outputs of a layer, `[S, output]`; in training of all layers in the reserve, else of two that take turns.
+    pub outputs: i64,
+    /// Bits of the masks between the layers, in 32-bit words; in the reserve.
+    pub masks: i64,
+    /// A zero, then the bounds of a clipped cell state, in the computation type.
+    pub constants: i64,
+    /// Random states where the descriptor of the dropout has none.
+    pub states: i64,
+    /// The input in our order, `[S, input]`.
+    pub x: i64,
+    /// An output under its mask, `[S, output]`.
+    pub masked: i64,
+    /// First hidden states in our order, `[pseudo-layers, B, projected]`.
+    pub hx: i64,
+    /// First cell states in our order, `[pseudo-layers, B, hidden]`.
+    pub cx: i64,
+    /// A state before its projection, or the gradient of one: `[B, hidden]`; of weights `[S, hidden]`.
+    pub unprojected: i64,
+    /// Gradients of the outputs of a layer, `[S, output]`, of two that take turns.
+    pub gradients: [i64; 2],
+    /// The gradient of the input in our order, `[S, input]`.
+    pub dx: i64,
+    /// Gradients of first states, `[B, projected]`.
+    pub dhx: i64,
+    /// Gradients of cell states on their way back, `[B, hidden]`.
+    pub dcx: i64,
+    /// Gradients of the cell states of one step, `[B, hidden]`.
+    pub dc: i64,
+    /// Gradients of gates on their way to their place, `[B, 2 * hidden]`.
+    pub scratch: i64,
+    /// Hidden states before every row, `[S, projected]`.
+    pub before: i64,
+    /// Bytes of the workspace.
+    pub workspace: i64,
+    /// Bytes of the reserve space.
+    pub reserve: i64,
+}
+
+/// A call that has regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    Inference,
+    Training,
+    Data,
+    Weights,
+}
+
+/// Regions one behind the other.
+struct Arena(Option<i64>);
+
+impl Arena {
+    /// Where a region of the product of these extents, in bytes, starts.
+    fn take(&mut self, extents: &[i64]) -> i64 {
+        let start = self.0.unwrap_or(0);
+        let bytes = extents.iter().try_fold(1_i64, |product, &extent| product.checked_mul(extent));
+        let end = bytes.and_then(|bytes| self.0?.checked_add(bytes)?.checked_add(ALIGNMENT as i64 - 1));
+        self.0 = end.map(|end| end & -(ALIGNMENT as i64));
+        start
+    }
+
+    fn bytes(&self) -> Result<i64> {
+        self.0.filter(|bytes| bytes.checked_add(2 * ALIGNMENT as i64).is_some()).ok_or_else(|| {
+            Error::unsupported("the temporary results of this network take more bytes than 63 bits count")
+        })
+    }
+}
+
+impl Regions {
+    /// Those of a pass.
+    ///
+    /// # Errors
+    /// Not supported for more bytes than 63 bits count.
+    pub(super) fn of(network: &Network, sequences: &Sequences, pass: Pass) -> Result<Regions> {
+        let (rows, batch) = (sequences.rows(), sequences.batch());
+        let &Network { hidden, projected, layers, input, .. } = network;
+        let (data, compute) = (network.scalar().size() as i64, network.compute.scalar().size() as i64);
+        let (pseudo, output) = (network.pseudo_layers(), network.output());
+        let gates = if network.cell == RnnCell::Gru { 4 } else { network.gates() };
+        let gate_row = gates.checked_mul(hidden).ok_or_else(|| Error::unsupported("hiddenSize is too large"))?;
+        let mut at = Regions { gate_row, ..Regions::default() };
+        let when = |wanted: bool, count: i64| if wanted { count } else { 0 };
+        let lstm = i64::from(network.has_cell_state());
+
+        let mut reserve = Arena(Some(0));
+        if pass != Pass::Inference {
+            at.gates = reserve.take(&[pseudo, rows, gate_row, compute]);
+            at.cells = reserve.take(&[lstm, pseudo, rows, hidden, compute]);
+            at.outputs = reserve.take(&[layers, rows, output, data]);
+            let masked = when(network.drops(), layers - 1).checked_mul(rows).and_then(|n| n.checked_mul(output));
+            at.masks = reserve.take(&[masked.map_or(i64::MAX, |bits| bits / 32 + i64::from(bits % 32 > 0)), 4]);
+        }
+        at.reserve = reserve.bytes()?;
+
+        let mut workspace = Arena(Some(0));
+        at.constants = workspace.take(&[3, compute]);
+        at.hx = workspace.take(&[when(!sequences.is_sorted(), pseudo), batch, projected, data]);
+        at.cx = workspace.take(&[when(!sequences.is_sorted(), lstm), pseudo, batch, hidden, data]);
+        if pass != Pass::Data {
+            at.x = workspace.take(&[when(!sequences.is_ours(), rows), input, data]);
+            at.masked = workspace.take(&[when(network.drops() && pass != Pass::Inference, rows), output, data]);
+        }
+        let projects = i64::from(network.projects());
+        match pass {
+            Pass::Inference => {
+                at.gates = workspace.take(&[rows, gate_row, compute]);
+                at.cells = workspace.take(&[lstm, rows, hidden, compute]);
+                at.outputs = workspace.take(&[layers.min(2), rows, output, data]);
+                at.unprojected = workspace.take(&[projects, batch, hidden, compute]);
+            }
+            Pass::Training => {
+                at.states = workspace.take(&[when(network.drops(), 16)]);
+                at.unprojected = workspace.take(&[projects, batch, hidden, compute]);
+            }
+            Pass::Data => {
+                at.gradients = [1, i64::from(layers > 1)].map(|count| workspace.take(&[count, rows, output, compute]));
+                let direct = sequences.is_ours() && network.scalar() == network.compute.scalar();
+                at.dx = workspace.take(&[when(!direct, rows), input, compute]);
+                at.unprojected = workspace.take(&[projects, batch, hidden, compute]);
+                at.dhx = workspace.take(&[batch, projected, compute]);
+                at.dcx = workspace.take(&[lstm, batch, hidden, compute]);
+                at.dc = workspace.take(&[lstm, batch, hidden, compute]);
+                at.scratch = workspace.take(&[batch, 2, hidden, compute]);
+            }
+            Pass::Weights => {
+                at.before = workspace.take(&[rows, projected, data]);
+                at.unprojected = workspace.take(&[projects, rows, hidden, compute]);
+            }
+        }
+        at.workspace = workspace.bytes()?;
+        Ok(at)
+    }
+}
+
+/// Bytes of workspace that the calls on this batch need: RNNForward alone, or in training the backward calls, too. Never 0.
+///
+/// # Errors
+/// Not supported for more bytes than 63 bits count.
+pub fn workspace_size(network: &Network, sequences: &Sequences, training: bool) -> Result<usize> {
+    let passes: &[Pass] = if training { &[Pass::Training, Pass::Data, Pass::Weights] } else { &[Pass::Inference] };
+    let mut most = 0;
+    for &pass in passes {
+        most = most.max(Regions::of(network, sequences, pass)?.workspace);
+    }
+    Ok(most as usize + ALIGNMENT)
+}
+
+/// Bytes of reserve space that training takes from forward to backward. Never 0.
+///
+/// # Errors
+/// Not supported for more bytes than 63 bits count.
+pub fn reserve_size(network: &Network, sequences: &Sequences) -> Result<usize> {
+    Ok(Regions::of(network, sequences, Pass::Training)?.reserve as usize + ALIGNMENT)
+}
+
+impl Problem {
+    /// Bytes of workspace, see [`workspace_size`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn workspace_size(&self, training: bool) -> Result<usize> {
+        workspace_size(&self.network, &self.sequences, training)
+    }
+
+    /// Bytes of reserve space, see [`reserve_size`].
+    ///
+    /// # Errors
+    /// As that.
+    pub fn reserve_size(&self) -> Result<usize> {
+        reserve_size(&self.network, &self.sequences)
+    }
+}
