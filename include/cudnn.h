@@ -4914,7 +4914,7 @@ cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
                               double *lclip,
                               double *rclip);
 
-/** Sets the sizes, cell and algorithm of a recurrent network. Not built yet. */
+/** Sets sizes, cell and algorithm of a recurrent network, and resets its biases to two, math type and padding to 0, */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetRNNDescriptor_v6(cudnnHandle_t handle,
                                        cudnnRNNDescriptor_t rnnDesc,
@@ -4927,7 +4927,7 @@ cudnnStatus_t cudnnSetRNNDescriptor_v6(cudnnHandle_t handle,
                                        cudnnRNNAlgo_t algo,
                                        cudnnDataType_t mathPrec);
 
-/** The sizes, cell and algorithm of a recurrent network. Not built yet. */
+/** Reads sizes, cell and algorithm of a recurrent network, whichever call has set them; NULL outputs are left out. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNDescriptor_v6(cudnnHandle_t handle,
                                        cudnnRNNDescriptor_t rnnDesc,
@@ -4940,118 +4940,70 @@ cudnnStatus_t cudnnGetRNNDescriptor_v6(cudnnHandle_t handle,
                                        cudnnRNNAlgo_t *algo,
                                        cudnnDataType_t *mathPrec);
 
-/** Sets which arithmetic units a recurrent network may use. Not built yet. */
+/** Sets which arithmetic units a recurrent network may use. The value is kept; no core of this library has a choice. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetRNNMatrixMathType(cudnnRNNDescriptor_t rnnDesc,
                                         cudnnMathType_t mType);
 
-/** Which arithmetic units a recurrent network may use. Not built yet. */
+/** Which arithmetic units a recurrent network may use. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNMatrixMathType(cudnnRNNDescriptor_t rnnDesc,
                                         cudnnMathType_t *mType);
 
-/** Sets how many bias vectors a recurrent cell has. Not built yet. */
+/** Sets how many bias vectors a recurrent cell has. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
                                   cudnnRNNBiasMode_t biasMode);
 
-/** How many bias vectors a recurrent cell has. Not built yet. */
+/** How many bias vectors a recurrent cell has. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNBiasMode(cudnnRNNDescriptor_t rnnDesc,
                                   cudnnRNNBiasMode_t *biasMode);
 
-/** Sets the sizes that an LSTM projects its outputs to. Not built yet. */
+/** Sets the size that an LSTM projects its output to; `recProjSize = hiddenSize` is no projection. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetRNNProjectionLayers(cudnnHandle_t handle,
                                           cudnnRNNDescriptor_t rnnDesc,
                                           int recProjSize,
                                           int outProjSize);
 
-/** The sizes that an LSTM projects its outputs to. Not built yet. */
+/** The size that an LSTM projects its output to, hiddenSize if it does not, and 0 for `outProjSize`; NULL outputs are left out. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNProjectionLayers(cudnnHandle_t handle,
                                           cudnnRNNDescriptor_t rnnDesc,
                                           int *recProjSize,
                                           int *outProjSize);
 
-/** Sets whether sequences lie with padding. Not built yet. */
+/** Sets whether the Ex calls take sequences with padding (1) or without (0). */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetRNNPaddingMode(cudnnRNNDescriptor_t rnnDesc,
                                      unsigned int paddingMode);
 
-/** Whether sequences lie with padding. Not built yet. */
+/** Whether the Ex calls take sequences with padding. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNPaddingMode(cudnnRNNDescriptor_t rnnDesc,
                                      unsigned int *paddingMode);
 
-/** Creates a plan for a persistent recurrent network and a batch size. Not built yet. */
+/** Creates a plan for a persistent network and a batch size: a handle that programs need, as no core of this library */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnCreatePersistentRNNPlan(cudnnRNNDescriptor_t rnnDesc,
                                            int minibatch,
                                            cudnnDataType_t dataType,
                                            cudnnPersistentRNNPlan_t *plan);
 
-/** Destroys a plan for a persistent recurrent network. Not built yet. */
+/** Destroys a plan for a persistent network; NULL is fine. */
 CUDNN_DEPRECATED cudnnStatus_t cudnnDestroyPersistentRNNPlan(cudnnPersistentRNNPlan_t plan);
 
-/** Gives a plan to a recurrent network. Not built yet. */
+/** Gives a plan to a network. The network computes the same without one. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetPersistentRNNPlan(cudnnRNNDescriptor_t rnnDesc,
                                         cudnnPersistentRNNPlan_t plan);
 
-/** Gives an algorithm to a recurrent network. Not built yet. */
+/** Gives an algorithm to a network. No core of this library has a choice: the network keeps the one that it was set with, */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetRNNAlgorithmDescriptor(cudnnHandle_t handle,
                                              cudnnRNNDescriptor_t rnnDesc,
                                              cudnnAlgorithmDescriptor_t algoDesc);
-
-/** Bytes of workspace for sequences of descriptors, one per step. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetRNNWorkspaceSize(cudnnHandle_t handle,
-                                       cudnnRNNDescriptor_t rnnDesc,
-                                       int seqLength,
-                                       const cudnnTensorDescriptor_t *xDesc,
-                                       size_t *sizeInBytes);
-
-/** Bytes that the forward pass keeps for the backward pass. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetRNNTrainingReserveSize(cudnnHandle_t handle,
-                                             cudnnRNNDescriptor_t rnnDesc,
-                                             int seqLength,
-                                             const cudnnTensorDescriptor_t *xDesc,
-                                             size_t *sizeInBytes);
-
-/** Bytes of all weights and biases. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetRNNParamsSize(cudnnHandle_t handle,
-                                    cudnnRNNDescriptor_t rnnDesc,
-                                    cudnnTensorDescriptor_t xDesc,
-                                    size_t *sizeInBytes,
-                                    cudnnDataType_t dataType);
-
-/** Where one weight matrix lies, and its shape. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetRNNLinLayerMatrixParams(cudnnHandle_t handle,
-                                              cudnnRNNDescriptor_t rnnDesc,
-                                              int pseudoLayer,
-                                              cudnnTensorDescriptor_t xDesc,
-                                              cudnnFilterDescriptor_t wDesc,
-                                              const void *w,
-                                              int linLayerID,
-                                              cudnnFilterDescriptor_t linLayerMatDesc,
-                                              void **linLayerMat);
-
-/** Where one bias vector lies, and its shape. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetRNNLinLayerBiasParams(cudnnHandle_t handle,
-                                            cudnnRNNDescriptor_t rnnDesc,
-                                            int pseudoLayer,
-                                            cudnnTensorDescriptor_t xDesc,
-                                            cudnnFilterDescriptor_t wDesc,
-                                            const void *w,
-                                            int linLayerID,
-                                            cudnnFilterDescriptor_t linLayerBiasDesc,
-                                            void **linLayerBias);
 
 /** The outputs of a recurrent network. Not built yet. */
 CUDNN_DEPRECATED
@@ -5390,6 +5342,54 @@ cudnnStatus_t cudnnFindRNNBackwardWeightsAlgorithmEx(cudnnHandle_t handle,
                                                      void *dw,
                                                      const void *reserveSpace,
                                                      size_t reserveSpaceSizeInBytes);
+
+/** Bytes of workspace for sequences of descriptors, one per step. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNWorkspaceSize(cudnnHandle_t handle,
+                                       cudnnRNNDescriptor_t rnnDesc,
+                                       int seqLength,
+                                       const cudnnTensorDescriptor_t *xDesc,
+                                       size_t *sizeInBytes);
+
+/** Bytes that the forward pass keeps for the backward pass. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNTrainingReserveSize(cudnnHandle_t handle,
+                                             cudnnRNNDescriptor_t rnnDesc,
+                                             int seqLength,
+                                             const cudnnTensorDescriptor_t *xDesc,
+                                             size_t *sizeInBytes);
+
+/** Bytes of all weights and biases. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNParamsSize(cudnnHandle_t handle,
+                                    cudnnRNNDescriptor_t rnnDesc,
+                                    cudnnTensorDescriptor_t xDesc,
+                                    size_t *sizeInBytes,
+                                    cudnnDataType_t dataType);
+
+/** Where one weight matrix lies, and its shape. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNLinLayerMatrixParams(cudnnHandle_t handle,
+                                              cudnnRNNDescriptor_t rnnDesc,
+                                              int pseudoLayer,
+                                              cudnnTensorDescriptor_t xDesc,
+                                              cudnnFilterDescriptor_t wDesc,
+                                              const void *w,
+                                              int linLayerID,
+                                              cudnnFilterDescriptor_t linLayerMatDesc,
+                                              void **linLayerMat);
+
+/** Where one bias vector lies, and its shape. Not built yet. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNLinLayerBiasParams(cudnnHandle_t handle,
+                                            cudnnRNNDescriptor_t rnnDesc,
+                                            int pseudoLayer,
+                                            cudnnTensorDescriptor_t xDesc,
+                                            cudnnFilterDescriptor_t wDesc,
+                                            const void *w,
+                                            int linLayerID,
+                                            cudnnFilterDescriptor_t linLayerBiasDesc,
+                                            void **linLayerBias);
 
 /** Whether the ops inference part of version 8 fits the rest: always, it is one library. */
 cudnnStatus_t cudnnOpsInferVersionCheck(void);

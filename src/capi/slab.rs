@@ -63,6 +63,8 @@ pub(crate) enum Kind {
     FusedVariants = 0xD3,
     /// `cudnnFusedOpsPlan_t`
     FusedPlan = 0xD4,
+    /// `cudnnPersistentRNNPlan_t`
+    PersistentPlan = 0xD5,
     /// `cudnnAlgorithmDescriptor_t`
     Algorithm = 0xE1,
     /// `cudnnAlgorithmPerformance_t`
@@ -92,6 +94,7 @@ impl Kind {
             Kind::FusedConstants => "constant parameter pack",
             Kind::FusedVariants => "variant parameter pack",
             Kind::FusedPlan => "fused plan",
+            Kind::PersistentPlan => "persistent RNN plan",
             Kind::Algorithm => "algorithm descriptor",
             Kind::AlgorithmPerformance => "algorithm performance",
         }

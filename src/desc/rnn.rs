@@ -61,16 +61,170 @@ choice! {
     Skip,
 }
 
-/// What a `cudnnRNNDescriptor_t` holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What a `cudnnRNNDescriptor_t` holds. One descriptor serves the calls of version 8 and those of version 6, which tell
+/// neither the element type nor the size of the input: these come with the data of each call.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RnnDescriptor {
-    /// The network, `None` before it is set.
-    pub network: Option<RnnNetwork>,
+    /// How the network is computed.
+    pub algo: RnnAlgo,
+    /// The cell.
+    pub cell: RnnCell,
+    /// The biases of a cell.
+    pub bias: RnnBias,
+    /// Directions.
+    pub direction: RnnDirection,
+    /// What becomes of the input.
+    pub input: RnnInput,
+    /// Arithmetic units.
+    pub math_type: MathType,
+    /// Entries of the hidden state; 0 before the network is set.
+    pub hidden: i32,
+    /// Entries of the recurrent projection; as many as `hidden` if there is none.
+    pub projected: i32,
+    /// Layers; 0 before the network is set.
+    pub layers: i32,
+    /// The type of sums.
+    pub compute: DataType,
+    /// The handle of a dropout descriptor between layers, 0 for none.
+    pub dropout: usize,
+    /// Whether sequences come with padding (1) or without (0).
+    pub flags: u32,
     /// Clipping of the LSTM cell state; can be set before the network, which resets it.
     pub clip: RnnClip,
+    /// The element type and the entries of an input vector, which only version 8 fixes.
+    pub data: Option<(DataType, i32)>,
 }
 
-/// A network as `SetRNNDescriptor_v8` describes it.
+/// No network: zeros, but for two biases (observed on 8.9.7).
+impl Default for RnnDescriptor {
+    fn default() -> Self {
+        RnnDescriptor {
+            algo: RnnAlgo::default(),
+            cell: RnnCell::default(),
+            bias: RnnBias::Double,
+            direction: RnnDirection::default(),
+            input: RnnInput::default(),
+            math_type: MathType::default(),
+            hidden: 0,
+            projected: 0,
+            layers: 0,
+            compute: DataType::Float,
+            dropout: 0,
+            flags: 0,
+            clip: RnnClip::default(),
+            data: None,
+        }
+    }
+}
+
+/// The network as version 8 sets it, without clipping.
+impl From<RnnNetwork> for RnnDescriptor {
+    fn from(network: RnnNetwork) -> Self {
+        let RnnNetwork { algo, cell, bias, direction, input, math_type, sizes, types, dropout, flags } =
+            network;
+        RnnDescriptor {
+            algo,
+            cell,
+            bias,
+            direction,
+            input,
+            math_type,
+            hidden: sizes.hidden,
+            projected: sizes.projected,
+            layers: sizes.layers,
+            compute: types.compute,
+            dropout,
+            flags,
+            clip: RnnClip::default(),
+            data: Some((types.data, sizes.input)),
+        }
+    }
+}
+
+impl RnnDescriptor {
+    /// Whether a network was set, by whichever call.
+    pub fn is_set(&self) -> bool {
+        self.layers > 0
+    }
+
+    /// The network, if the descriptor alone describes it: `None` before it is set, and after version 6 has set it.
+    pub fn network(&self) -> Option<RnnNetwork> {
+        let (data, input) = self.data?;
+        Some(self.network_with(TypePair { data, compute: self.compute }, input))
+    }
+
+    /// The network on vectors of so many entries of a type.
+    ///
+    /// # Errors
+    /// Bad parameter: no network is set, or version 8 has set one for other vectors. Not supported: the network does not
+    /// compute with this type.
+    pub fn network_on(&self, data: DataType, input: i32) -> Result<RnnNetwork> {
+        if !self.is_set() {
+            return Err(Error::mismatch("rnnDesc was never set"));
+        }
+        if let Some((wanted, size)) = self.data
+            && (wanted, size) != (data, input)
+        {
+            return Err(Error::mismatch(format!(
+                "rnnDesc describes vectors of {size} x {wanted:?}, and the data has {input} x {data:?}"
+            )));
+        }
+        let types = TypePair::new(Some(data), Some(self.compute))?;
+        Ok(self.network_with(types, input))
+    }
+
+    fn network_with(&self, types: TypePair, input: i32) -> RnnNetwork {
+        RnnNetwork {
+            algo: self.algo,
+            cell: self.cell,
+            bias: self.bias,
+            direction: self.direction,
+            input: self.input,
+            math_type: self.math_type,
+            sizes: RnnSizes { input, hidden: self.hidden, projected: self.projected, layers: self.layers },
+            types,
+            dropout: self.dropout,
+            flags: self.flags,
+        }
+    }
+
+    /// Sets how many bias vectors a cell has.
+    ///
+    /// # Errors
+    /// Not supported: other than two, of a persistent algorithm (observed on 8.9.7).
+    pub fn set_bias(&mut self, bias: RnnBias) -> Result<()> {
+        if self.algo != RnnAlgo::Standard && bias != RnnBias::Double {
+            return Err(Error::unsupported("persistent algorithms have two biases"));
+        }
+        self.bias = bias;
+        Ok(())
+    }
+
+    /// Sets the entries of the recurrent projection; as many as the hidden state has are none.
+    ///
+    /// # Errors
+    /// Bad parameter: fewer than 1. Not supported: more than the hidden state has, or fewer in anything but an LSTM with
+    /// the standard algorithm (observed on 8.9.7).
+    pub fn set_projection(&mut self, size: i32) -> Result<()> {
+        if size < 1 {
+            return Err(Error::argument("recProjSize", size.into(), "at least 1"));
+        }
+        if size > self.hidden {
+            let text = format!("recProjSize = {size} is more than hiddenSize = {}", self.hidden);
+            return Err(Error::unsupported(text));
+        }
+        if size != self.hidden && !(self.algo == RnnAlgo::Standard && self.cell == RnnCell::Lstm) {
+            return Err(Error::unsupported(NO_PROJECTION));
+        }
+        self.projected = size;
+        Ok(())
+    }
+}
+
+/// Why a projection is refused.
+const NO_PROJECTION: &str = "recurrent projections of anything but LSTMs with the standard algorithm";
+
+/// A network with everything that its sizes and results depend on, but for clipping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RnnNetwork {
     /// How it is computed.
@@ -142,9 +296,7 @@ impl RnnNetwork {
         let standard = self.algo == RnnAlgo::Standard;
         let dynamic = self.algo == RnnAlgo::PersistDynamic;
         if projected != hidden && !(standard && self.cell == RnnCell::Lstm) {
-            return Err(Error::unsupported(
-                "recurrent projections of anything but LSTMs with the standard algorithm",
-            ));
+            return Err(Error::unsupported(NO_PROJECTION));
         }
         let compute = self.types.compute;
         let persists = compute == DataType::Float || dynamic && compute == DataType::Double;

@@ -41,7 +41,7 @@ const SECONDS: u64 = 12;
 fn library() -> Library {
     let path = common::project_root().join("tests/data/abi/functions.tsv");
     let table = fs::read_to_string(path).expect("table of C functions");
-    Library::open(&common::library(), Signatures::parse(&table))
+    Library::open(&common::library(), Signatures::parse(&[table]))
 }
 
 /// The number in an environment variable, if it is set.

@@ -87,6 +87,21 @@ impl Memory {
         memory
     }
 
+    /// Zeros as [`Memory::behind`], of which the system provides only what is touched: recorded workspaces are large.
+    fn zeros_behind(front: usize, len: usize) -> Self {
+        let count = front + (len + GUARD).div_ceil(32);
+        let layout = std::alloc::Layout::array::<Block>(count).expect("a recorded size");
+        // SAFETY: the size is not 0, `Vec` asks for memory of this layout itself, and a `Block` may be all zeros.
+        let blocks = unsafe {
+            let start = std::alloc::alloc_zeroed(layout).cast::<Block>();
+            assert!(!start.is_null(), "no memory for {len} bytes");
+            Vec::from_raw_parts(start, count, count)
+        };
+        let mut memory = Self { blocks, front, len };
+        memory.bytes_mut()[len..].fill(FILL);
+        memory
+    }
+
     fn of(content: &[u8]) -> Self {
         let mut memory = Self::filled(content.len(), 0);
         memory.bytes_mut()[..content.len()].copy_from_slice(content);
@@ -243,6 +258,16 @@ impl Machine {
                 _ => 1,
             };
             arguments.point_to(Memory::filled(count * size, FILL), role);
+        } else if param.scalar == Scalar::Pointer && token.starts_with('[') {
+            let registers = token.trim_start_matches('[').trim_end_matches(']');
+            let mut content: Vec<u8> = registers
+                .split(',')
+                .filter(|register| !register.is_empty())
+                .flat_map(|register| self.pointer(register).to_ne_bytes())
+                .collect();
+            // Null where a call claims more than it passes.
+            content.resize(content.len().max(READABLE * 8), 0);
+            arguments.input(&content);
         } else if let Some(elements) = array(token) {
             let mut content: Vec<u8> =
                 elements.iter().flat_map(|&element| (element as i32).to_ne_bytes()).collect();
@@ -259,7 +284,7 @@ impl Machine {
         } else if let Some((buffer, len)) = token.split_once(':') {
             let len = len.parse().unwrap_or_else(|_| misfit());
             let memory =
-                self.buffers.entry(buffer.to_owned()).or_insert_with(|| Memory::behind(FRONT, len, 0));
+                self.buffers.entry(buffer.to_owned()).or_insert_with(|| Memory::zeros_behind(FRONT, len));
             assert!(memory.len >= len, "{function}: {buffer} grows within a case");
             arguments.words.push(memory.address());
         } else if in_hex {

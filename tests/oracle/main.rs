@@ -48,8 +48,12 @@ fn main() -> ExitCode {
 }
 
 fn signatures() -> Signatures {
-    let path = common::project_root().join("tests/data/abi/functions.tsv");
-    Signatures::parse(&std::fs::read_to_string(path).expect("table of C functions"))
+    // Those of version 9, and those that it has removed.
+    let tables = ["functions.tsv", "functions_v8_only.tsv"].map(|name| {
+        let path = common::project_root().join("tests/data/abi").join(name);
+        std::fs::read_to_string(path).expect("table of C functions")
+    });
+    Signatures::parse(&tables)
 }
 
 /// How a mode fared, in cases.

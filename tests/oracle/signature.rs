@@ -52,13 +52,17 @@ pub struct Param {
 pub struct Signatures(HashMap<String, Vec<Param>>);
 
 impl Signatures {
-    /// Reads the table of C functions (columns `name` and `parameters`).
-    pub fn parse(table: &str) -> Self {
-        let mut rows = table.lines().map(|line| line.split('\t').collect::<Vec<_>>());
-        let header = rows.next().expect("header line");
-        let column = |name| header.iter().position(|&title| title == name).expect("column");
-        let (name, parameters) = (column("name"), column("parameters"));
-        Self(rows.map(|row| (row[name].to_owned(), params(row[parameters]))).collect())
+    /// Reads tables of C functions (columns `name` and `parameters`).
+    pub fn parse(tables: &[String]) -> Self {
+        let mut signatures = HashMap::new();
+        for table in tables {
+            let mut rows = table.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+            let header = rows.next().expect("header line");
+            let column = |name| header.iter().position(|&title| title == name).expect("column");
+            let (name, parameters) = (column("name"), column("parameters"));
+            signatures.extend(rows.map(|row| (row[name].to_owned(), params(row[parameters]))));
+        }
+        Self(signatures)
     }
 
     /// The parameters of `function` (C name with the leading `cudnn`).
@@ -82,8 +86,16 @@ fn param(text: &str) -> Param {
 }
 
 fn scalar(base: &str) -> Scalar {
-    const POINTERS: [&str; 7] =
-        ["Descriptor_t", "Handle_t", "Pack_t", "Plan_t", "Callback_t", "cudaStream_t", "cudaGraph_t"];
+    const POINTERS: [&str; 8] = [
+        "Descriptor_t",
+        "Handle_t",
+        "Pack_t",
+        "Plan_t",
+        "Performance_t",
+        "Callback_t",
+        "cudaStream_t",
+        "cudaGraph_t",
+    ];
     match base {
         "int" | "int32_t" | "libraryPropertyType" => Scalar::I32,
         "unsigned" | "unsigned int" | "uint32_t" => Scalar::U32,

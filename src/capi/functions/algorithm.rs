@@ -18,6 +18,14 @@ use crate::error::{Error, Result};
 static ALGORITHMS: Table<cudnnAlgorithm_t> = Table::new(Kind::Algorithm);
 static PERFORMANCES: Table<Performance> = Table::new(Kind::AlgorithmPerformance);
 
+/// Whether a descriptor is alive.
+///
+/// # Errors
+/// Bad parameter for one that is not.
+pub(super) fn check(desc: cudnnAlgorithmDescriptor_t) -> Result<()> {
+    ALGORITHMS.with(desc.addr(), "algoDesc", |_| Ok(()))
+}
+
 /// Algorithm 0.
 impl Default for cudnnAlgorithm_t {
     fn default() -> Self {

@@ -1,21 +1,26 @@
-//! Recurrent networks as version 8 described them: the descriptor's parts, sizes, places of weights.
+//! Recurrent networks as version 6 described them: the descriptor in parts, each with a call of its own.
+//!
+//! They set and read the descriptor that the calls of version 8 use. A part that is set before
+//! cudnnSetRNNDescriptor_v6 is lost with it.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 use std::mem::MaybeUninit;
 
-use super::context;
-use super::guard::{entry_point, stub, stub_on};
-use super::rnn;
+use super::arg::{self, results};
+use super::guard::entry_point;
 use super::types::{
-    cudnnAlgorithmDescriptor_t, cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t,
-    cudnnFilterDescriptor_t, cudnnHandle_t, cudnnMathType_t, cudnnNanPropagation_t, cudnnPersistentRNNPlan_t,
-    cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNClipMode_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t,
-    cudnnRNNMode_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
+    cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnMathType_t,
+    cudnnNanPropagation_t, cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNClipMode_t, cudnnRNNDescriptor_t,
+    cudnnRNNInputMode_t, cudnnRNNMode_t, cudnnStatus_t, raw,
 };
+use super::{context, data_type, dropout, rnn};
+use crate::desc::{Choice, RnnDescriptor};
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
 
 /// Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule.
 ///
-/// Status: BAD_PARAM for a handle that is not alive; else as cudnnRNNSetClip_v8.
+/// Status: as cudnnRNNSetClip_v8. The handle is not looked at (observed on 8.9.7).
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnRNNSetClip(
@@ -28,14 +33,13 @@ pub extern "C" fn cudnnRNNSetClip(
 ) -> cudnnStatus_t {
     let (mode, nan) = (raw(clipMode), raw(clipNanOpt));
     entry_point!(cudnnRNNSetClip(handle, rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
-        context::check(handle)?;
         rnn::set_clip(rnnDesc, mode, nan, lclip, rclip)
     })
 }
 
 /// Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out.
 ///
-/// Status: BAD_PARAM for a handle or a descriptor that is not alive.
+/// Status: BAD_PARAM for a descriptor that is not alive. The handle is not looked at (observed on 8.9.7).
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
@@ -50,19 +54,39 @@ pub unsafe extern "C" fn cudnnRNNGetClip(
     rclip: *mut f64,
 ) -> cudnnStatus_t {
     entry_point!(cudnnRNNGetClip(handle, rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
-        context::check(handle)?;
         // SAFETY: as the caller promises, for all of them.
         unsafe { rnn::get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
     })
 }
 
-/// Sets the sizes, cell and algorithm of a recurrent network. Not built yet.
+/// The type of sums that a number stands for.
 ///
-/// # Safety
-/// No pointer is followed.
+/// # Errors
+/// Not supported: a type that version 8 knows, and recurrent networks do not compute in. Bad parameter: no such type.
+fn compute_type(code: c_int) -> Result<DataType> {
+    match code {
+        0 => Ok(DataType::Float),
+        1 => Ok(DataType::Double),
+        2 => Ok(DataType::Half),
+        3..=10 => Err(Error::unsupported(format!(
+            "mathPrec = {code}: recurrent networks compute in FLOAT, DOUBLE or HALF"
+        ))),
+        _ => Err(Error::argument("mathPrec", code.into(), "no data type")),
+    }
+}
+
+/// Sets sizes, cell and algorithm of a recurrent network, and resets its biases to two, math type and padding to 0,
+/// projection and clipping to none.
+///
+/// `dropoutDesc` may be NULL. Input size and element type come with the data of each call. A failing call changes nothing.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a size or layer count below 1, an unknown
+/// enumerator or type; NOT_SUPPORTED for a `mathPrec` other than FLOAT, DOUBLE and HALF.
+///
+/// Source: observed on 8.9.7.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnSetRNNDescriptor_v6(
+pub extern "C" fn cudnnSetRNNDescriptor_v6(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
     hiddenSize: c_int,
@@ -74,24 +98,55 @@ pub unsafe extern "C" fn cudnnSetRNNDescriptor_v6(
     algo: MaybeUninit<cudnnRNNAlgo_t>,
     mathPrec: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnSetRNNDescriptor_v6(
-        handle,
-        rnnDesc,
-        hiddenSize,
-        numLayers,
-        dropoutDesc,
-        inputMode,
-        direction,
-        cellMode,
-        algo,
-        mathPrec
-    ))
+    entry_point!(
+        cudnnSetRNNDescriptor_v6(
+            handle,
+            rnnDesc,
+            hiddenSize,
+            numLayers,
+            dropoutDesc,
+            inputMode,
+            direction,
+            cellMode,
+            algo,
+            mathPrec
+        ),
+        || {
+            context::check(handle)?;
+            rnn::change(rnnDesc, |desc| {
+                for (argument, size) in [("hiddenSize", hiddenSize), ("numLayers", numLayers)] {
+                    if size < 1 {
+                        return Err(Error::argument(argument, size.into(), "at least 1"));
+                    }
+                }
+                dropout::check_optional(dropoutDesc, "dropoutDesc")?;
+                // Evaluated from top to bottom.
+                *desc = RnnDescriptor {
+                    input: arg::choice(inputMode, "inputMode")?,
+                    direction: arg::choice(direction, "direction")?,
+                    cell: arg::choice(cellMode, "cellMode")?,
+                    algo: arg::choice(algo, "algo")?,
+                    compute: compute_type(raw(mathPrec))?,
+                    hidden: hiddenSize,
+                    projected: hiddenSize,
+                    layers: numLayers,
+                    dropout: dropoutDesc.addr(),
+                    ..RnnDescriptor::default()
+                };
+                Ok(())
+            })
+        }
+    )
 }
 
-/// The sizes, cell and algorithm of a recurrent network. Not built yet.
+/// Reads sizes, cell and algorithm of a recurrent network, whichever call has set them; NULL outputs are left out.
+///
+/// Status: BAD_PARAM for a handle or descriptor that is not alive.
+///
+/// Source: observed on 8.9.7; zeros before the network is set.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for one write.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNDescriptor_v6(
@@ -106,91 +161,144 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v6(
     algo: *mut cudnnRNNAlgo_t,
     mathPrec: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNDescriptor_v6(
-        handle,
-        rnnDesc,
-        hiddenSize,
-        numLayers,
-        dropoutDesc,
-        inputMode,
-        direction,
-        cellMode,
-        algo,
-        mathPrec
-    ))
+    entry_point!(
+        cudnnGetRNNDescriptor_v6(
+            handle,
+            rnnDesc,
+            hiddenSize,
+            numLayers,
+            dropoutDesc,
+            inputMode,
+            direction,
+            cellMode,
+            algo,
+            mathPrec
+        ),
+        || {
+            context::check(handle)?;
+            let desc = rnn::get(rnnDesc)?;
+            // SAFETY: as the caller promises, for all of them.
+            unsafe {
+                arg::set_optional(hiddenSize, desc.hidden);
+                arg::set_optional(numLayers, desc.layers);
+                arg::set_optional(dropoutDesc, std::ptr::without_provenance_mut(desc.dropout));
+                arg::set_optional_code(inputMode, desc.input.code());
+                arg::set_optional_code(direction, desc.direction.code());
+                arg::set_optional_code(cellMode, desc.cell.code());
+                arg::set_optional_code(algo, desc.algo.code());
+                arg::set_optional(mathPrec, data_type::encode(desc.compute));
+            }
+            Ok(())
+        }
+    )
 }
 
-/// Sets which arithmetic units a recurrent network may use. Not built yet.
+/// Sets which arithmetic units a recurrent network may use. The value is kept; no core of this library has a choice.
 ///
-/// # Safety
-/// No pointer is followed.
+/// Status: BAD_PARAM for a descriptor that is not alive, or an unknown enumerator.
+///
+/// Source: observed on 8.9.7.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnSetRNNMatrixMathType(
+pub extern "C" fn cudnnSetRNNMatrixMathType(
     rnnDesc: cudnnRNNDescriptor_t,
     mType: MaybeUninit<cudnnMathType_t>,
 ) -> cudnnStatus_t {
-    stub!(cudnnSetRNNMatrixMathType(rnnDesc, mType))
+    entry_point!(cudnnSetRNNMatrixMathType(rnnDesc, mType), || {
+        rnn::change(rnnDesc, |desc| {
+            desc.math_type = arg::choice(mType, "mType")?;
+            Ok(())
+        })
+    })
 }
 
-/// Which arithmetic units a recurrent network may use. Not built yet.
+/// Which arithmetic units a recurrent network may use.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, or if `mType` is NULL.
 ///
 /// # Safety
-/// No pointer is followed.
+/// `mType` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNMatrixMathType(
     rnnDesc: cudnnRNNDescriptor_t,
     mType: *mut cudnnMathType_t,
 ) -> cudnnStatus_t {
-    stub!(cudnnGetRNNMatrixMathType(rnnDesc, mType))
+    entry_point!(cudnnGetRNNMatrixMathType(rnnDesc, mType), || {
+        let desc = rnn::get(rnnDesc)?;
+        results!(code mType = desc.math_type.code())
+    })
 }
 
-/// Sets how many bias vectors a recurrent cell has. Not built yet.
+/// Sets how many bias vectors a recurrent cell has.
 ///
-/// # Safety
-/// No pointer is followed.
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive, or an unknown enumerator; NOT_SUPPORTED for other than two in a
+/// network with a persistent algorithm.
+///
+/// Source: observed on 8.9.7.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnSetRNNBiasMode(
+pub extern "C" fn cudnnSetRNNBiasMode(
     rnnDesc: cudnnRNNDescriptor_t,
     biasMode: MaybeUninit<cudnnRNNBiasMode_t>,
 ) -> cudnnStatus_t {
-    stub!(cudnnSetRNNBiasMode(rnnDesc, biasMode))
+    entry_point!(cudnnSetRNNBiasMode(rnnDesc, biasMode), || {
+        rnn::change(rnnDesc, |desc| desc.set_bias(arg::choice(biasMode, "biasMode")?))
+    })
 }
 
-/// How many bias vectors a recurrent cell has. Not built yet.
+/// How many bias vectors a recurrent cell has.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, or if `biasMode` is NULL.
 ///
 /// # Safety
-/// No pointer is followed.
+/// `biasMode` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNBiasMode(
     rnnDesc: cudnnRNNDescriptor_t,
     biasMode: *mut cudnnRNNBiasMode_t,
 ) -> cudnnStatus_t {
-    stub!(cudnnGetRNNBiasMode(rnnDesc, biasMode))
+    entry_point!(cudnnGetRNNBiasMode(rnnDesc, biasMode), || {
+        let desc = rnn::get(rnnDesc)?;
+        results!(code biasMode = desc.bias.code())
+    })
 }
 
-/// Sets the sizes that an LSTM projects its outputs to. Not built yet.
+/// Sets the size that an LSTM projects its output to; `recProjSize = hiddenSize` is no projection.
 ///
-/// # Safety
-/// No pointer is followed.
+/// `outProjSize` is 0, as no version projects outputs otherwise; other values that are not negative are ignored.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a `recProjSize` below 1 or a negative
+/// `outProjSize`; NOT_SUPPORTED for a `recProjSize` above hiddenSize, or below it in anything but an LSTM with the standard
+/// algorithm.
+///
+/// Source: observed on 8.9.7.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnSetRNNProjectionLayers(
+pub extern "C" fn cudnnSetRNNProjectionLayers(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
     recProjSize: c_int,
     outProjSize: c_int,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnSetRNNProjectionLayers(handle, rnnDesc, recProjSize, outProjSize))
+    entry_point!(cudnnSetRNNProjectionLayers(handle, rnnDesc, recProjSize, outProjSize), || {
+        context::check(handle)?;
+        rnn::change(rnnDesc, |desc| {
+            if outProjSize < 0 {
+                return Err(Error::argument("outProjSize", outProjSize.into(), "0"));
+            }
+            desc.set_projection(recProjSize)
+        })
+    })
 }
 
-/// The sizes that an LSTM projects its outputs to. Not built yet.
+/// The size that an LSTM projects its output to, hiddenSize if it does not, and 0 for `outProjSize`; NULL outputs are left out.
+///
+/// Status: BAD_PARAM for a handle or descriptor that is not alive.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for one write.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNProjectionLayers(
@@ -199,191 +307,58 @@ pub unsafe extern "C" fn cudnnGetRNNProjectionLayers(
     recProjSize: *mut c_int,
     outProjSize: *mut c_int,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNProjectionLayers(handle, rnnDesc, recProjSize, outProjSize))
+    entry_point!(cudnnGetRNNProjectionLayers(handle, rnnDesc, recProjSize, outProjSize), || {
+        context::check(handle)?;
+        let desc = rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises, for both.
+        unsafe {
+            arg::set_optional(recProjSize, desc.projected);
+            arg::set_optional(outProjSize, 0);
+        }
+        Ok(())
+    })
 }
 
-/// Sets whether sequences lie with padding. Not built yet.
+/// Sets whether the Ex calls take sequences with padding (1) or without (0).
 ///
-/// # Safety
-/// No pointer is followed.
+/// Status: BAD_PARAM for a descriptor that is not alive, or another number.
+///
+/// Source: observed on 8.9.7.
 #[unsafe(no_mangle)]
 #[deprecated]
-pub unsafe extern "C" fn cudnnSetRNNPaddingMode(
+pub extern "C" fn cudnnSetRNNPaddingMode(
     rnnDesc: cudnnRNNDescriptor_t,
     paddingMode: c_uint,
 ) -> cudnnStatus_t {
-    stub!(cudnnSetRNNPaddingMode(rnnDesc, paddingMode))
+    entry_point!(cudnnSetRNNPaddingMode(rnnDesc, paddingMode), || {
+        rnn::change(rnnDesc, |desc| {
+            if paddingMode > 1 {
+                return Err(Error::argument(
+                    "paddingMode",
+                    paddingMode.into(),
+                    "0, or 1 for padded sequences",
+                ));
+            }
+            desc.flags = paddingMode;
+            Ok(())
+        })
+    })
 }
 
-/// Whether sequences lie with padding. Not built yet.
+/// Whether the Ex calls take sequences with padding.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, or if `paddingMode` is NULL.
 ///
 /// # Safety
-/// No pointer is followed.
+/// `paddingMode` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNPaddingMode(
     rnnDesc: cudnnRNNDescriptor_t,
     paddingMode: *mut c_uint,
 ) -> cudnnStatus_t {
-    stub!(cudnnGetRNNPaddingMode(rnnDesc, paddingMode))
-}
-
-/// Creates a plan for a persistent recurrent network and a batch size. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnCreatePersistentRNNPlan(
-    rnnDesc: cudnnRNNDescriptor_t,
-    minibatch: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    plan: *mut cudnnPersistentRNNPlan_t,
-) -> cudnnStatus_t {
-    stub!(cudnnCreatePersistentRNNPlan(rnnDesc, minibatch, dataType, plan))
-}
-
-/// Destroys a plan for a persistent recurrent network. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnDestroyPersistentRNNPlan(plan: cudnnPersistentRNNPlan_t) -> cudnnStatus_t {
-    stub!(cudnnDestroyPersistentRNNPlan(plan))
-}
-
-/// Gives a plan to a recurrent network. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnSetPersistentRNNPlan(
-    rnnDesc: cudnnRNNDescriptor_t,
-    plan: cudnnPersistentRNNPlan_t,
-) -> cudnnStatus_t {
-    stub!(cudnnSetPersistentRNNPlan(rnnDesc, plan))
-}
-
-/// Gives an algorithm to a recurrent network. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnSetRNNAlgorithmDescriptor(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    algoDesc: cudnnAlgorithmDescriptor_t,
-) -> cudnnStatus_t {
-    stub_on!(cudnnSetRNNAlgorithmDescriptor(handle, rnnDesc, algoDesc))
-}
-
-/// Bytes of workspace for sequences of descriptors, one per step. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetRNNWorkspaceSize(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNWorkspaceSize(handle, rnnDesc, seqLength, xDesc, sizeInBytes))
-}
-
-/// Bytes that the forward pass keeps for the backward pass. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetRNNTrainingReserveSize(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNTrainingReserveSize(handle, rnnDesc, seqLength, xDesc, sizeInBytes))
-}
-
-/// Bytes of all weights and biases. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetRNNParamsSize(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    xDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-    dataType: MaybeUninit<cudnnDataType_t>,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNParamsSize(handle, rnnDesc, xDesc, sizeInBytes, dataType))
-}
-
-/// Where one weight matrix lies, and its shape. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    pseudoLayer: c_int,
-    xDesc: cudnnTensorDescriptor_t,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    linLayerID: c_int,
-    linLayerMatDesc: cudnnFilterDescriptor_t,
-    linLayerMat: *mut *mut c_void,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNLinLayerMatrixParams(
-        handle,
-        rnnDesc,
-        pseudoLayer,
-        xDesc,
-        wDesc,
-        w,
-        linLayerID,
-        linLayerMatDesc,
-        linLayerMat
-    ))
-}
-
-/// Where one bias vector lies, and its shape. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetRNNLinLayerBiasParams(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    pseudoLayer: c_int,
-    xDesc: cudnnTensorDescriptor_t,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    linLayerID: c_int,
-    linLayerBiasDesc: cudnnFilterDescriptor_t,
-    linLayerBias: *mut *mut c_void,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNLinLayerBiasParams(
-        handle,
-        rnnDesc,
-        pseudoLayer,
-        xDesc,
-        wDesc,
-        w,
-        linLayerID,
-        linLayerBiasDesc,
-        linLayerBias
-    ))
+    entry_point!(cudnnGetRNNPaddingMode(rnnDesc, paddingMode), || {
+        let desc = rnn::get(rnnDesc)?;
+        results!(new paddingMode = desc.flags)
+    })
 }

@@ -17,8 +17,23 @@ use crate::error::{Error, Result};
 
 static RNNS: Table<RnnDescriptor> = Table::new(Kind::Rnn);
 
-fn get(desc: cudnnRNNDescriptor_t) -> Result<RnnDescriptor> {
+/// A copy of the descriptor behind a handle.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(super) fn get(desc: cudnnRNNDescriptor_t) -> Result<RnnDescriptor> {
     RNNS.get(desc.addr(), "rnnDesc")
+}
+
+/// Changes the descriptor behind a handle. A body that fails has changed nothing.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive; else those of `body`.
+pub(super) fn change(
+    desc: cudnnRNNDescriptor_t,
+    body: impl FnOnce(&mut RnnDescriptor) -> Result<()>,
+) -> Result<()> {
+    RNNS.with_mut(desc.addr(), "rnnDesc", body)
 }
 
 /// Creates the descriptor of a recurrent network: no network, no clipping.
@@ -41,6 +56,7 @@ pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cu
 }
 
 /// Sets cell, sizes, directions and types of a recurrent network, and resets its clipping to none.
+/// The calls of version 6 see and change the same descriptor.
 ///
 /// `dropoutDesc` may be NULL. A failing call changes nothing.
 ///
@@ -110,16 +126,26 @@ pub extern "C" fn cudnnSetRNNDescriptor_v8(
                     types: TypePair::new(data_type::known(types.0), data_type::known(types.1))?,
                 };
                 network.check_support()?;
-                Ok(RnnDescriptor { network: Some(network), clip: RnnClip::default() })
+                Ok(RnnDescriptor::from(network))
             })
         }
     )
 }
 
+/// The network behind a handle, for calls that learn its types and input size from nothing else.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive; not initialized for one that was never set, or by version 6.
+pub(super) fn network(desc: cudnnRNNDescriptor_t) -> Result<RnnNetwork> {
+    let text =
+        "rnnDesc was never set, or by cudnnSetRNNDescriptor_v6, which tells no types and no input size";
+    get(desc)?.network().ok_or(Error::NotInitialized(text.into()))
+}
+
 /// Reads cell, sizes, directions and types of a recurrent network; NULL outputs are left out.
 ///
-/// Status: BAD_PARAM for a descriptor that is not alive; NOT_INITIALIZED for one that was never set (observed on
-/// 9.27.0).
+/// Status: BAD_PARAM for a descriptor that is not alive; NOT_INITIALIZED for one that was never set, or that
+/// cudnnSetRNNDescriptor_v6 has set last (observed on 9.27.0 and 8.9.7).
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
@@ -160,8 +186,7 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
             auxFlags
         ),
         || {
-            let network =
-                get(rnnDesc)?.network.ok_or(Error::NotInitialized("rnnDesc was never set".into()))?;
+            let network = network(rnnDesc)?;
             // SAFETY: as the caller promises, for all of them.
             unsafe {
                 arg::set_optional_code(algo, network.algo.code());

@@ -1,0 +1,97 @@
+//! What version 8 kept of algorithms of recurrent networks: plans of persistent ones, and descriptors.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use super::arg::Out;
+use super::guard::entry_point;
+use super::lifecycle::destroy;
+use super::slab::{Kind, Table};
+use super::types::{
+    cudnnAlgorithmDescriptor_t, cudnnDataType_t, cudnnHandle_t, cudnnPersistentRNNPlan_t,
+    cudnnRNNDescriptor_t, cudnnStatus_t, raw,
+};
+use super::{algorithm, context, rnn};
+use crate::error::Error;
+
+/// A plan holds nothing that a core needs.
+static PLANS: Table<()> = Table::new(Kind::PersistentPlan);
+
+/// Creates a plan for a persistent network and a batch size: a handle that programs need, as no core of this library
+/// builds kernels for a batch size. The original compiles them with the runtime compiler of CUDA.
+///
+/// Status, in this order: BAD_PARAM for a descriptor that is not alive, or if `plan` is NULL; BAD_PARAM for a `minibatch`
+/// below 1, NOT_SUPPORTED for types other than FLOAT, DOUBLE and HALF (`*plan` is NULL then).
+///
+/// Source: observed on 8.9.7, which also refuses machines without that compiler.
+///
+/// # Safety
+/// `plan` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnCreatePersistentRNNPlan(
+    rnnDesc: cudnnRNNDescriptor_t,
+    minibatch: c_int,
+    dataType: MaybeUninit<cudnnDataType_t>,
+    plan: *mut cudnnPersistentRNNPlan_t,
+) -> cudnnStatus_t {
+    entry_point!(cudnnCreatePersistentRNNPlan(rnnDesc, minibatch, dataType, plan), || {
+        rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises.
+        let out = unsafe { Out::new(plan, "plan") }?;
+        out.set(std::ptr::null_mut());
+        if minibatch < 1 {
+            return Err(Error::argument("minibatch", minibatch.into(), "at least 1"));
+        }
+        if !(0..=2).contains(&raw(dataType)) {
+            let text = format!("dataType = {}: persistent plans are of FLOAT, DOUBLE or HALF", raw(dataType));
+            return Err(Error::unsupported(text));
+        }
+        out.set(std::ptr::without_provenance_mut(PLANS.insert(())?));
+        Ok(())
+    })
+}
+
+/// Destroys a plan for a persistent network; NULL is fine.
+///
+/// Status: BAD_PARAM for a plan that is not alive.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnDestroyPersistentRNNPlan(plan: cudnnPersistentRNNPlan_t) -> cudnnStatus_t {
+    destroy!(cudnnDestroyPersistentRNNPlan(plan), PLANS)
+}
+
+/// Gives a plan to a network. The network computes the same without one.
+///
+/// Status: BAD_PARAM for a descriptor or a plan that is not alive.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnSetPersistentRNNPlan(
+    rnnDesc: cudnnRNNDescriptor_t,
+    plan: cudnnPersistentRNNPlan_t,
+) -> cudnnStatus_t {
+    entry_point!(cudnnSetPersistentRNNPlan(rnnDesc, plan), || {
+        rnn::get(rnnDesc)?;
+        PLANS.get(plan.addr(), "plan")
+    })
+}
+
+/// Gives an algorithm to a network. No core of this library has a choice: the network keeps the one that it was set with,
+/// which GetRNNDescriptor_v6 reads.
+///
+/// Status: BAD_PARAM for a handle or descriptor that is not alive.
+///
+/// Source: observed on 8.9.7.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub extern "C" fn cudnnSetRNNAlgorithmDescriptor(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    algoDesc: cudnnAlgorithmDescriptor_t,
+) -> cudnnStatus_t {
+    entry_point!(cudnnSetRNNAlgorithmDescriptor(handle, rnnDesc, algoDesc), || {
+        context::check(handle)?;
+        rnn::get(rnnDesc)?;
+        algorithm::check(algoDesc)
+    })
+}
