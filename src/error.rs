@@ -62,6 +62,14 @@ pub enum Error {
     /// As [`Error::Unsupported`], for the element type of an argument.
     #[error("{0}")]
     UnsupportedType(Cow<'static, str>),
+    /// What the graph interface refuses, with the family of status that it has for it.
+    #[error("{text}")]
+    Refused {
+        /// The family.
+        kind: ErrorKind,
+        /// Attribute, index, value and rule.
+        text: Cow<'static, str>,
+    },
     /// The library or a descriptor is not in the state that the call needs.
     #[error("{0}")]
     NotInitialized(Cow<'static, str>),
@@ -98,12 +106,26 @@ pub enum ErrorKind {
     BadParam,
     /// A pointer is off its alignment, in a call whose original says so.
     Misaligned,
+    /// A pointer is NULL, in a call whose original says so.
+    NullPointer,
+    /// A descriptor is not finalised.
+    NotFinalized,
+    /// Shapes do not fit each other, in a call whose original says so.
+    ShapeMismatch,
+    /// A value has a type that its attribute does not have.
+    AttributeType,
+    /// A descriptor is of another kind.
+    DescriptorType,
     /// Meaningful, but not done.
     NotSupported,
     /// Meaningful, but not done for this shape.
     NotSupportedShape,
     /// Meaningful, but not done for this element type.
     NotSupportedType,
+    /// Meaningful, but not done for this graph.
+    NotSupportedPattern,
+    /// Meaningful, but not for this device.
+    ArchMismatch,
     /// State missing.
     NotInitialized,
     /// Host memory ran out.
@@ -129,6 +151,7 @@ impl Error {
             Error::Unsupported(_) => ErrorKind::NotSupported,
             Error::UnsupportedShape(_) => ErrorKind::NotSupportedShape,
             Error::UnsupportedType(_) => ErrorKind::NotSupportedType,
+            Error::Refused { kind, .. } => *kind,
             Error::NotInitialized(_) => ErrorKind::NotInitialized,
             Error::HostAllocation { .. } => ErrorKind::HostAllocation,
             Error::Execution(_) => ErrorKind::Execution,
@@ -171,6 +194,11 @@ impl Error {
     /// Arguments that do not fit each other.
     pub fn mismatch(text: impl Into<Cow<'static, str>>) -> Self {
         Error::Mismatch(text.into())
+    }
+
+    /// What the graph interface refuses with this family of status.
+    pub fn refused(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
+        Error::Refused { kind, text: text.into() }
     }
 
     /// Something valid that is not done.

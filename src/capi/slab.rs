@@ -65,6 +65,8 @@ pub(crate) enum Kind {
     FusedPlan = 0xD4,
     /// `cudnnPersistentRNNPlan_t`
     PersistentPlan = 0xD5,
+    /// `cudnnBackendDescriptor_t`
+    Backend = 0xD8,
     /// `cudnnAlgorithmDescriptor_t`
     Algorithm = 0xE1,
     /// `cudnnAlgorithmPerformance_t`
@@ -95,6 +97,7 @@ impl Kind {
             Kind::FusedVariants => "variant parameter pack",
             Kind::FusedPlan => "fused plan",
             Kind::PersistentPlan => "persistent RNN plan",
+            Kind::Backend => "graph descriptor",
             Kind::Algorithm => "algorithm descriptor",
             Kind::AlgorithmPerformance => "algorithm performance",
         }

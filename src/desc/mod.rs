@@ -9,6 +9,7 @@ pub mod ctc;
 pub mod dropout;
 pub mod filter;
 pub mod fused;
+pub mod graph;
 pub mod lrn;
 mod named;
 pub mod normalization;

@@ -5,6 +5,9 @@ use super::{arg, release, slab, types};
 mod activation;
 mod algorithm;
 mod attention;
+mod backend;
+mod backend_run;
+mod backend_values;
 mod batch_norm;
 mod batch_norm_backward;
 #[cfg(not(feature = "cudnn8"))]
@@ -31,7 +34,7 @@ mod fused_ops;
 mod fused_plan;
 #[cfg(not(feature = "cudnn8"))]
 mod gnn;
-mod graph;
+
 mod guard;
 mod inspect;
 mod layout;

@@ -12,17 +12,38 @@ pub(crate) fn of(error: &Error) -> cudnnStatus_t {
         ErrorKind::BadParam => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
         #[cfg(not(feature = "cudnn8"))]
         ErrorKind::Misaligned => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER,
+        #[cfg(not(feature = "cudnn8"))]
+        ErrorKind::NullPointer => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_NULL_POINTER,
+        #[cfg(not(feature = "cudnn8"))]
+        ErrorKind::NotFinalized => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
+        #[cfg(not(feature = "cudnn8"))]
+        ErrorKind::ShapeMismatch => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
+        #[cfg(not(feature = "cudnn8"))]
+        ErrorKind::AttributeType => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
+        #[cfg(not(feature = "cudnn8"))]
+        ErrorKind::DescriptorType => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE,
         #[cfg(feature = "cudnn8")]
-        ErrorKind::Misaligned => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
+        ErrorKind::Misaligned
+        | ErrorKind::NullPointer
+        | ErrorKind::NotFinalized
+        | ErrorKind::ShapeMismatch
+        | ErrorKind::AttributeType
+        | ErrorKind::DescriptorType => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
         ErrorKind::NotSupported => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
         #[cfg(not(feature = "cudnn8"))]
         ErrorKind::NotSupportedShape => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
         #[cfg(not(feature = "cudnn8"))]
         ErrorKind::NotSupportedType => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE,
+        #[cfg(not(feature = "cudnn8"))]
+        ErrorKind::NotSupportedPattern => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,
         #[cfg(feature = "cudnn8")]
-        ErrorKind::NotSupportedShape | ErrorKind::NotSupportedType => {
+        ErrorKind::NotSupportedShape | ErrorKind::NotSupportedType | ErrorKind::NotSupportedPattern => {
             cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED
         }
+        #[cfg(not(feature = "cudnn8"))]
+        ErrorKind::ArchMismatch => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH,
+        #[cfg(feature = "cudnn8")]
+        ErrorKind::ArchMismatch => cudnnStatus_t::CUDNN_STATUS_ARCH_MISMATCH,
         ErrorKind::NotInitialized => cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED,
         #[cfg(not(feature = "cudnn8"))]
         ErrorKind::HostAllocation => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,

@@ -1,0 +1,237 @@
+//! The objects of the graph interface: create, set, finalise, get, destroy.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use super::arg::{self, Out};
+use super::backend_values as values;
+use super::guard::entry_point;
+use super::slab::{Kind as Tag, Table};
+use super::types::{
+    cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t,
+    cudnnBackendDescriptorType_t, cudnnStatus_t, raw,
+};
+use crate::desc::graph::{Descriptor, Kind, Link, Object};
+use crate::error::{Error, ErrorKind, Result};
+
+static DESCRIPTORS: Table<Descriptor> = Table::new(Tag::Backend);
+
+/// Refuses NULL with the status that the graph interface has for it.
+pub(super) fn required(descriptor: cudnnBackendDescriptor_t, argument: &'static str) -> Result<()> {
+    if descriptor.is_null() {
+        return Err(Error::refused(ErrorKind::NullPointer, format!("{argument} is NULL")));
+    }
+    Ok(())
+}
+
+/// What a descriptor of the caller's array is to another one.
+///
+/// # Errors
+/// Bad parameter for one that is not alive.
+pub(super) fn link(index: usize, descriptor: cudnnBackendDescriptor_t) -> Result<Link> {
+    if descriptor.is_null() {
+        return Ok(None);
+    }
+    let link = DESCRIPTORS.with(descriptor.addr(), "arrayOfElements", |descriptor| Ok(descriptor.link()));
+    link.map_err(|error| Error::mismatch(format!("element {index}: {error}")))
+}
+
+/// Makes the caller's descriptors show these objects; those of NULL are left alone.
+///
+/// # Errors
+/// Bad parameter for one that is not alive, BAD_PARAM_DESCRIPTOR_TYPE for one of another kind; nothing is changed then.
+pub(super) fn show(descriptors: &[cudnnBackendDescriptor_t], links: &[Link]) -> Result<()> {
+    let pairs = || descriptors.iter().zip(links).filter_map(|(place, link)| Some((place, link.as_ref()?)));
+    for (place, object) in pairs() {
+        let kind = DESCRIPTORS.with(place.addr(), "arrayOfElements", |place| Ok(place.kind()))?;
+        if kind != object.kind {
+            let text = format!("arrayOfElements holds a {} descriptor, not {}", kind.name(), object.kind.name());
+            return Err(Error::refused(ErrorKind::DescriptorType, text));
+        }
+    }
+    for (place, object) in pairs() {
+        DESCRIPTORS.replace(place.addr(), "arrayOfElements", || Ok(Descriptor::of(Arc::clone(object))))?;
+    }
+    Ok(())
+}
+
+/// What a descriptor was finalised to.
+///
+/// # Errors
+/// Bad parameter for one that is not alive, BAD_PARAM_NOT_FINALIZED for one that is open or of another kind than `kind`.
+pub(super) fn finalised(
+    descriptor: cudnnBackendDescriptor_t,
+    argument: &'static str,
+    kind: Kind,
+) -> Result<Arc<Object>> {
+    DESCRIPTORS.with(descriptor.addr(), argument, |descriptor| match descriptor.object() {
+        Some(object) if object.kind == kind => Ok(Arc::clone(object)),
+        _ => {
+            let text = format!("{argument} is not a finalised {} descriptor", kind.name());
+            Err(Error::refused(ErrorKind::NotFinalized, text))
+        }
+    })
+}
+
+/// Creates an object of the graph interface, in which nothing is set.
+///
+/// Status, in this order: BAD_PARAM if `descriptor` is NULL; INTERNAL_ERROR_HOST_ALLOCATION_FAILED for a number that is no type
+/// (6, of intermediate information, is none). Nothing is written then. Source: observed on 9.27.0.
+///
+/// # Safety
+/// `descriptor` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
+    descriptorType: MaybeUninit<cudnnBackendDescriptorType_t>,
+    descriptor: *mut cudnnBackendDescriptor_t,
+) -> cudnnStatus_t {
+    entry_point!(cudnnBackendCreateDescriptor(descriptorType, descriptor), || {
+        // SAFETY: as the caller promises.
+        let place = unsafe { Out::new(descriptor, "descriptor") }?;
+        let code = raw(descriptorType);
+        let kind = Kind::from_code(code).ok_or_else(|| {
+            let text = format!("descriptorType = {code}: the types are 0 to 50 but 6");
+            Error::refused(ErrorKind::HostAllocation, text)
+        })?;
+        place.set(std::ptr::without_provenance_mut(DESCRIPTORS.insert(Descriptor::new(kind))?));
+        Ok(())
+    })
+}
+
+/// Destroys an object of the graph interface. What other objects took from it stays.
+///
+/// Status, in this order: BAD_PARAM_NULL_POINTER for NULL, BAD_PARAM for a descriptor that is not alive.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(
+    descriptor: cudnnBackendDescriptor_t,
+) -> cudnnStatus_t {
+    entry_point!(cudnnBackendDestroyDescriptor(descriptor), || {
+        required(descriptor, "descriptor")?;
+        DESCRIPTORS.remove(descriptor.addr(), "descriptor").map(drop)
+    })
+}
+
+/// Returns an object of the graph interface, finalised or not, to how it was created.
+///
+/// Status: BAD_PARAM for NULL and for a descriptor that is not alive.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
+    entry_point!(cudnnBackendInitialize(descriptor), || {
+        DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| {
+            descriptor.reset();
+            Ok(())
+        })
+    })
+}
+
+/// Checks an object of the graph interface and closes it for changes. If it is refused, it stays open and can be corrected.
+///
+/// Status, in this order: BAD_PARAM_NULL_POINTER for NULL, BAD_PARAM for a descriptor that is not alive or is finalised already;
+/// then what the checks of its type find, whose text names the attribute, the value and the rule. Source: observed on 9.27.0.
+///
+/// # Safety
+/// No pointer is followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
+    entry_point!(cudnnBackendFinalize(descriptor), || {
+        required(descriptor, "descriptor")?;
+        DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| descriptor.finalize().map(drop))
+    })
+}
+
+/// Sets one attribute of an object of the graph interface.
+///
+/// Descriptors are taken as they are: what becomes of them later does not matter.
+///
+/// Operands: `arrayOfElements` holds `elementCount` values of the type: a bool or a char is a byte, an enumerator an int, a
+/// descriptor or a pointer an address.
+///
+/// Status, in this order: BAD_PARAM_NULL_POINTER for NULL; BAD_PARAM for a descriptor that is not alive or is finalised, and (or
+/// NOT_SUPPORTED) for an attribute that its type does not have; NOT_SUPPORTED for one that is only read; BAD_PARAM,
+/// BAD_PARAM_ATTRIBUTE_TYPE, NOT_SUPPORTED or NOT_INITIALIZED for another type than the attribute has, as the original has it;
+/// BAD_PARAM for another number of values, for NULL and for an element that is not alive; BAD_PARAM_DESCRIPTOR_TYPE for a
+/// descriptor of another type. A call that fails changes nothing, but of operations of a graph, those before the one that is
+/// refused are set. Source: observed on 9.27.0.
+///
+/// # Safety
+/// `arrayOfElements` is NULL or valid for reads of `elementCount` values of the type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendSetAttribute(
+    descriptor: cudnnBackendDescriptor_t,
+    attributeName: MaybeUninit<cudnnBackendAttributeName_t>,
+    attributeType: MaybeUninit<cudnnBackendAttributeType_t>,
+    elementCount: i64,
+    arrayOfElements: *const c_void,
+) -> cudnnStatus_t {
+    entry_point!(
+        cudnnBackendSetAttribute(descriptor, attributeName, attributeType, elementCount, arrayOfElements),
+        || {
+            required(descriptor, "descriptor")?;
+            let (attribute, ty) = (raw(attributeName), raw(attributeType));
+            let expected = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
+                descriptor.expect(attribute, ty, elementCount, arrayOfElements.is_null())
+            })?;
+            // Without the lock of the descriptor, since it may be an element.
+            // SAFETY: no more values than `elementCount` are expected, and none of NULL.
+            let value = unsafe { values::read(&expected, arrayOfElements) }?;
+            DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| descriptor.store(&expected, value))
+        }
+    )
+}
+
+/// One attribute of a finalised object of the graph interface.
+///
+/// Operands: `elementCount` (may be NULL) becomes the number of values, of which at most `requestedElementCount` are stored in
+/// `arrayOfElements`; if that is NULL and none are requested, all that there are. An attribute of one value is asked for one. For
+/// descriptors `arrayOfElements` holds descriptors of the caller's, which become what is read.
+///
+/// Status, in this order: BAD_PARAM for NULL and for a descriptor that is not alive; NOT_INITIALIZED for one that is not finalised;
+/// BAD_PARAM (or NOT_SUPPORTED) for an attribute that its type does not have; NOT_SUPPORTED for one that is not read back; a
+/// wrong type as in `cudnnBackendSetAttribute`; BAD_PARAM for another number of values and for an element that is not alive,
+/// BAD_PARAM_DESCRIPTOR_TYPE for one of another type. Nothing is written then. Source: observed on 9.27.0.
+///
+/// # Safety
+/// `elementCount` is NULL or valid for one write, `arrayOfElements` NULL or valid for writes (for reads, if they are
+/// descriptors) of `requestedElementCount` values of the type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnBackendGetAttribute(
+    descriptor: cudnnBackendDescriptor_t,
+    attributeName: MaybeUninit<cudnnBackendAttributeName_t>,
+    attributeType: MaybeUninit<cudnnBackendAttributeType_t>,
+    requestedElementCount: i64,
+    elementCount: *mut i64,
+    arrayOfElements: *mut c_void,
+) -> cudnnStatus_t {
+    entry_point!(
+        cudnnBackendGetAttribute(
+            descriptor,
+            attributeName,
+            attributeType,
+            requestedElementCount,
+            elementCount,
+            arrayOfElements
+        ),
+        || {
+            let (attribute, ty) = (raw(attributeName), raw(attributeType));
+            let is_null = arrayOfElements.is_null();
+            let answer = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
+                descriptor.answer(attribute, ty, requestedElementCount, is_null)
+            })?;
+            if let Some(value) = &answer.values {
+                // SAFETY: there are values for an array that is not NULL only, and no more than were requested.
+                unsafe { values::write(value, arrayOfElements) }?;
+            }
+            // SAFETY: as the caller promises.
+            unsafe { arg::set_optional(elementCount, answer.count as i64) };
+            Ok(())
+        }
+    )
+}

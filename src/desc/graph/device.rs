@@ -1,0 +1,57 @@
+//! The text that describes a device.
+
+use super::check::Check;
+use super::engine::DEVICEPROP_JSON_REPRESENTATION;
+use super::json::{self, Json};
+use crate::error::{ErrorKind, Result};
+
+/// The numbers that the text has to have.
+const NUMBERS: &[&str] = &[
+    "regsPerBlock",
+    "multiProcessorCount",
+    "warpSize",
+    "maxSharedMemoryPerBlock",
+    "maxSharedMemoryPerBlockOptin",
+    "reservedSharedMemoryPerBlock",
+    "maxRegistersPerSM",
+    "maxCtasPerSM",
+    "maxThreadsPerBlock",
+    "maxThreadsPerSM",
+    "pciDeviceId",
+    "isTccDriver",
+    "supportCoopLaunch",
+    "deviceVer",
+    "driverVer",
+    "smClockRateKHz",
+    "memClockRateKHz",
+    "memoryBusWidth",
+    "l2CacheSize",
+    "totalGlobalMem",
+    "cudaDeviceId",
+];
+
+/// The lists of numbers that it has to have.
+const LISTS: &[&str] = &["maxGridSize", "maxBlockSize"];
+
+/// Every field but two is needed, in any order; others are ignored.
+pub(super) fn check(check: Check<'_>, text: &[u8]) -> Result<()> {
+    let attribute = DEVICEPROP_JSON_REPRESENTATION;
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    let value = json::read(&text[..end]).map_err(|why| check.bad(attribute, &why))?;
+    check.require(matches!(value, Json::Object(_)), attribute, "is not an object")?;
+    for name in NUMBERS {
+        let whole = matches!(value.field(name), Some(Json::Number(number)) if number.fract() == 0.0);
+        check.require(whole, attribute, &format!("has no whole number {name:?}"))?;
+    }
+    for name in LISTS {
+        let list = matches!(value.field(name), Some(Json::List(items)) if items.iter().all(|item| matches!(item, Json::Number(_))));
+        check.require(list, attribute, &format!("has no list of numbers {name:?}"))?;
+    }
+    check.require(matches!(value.field("deviceName"), Some(Json::Text(_))), attribute, "has no text \"deviceName\"")?;
+    if let Some(origin) = value.field("smCountOrigin") {
+        let known = matches!(origin, Json::Number(number) if (0.0..=2.0).contains(number));
+        check.require(known, attribute, "\"smCountOrigin\" is 0 to 2")?;
+    }
+    let version = value.field("deviceVer").map_or(0.0, Json::number);
+    check.require_or(version >= 500.0, ErrorKind::ArchMismatch, attribute, "\"deviceVer\" is 500 at least")
+}
