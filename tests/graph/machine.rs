@@ -102,12 +102,20 @@ impl Machine {
                 }
                 "BackendGetAttribute" => return self.get(library, &tokens),
                 "BackendExecute" => (library.execute)(register(1), register(2), register(3)),
-                "BackendPopulateCudaGraph" => (library.populate)(register(1), register(2), register(3), register(4)),
-                "BackendUpdateCudaGraph" => (library.update)(register(1), register(2), register(3), register(4)),
+                "BackendPopulateCudaGraph" => {
+                    (library.populate)(register(1), register(2), register(3), register(4))
+                }
+                "BackendUpdateCudaGraph" => {
+                    (library.update)(register(1), register(2), register(3), register(4))
+                }
                 "GetExecutionPlanWorkspaceSize" => {
                     let mut size = usize::from_ne_bytes([FILL; 8]);
                     let status = (library.workspace)(register(1), register(2), register(3), &raw mut size);
-                    let shown = if size == usize::from_ne_bytes([FILL; 8]) { "~".to_owned() } else { size.to_string() };
+                    let shown = if size == usize::from_ne_bytes([FILL; 8]) {
+                        "~".to_owned()
+                    } else {
+                        size.to_string()
+                    };
                     return format!("{status} {shown}");
                 }
                 other => panic!("unknown function {other}"),
@@ -202,7 +210,8 @@ impl Machine {
             unsafe { (library.get)(self.value(tokens[1]), attribute, ty, number(tokens[4]), place, array) };
         let mut answer = status.to_string();
         if !place.is_null() {
-            let shown = if count == i64::from_ne_bytes([FILL; 8]) { "~".to_owned() } else { count.to_string() };
+            let shown =
+                if count == i64::from_ne_bytes([FILL; 8]) { "~".to_owned() } else { count.to_string() };
             answer += &format!(" {shown}");
         }
         if letter != 0 {
@@ -227,7 +236,9 @@ impl Machine {
             (b'd', Ok(bytes), _) => f64::from_ne_bytes(bytes).to_string(),
             (b'p', Ok(bytes), _) => match usize::from_ne_bytes(bytes) {
                 0 => "NULL".to_owned(),
-                address if self.buffers.values().any(|memory| memory.as_ptr().addr() == address) => "B".to_owned(),
+                address if self.buffers.values().any(|memory| memory.as_ptr().addr() == address) => {
+                    "B".to_owned()
+                }
                 address => address.to_string(),
             },
             (b'i', _, Ok(bytes)) => i32::from_ne_bytes(bytes).to_string(),

@@ -45,9 +45,30 @@ const AREAS: [(&str, usize); 16] = [
     ("support", 290),
 ];
 
+/// What runs plans is not built; cases that need it are counted, and not replayed.
+const STUBS: [&str; 4] =
+    ["BackendExecute", "BackendPopulateCudaGraph", "BackendUpdateCudaGraph", "GetExecutionPlanWorkspaceSize"];
+
+/// Whether a case calls what is not built, or uses an engine, of which there is none.
+fn needs_more(case: &Case) -> bool {
+    let kind = |name: &str, kind: &str| {
+        case.steps.iter().any(|step| step.function == "BackendCreateDescriptor" && step.args == [kind, name])
+    };
+    case.steps.iter().any(|step| {
+        let finalises_plan =
+            step.function == "BackendFinalize" && step.status() == 0 && kind(&step.args[0], "5");
+        let reads_engine = step.function == "BackendGetAttribute"
+            && step.status() == 0
+            && (kind(&step.args[0], "2") || kind(&step.args[0], "3"));
+        STUBS.contains(&step.function.as_str()) || finalises_plan || reads_engine
+    })
+}
+
 /// Cases that are answered otherwise, and why.
-const DIFFERENT: &[(&str, &str)] =
-    &[("matmul-0033", "the original writes one byte of an int64_t that was never set; here all eight are written")];
+const DIFFERENT: &[(&str, &str)] = &[(
+    "matmul-0033",
+    "the original writes one byte of an int64_t that was never set; here all eight are written",
+)];
 
 fn main() -> ExitCode {
     if let Ok(library) = env::var(CHILD) {
@@ -55,11 +76,18 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let only = env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let (mut passed, mut failed, mut different) = (0, 0, 0);
-    println!("{:<14}{:>8}{:>9}{:>10}{:>11}", "file", "cases", "matched", "failed", "different");
-    for (area, least) in AREAS.iter().filter(|(area, _)| only.as_deref().is_none_or(|only| area.contains(only))) {
+    let (mut passed, mut failed, mut different, mut skipped) = (0, 0, 0, 0);
+    println!(
+        "{:<14}{:>8}{:>9}{:>8}{:>11}{:>9}",
+        "file", "cases", "matched", "failed", "different", "not yet"
+    );
+    for (area, least) in
+        AREAS.iter().filter(|(area, _)| only.as_deref().is_none_or(|only| area.contains(only)))
+    {
         let cases = read(area);
         assert!(cases.len() >= *least, "cases of {area} are missing");
+        let all = cases.len();
+        let cases: Vec<Case> = cases.into_iter().filter(|case| !needs_more(case)).collect();
         let mut row = [0; 3];
         let mut shown = String::new();
         for (case, observed) in cases.iter().zip(replay(&cases)) {
@@ -76,14 +104,18 @@ fn main() -> ExitCode {
                 _ => {}
             }
         }
-        println!("{area:<14}{:>8}{:>9}{:>10}{:>11}", cases.len(), row[0], row[1], row[2]);
+        let later = all - cases.len();
+        println!("{area:<14}{all:>8}{:>9}{:>8}{:>11}{later:>9}", row[0], row[1], row[2]);
+        skipped += later;
         print!("{shown}");
         passed += row[0];
         failed += row[1];
         different += row[2];
     }
-    println!("{passed} cases as recorded, {failed} are not, {different} are meant to differ");
-    common::conclude(passed + different, failed, 0)
+    println!(
+        "{passed} cases as recorded, {failed} are not, {different} are meant to differ, {skipped} not yet"
+    );
+    common::conclude(passed + different, failed, skipped)
 }
 
 fn read(area: &str) -> Vec<Case> {
@@ -100,7 +132,8 @@ fn replay(cases: &[Case]) -> Vec<Vec<String>> {
         command.env_remove(name);
     }
     command.env("CUDNN_SHIM_BACKEND", "cpu").env("CUDNN_SHIM_STRICT", "1").env(CHILD, common::library());
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the test program starts itself");
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the test program starts itself");
     let calls: String = cases.iter().map(|case| case.calls() + "\n").collect();
     let mut input = child.stdin.take().expect("a pipe");
     let writer = std::thread::spawn(move || input.write_all(calls.as_bytes()));
@@ -109,7 +142,12 @@ fn replay(cases: &[Case]) -> Vec<Vec<String>> {
     let text = String::from_utf8(output.stdout).expect("text");
     let observed: Vec<Vec<String>> =
         text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect();
-    assert_eq!(observed.len(), cases.len(), "the process died in {:?}", cases.get(observed.len()).map(|case| &case.id));
+    assert_eq!(
+        observed.len(),
+        cases.len(),
+        "the process died in {:?}",
+        cases.get(observed.len()).map(|case| &case.id)
+    );
     observed
 }
 
@@ -141,7 +179,10 @@ fn fits(step: &Step, observed: &str) -> bool {
         return true;
     }
     recorded.len() == observed.len()
-        && recorded.iter().zip(&observed).all(|(recorded, observed)| recorded == "?" || token_fits(recorded, observed))
+        && recorded
+            .iter()
+            .zip(&observed)
+            .all(|(recorded, observed)| recorded == "?" || token_fits(recorded, observed))
 }
 
 fn token_fits(recorded: &str, observed: &str) -> bool {

@@ -12,7 +12,7 @@ use super::types::{
     cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t,
     cudnnBackendDescriptorType_t, cudnnStatus_t, raw,
 };
-use crate::desc::graph::{Descriptor, Kind, Link, Object};
+use crate::desc::graph::{Descriptor, Kind, Link};
 use crate::error::{Error, ErrorKind, Result};
 
 static DESCRIPTORS: Table<Descriptor> = Table::new(Tag::Backend);
@@ -46,7 +46,8 @@ pub(super) fn show(descriptors: &[cudnnBackendDescriptor_t], links: &[Link]) -> 
     for (place, object) in pairs() {
         let kind = DESCRIPTORS.with(place.addr(), "arrayOfElements", |place| Ok(place.kind()))?;
         if kind != object.kind {
-            let text = format!("arrayOfElements holds a {} descriptor, not {}", kind.name(), object.kind.name());
+            let text =
+                format!("arrayOfElements holds a {} descriptor, not {}", kind.name(), object.kind.name());
             return Err(Error::refused(ErrorKind::DescriptorType, text));
         }
     }
@@ -54,24 +55,6 @@ pub(super) fn show(descriptors: &[cudnnBackendDescriptor_t], links: &[Link]) -> 
         DESCRIPTORS.replace(place.addr(), "arrayOfElements", || Ok(Descriptor::of(Arc::clone(object))))?;
     }
     Ok(())
-}
-
-/// What a descriptor was finalised to.
-///
-/// # Errors
-/// Bad parameter for one that is not alive, BAD_PARAM_NOT_FINALIZED for one that is open or of another kind than `kind`.
-pub(super) fn finalised(
-    descriptor: cudnnBackendDescriptor_t,
-    argument: &'static str,
-    kind: Kind,
-) -> Result<Arc<Object>> {
-    DESCRIPTORS.with(descriptor.addr(), argument, |descriptor| match descriptor.object() {
-        Some(object) if object.kind == kind => Ok(Arc::clone(object)),
-        _ => {
-            let text = format!("{argument} is not a finalised {} descriptor", kind.name());
-            Err(Error::refused(ErrorKind::NotFinalized, text))
-        }
-    })
 }
 
 /// Creates an object of the graph interface, in which nothing is set.
@@ -143,7 +126,8 @@ pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescript
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     entry_point!(cudnnBackendFinalize(descriptor), || {
         required(descriptor, "descriptor")?;
-        DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| descriptor.finalize().map(drop))
+        DESCRIPTORS
+            .with_mut(descriptor.addr(), "descriptor", |descriptor| descriptor.finalize(|_| Ok(Vec::new())))
     })
 }
 
@@ -182,7 +166,8 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
             // Without the lock of the descriptor, since it may be an element.
             // SAFETY: no more values than `elementCount` are expected, and none of NULL.
             let value = unsafe { values::read(&expected, arrayOfElements) }?;
-            DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| descriptor.store(&expected, value))
+            DESCRIPTORS
+                .with_mut(descriptor.addr(), "descriptor", |descriptor| descriptor.store(&expected, value))
         }
     )
 }

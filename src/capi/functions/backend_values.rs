@@ -30,13 +30,21 @@ pub(super) unsafe fn read(expected: &Expected, array: *const c_void) -> Result<V
     // SAFETY: in all of them, as the caller promises; the type says how large a value is.
     Ok(match ty.storage() {
         Storage::Byte if ty == Type::Char => Value::Text(unsafe { text(array, expected.count) }),
-        Storage::Byte => Value::Ints(ty, indices.map(|index| unsafe { at::<u8>(array, index) }.into()).collect()),
-        Storage::I32 => Value::Ints(ty, indices.map(|index| unsafe { at::<i32>(array, index) }.into()).collect()),
+        Storage::Byte => {
+            Value::Ints(ty, indices.map(|index| unsafe { at::<u8>(array, index) }.into()).collect())
+        }
+        Storage::I32 => {
+            Value::Ints(ty, indices.map(|index| unsafe { at::<i32>(array, index) }.into()).collect())
+        }
         Storage::I64 => Value::Ints(ty, indices.map(|index| unsafe { at::<i64>(array, index) }).collect()),
-        Storage::F32 => Value::Reals(ty, indices.map(|index| unsafe { at::<f32>(array, index) }.into()).collect()),
+        Storage::F32 => {
+            Value::Reals(ty, indices.map(|index| unsafe { at::<f32>(array, index) }.into()).collect())
+        }
         Storage::F64 => Value::Reals(ty, indices.map(|index| unsafe { at::<f64>(array, index) }).collect()),
         Storage::Fraction => Value::Fractions(
-            indices.map(|index| unsafe { (at::<i64>(array, 2 * index), at::<i64>(array, 2 * index + 1)) }).collect(),
+            indices
+                .map(|index| unsafe { (at::<i64>(array, 2 * index), at::<i64>(array, 2 * index + 1)) })
+                .collect(),
         ),
         Storage::Pointer => {
             let pointers = indices.map(|index| unsafe { at::<*mut c_void>(array, index) });
@@ -44,7 +52,9 @@ pub(super) unsafe fn read(expected: &Expected, array: *const c_void) -> Result<V
         }
         Storage::Descriptor => {
             let descriptors = indices.map(|index| (index, unsafe { at::<*mut c_void>(array, index) }));
-            Value::Links(descriptors.map(|(index, descriptor)| link(index, descriptor)).collect::<Result<_>>()?)
+            Value::Links(
+                descriptors.map(|(index, descriptor)| link(index, descriptor)).collect::<Result<_>>()?,
+            )
         }
     })
 }
@@ -97,7 +107,8 @@ pub(super) unsafe fn write(value: &Value, array: *mut c_void) -> Result<()> {
             }
             Value::Text(text) => arg::store(array.cast::<u8>(), text.iter().copied()),
             Value::Pointers(pointers) => {
-                let pointers = pointers.iter().map(|&pointer| std::ptr::with_exposed_provenance_mut::<c_void>(pointer));
+                let pointers =
+                    pointers.iter().map(|&pointer| std::ptr::with_exposed_provenance_mut::<c_void>(pointer));
                 arg::store(array.cast::<*mut c_void>(), pointers);
             }
             Value::Links(links) => {

@@ -264,7 +264,11 @@ pub(super) fn check_rope(check: Check<'_>) -> Result<()> {
     check.require(from.dims == to.dims, y, "has the extents of what it is made from")?;
     let head = from.dims.last().copied().unwrap_or(0);
     let rotated = check.fields.int_or(dim, 0);
-    check.require(rotated % 2 == 0 && (0..=head).contains(&rotated), dim, "is even, 0 to the width of a head")?;
+    check.require(
+        rotated % 2 == 0 && (0..=head).contains(&rotated),
+        dim,
+        "is even, 0 to the width of a head",
+    )?;
     let width = angles.dims.last().copied().unwrap_or(0);
     check.require(width >= rotated, freqs, "has one angle per rotated column at least")
 }

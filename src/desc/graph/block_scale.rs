@@ -62,5 +62,10 @@ pub(super) fn check_dequantize(check: Check<'_>) -> Result<()> {
     let rule = "has as many dimensions as x";
     check.require_or(y.rank() == x.rank(), ErrorKind::ShapeMismatch, ports[2], rule)?;
     let blocks = x.dims.iter().zip(&scale.dims).all(|(&x, &scale)| scale > 0 && x % scale == 0);
-    check.require_or(blocks, ErrorKind::AttributeType, ports[1], "every extent of the scales divides that of x")
+    check.require_or(
+        blocks,
+        ErrorKind::AttributeType,
+        ports[1],
+        "every extent of the scales divides that of x",
+    )
 }

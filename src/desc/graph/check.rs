@@ -34,7 +34,13 @@ impl<'a> Check<'a> {
     }
 
     /// An error of this status unless `holds`.
-    pub(super) fn require_or(&self, holds: bool, status: ErrorKind, attribute: i32, rule: &str) -> Result<()> {
+    pub(super) fn require_or(
+        &self,
+        holds: bool,
+        status: ErrorKind,
+        attribute: i32,
+        rule: &str,
+    ) -> Result<()> {
         if holds { Ok(()) } else { Err(self.refuse(status, attribute, rule)) }
     }
 
@@ -69,7 +75,10 @@ impl<'a> Check<'a> {
     /// The finalised tensor of an attribute; `status` if it is missing or not finalised.
     pub(super) fn tensor_or(&self, status: ErrorKind, attribute: i32) -> Result<&'a Tensor> {
         let object = self.object_or(status, attribute)?;
-        object.tensor.as_ref().ok_or_else(|| self.refuse(ErrorKind::DescriptorType, attribute, "is not a tensor"))
+        object
+            .tensor
+            .as_ref()
+            .ok_or_else(|| self.refuse(ErrorKind::DescriptorType, attribute, "is not a tensor"))
     }
 
     /// The tensor of an attribute if it was set, whether finalised or not.

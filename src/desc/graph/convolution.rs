@@ -66,9 +66,17 @@ pub(super) fn check_settings(check: Check<'_>) -> Result<()> {
     ] {
         let values = check.fields.ints(attribute);
         let unset = least == 0 && !check.fields.has(attribute);
-        check.require(unset || values.len() as i64 == axes, attribute, "has one value per spatial dimension")?;
+        check.require(
+            unset || values.len() as i64 == axes,
+            attribute,
+            "has one value per spatial dimension",
+        )?;
         for &value in values {
-            check.require(value >= least, attribute, "a stride or dilation is positive, a padding is not negative")?;
+            check.require(
+                value >= least,
+                attribute,
+                "a stride or dilation is positive, a padding is not negative",
+            )?;
         }
     }
     Ok(())
@@ -118,11 +126,23 @@ pub(super) fn check_operation(check: Check<'_>) -> Result<()> {
     let axes = settings.int_or(CONVOLUTION_SPATIAL_DIMS, 0) as usize;
     check.require(axes <= rank - 2, ports.settings, "has more spatial dimensions than the tensors")?;
     check.require(x.dims[0] == y.dims[0], ports.y, "the result has as many images as the data")?;
-    check.require(w.dims[0] == y.elements(1), ports.w, "the filter has as many outputs as the result has channels")?;
+    check.require(
+        w.dims[0] == y.elements(1),
+        ports.w,
+        "the filter has as many outputs as the result has channels",
+    )?;
     let (channels, group) = (x.elements(1), w.dims[1]);
-    check.require(group > 0 && channels % group == 0, ports.w, "the data's channels are a multiple of the filter's")?;
+    check.require(
+        group > 0 && channels % group == 0,
+        ports.w,
+        "the data's channels are a multiple of the filter's",
+    )?;
     let groups = channels / group;
-    check.require(groups > 0 && w.dims[0] % groups == 0, ports.w, "the outputs are a multiple of the groups")?;
+    check.require(
+        groups > 0 && w.dims[0] % groups == 0,
+        ports.w,
+        "the outputs are a multiple of the groups",
+    )?;
     for axis in 0..axes {
         let at = |attribute, default| settings.ints(attribute).get(axis).copied().unwrap_or(default);
         let padded = x.dims[axis + 2]

@@ -233,7 +233,9 @@ impl Descriptor {
         }
         let is_scalar = row.count == Count::One
             || ty == Type::Descriptor && row.target == Some(Kind::Tensor) && !is_list(row);
-        if is_scalar && (requested != 1 && (requested != 0 || !is_null || ty == Type::Descriptor)) || requested < 0 {
+        if is_scalar && (requested != 1 && (requested != 0 || !is_null || ty == Type::Descriptor))
+            || requested < 0
+        {
             let text = format!("requestedElementCount = {requested}: {} has one value", row.name);
             return Err(Error::mismatch(text));
         }

@@ -47,7 +47,11 @@ pub(super) fn check(check: Check<'_>, text: &[u8]) -> Result<()> {
         let list = matches!(value.field(name), Some(Json::List(items)) if items.iter().all(|item| matches!(item, Json::Number(_))));
         check.require(list, attribute, &format!("has no list of numbers {name:?}"))?;
     }
-    check.require(matches!(value.field("deviceName"), Some(Json::Text(_))), attribute, "has no text \"deviceName\"")?;
+    check.require(
+        matches!(value.field("deviceName"), Some(Json::Text(_))),
+        attribute,
+        "has no text \"deviceName\"",
+    )?;
     if let Some(origin) = value.field("smCountOrigin") {
         let known = matches!(origin, Json::Number(number) if (0.0..=2.0).contains(number));
         check.require(known, attribute, "\"smCountOrigin\" is 0 to 2")?;

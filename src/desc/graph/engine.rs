@@ -8,8 +8,8 @@ use super::fields::{Fields, Object, Value};
 use super::kind::Kind;
 use super::norm;
 use super::operation_graph::OPERATIONGRAPH_OPS;
-use crate::mode::Mode;
 use crate::error::{Error, ErrorKind, Result};
+use crate::mode::Mode;
 
 rows! {
     /// The attributes of ENGINE.

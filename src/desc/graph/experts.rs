@@ -63,5 +63,9 @@ pub(super) fn check_backward(check: Check<'_>) -> Result<()> {
     let (dt, dw) = (check.dims(token), check.dims(dweight));
     check.require(dt[2] == dw[1], dweight, "has as many rows as the tokens have columns")?;
     check.require(check.dims(offset) == [dw[0], 1, 1], offset, "has one number per expert")?;
-    check.require(check.dims(doutput) == [dt[0], dt[1], dw[2]], doutput, "is the product of tokens and weights")
+    check.require(
+        check.dims(doutput) == [dt[0], dt[1], dw[2]],
+        doutput,
+        "is the product of tokens and weights",
+    )
 }

@@ -1,13 +1,13 @@
 //! Which checks close a descriptor, by kind.
 
-use super::check::Check;
 use super::attribute::Type;
+use super::check::Check;
 use super::fields::{Fields, Object, Value};
 use super::kind::Kind;
 use super::tensor::{self, Tensor};
 use super::{
-    attention, batch_norm, block_scale, convolution, engine, experts, matmul, norm, operation_graph, pack, pointwise,
-    reduction, resample, rng, shape, signal,
+    attention, batch_norm, block_scale, convolution, engine, experts, matmul, norm, operation_graph, pack,
+    pointwise, reduction, resample, rng, shape, signal,
 };
 use crate::error::{Error, Result};
 

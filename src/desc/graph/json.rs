@@ -26,7 +26,9 @@ impl Json {
     /// A field of an object.
     pub fn field(&self, name: &str) -> Option<&Json> {
         match self {
-            Json::Object(fields) => fields.iter().rev().find(|(field, _)| field == name).map(|(_, value)| value),
+            Json::Object(fields) => {
+                fields.iter().rev().find(|(field, _)| field == name).map(|(_, value)| value)
+            }
             _ => None,
         }
     }

@@ -2,8 +2,8 @@
 
 use super::attribute::Row;
 use super::{
-    attention, batch_norm, block_scale, convolution, engine, experts, matmul, norm, operation_graph, pack, pointwise,
-    reduction, resample, rng, shape, signal, tensor,
+    attention, batch_norm, block_scale, convolution, engine, experts, matmul, norm, operation_graph, pack,
+    pointwise, reduction, resample, rng, shape, signal, tensor,
 };
 
 /// How an attribute's status differs from BAD_PARAM: what the original answers where another library would say so.

@@ -72,7 +72,10 @@ pub(super) fn refuse_as_the_original(check: Check<'_>, operation: &Object) -> Re
     let rule = "the original does no inference on BFLOAT16 with scales in FLOAT";
     check.require_or(!(is_inference && mixed), ErrorKind::NotSupportedType, OPERATIONGRAPH_OPS, rule)?;
     let adaptive = fields.int_or(OPERATION_NORM_FWD_MODE, 0) == ADAPTIVE;
-    let scales = fields.tensor(OPERATION_NORM_FWD_SCALE_DESC).and_then(|scale| scale.dims.first().copied()).unwrap_or(1);
+    let scales = fields
+        .tensor(OPERATION_NORM_FWD_SCALE_DESC)
+        .and_then(|scale| scale.dims.first().copied())
+        .unwrap_or(1);
     let rule = "the original does no adaptive normalisation of several images";
     check.require_or(!(adaptive && scales > 1), ErrorKind::NotSupported, OPERATIONGRAPH_OPS, rule)
 }

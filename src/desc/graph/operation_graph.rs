@@ -8,8 +8,8 @@ use super::check::Check;
 use super::fields::{Fields, Object, Value};
 use super::kind::Kind;
 use super::norm;
-use crate::mode::Mode;
 use crate::error::{Error, ErrorKind, Result};
+use crate::mode::Mode;
 
 rows! {
     /// The attributes of OPERATIONGRAPH.
@@ -36,7 +36,9 @@ pub(super) fn check_value(fields: &mut Fields, row: &Row, value: &Value) -> Resu
             for (index, link) in links.iter().enumerate() {
                 let (status, rule) = match link {
                     None => (ErrorKind::NullPointer, "is NULL"),
-                    Some(operation) if !operation.is_finalised => (ErrorKind::NotFinalized, "is not finalised"),
+                    Some(operation) if !operation.is_finalised => {
+                        (ErrorKind::NotFinalized, "is not finalised")
+                    }
                     Some(_) => continue,
                 };
                 fields.set(OPERATIONGRAPH_OPS, Value::Links(links[..index].to_vec()));
@@ -97,7 +99,8 @@ pub(super) fn check(check: Check<'_>) -> Result<()> {
         refuse_as_the_original(check, &operations)?;
     }
     let mode = check.fields.int_or(OPERATIONGRAPH_MODE, -1);
-    let norms = operations.iter().any(|operation| matches!(operation.kind, Kind::NormForward | Kind::NormBackward));
+    let norms =
+        operations.iter().any(|operation| matches!(operation.kind, Kind::NormForward | Kind::NormBackward));
     let rule = "the graph has no normalisation";
     check.require_or(
         norms || !NORM_MODES.contains(&mode),
@@ -114,14 +117,17 @@ fn refuse_as_the_original(check: Check<'_>, operations: &[&Object]) -> Result<()
         if operation.kind != Kind::NormForward || !writes_statistics(operation) {
             continue;
         }
-        let others = || operations.iter().enumerate().filter(|&(other, _)| other != index).map(|(_, other)| other);
-        let feeds = |other: &&&Object| ids(other, true).any(|uid| ids(operation, false).any(|read| read == uid));
+        let others =
+            || operations.iter().enumerate().filter(|&(other, _)| other != index).map(|(_, other)| other);
+        let feeds =
+            |other: &&&Object| ids(other, true).any(|uid| ids(operation, false).any(|read| read == uid));
         let rule = "the original normalises in training what the graph is given, not what it makes";
         let first = others().find(feeds).is_none();
         check.require_or(first, ErrorKind::NotSupported, OPERATIONGRAPH_OPS, rule)?;
         let all = |operation: &Object| ids(operation, true).chain(ids(operation, false)).collect::<Vec<_>>();
         let made = ids(operation, true).collect::<Vec<_>>();
-        let follows = operations.len() == 1 || others().any(|other| all(other).iter().any(|uid| made.contains(uid)));
+        let follows =
+            operations.len() == 1 || others().any(|other| all(other).iter().any(|uid| made.contains(uid)));
         let rule = "the original normalises in training together with what uses the result only";
         check.require_or(follows, ErrorKind::NotSupportedPattern, OPERATIONGRAPH_OPS, rule)?;
     }

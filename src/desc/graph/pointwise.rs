@@ -80,7 +80,11 @@ pub(super) fn check(check: Check<'_>) -> Result<()> {
     };
     let rank = check.dims(ports[0]).len();
     for &port in &ports[1..] {
-        check.require(check.dims(port).len() == rank, port, "the tensors have as many dimensions as each other")?;
+        check.require(
+            check.dims(port).len() == rank,
+            port,
+            "the tensors have as many dimensions as each other",
+        )?;
     }
     if mode == BINARY_SELECT {
         check.tensor(OPERATION_POINTWISE_TDESC)?;

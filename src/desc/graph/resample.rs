@@ -51,7 +51,12 @@ pub(super) fn check_settings(check: Check<'_>) -> Result<()> {
     check.require_or((0..=3).contains(&axes), unsupported, RESAMPLE_SPATIAL_DIMS, "is 1 to 3")?;
     for attribute in [RESAMPLE_WINDOW_DIMS, RESAMPLE_STRIDES, RESAMPLE_PRE_PADDINGS, RESAMPLE_POST_PADDINGS] {
         let count = check.fields.get(attribute).map_or(0, super::fields::Value::len);
-        check.require_or(count as i64 == axes, unsupported, attribute, "has one value per spatial dimension")?;
+        check.require_or(
+            count as i64 == axes,
+            unsupported,
+            attribute,
+            "has one value per spatial dimension",
+        )?;
     }
     let interpolates = INTERPOLATIONS.contains(&check.fields.int_or(RESAMPLE_MODE, 0));
     let pairs = check.fields.fractions(RESAMPLE_WINDOW_DIMS).iter().all(|&window| window == (2, 1));
@@ -79,10 +84,16 @@ fn require_windows(check: Check<'_>, settings: i32, [data, result]: [i32; 2]) ->
             .map(|attribute| fields.fractions(attribute));
     let counts = [&windows, &strides, &before, &after].map(|values| values.len() + 2);
     let axes = fields.int_or(RESAMPLE_SPATIAL_DIMS, 0);
-    check.require(counts == [x.len(); 4] && axes + 2 == x.len() as i64, data, "has as many spatial dimensions as the settings")?;
+    check.require(
+        counts == [x.len(); 4] && axes + 2 == x.len() as i64,
+        data,
+        "has as many spatial dimensions as the settings",
+    )?;
     for axis in 0..windows.len() {
-        let whole = |(numerator, denominator): (i64, i64)| if denominator == 0 { 0 } else { numerator / denominator };
-        let [window, stride, before, after] = [&windows, &strides, &before, &after].map(|values| whole(values[axis]));
+        let whole =
+            |(numerator, denominator): (i64, i64)| if denominator == 0 { 0 } else { numerator / denominator };
+        let [window, stride, before, after] =
+            [&windows, &strides, &before, &after].map(|values| whole(values[axis]));
         let room = x[axis + 2].saturating_add(before).saturating_add(after).saturating_sub(window);
         let fits = stride >= 1 && room >= 0 && y[axis + 2] == room / stride + 1;
         check.require(fits, result, "an extent is not 1 + (data + paddings - window) / stride")?;
@@ -120,7 +131,8 @@ pub(super) fn check_backward(check: Check<'_>) -> Result<()> {
     let [dx, dy] = [OPERATION_RESAMPLE_BWD_DXDESC, OPERATION_RESAMPLE_BWD_DYDESC];
     require_windows(check, OPERATION_RESAMPLE_BWD_DESC, [dx, dy])?;
     let [x, y] = [OPERATION_RESAMPLE_BWD_XDESC, OPERATION_RESAMPLE_BWD_YDESC];
-    let (has_x, has_y, has_index) = (has(check, x)?, has(check, y)?, has(check, OPERATION_RESAMPLE_BWD_IDXDESC)?);
+    let (has_x, has_y, has_index) =
+        (has(check, x)?, has(check, y)?, has(check, OPERATION_RESAMPLE_BWD_IDXDESC)?);
     if has_x {
         check.require(check.dims(x) == check.dims(dx), x, "has the extents of its gradient")?;
     }

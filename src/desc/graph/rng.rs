@@ -48,6 +48,7 @@ pub(super) fn check_settings(check: Check<'_>) -> Result<()> {
 /// A seed that is a tensor has one element.
 pub(super) fn check(check: Check<'_>) -> Result<()> {
     let ones = |values: &[i64]| values.iter().all(|&value| value == 1);
-    let fits = check.any_tensor(OPERATION_RNG_SEED).is_none_or(|seed| ones(&seed.dims) && ones(&seed.strides));
+    let fits =
+        check.any_tensor(OPERATION_RNG_SEED).is_none_or(|seed| ones(&seed.dims) && ones(&seed.strides));
     check.require(fits, OPERATION_RNG_SEED, "a tensor has extents and strides of 1")
 }

@@ -57,7 +57,11 @@ pub(super) fn check_transpose(check: Check<'_>) -> Result<()> {
     let fits = sorted.iter().copied().eq(0..rank as i64);
     check.require(fits, OPERATION_TRANSPOSE_PERMUTATION, "is a permutation of the dimensions")?;
     let permuted = permutation.iter().map(|&axis| x.dims[axis as usize]);
-    check.require(permuted.eq(y.dims.iter().copied()), OPERATION_TRANSPOSE_YDESC, "y has the permuted extents of x")
+    check.require(
+        permuted.eq(y.dims.iter().copied()),
+        OPERATION_TRANSPOSE_YDESC,
+        "y has the permuted extents of x",
+    )
 }
 
 pub(super) fn check_slice(check: Check<'_>) -> Result<()> {
@@ -69,7 +73,11 @@ pub(super) fn check_slice(check: Check<'_>) -> Result<()> {
     let [starts, limits, steps] =
         [OPERATION_SLICE_START_INDICES, OPERATION_SLICE_LIMIT_INDICES, OPERATION_SLICE_STRIDES];
     for attribute in [starts, limits, steps] {
-        check.require(check.fields.ints(attribute).len() == rank, attribute, "has one value per dimension")?;
+        check.require(
+            check.fields.ints(attribute).len() == rank,
+            attribute,
+            "has one value per dimension",
+        )?;
     }
     for axis in 0..rank {
         let at = |attribute| check.fields.ints(attribute)[axis];
@@ -92,7 +100,8 @@ pub(super) fn check_concat(check: Check<'_>) -> Result<()> {
     check.require(!inputs.is_empty(), OPERATION_CONCAT_INPUT_DESCS, "has to be set")?;
     let mut extent: i64 = 0;
     for input in inputs {
-        let tensor = input.as_ref().filter(|input| input.is_finalised).and_then(|input| input.tensor.as_ref());
+        let tensor =
+            input.as_ref().filter(|input| input.is_finalised).and_then(|input| input.tensor.as_ref());
         let Some(tensor) = tensor else {
             return Err(check.bad(OPERATION_CONCAT_INPUT_DESCS, "an input is not finalised"));
         };
@@ -101,7 +110,11 @@ pub(super) fn check_concat(check: Check<'_>) -> Result<()> {
         check.require(same, OPERATION_CONCAT_INPUT_DESCS, "an input has other extents than the output")?;
         extent = extent.saturating_add(tensor.dims[axis as usize]);
     }
-    check.require(extent == y.dims[axis as usize], OPERATION_CONCAT_OUTPUT_DESC, "is as long as the inputs together")?;
+    check.require(
+        extent == y.dims[axis as usize],
+        OPERATION_CONCAT_OUTPUT_DESC,
+        "is as long as the inputs together",
+    )?;
     let place = check.fields.int_or(OPERATION_CONCAT_INPLACE_INDEX, -1);
     let fits = (-1..inputs.len() as i64).contains(&place);
     check.require(fits, OPERATION_CONCAT_INPLACE_INDEX, "is the number of an input, or -1")

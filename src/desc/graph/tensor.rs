@@ -101,16 +101,16 @@ impl Tensor {
     /// Whether extents are equal, and strides where they matter.
     pub(super) fn lies_as(&self, other: &Tensor) -> bool {
         let strides = self.strides.iter().zip(&other.strides).zip(&self.dims);
-        self.dims == other.dims && strides.fold(true, |same, ((one, other), &dim)| same && (dim == 1 || one == other))
+        self.dims == other.dims
+            && strides.fold(true, |same, ((one, other), &dim)| same && (dim == 1 || one == other))
     }
 
     /// Whether the descriptors say the same but for the id.
     pub(super) fn is_like(&self, other: &Tensor) -> bool {
-        let plain = |tensor: &Tensor| (tensor.data_type, tensor.alignment, tensor.is_virtual, tensor.by_value);
+        let plain =
+            |tensor: &Tensor| (tensor.data_type, tensor.alignment, tensor.is_virtual, tensor.by_value);
         let vector = |tensor: &Tensor| (tensor.vector_count, tensor.vector_dimension, tensor.reordering);
-        self.lies_as(other)
-            && plain(self) == plain(other)
-            && vector(self) == vector(other)
+        self.lies_as(other) && plain(self) == plain(other) && vector(self) == vector(other)
     }
 
     /// Whether no two elements lie at one place.
@@ -156,22 +156,52 @@ impl Tensor {
 pub(super) fn check(check: Check<'_>, tensor: &Tensor) -> Result<()> {
     let rank = tensor.rank();
     check.require((1..=MOST_DIMS).contains(&rank), TENSOR_DIMENSIONS, "a tensor has 1 to 8 dimensions")?;
-    check.require(tensor.strides.len() == rank, TENSOR_STRIDES, "a tensor has as many strides as dimensions")?;
+    check.require(
+        tensor.strides.len() == rank,
+        TENSOR_STRIDES,
+        "a tensor has as many strides as dimensions",
+    )?;
     check.require(tensor.dims.iter().all(|&dim| dim >= 0), TENSOR_DIMENSIONS, "extents are not negative")?;
-    check.require(tensor.strides.iter().all(|&stride| stride >= 0), TENSOR_STRIDES, "strides are not negative")?;
-    check.require(tensor.data_type != 14, TENSOR_DATA_TYPE, "FAST_FLOAT_FOR_FP8 is a type of arithmetic only")?;
+    check.require(
+        tensor.strides.iter().all(|&stride| stride >= 0),
+        TENSOR_STRIDES,
+        "strides are not negative",
+    )?;
+    check.require(
+        tensor.data_type != 14,
+        TENSOR_DATA_TYPE,
+        "FAST_FLOAT_FOR_FP8 is a type of arithmetic only",
+    )?;
     let scalar = tensor.dims.iter().filter(|&&dim| dim > 1).count() <= 1;
-    check.require(!tensor.by_value || scalar, TENSOR_IS_BY_VALUE, "one dimension at most has more than one element")?;
+    check.require(
+        !tensor.by_value || scalar,
+        TENSOR_IS_BY_VALUE,
+        "one dimension at most has more than one element",
+    )?;
     let rule = "vectors are CUDNN_ATTR_TENSOR_VECTOR_COUNT on their scalar type";
-    check.require_or(![5, 7, 8].contains(&tensor.data_type), ErrorKind::NotSupported, TENSOR_DATA_TYPE, rule)?;
+    check.require_or(
+        ![5, 7, 8].contains(&tensor.data_type),
+        ErrorKind::NotSupported,
+        TENSOR_DATA_TYPE,
+        rule,
+    )?;
     check.require((0..=23).contains(&tensor.data_type), TENSOR_DATA_TYPE, "the types are 0 to 23")?;
     let bytes = [3, 6].contains(&tensor.data_type);
     let vectors = !bytes || [1, 4, 32].contains(&tensor.vector_count);
-    check.require_or(vectors, ErrorKind::NotSupported, TENSOR_VECTOR_COUNT, "a vector of bytes has 1, 4 or 32")?;
+    check.require_or(
+        vectors,
+        ErrorKind::NotSupported,
+        TENSOR_VECTOR_COUNT,
+        "a vector of bytes has 1, 4 or 32",
+    )?;
     // Bytes are aligned without being told to.
     let (alignment, size) = (tensor.alignment, tensor.element_size());
     let aligned = alignment % size == 0 && alignment >= i64::from(size > 1);
-    check.require(aligned, TENSOR_BYTE_ALIGNMENT, "has to be set, to a multiple of the bytes of an element")?;
+    check.require(
+        aligned,
+        TENSOR_BYTE_ALIGNMENT,
+        "has to be set, to a multiple of the bytes of an element",
+    )?;
     if tensor.ragged_offset.is_some() {
         check.tensor(TENSOR_RAGGED_OFFSET_DESC)?;
         check.require(tensor.ragged_multiplier > 0, TENSOR_RAGGED_OFFSET_MULTIPLIER, "is positive")?;

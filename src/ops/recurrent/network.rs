@@ -1,8 +1,8 @@
 //! What a recurrent network is, as plain numbers.
 
 use crate::desc::rnn::{RnnBias, RnnCell, RnnDirection, RnnInput};
-use crate::desc::{DropoutDescriptor, NanPropagation, RnnClip, RnnNetwork};
 use crate::desc::{Choice, rnn};
+use crate::desc::{DropoutDescriptor, NanPropagation, RnnClip, RnnNetwork};
 use crate::dtype::{DataType, Scalar};
 use crate::ops::{Compute, NanRule};
 

@@ -53,7 +53,8 @@ impl Sequences {
     pub fn from_batches(batches: &[i64]) -> Sequences {
         let batch = batches.first().copied().unwrap_or(0);
         // The length of a sequence is the number of steps at which more sequences than its rank are active.
-        let lengths = (0..batch).map(|rank| batches.partition_point(|&active| active > rank) as i64).collect();
+        let lengths =
+            (0..batch).map(|rank| batches.partition_point(|&active| active > rank) as i64).collect();
         Sequences::new(RnnDataLayout::TimeMajorPacked, batches.len() as i64, lengths)
     }
 
@@ -202,13 +203,17 @@ mod tests {
     #[test]
     fn every_row_of_the_caller_is_a_step_or_padding_once() {
         for layout in [RnnDataLayout::TimeMajorPadded, RnnDataLayout::BatchMajorPadded] {
-            for lengths in [vec![1, 4, 0, 4, 2], vec![3, 3], vec![0, 0], vec![5], vec![2], vec![1, 2, 3, 4, 5]] {
+            for lengths in
+                [vec![1, 4, 0, 4, 2], vec![3, 3], vec![0, 0], vec![5], vec![2], vec![1, 2, 3, 4, 5]]
+            {
                 let sequences = Sequences::new(layout, 5, lengths);
                 let mut visits = vec![0; sequences.caller_rows() as usize];
                 let mut ours = vec![0; sequences.rows() as usize];
                 sequences
                     .for_each_piece(|piece| {
-                        for (step, rank) in (0..piece.steps).flat_map(|s| (0..piece.ranks).map(move |r| (s, r))) {
+                        for (step, rank) in
+                            (0..piece.steps).flat_map(|s| (0..piece.ranks).map(move |r| (s, r)))
+                        {
                             ours[(piece.row.0 + step * piece.row.1 + rank) as usize] += 1;
                             let (first, by_step, by_rank) = piece.theirs;
                             visits[(first + step * by_step + rank * by_rank) as usize] += 1;

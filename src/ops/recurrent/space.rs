@@ -97,7 +97,8 @@ impl Regions {
         let (data, compute) = (network.scalar().size() as i64, network.compute.scalar().size() as i64);
         let (pseudo, output) = (network.pseudo_layers(), network.output());
         let gates = if network.cell == RnnCell::Gru { 4 } else { network.gates() };
-        let gate_row = gates.checked_mul(hidden).ok_or_else(|| Error::unsupported("hiddenSize is too large"))?;
+        let gate_row =
+            gates.checked_mul(hidden).ok_or_else(|| Error::unsupported("hiddenSize is too large"))?;
         let mut at = Regions { gate_row, ..Regions::default() };
         let when = |wanted: bool, count: i64| if wanted { count } else { 0 };
         let lstm = i64::from(network.has_cell_state());
@@ -107,8 +108,10 @@ impl Regions {
             at.gates = reserve.take(&[pseudo, rows, gate_row, compute]);
             at.cells = reserve.take(&[lstm, pseudo, rows, hidden, compute]);
             at.outputs = reserve.take(&[layers, rows, output, data]);
-            let masked = when(network.drops(), layers - 1).checked_mul(rows).and_then(|n| n.checked_mul(output));
-            at.masks = reserve.take(&[masked.map_or(i64::MAX, |bits| bits / 32 + i64::from(bits % 32 > 0)), 4]);
+            let masked =
+                when(network.drops(), layers - 1).checked_mul(rows).and_then(|n| n.checked_mul(output));
+            at.masks =
+                reserve.take(&[masked.map_or(i64::MAX, |bits| bits / 32 + i64::from(bits % 32 > 0)), 4]);
         }
         at.reserve = reserve.bytes()?;
 
@@ -118,7 +121,8 @@ impl Regions {
         at.cx = workspace.take(&[when(!sequences.is_sorted(), lstm), pseudo, batch, hidden, data]);
         if pass != Pass::Data {
             at.x = workspace.take(&[when(!sequences.is_ours(), rows), input, data]);
-            at.masked = workspace.take(&[when(network.drops() && pass != Pass::Inference, rows), output, data]);
+            at.masked =
+                workspace.take(&[when(network.drops() && pass != Pass::Inference, rows), output, data]);
         }
         let projects = i64::from(network.projects());
         match pass {
@@ -133,7 +137,8 @@ impl Regions {
                 at.unprojected = workspace.take(&[projects, batch, hidden, compute]);
             }
             Pass::Data => {
-                at.gradients = [1, i64::from(layers > 1)].map(|count| workspace.take(&[count, rows, output, compute]));
+                at.gradients =
+                    [1, i64::from(layers > 1)].map(|count| workspace.take(&[count, rows, output, compute]));
                 let direct = sequences.is_ours() && network.scalar() == network.compute.scalar();
                 at.dx = workspace.take(&[when(!direct, rows), input, compute]);
                 at.unprojected = workspace.take(&[projects, batch, hidden, compute]);
@@ -157,7 +162,8 @@ impl Regions {
 /// # Errors
 /// Not supported for more bytes than 63 bits count.
 pub fn workspace_size(network: &Network, sequences: &Sequences, training: bool) -> Result<usize> {
-    let passes: &[Pass] = if training { &[Pass::Training, Pass::Data, Pass::Weights] } else { &[Pass::Inference] };
+    let passes: &[Pass] =
+        if training { &[Pass::Training, Pass::Data, Pass::Weights] } else { &[Pass::Inference] };
     let mut most = 0;
     for &pass in passes {
         most = most.max(Regions::of(network, sequences, pass)?.workspace);

@@ -79,7 +79,9 @@ impl Network {
         self.weight_elements()
             .and_then(|elements| elements.checked_mul(self.scalar().size() as i64))
             .map(|bytes| bytes as usize)
-            .ok_or_else(|| Error::unsupported("the weights of this network take more bytes than 63 bits count"))
+            .ok_or_else(|| {
+                Error::unsupported("the weights of this network take more bytes than 63 bits count")
+            })
     }
 
     /// The matrix `lin_layer` of a pseudo-layer: 0 to gates-1 input, gates to 2 gates-1 recurrent, 2 gates the projection; `None`
