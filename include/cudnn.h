@@ -447,308 +447,6 @@ typedef enum cudnnWgradMode_t {
     CUDNN_WGRAD_MODE_SET = 1,
 } cudnnWgradMode_t;
 
-/** Over which elements batch normalisation takes its statistics. */
-typedef enum cudnnBatchNormMode_t {
-    /** Over N: one mean for each C, H and W. */
-    CUDNN_BATCHNORM_PER_ACTIVATION = 0,
-    /** Over N, H and W: one mean for each C. */
-    CUDNN_BATCHNORM_SPATIAL = 1,
-    /** As spatial, with kernels that keep data on the chip. */
-    CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2,
-} cudnnBatchNormMode_t CUDNN_DEPRECATED;
-
-/** What follows batch normalisation in the same call. */
-typedef enum cudnnBatchNormOps_t {
-    /** Nothing. */
-    CUDNN_BATCHNORM_OPS_BN = 0,
-    /** An activation. */
-    CUDNN_BATCHNORM_OPS_BN_ACTIVATION = 1,
-    /** The sum with z, then an activation. */
-    CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION = 2,
-} cudnnBatchNormOps_t CUDNN_DEPRECATED;
-
-/** Activation after a causal convolution. */
-typedef enum cudnnCausalConv1dActivation_t {
-    /** None. */
-    CUDNN_CAUSAL_CONV1D_ACTIVATION_IDENTITY = 0,
-    /** `x / (1 + exp(-x))` */
-    CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1,
-} cudnnCausalConv1dActivation_t;
-
-/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
-typedef enum cudnnErrQueryMode_t {
-    /** Read the stored code as it is. */
-    CUDNN_ERRQUERY_RAWCODE = 0,
-    /** Report what is known without waiting for queued work. */
-    CUDNN_ERRQUERY_NONBLOCKING = 1,
-    /** Wait for queued work, then report. */
-    CUDNN_ERRQUERY_BLOCKING = 2,
-} cudnnErrQueryMode_t;
-
-/** How serious a log message is. */
-typedef enum cudnnSeverity_t {
-    /** The process cannot go on. */
-    CUDNN_SEV_FATAL = 0,
-    /** A call failed. */
-    CUDNN_SEV_ERROR = 1,
-    /** A call went through, but something looks wrong. */
-    CUDNN_SEV_WARNING = 2,
-    /** One line for each call. */
-    CUDNN_SEV_INFO = 3,
-} cudnnSeverity_t;
-
-/** Whether 8-bit filters and biases are reordered before use. */
-typedef enum cudnnReorderType_t {
-    /** Reorder where the kernels want it. */
-    CUDNN_DEFAULT_REORDER = 0,
-    /** The caller has reordered already. */
-    CUDNN_NO_REORDER = 1,
-} cudnnReorderType_t CUDNN_DEPRECATED;
-
-/** Whether the filter is flipped. */
-typedef enum cudnnConvolutionMode_t {
-    /** Convolution in the mathematical sense: the filter is flipped. */
-    CUDNN_CONVOLUTION = 0,
-    /** The filter is applied as it lies. */
-    CUDNN_CROSS_CORRELATION = 1,
-} cudnnConvolutionMode_t;
-
-/** Whether an algorithm gives the same bits in every run. */
-typedef enum cudnnDeterminism_t {
-    /** The last bits may differ from run to run. */
-    CUDNN_NON_DETERMINISTIC = 0,
-    /** Every run gives the same bits. */
-    CUDNN_DETERMINISTIC = 1,
-} cudnnDeterminism_t;
-
-/** Order in which the dimensions of a packed tensor lie in memory, outermost first. */
-typedef enum cudnnTensorFormat_t {
-    /** N, C, then the spatial dimensions. */
-    CUDNN_TENSOR_NCHW = 0,
-    /** N, the spatial dimensions, then C. */
-    CUDNN_TENSOR_NHWC = 1,
-    /** As NCHW, with vectors of 4 or 32 channels as elements. */
-    CUDNN_TENSOR_NCHW_VECT_C = 2,
-} cudnnTensorFormat_t;
-
-/** How version 7 chose a forward algorithm. */
-typedef enum cudnnConvolutionFwdPreference_t {
-    /** One that needs no workspace. */
-    CUDNN_CONVOLUTION_FWD_NO_WORKSPACE = 0,
-    /** The fastest, whatever workspace it needs. */
-    CUDNN_CONVOLUTION_FWD_PREFER_FASTEST = 1,
-    /** The fastest whose workspace fits the given limit. */
-    CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT = 2,
-} cudnnConvolutionFwdPreference_t;
-
-/** How version 7 chose a data gradient algorithm. */
-typedef enum cudnnConvolutionBwdDataPreference_t {
-    /** One that needs no workspace. */
-    CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE = 0,
-    /** The fastest, whatever workspace it needs. */
-    CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST = 1,
-    /** The fastest whose workspace fits the given limit. */
-    CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT = 2,
-} cudnnConvolutionBwdDataPreference_t;
-
-/** How version 7 chose a filter gradient algorithm. */
-typedef enum cudnnConvolutionBwdFilterPreference_t {
-    /** One that needs no workspace. */
-    CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE = 0,
-    /** The fastest, whatever workspace it needs. */
-    CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST = 1,
-    /** The fastest whose workspace fits the given limit. */
-    CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT = 2,
-} cudnnConvolutionBwdFilterPreference_t;
-
-/** What CTC loss does with its input first. */
-typedef enum cudnnLossNormalizationMode_t {
-    /** Nothing: the input holds probabilities. */
-    CUDNN_LOSS_NORMALIZATION_NONE = 0,
-    /** Softmax: the input holds unscaled scores. */
-    CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1,
-} cudnnLossNormalizationMode_t;
-
-/** What CTC loss does with gradients of samples outside the valid lengths. */
-typedef enum cudnnCTCGradMode_t {
-    /** Write zeros. */
-    CUDNN_CTC_ZERO_OOB_GRADIENTS = 0,
-    /** Leave them as they are. */
-    CUDNN_CTC_SKIP_OOB_GRADIENTS = 1,
-} cudnnCTCGradMode_t;
-
-/** Chains of operations that run as one plan. */
-typedef enum cudnnFusedOps_t {
-    /** Scale, bias, activation, convolution, batch statistics. */
-    CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS = 0,
-    /** Scale, bias, activation, filter gradient. */
-    CUDNN_FUSED_SCALE_BIAS_ACTIVATION_WGRAD = 1,
-    /** From batch sums to scale and bias, for training. */
-    CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING = 2,
-    /** From running statistics to scale and bias. */
-    CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE = 3,
-    /** Convolution, scale, bias, sum, activation. */
-    CUDNN_FUSED_CONV_SCALE_BIAS_ADD_ACTIVATION = 4,
-    /** Scale, bias, sum, activation and its bit mask. */
-    CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK = 5,
-    /** Gradients of activation and batch normalisation. */
-    CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM = 6,
-} cudnnFusedOps_t CUDNN_DEPRECATED;
-
-/** Constant parameters of a fused plan: descriptors and pointer placeholders. */
-typedef enum cudnnFusedOpsConstParamLabel_t {
-    /** Descriptor of x. */
-    CUDNN_PARAM_XDESC = 0,
-    /** Placeholder of the pointer to `x`. */
-    CUDNN_PARAM_XDATA_PLACEHOLDER = 1,
-    /** Mode of batch normalisation. */
-    CUDNN_PARAM_BN_MODE = 2,
-    /** Descriptor of the equivalent scale and bias. */
-    CUDNN_PARAM_BN_EQSCALEBIAS_DESC = 3,
-    /** Placeholder of the pointer to the equivalent scale. */
-    CUDNN_PARAM_BN_EQSCALE_PLACEHOLDER = 4,
-    /** Placeholder of the pointer to the equivalent bias. */
-    CUDNN_PARAM_BN_EQBIAS_PLACEHOLDER = 5,
-    /** Descriptor of the activation. */
-    CUDNN_PARAM_ACTIVATION_DESC = 6,
-    /** Descriptor of the convolution. */
-    CUDNN_PARAM_CONV_DESC = 7,
-    /** Descriptor of w. */
-    CUDNN_PARAM_WDESC = 8,
-    /** Placeholder of the pointer to `w`. */
-    CUDNN_PARAM_WDATA_PLACEHOLDER = 9,
-    /** Descriptor of dw. */
-    CUDNN_PARAM_DWDESC = 10,
-    /** Placeholder of the pointer to `dw`. */
-    CUDNN_PARAM_DWDATA_PLACEHOLDER = 11,
-    /** Descriptor of y. */
-    CUDNN_PARAM_YDESC = 12,
-    /** Placeholder of the pointer to `y`. */
-    CUDNN_PARAM_YDATA_PLACEHOLDER = 13,
-    /** Descriptor of dy. */
-    CUDNN_PARAM_DYDESC = 14,
-    /** Placeholder of the pointer to `dy`. */
-    CUDNN_PARAM_DYDATA_PLACEHOLDER = 15,
-    /** Descriptor of the statistics of y. */
-    CUDNN_PARAM_YSTATS_DESC = 16,
-    /** Placeholder of the pointer to the sum of y. */
-    CUDNN_PARAM_YSUM_PLACEHOLDER = 17,
-    /** Placeholder of the pointer to the sum of squares of y. */
-    CUDNN_PARAM_YSQSUM_PLACEHOLDER = 18,
-    /** Descriptor of scale, bias, mean and variance. */
-    CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC = 19,
-    /** Placeholder of the pointer to the scale. */
-    CUDNN_PARAM_BN_SCALE_PLACEHOLDER = 20,
-    /** Placeholder of the pointer to the bias. */
-    CUDNN_PARAM_BN_BIAS_PLACEHOLDER = 21,
-    /** Placeholder of the pointer to the saved mean. */
-    CUDNN_PARAM_BN_SAVED_MEAN_PLACEHOLDER = 22,
-    /** Placeholder of the pointer to the saved inverse deviation. */
-    CUDNN_PARAM_BN_SAVED_INVSTD_PLACEHOLDER = 23,
-    /** Placeholder of the pointer to the running mean. */
-    CUDNN_PARAM_BN_RUNNING_MEAN_PLACEHOLDER = 24,
-    /** Placeholder of the pointer to the running variance. */
-    CUDNN_PARAM_BN_RUNNING_VAR_PLACEHOLDER = 25,
-    /** Descriptor of z. */
-    CUDNN_PARAM_ZDESC = 26,
-    /** Placeholder of the pointer to `z`. */
-    CUDNN_PARAM_ZDATA_PLACEHOLDER = 27,
-    /** Descriptor of the equivalent scale and bias of z. */
-    CUDNN_PARAM_BN_Z_EQSCALEBIAS_DESC = 28,
-    /** Placeholder of the pointer to the equivalent scale of z. */
-    CUDNN_PARAM_BN_Z_EQSCALE_PLACEHOLDER = 29,
-    /** Placeholder of the pointer to the equivalent bias of z. */
-    CUDNN_PARAM_BN_Z_EQBIAS_PLACEHOLDER = 30,
-    /** Descriptor of the activation bit mask. */
-    CUDNN_PARAM_ACTIVATION_BITMASK_DESC = 31,
-    /** Placeholder of the pointer to the activation bit mask. */
-    CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER = 32,
-    /** Descriptor of dx. */
-    CUDNN_PARAM_DXDESC = 33,
-    /** Placeholder of the pointer to `dx`. */
-    CUDNN_PARAM_DXDATA_PLACEHOLDER = 34,
-    /** Descriptor of dz. */
-    CUDNN_PARAM_DZDESC = 35,
-    /** Placeholder of the pointer to `dz`. */
-    CUDNN_PARAM_DZDATA_PLACEHOLDER = 36,
-    /** Placeholder of the pointer to the gradient of the scale. */
-    CUDNN_PARAM_BN_DSCALE_PLACEHOLDER = 37,
-    /** Placeholder of the pointer to the gradient of the bias. */
-    CUDNN_PARAM_BN_DBIAS_PLACEHOLDER = 38,
-} cudnnFusedOpsConstParamLabel_t CUDNN_DEPRECATED;
-
-/** Parameters of a fused plan that may change from run to run. */
-typedef enum cudnnFusedOpsVariantParamLabel_t {
-    /** Pointer to `x`. */
-    CUDNN_PTR_XDATA = 0,
-    /** Pointer to the equivalent scale. */
-    CUDNN_PTR_BN_EQSCALE = 1,
-    /** Pointer to the equivalent bias. */
-    CUDNN_PTR_BN_EQBIAS = 2,
-    /** Pointer to `w`. */
-    CUDNN_PTR_WDATA = 3,
-    /** Pointer to `dw`. */
-    CUDNN_PTR_DWDATA = 4,
-    /** Pointer to `y`. */
-    CUDNN_PTR_YDATA = 5,
-    /** Pointer to `dy`. */
-    CUDNN_PTR_DYDATA = 6,
-    /** Pointer to the sum of y. */
-    CUDNN_PTR_YSUM = 7,
-    /** Pointer to the sum of squares of y. */
-    CUDNN_PTR_YSQSUM = 8,
-    /** Pointer to the workspace. */
-    CUDNN_PTR_WORKSPACE = 9,
-    /** Pointer to the scale. */
-    CUDNN_PTR_BN_SCALE = 10,
-    /** Pointer to the bias. */
-    CUDNN_PTR_BN_BIAS = 11,
-    /** Pointer to the saved mean. */
-    CUDNN_PTR_BN_SAVED_MEAN = 12,
-    /** Pointer to the saved inverse deviation. */
-    CUDNN_PTR_BN_SAVED_INVSTD = 13,
-    /** Pointer to the running mean. */
-    CUDNN_PTR_BN_RUNNING_MEAN = 14,
-    /** Pointer to the running variance. */
-    CUDNN_PTR_BN_RUNNING_VAR = 15,
-    /** Pointer to `z`. */
-    CUDNN_PTR_ZDATA = 16,
-    /** Pointer to the equivalent scale of z. */
-    CUDNN_PTR_BN_Z_EQSCALE = 17,
-    /** Pointer to the equivalent bias of z. */
-    CUDNN_PTR_BN_Z_EQBIAS = 18,
-    /** Pointer to the activation bit mask. */
-    CUDNN_PTR_ACTIVATION_BITMASK = 19,
-    /** Pointer to `dx`. */
-    CUDNN_PTR_DXDATA = 20,
-    /** Pointer to `dz`. */
-    CUDNN_PTR_DZDATA = 21,
-    /** Pointer to the gradient of the scale. */
-    CUDNN_PTR_BN_DSCALE = 22,
-    /** Pointer to the gradient of the bias. */
-    CUDNN_PTR_BN_DBIAS = 23,
-    /** Size of the workspace in bytes, `size_t`. */
-    CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES = 100,
-    /** Elements behind each batch statistic, `int64_t`. */
-    CUDNN_SCALAR_INT64_T_BN_ACCUMULATION_COUNT = 101,
-    /** Weight of the new statistics in the running ones, `double`. */
-    CUDNN_SCALAR_DOUBLE_BN_EXP_AVG_FACTOR = 102,
-    /** What is added to the variance, `double`. */
-    CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103,
-} cudnnFusedOpsVariantParamLabel_t CUDNN_DEPRECATED;
-
-/** How a graph node joins the features of its neighbours. */
-typedef enum cudnnGnnAggOp_t {
-    /** Sum. */
-    CUDNN_GNN_AGG_SUM = 0,
-    /** Mean. */
-    CUDNN_GNN_AGG_MEAN = 1,
-    /** Maximum. */
-    CUDNN_GNN_AGG_MAX = 2,
-    /** Minimum. */
-    CUDNN_GNN_AGG_MIN = 3,
-} cudnnGnnAggOp_t;
-
 /** Kinds of backend descriptors. */
 typedef enum cudnnBackendDescriptorType_t {
     /** Pointwise. */
@@ -1681,6 +1379,308 @@ typedef enum cudnnBackendAttributeType_t {
     CUDNN_TYPE_OPERATIONGRAPH_MODE = 32,
 } cudnnBackendAttributeType_t;
 
+/** Over which elements batch normalisation takes its statistics. */
+typedef enum cudnnBatchNormMode_t {
+    /** Over N: one mean for each C, H and W. */
+    CUDNN_BATCHNORM_PER_ACTIVATION = 0,
+    /** Over N, H and W: one mean for each C. */
+    CUDNN_BATCHNORM_SPATIAL = 1,
+    /** As spatial, with kernels that keep data on the chip. */
+    CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2,
+} cudnnBatchNormMode_t CUDNN_DEPRECATED;
+
+/** What follows batch normalisation in the same call. */
+typedef enum cudnnBatchNormOps_t {
+    /** Nothing. */
+    CUDNN_BATCHNORM_OPS_BN = 0,
+    /** An activation. */
+    CUDNN_BATCHNORM_OPS_BN_ACTIVATION = 1,
+    /** The sum with z, then an activation. */
+    CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION = 2,
+} cudnnBatchNormOps_t CUDNN_DEPRECATED;
+
+/** Activation after a causal convolution. */
+typedef enum cudnnCausalConv1dActivation_t {
+    /** None. */
+    CUDNN_CAUSAL_CONV1D_ACTIVATION_IDENTITY = 0,
+    /** `x / (1 + exp(-x))` */
+    CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1,
+} cudnnCausalConv1dActivation_t;
+
+/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
+typedef enum cudnnErrQueryMode_t {
+    /** Read the stored code as it is. */
+    CUDNN_ERRQUERY_RAWCODE = 0,
+    /** Report what is known without waiting for queued work. */
+    CUDNN_ERRQUERY_NONBLOCKING = 1,
+    /** Wait for queued work, then report. */
+    CUDNN_ERRQUERY_BLOCKING = 2,
+} cudnnErrQueryMode_t;
+
+/** How serious a log message is. */
+typedef enum cudnnSeverity_t {
+    /** The process cannot go on. */
+    CUDNN_SEV_FATAL = 0,
+    /** A call failed. */
+    CUDNN_SEV_ERROR = 1,
+    /** A call went through, but something looks wrong. */
+    CUDNN_SEV_WARNING = 2,
+    /** One line for each call. */
+    CUDNN_SEV_INFO = 3,
+} cudnnSeverity_t;
+
+/** Whether 8-bit filters and biases are reordered before use. */
+typedef enum cudnnReorderType_t {
+    /** Reorder where the kernels want it. */
+    CUDNN_DEFAULT_REORDER = 0,
+    /** The caller has reordered already. */
+    CUDNN_NO_REORDER = 1,
+} cudnnReorderType_t CUDNN_DEPRECATED;
+
+/** Whether the filter is flipped. */
+typedef enum cudnnConvolutionMode_t {
+    /** Convolution in the mathematical sense: the filter is flipped. */
+    CUDNN_CONVOLUTION = 0,
+    /** The filter is applied as it lies. */
+    CUDNN_CROSS_CORRELATION = 1,
+} cudnnConvolutionMode_t;
+
+/** Whether an algorithm gives the same bits in every run. */
+typedef enum cudnnDeterminism_t {
+    /** The last bits may differ from run to run. */
+    CUDNN_NON_DETERMINISTIC = 0,
+    /** Every run gives the same bits. */
+    CUDNN_DETERMINISTIC = 1,
+} cudnnDeterminism_t;
+
+/** Order in which the dimensions of a packed tensor lie in memory, outermost first. */
+typedef enum cudnnTensorFormat_t {
+    /** N, C, then the spatial dimensions. */
+    CUDNN_TENSOR_NCHW = 0,
+    /** N, the spatial dimensions, then C. */
+    CUDNN_TENSOR_NHWC = 1,
+    /** As NCHW, with vectors of 4 or 32 channels as elements. */
+    CUDNN_TENSOR_NCHW_VECT_C = 2,
+} cudnnTensorFormat_t;
+
+/** How version 7 chose a forward algorithm. */
+typedef enum cudnnConvolutionFwdPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_FWD_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_FWD_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionFwdPreference_t;
+
+/** How version 7 chose a data gradient algorithm. */
+typedef enum cudnnConvolutionBwdDataPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionBwdDataPreference_t;
+
+/** How version 7 chose a filter gradient algorithm. */
+typedef enum cudnnConvolutionBwdFilterPreference_t {
+    /** One that needs no workspace. */
+    CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE = 0,
+    /** The fastest, whatever workspace it needs. */
+    CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST = 1,
+    /** The fastest whose workspace fits the given limit. */
+    CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT = 2,
+} cudnnConvolutionBwdFilterPreference_t;
+
+/** What CTC loss does with its input first. */
+typedef enum cudnnLossNormalizationMode_t {
+    /** Nothing: the input holds probabilities. */
+    CUDNN_LOSS_NORMALIZATION_NONE = 0,
+    /** Softmax: the input holds unscaled scores. */
+    CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1,
+} cudnnLossNormalizationMode_t;
+
+/** What CTC loss does with gradients of samples outside the valid lengths. */
+typedef enum cudnnCTCGradMode_t {
+    /** Write zeros. */
+    CUDNN_CTC_ZERO_OOB_GRADIENTS = 0,
+    /** Leave them as they are. */
+    CUDNN_CTC_SKIP_OOB_GRADIENTS = 1,
+} cudnnCTCGradMode_t;
+
+/** Chains of operations that run as one plan. */
+typedef enum cudnnFusedOps_t {
+    /** Scale, bias, activation, convolution, batch statistics. */
+    CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS = 0,
+    /** Scale, bias, activation, filter gradient. */
+    CUDNN_FUSED_SCALE_BIAS_ACTIVATION_WGRAD = 1,
+    /** From batch sums to scale and bias, for training. */
+    CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING = 2,
+    /** From running statistics to scale and bias. */
+    CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE = 3,
+    /** Convolution, scale, bias, sum, activation. */
+    CUDNN_FUSED_CONV_SCALE_BIAS_ADD_ACTIVATION = 4,
+    /** Scale, bias, sum, activation and its bit mask. */
+    CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK = 5,
+    /** Gradients of activation and batch normalisation. */
+    CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM = 6,
+} cudnnFusedOps_t CUDNN_DEPRECATED;
+
+/** Constant parameters of a fused plan: descriptors and pointer placeholders. */
+typedef enum cudnnFusedOpsConstParamLabel_t {
+    /** Descriptor of x. */
+    CUDNN_PARAM_XDESC = 0,
+    /** Placeholder of the pointer to `x`. */
+    CUDNN_PARAM_XDATA_PLACEHOLDER = 1,
+    /** Mode of batch normalisation. */
+    CUDNN_PARAM_BN_MODE = 2,
+    /** Descriptor of the equivalent scale and bias. */
+    CUDNN_PARAM_BN_EQSCALEBIAS_DESC = 3,
+    /** Placeholder of the pointer to the equivalent scale. */
+    CUDNN_PARAM_BN_EQSCALE_PLACEHOLDER = 4,
+    /** Placeholder of the pointer to the equivalent bias. */
+    CUDNN_PARAM_BN_EQBIAS_PLACEHOLDER = 5,
+    /** Descriptor of the activation. */
+    CUDNN_PARAM_ACTIVATION_DESC = 6,
+    /** Descriptor of the convolution. */
+    CUDNN_PARAM_CONV_DESC = 7,
+    /** Descriptor of w. */
+    CUDNN_PARAM_WDESC = 8,
+    /** Placeholder of the pointer to `w`. */
+    CUDNN_PARAM_WDATA_PLACEHOLDER = 9,
+    /** Descriptor of dw. */
+    CUDNN_PARAM_DWDESC = 10,
+    /** Placeholder of the pointer to `dw`. */
+    CUDNN_PARAM_DWDATA_PLACEHOLDER = 11,
+    /** Descriptor of y. */
+    CUDNN_PARAM_YDESC = 12,
+    /** Placeholder of the pointer to `y`. */
+    CUDNN_PARAM_YDATA_PLACEHOLDER = 13,
+    /** Descriptor of dy. */
+    CUDNN_PARAM_DYDESC = 14,
+    /** Placeholder of the pointer to `dy`. */
+    CUDNN_PARAM_DYDATA_PLACEHOLDER = 15,
+    /** Descriptor of the statistics of y. */
+    CUDNN_PARAM_YSTATS_DESC = 16,
+    /** Placeholder of the pointer to the sum of y. */
+    CUDNN_PARAM_YSUM_PLACEHOLDER = 17,
+    /** Placeholder of the pointer to the sum of squares of y. */
+    CUDNN_PARAM_YSQSUM_PLACEHOLDER = 18,
+    /** Descriptor of scale, bias, mean and variance. */
+    CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC = 19,
+    /** Placeholder of the pointer to the scale. */
+    CUDNN_PARAM_BN_SCALE_PLACEHOLDER = 20,
+    /** Placeholder of the pointer to the bias. */
+    CUDNN_PARAM_BN_BIAS_PLACEHOLDER = 21,
+    /** Placeholder of the pointer to the saved mean. */
+    CUDNN_PARAM_BN_SAVED_MEAN_PLACEHOLDER = 22,
+    /** Placeholder of the pointer to the saved inverse deviation. */
+    CUDNN_PARAM_BN_SAVED_INVSTD_PLACEHOLDER = 23,
+    /** Placeholder of the pointer to the running mean. */
+    CUDNN_PARAM_BN_RUNNING_MEAN_PLACEHOLDER = 24,
+    /** Placeholder of the pointer to the running variance. */
+    CUDNN_PARAM_BN_RUNNING_VAR_PLACEHOLDER = 25,
+    /** Descriptor of z. */
+    CUDNN_PARAM_ZDESC = 26,
+    /** Placeholder of the pointer to `z`. */
+    CUDNN_PARAM_ZDATA_PLACEHOLDER = 27,
+    /** Descriptor of the equivalent scale and bias of z. */
+    CUDNN_PARAM_BN_Z_EQSCALEBIAS_DESC = 28,
+    /** Placeholder of the pointer to the equivalent scale of z. */
+    CUDNN_PARAM_BN_Z_EQSCALE_PLACEHOLDER = 29,
+    /** Placeholder of the pointer to the equivalent bias of z. */
+    CUDNN_PARAM_BN_Z_EQBIAS_PLACEHOLDER = 30,
+    /** Descriptor of the activation bit mask. */
+    CUDNN_PARAM_ACTIVATION_BITMASK_DESC = 31,
+    /** Placeholder of the pointer to the activation bit mask. */
+    CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER = 32,
+    /** Descriptor of dx. */
+    CUDNN_PARAM_DXDESC = 33,
+    /** Placeholder of the pointer to `dx`. */
+    CUDNN_PARAM_DXDATA_PLACEHOLDER = 34,
+    /** Descriptor of dz. */
+    CUDNN_PARAM_DZDESC = 35,
+    /** Placeholder of the pointer to `dz`. */
+    CUDNN_PARAM_DZDATA_PLACEHOLDER = 36,
+    /** Placeholder of the pointer to the gradient of the scale. */
+    CUDNN_PARAM_BN_DSCALE_PLACEHOLDER = 37,
+    /** Placeholder of the pointer to the gradient of the bias. */
+    CUDNN_PARAM_BN_DBIAS_PLACEHOLDER = 38,
+} cudnnFusedOpsConstParamLabel_t CUDNN_DEPRECATED;
+
+/** Parameters of a fused plan that may change from run to run. */
+typedef enum cudnnFusedOpsVariantParamLabel_t {
+    /** Pointer to `x`. */
+    CUDNN_PTR_XDATA = 0,
+    /** Pointer to the equivalent scale. */
+    CUDNN_PTR_BN_EQSCALE = 1,
+    /** Pointer to the equivalent bias. */
+    CUDNN_PTR_BN_EQBIAS = 2,
+    /** Pointer to `w`. */
+    CUDNN_PTR_WDATA = 3,
+    /** Pointer to `dw`. */
+    CUDNN_PTR_DWDATA = 4,
+    /** Pointer to `y`. */
+    CUDNN_PTR_YDATA = 5,
+    /** Pointer to `dy`. */
+    CUDNN_PTR_DYDATA = 6,
+    /** Pointer to the sum of y. */
+    CUDNN_PTR_YSUM = 7,
+    /** Pointer to the sum of squares of y. */
+    CUDNN_PTR_YSQSUM = 8,
+    /** Pointer to the workspace. */
+    CUDNN_PTR_WORKSPACE = 9,
+    /** Pointer to the scale. */
+    CUDNN_PTR_BN_SCALE = 10,
+    /** Pointer to the bias. */
+    CUDNN_PTR_BN_BIAS = 11,
+    /** Pointer to the saved mean. */
+    CUDNN_PTR_BN_SAVED_MEAN = 12,
+    /** Pointer to the saved inverse deviation. */
+    CUDNN_PTR_BN_SAVED_INVSTD = 13,
+    /** Pointer to the running mean. */
+    CUDNN_PTR_BN_RUNNING_MEAN = 14,
+    /** Pointer to the running variance. */
+    CUDNN_PTR_BN_RUNNING_VAR = 15,
+    /** Pointer to `z`. */
+    CUDNN_PTR_ZDATA = 16,
+    /** Pointer to the equivalent scale of z. */
+    CUDNN_PTR_BN_Z_EQSCALE = 17,
+    /** Pointer to the equivalent bias of z. */
+    CUDNN_PTR_BN_Z_EQBIAS = 18,
+    /** Pointer to the activation bit mask. */
+    CUDNN_PTR_ACTIVATION_BITMASK = 19,
+    /** Pointer to `dx`. */
+    CUDNN_PTR_DXDATA = 20,
+    /** Pointer to `dz`. */
+    CUDNN_PTR_DZDATA = 21,
+    /** Pointer to the gradient of the scale. */
+    CUDNN_PTR_BN_DSCALE = 22,
+    /** Pointer to the gradient of the bias. */
+    CUDNN_PTR_BN_DBIAS = 23,
+    /** Size of the workspace in bytes, `size_t`. */
+    CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES = 100,
+    /** Elements behind each batch statistic, `int64_t`. */
+    CUDNN_SCALAR_INT64_T_BN_ACCUMULATION_COUNT = 101,
+    /** Weight of the new statistics in the running ones, `double`. */
+    CUDNN_SCALAR_DOUBLE_BN_EXP_AVG_FACTOR = 102,
+    /** What is added to the variance, `double`. */
+    CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103,
+} cudnnFusedOpsVariantParamLabel_t CUDNN_DEPRECATED;
+
+/** How a graph node joins the features of its neighbours. */
+typedef enum cudnnGnnAggOp_t {
+    /** Sum. */
+    CUDNN_GNN_AGG_SUM = 0,
+    /** Mean. */
+    CUDNN_GNN_AGG_MEAN = 1,
+    /** Maximum. */
+    CUDNN_GNN_AGG_MAX = 2,
+    /** Minimum. */
+    CUDNN_GNN_AGG_MIN = 3,
+} cudnnGnnAggOp_t;
+
 /** Which neighbours local response normalisation looks at. */
 typedef enum cudnnLRNMode_t {
     /** Neighbours along C. */
@@ -2451,6 +2451,9 @@ typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
 /** Type, axes and lengths of the sequences of an attention. */
 typedef struct cudnnSeqDataStruct *cudnnSeqDataDescriptor_t CUDNN_DEPRECATED;
 
+/** An object of the graph API, of any kind. */
+typedef void *cudnnBackendDescriptor_t;
+
 /** Type, format and dimensions of a filter. */
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t CUDNN_DEPRECATED;
 
@@ -2589,9 +2592,6 @@ typedef struct cudnnGnnCscGraph_t {
     /** Type of all indices: 32-bit or 64-bit integers. */
     cudnnDataType_t idxType;
 } cudnnGnnCscGraph_t;
-
-/** An object of the graph API, of any kind. */
-typedef void *cudnnBackendDescriptor_t;
 
 /** Window and coefficients of a local response normalisation. */
 typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
@@ -2837,6 +2837,57 @@ cudnnStatus_t cudnnMultiHeadAttnBackwardWeights(cudnnHandle_t handle,
                                                 void *workSpace,
                                                 size_t reserveSpaceSizeInBytes,
                                                 void *reserveSpace);
+
+/** Creates an object of the graph interface, in which nothing is set. */
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descriptorType,
+                                           cudnnBackendDescriptor_t *descriptor);
+
+/** Destroys an object of the graph interface. What other objects took from it stays. */
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
+
+/** Returns an object of the graph interface, finalised or not, to how it was created. */
+CUDNN_DEPRECATED cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
+
+/** Checks an object of the graph interface and closes it for changes. If it is refused, it stays open and can be corrected. */
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
+
+/** Sets one attribute of an object of the graph interface. */
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t attributeName,
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t elementCount,
+                                       const void *arrayOfElements);
+
+/** One attribute of a finalised object of the graph interface. */
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t attributeName,
+                                       cudnnBackendAttributeType_t attributeType,
+                                       int64_t requestedElementCount,
+                                       int64_t *elementCount,
+                                       void *arrayOfElements);
+
+/** Bytes of workspace that an execution plan takes. Not built yet. */
+cudnnStatus_t cudnnGetExecutionPlanWorkspaceSize(cudnnHandle_t handle,
+                                                 cudnnBackendDescriptor_t executionPlan,
+                                                 cudnnBackendDescriptor_t variantPack,
+                                                 size_t *workspaceSizeInBytes);
+
+/** Runs an execution plan. Not built yet. */
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
+                                  cudnnBackendDescriptor_t executionPlan,
+                                  cudnnBackendDescriptor_t variantPack);
+
+/** Fills a CUDA graph with the nodes of an execution plan. Not built yet. */
+cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle,
+                                            cudnnBackendDescriptor_t executionPlan,
+                                            cudnnBackendDescriptor_t variantPack,
+                                            cudaGraph_t graph);
+
+/** Puts new pointers into a CUDA graph made from an execution plan. Not built yet. */
+cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
+                                          cudnnBackendDescriptor_t executionPlan,
+                                          cudnnBackendDescriptor_t variantPack,
+                                          cudaGraph_t graph);
 
 /** `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y` */
 CUDNN_DEPRECATED
@@ -3856,57 +3907,6 @@ cudnnStatus_t cudnnGnnAggSimpleBackward(cudaStream_t stream,
                                         int concatFeatDim,
                                         cudnnDataType_t dataType,
                                         cudnnGnnAggOp_t aggOp);
-
-/** Creates an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descriptorType,
-                                           cudnnBackendDescriptor_t *descriptor);
-
-/** Destroys an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
-
-/** Resets an object of the graph API. Not built yet. */
-CUDNN_DEPRECATED cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor);
-
-/** Checks an object of the graph API and closes it for changes. Not built yet. */
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
-
-/** Sets one attribute of an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType,
-                                       int64_t elementCount,
-                                       const void *arrayOfElements);
-
-/** One attribute of an object of the graph API. Not built yet. */
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType,
-                                       int64_t requestedElementCount,
-                                       int64_t *elementCount,
-                                       void *arrayOfElements);
-
-/** Bytes of workspace that an execution plan takes. Not built yet. */
-cudnnStatus_t cudnnGetExecutionPlanWorkspaceSize(cudnnHandle_t handle,
-                                                 cudnnBackendDescriptor_t executionPlan,
-                                                 cudnnBackendDescriptor_t variantPack,
-                                                 size_t *workspaceSizeInBytes);
-
-/** Runs an execution plan. Not built yet. */
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
-                                  cudnnBackendDescriptor_t executionPlan,
-                                  cudnnBackendDescriptor_t variantPack);
-
-/** Fills a CUDA graph with the nodes of an execution plan. Not built yet. */
-cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle,
-                                            cudnnBackendDescriptor_t executionPlan,
-                                            cudnnBackendDescriptor_t variantPack,
-                                            cudaGraph_t graph);
-
-/** Puts new pointers into a CUDA graph made from an execution plan. Not built yet. */
-cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
-                                          cudnnBackendDescriptor_t executionPlan,
-                                          cudnnBackendDescriptor_t variantPack,
-                                          cudaGraph_t graph);
 
 /** Creates the descriptor of a local response normalisation: n 5, alpha 1e-4, beta 0.75, k 2. */
 cudnnStatus_t cudnnCreateLRNDescriptor(cudnnLRNDescriptor_t *normDesc);
