@@ -84,3 +84,15 @@ pub(super) fn greatest_or_nan<N: Words>(x: N, y: N) -> N {
 pub(super) fn swish_slope<N: Words>(x: N, b: N, s: N) -> N {
     s + b * x * (s * (one(s) - s))
 }
+
+/// The derivative of the sigmoid, from its result.
+#[inline(always)]
+pub(super) fn gate_slope<N: Words>(s: N) -> N {
+    s * (one(s) - s)
+}
+
+/// The derivative of the hyperbolic tangent, from its result.
+#[inline(always)]
+pub(super) fn tanh_slope<N: Words>(t: N) -> N {
+    one(t) - t * t
+}

@@ -33,7 +33,7 @@ pub struct RnnDataDescriptor {
     max_length: i32,
     vector_size: i32,
     lengths: Vec<i32>,
-    fill: PaddingFill,
+    fill: Option<PaddingFill>,
 }
 
 impl Default for RnnDataDescriptor {
@@ -44,7 +44,7 @@ impl Default for RnnDataDescriptor {
             max_length: 0,
             vector_size: 0,
             lengths: Vec::new(),
-            fill: [0; 8],
+            fill: None,
         }
     }
 }
@@ -61,7 +61,7 @@ impl RnnDataDescriptor {
         max_length: i32,
         vector_size: i32,
         lengths: Vec<i32>,
-        fill: PaddingFill,
+        fill: Option<PaddingFill>,
     ) -> Result<Self> {
         let packed = layout == RnnDataLayout::TimeMajorPacked;
         let mut most = max_length;
@@ -107,8 +107,8 @@ impl RnnDataDescriptor {
         &self.lengths
     }
 
-    /// What fills the space behind short sequences.
-    pub fn fill(&self) -> PaddingFill {
+    /// What fills the space behind short sequences, if anything does.
+    pub fn fill(&self) -> Option<PaddingFill> {
         self.fill
     }
 }

@@ -75,6 +75,35 @@ macro_rules! functions {
             /// `scale (x - mean) / sqrt(variance + epsilon) + bias`
             Normalise (x, mean, variance, scale, bias) [epsilon] result
                 => (x - mean) * (scale / root(variance + epsilon)) + bias;
+            /// `sigmoid(x) y`
+            Gate (x, y) [] elementary => sigmoid(x) * y;
+            /// The gradient of that by x.
+            GateGradient (x, y, d) [] elementary => d * y * gate_slope(sigmoid(x));
+            /// `sigmoid(x) tanh(y)`
+            TanhGate (x, y) [] elementary => sigmoid(x) * tanh(y);
+            /// The gradient of that by x.
+            TanhGateGradient (x, y, d) [] elementary => d * tanh(y) * gate_slope(sigmoid(x));
+            /// The gradient of that by y.
+            GatedTanhGradient (x, y, d) [] elementary => d * sigmoid(x) * tanh_slope(tanh(y));
+            /// `sigmoid(f) c + sigmoid(i) tanh(g)`: the cell state of an LSTM.
+            LstmCell (i, f, g, c) [] elementary => sigmoid(f) * c + sigmoid(i) * tanh(g);
+            /// `dc + dh sigmoid(o) (1 - tanh(c)^2)`: the gradient of a cell state from that of the hidden one and of the state after it.
+            LstmCellGradient (o, c, dh, dc) [] elementary => dc + dh * sigmoid(o) * tanh_slope(tanh(c));
+            /// `tanh(x + sigmoid(r) h)`: the new memory of a GRU.
+            GruMemory (x, r, h) [] elementary => tanh(x + sigmoid(r) * h);
+            /// `(1 - sigmoid(i)) n + sigmoid(i) h`: the hidden state of a GRU.
+            GruState (i, n, h) [] elementary => (one(i) - sigmoid(i)) * n + sigmoid(i) * h;
+            /// The gradient of that by i.
+            GruGateGradient (i, n, h, d) [] elementary => d * (h - n) * gate_slope(sigmoid(i));
+            /// The gradient of that by what n is the hyperbolic tangent of.
+            GruMemoryGradient (i, n, d) [] elementary => d * (one(i) - sigmoid(i)) * tanh_slope(n);
+            /// `x` between two bounds; a NaN is the lower one.
+            ClipNumber (x, lower, upper) [] result => below(choose(greater(x, lower), x, lower), upper);
+            /// `x` between two bounds; a NaN stays.
+            ClipOrNan (x, lower, upper) [] result => below(choose(greater(lower, x), lower, x), upper);
+            /// The gradient of either: 0 where x is not between the bounds.
+            ClipGradient (x, lower, upper, d) [] result
+                => choose(less_or_equal(lower, x) & less_or_equal(x, upper), d, zero(x));
         }
     };
 }

@@ -50,6 +50,7 @@ fn chosen<T: Plain>(x: T, y: T, ahead: fn(T, T) -> bool, nan_wins: bool) -> T {
 /// What a function is that rounds once for each operation.
 fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T) -> Option<T> {
     let (zero, one) = (T::of(0.0), T::of(1.0));
+    let least = |x: T, bound: T| if x > bound { bound } else { x };
     // NaNs compare as nothing.
     let inside = zero < x && x <= c;
     Some(match function {
@@ -87,7 +88,24 @@ fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T
             let factor = v / (z + c).root();
             (x - y) * factor + w
         }
-        Function::Sigmoid
+        Function::ClipNumber if x > y => least(x, z),
+        Function::ClipNumber => least(y, z),
+        Function::ClipOrNan if y > x => least(y, z),
+        Function::ClipOrNan => least(x, z),
+        Function::ClipGradient if y <= x && x <= z => v,
+        Function::ClipGradient => zero,
+        Function::Gate
+        | Function::GateGradient
+        | Function::TanhGate
+        | Function::TanhGateGradient
+        | Function::GatedTanhGradient
+        | Function::LstmCell
+        | Function::LstmCellGradient
+        | Function::GruMemory
+        | Function::GruState
+        | Function::GruGateGradient
+        | Function::GruMemoryGradient
+        | Function::Sigmoid
         | Function::Tanh
         | Function::Elu
         | Function::Swish
@@ -104,8 +122,36 @@ fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
 }
 
+/// What a function of the cell of a recurrent network is, and the sum of the sizes of its terms; `None` for any other function.
+fn cell<T: Plain>(function: Function, [x, y, z, v, _]: [f64; MOST_OPERANDS]) -> Option<(f64, f64)> {
+    // What has vanished or become 1 in the type is that for the rest of the formula, too.
+    let rounded = |x: f64| T::of(x).wide();
+    let (s, t) = (|x: f64| rounded(sigmoid(x)), |x: f64| rounded(x.tanh()));
+    let slope = |s: f64| s * (1.0 - s);
+    let tanh_slope = |t: f64| 1.0 - t * t;
+    let (value, size) = match function {
+        Function::Gate => (s(x) * y, y.abs()),
+        Function::GateGradient => (z * y * slope(s(x)), (z * y).abs()),
+        Function::TanhGate => (s(x) * t(y), 1.0),
+        Function::TanhGateGradient => (z * t(y) * slope(s(x)), z.abs()),
+        Function::GatedTanhGradient => (z * s(x) * tanh_slope(t(y)), z.abs()),
+        Function::LstmCell => (s(y) * v + s(x) * t(z), v.abs() + 1.0),
+        Function::LstmCellGradient => (v + z * s(x) * tanh_slope(t(y)), v.abs() + z.abs()),
+        Function::GruMemory => ((x + s(y) * z).tanh(), 1.0 + x.abs() + z.abs()),
+        Function::GruState => ((1.0 - s(x)) * y + s(x) * z, y.abs() + z.abs()),
+        Function::GruGateGradient => (v * (z - y) * slope(s(x)), v.abs() * (z.abs() + y.abs())),
+        Function::GruMemoryGradient => (z * (1.0 - s(x)) * tanh_slope(y), z.abs() * (1.0 + y * y)),
+        _ => return None,
+    };
+    Some((value, size))
+}
+
 /// What an elementary function is, and how far a result may be off, both by roundings and by denormals on the way.
-fn elementary<T: Plain>(function: Function, [x, dy, ..]: [f64; MOST_OPERANDS], c: f64) -> (f64, f64) {
+fn elementary<T: Plain>(function: Function, all: [f64; MOST_OPERANDS], c: f64) -> (f64, f64) {
+    if let Some((value, size)) = cell::<T>(function, all) {
+        return (value, 12.0 * T::EPSILON * size + 8.0 * T::TINY * (1.0 + size));
+    }
+    let [x, dy, ..] = all;
     let (mut units, mut on_the_way) = (3.0, 1.0);
     let scaled = c * x;
     let value = match function {
@@ -167,6 +213,11 @@ fn functions_are_what_they_mean<T: Plain>(operand: Scalar) {
                 let got = mapped(row.function, &operands, operand, *parameter, factors, &old);
                 for i in 0..count {
                     let mut x: [T; MOST_OPERANDS] = std::array::from_fn(|k| T::of(operands[k].numbers[i]));
+                    let is_cell = cell::<T>(row.function, [0.0; MOST_OPERANDS]).is_some();
+                    if is_cell && x.iter().any(|x| x.wide().abs() > 1e9) {
+                        // Products of what nearly vanishes with what nearly overflows say nothing.
+                        continue;
+                    }
                     let alpha = factors.alpha.map(T::of);
                     let factor = match row.scaled {
                         Scaled::Operands => {
@@ -193,7 +244,7 @@ fn functions_are_what_they_mean<T: Plain>(operand: Scalar) {
                         (value, off)
                     };
                     // Zeros have their sign, unless they are what a sum of numbers on the way vanished to.
-                    let sums = factors.beta != 0.0 || row.function == Function::SwishGradient;
+                    let sums = factors.beta != 0.0 || is_cell || row.function == Function::SwishGradient;
                     let zeros = got[i].wide() == 0.0 && want.wide() == 0.0 && !sums;
                     assert!(
                         is_near(got[i], want, if zeros { 0.0 } else { off }),
@@ -234,6 +285,59 @@ const GRADIENTS: [(Function, Function, bool); 8] = [
     (Function::Swish, Function::SwishGradient, false),
 ];
 
+/// A function of a cell, which of its operands a gradient is by, and the gradient.
+const CELL_GRADIENTS: [(Function, usize, Function); 7] = [
+    (Function::Gate, 0, Function::GateGradient),
+    (Function::TanhGate, 0, Function::TanhGateGradient),
+    (Function::TanhGate, 1, Function::GatedTanhGradient),
+    (Function::TanhGate, 1, Function::LstmCellGradient),
+    (Function::GruState, 0, Function::GruGateGradient),
+    (Function::GruState, 1, Function::GruMemoryGradient),
+    (Function::ClipOrNan, 0, Function::ClipGradient),
+];
+
+#[test]
+fn gradients_of_cells_are_slopes() {
+    const STEP: f64 = 1e-5;
+    let mut rng = Rng(77);
+    let draw =
+        |rng: &mut Rng| -> Vec<f64> { (0..200).map(|_| (rng.below(4001) as f64 - 2000.0) / 700.0).collect() };
+    for (function, by, gradient) in CELL_GRADIENTS {
+        let mut operands: Vec<Vec<f64>> = (0..MOST_OPERANDS).map(|_| draw(&mut rng)).collect();
+        if function == Function::ClipOrNan {
+            (operands[1], operands[2]) = (vec![-0.51234; 200], vec![0.71234; 200]);
+        }
+        let value = |function, operands: &[Vec<f64>]| {
+            let columns: Vec<Column> =
+                operands.iter().map(|numbers| Column::of(Scalar::F64, numbers)).collect();
+            mapped(function, &columns, Scalar::F64, 0.0, Factors::NONE, &[0.0_f64; 200])
+        };
+        // A gradient of a memory is one by what the memory is the hyperbolic tangent of.
+        let of_memory = gradient == Function::GruMemoryGradient;
+        let at = |shift: f64| {
+            let mut shifted = operands.clone();
+            for x in &mut shifted[by] {
+                *x = if of_memory { (*x + shift).tanh() } else { *x + shift };
+            }
+            value(function, &shifted)
+        };
+        let (above, below) = (at(STEP), at(-STEP));
+        let arity = gradient.row().operands.len();
+        let (d, added): (usize, Option<usize>) =
+            if gradient == Function::LstmCellGradient { (2, Some(3)) } else { (arity - 1, None) };
+        let factors = draw(&mut rng);
+        let mut given = operands.clone();
+        given[d] = factors.clone();
+        if of_memory {
+            given[1].iter_mut().for_each(|x| *x = x.tanh());
+        }
+        for (i, slope) in value(gradient, &given).into_iter().enumerate() {
+            let want = added.map_or(0.0, |k| given[k][i]) + factors[i] * (above[i] - below[i]) / (2.0 * STEP);
+            assert!((slope - want).abs() < 1e-8, "{gradient:?} {i}: {slope} instead of {want}");
+        }
+    }
+}
+
 /// As recorded of the original: a clipped ReLU passes the gradient at its ceiling, and none at 0.
 #[test]
 fn a_clipped_relu_has_a_slope_at_its_ceiling() {
@@ -249,7 +353,8 @@ fn a_clipped_relu_has_a_slope_at_its_ceiling() {
 fn gradients_are_slopes() {
     const STEP: f64 = 1e-5;
     let named = TABLE.iter().filter(|row| format!("{:?}", row.function).ends_with("Gradient"));
-    assert_eq!(named.count(), GRADIENTS.len(), "a gradient has no function here");
+    let known = GRADIENTS.len() + CELL_GRADIENTS.len();
+    assert_eq!(named.count(), known, "a gradient has no function here");
     // No bend within a step.
     let points: Vec<f64> = (-80..80).map(|i| f64::from(i) * 0.11 + 0.03).collect();
     let value = |function, x: &[f64], parameter| {

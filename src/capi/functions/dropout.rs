@@ -23,6 +23,14 @@ pub(crate) fn check_optional(desc: cudnnDropoutDescriptor_t, argument: &'static 
     if desc.is_null() { Ok(()) } else { DROPOUTS.with(desc.addr(), argument, |_| Ok(())) }
 }
 
+/// The dropout behind the address of a descriptor, 0 for none.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn at(address: usize, argument: &'static str) -> Result<Option<DropoutDescriptor>> {
+    if address == 0 { Ok(None) } else { DROPOUTS.get(address, argument).map(Some) }
+}
+
 /// Creates a dropout descriptor: probability 0, no random state.
 ///
 /// Status: BAD_PARAM if `dropoutDesc` is NULL.

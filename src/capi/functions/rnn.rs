@@ -21,7 +21,7 @@ static RNNS: Table<RnnDescriptor> = Table::new(Kind::Rnn);
 ///
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
-pub(super) fn get(desc: cudnnRNNDescriptor_t) -> Result<RnnDescriptor> {
+pub(crate) fn get(desc: cudnnRNNDescriptor_t) -> Result<RnnDescriptor> {
     RNNS.get(desc.addr(), "rnnDesc")
 }
 

@@ -1,31 +1,70 @@
-//! Recurrent networks on the descriptor of version 9: sizes, places of weights, forward and backward passes.
+//! Recurrent networks on the descriptor of version 9: sizes, and places of weights.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::stub_on;
+use super::arg::{self, Out, results};
+use super::guard::entry_point;
 use super::types::{
     cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t, cudnnWgradMode_t,
+    cudnnTensorDescriptor_t, raw,
 };
+use super::{context, dropout, rnn, sequence, tensor};
+use crate::desc::{Format, RnnDescriptor, TensorDescriptor};
+use crate::error::{Error, Result};
+use crate::mode::Mode;
+use crate::ops::recurrent::{Network, Sequences, reserve_size, workspace_size};
 
-/// Builds the kernels of a persistent recurrent network for one batch size. Not built yet.
+/// The network of a descriptor as plans take it, without a dropout.
 ///
-/// # Safety
-/// No pointer is followed.
+/// # Errors
+/// Not initialized for a descriptor that was never set.
+pub(crate) fn network(desc: &RnnDescriptor) -> Result<Network> {
+    let rule = "rnnDesc was never set, or by cudnnSetRNNDescriptor_v6, which names no input size";
+    let network = desc.network().ok_or(Error::NotInitialized(rule.into()))?;
+    Ok(Network::new(&network, &desc.clip, None))
+}
+
+/// Prepares the kernels of a persistent recurrent network for one batch size: there is nothing to prepare on either core.
+///
+/// Operands: none. Workspace: none.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, or a `miniBatch` below 1; NOT_INITIALIZED for a
+/// descriptor that was never set.
+///
+/// Aliasing: there are no operands.
+///
+/// Source: observed on 9.27.0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnBuildRNNDynamic(
+pub extern "C" fn cudnnBuildRNNDynamic(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
     miniBatch: c_int,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnBuildRNNDynamic(handle, rnnDesc, miniBatch))
+    entry_point!(cudnnBuildRNNDynamic(handle, rnnDesc, miniBatch), || {
+        context::check(handle)?;
+        let desc = rnn::get(rnnDesc)?;
+        if miniBatch < 1 {
+            return Err(Error::argument("miniBatch", miniBatch.into(), "at least 1"));
+        }
+        network(&desc).map(drop)
+    })
 }
 
-/// Bytes of workspace and reserve space of a recurrent network. Not built yet.
+/// Bytes of workspace and reserve space that a batch takes in a recurrent network.
+///
+/// Both follow from cell, sizes, types and lengths alone: they are the same for every call, thread and core, and never grow when a
+/// batch or a sequence becomes smaller. The workspace of training serves the two backward calls as well. Neither is ever 0, but for
+/// the reserve space of inference.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a `fwdMode` other than 0 and 1, an `rnnDesc` that was
+/// never set, or an `xDesc` whose type or vector size is not the network's; NOT_SUPPORTED for sizes that 63 bits do not count. NULL
+/// outputs are left out.
+///
+/// Source: observed on 9.27.0; the sizes are this library's own.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Both outputs are NULL or valid for one write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     handle: cudnnHandle_t,
@@ -35,26 +74,89 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     workSpaceSize: *mut usize,
     reserveSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode, xDesc, workSpaceSize, reserveSpaceSize))
+    entry_point!(
+        cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode, xDesc, workSpaceSize, reserveSpaceSize),
+        || {
+            context::check(handle)?;
+            let (desc, x) = (rnn::get(rnnDesc)?, sequence::rnn_data(xDesc, "xDesc")?);
+            let mode = raw(fwdMode);
+            if !matches!(mode, 0 | 1) {
+                return Err(Error::argument("fwdMode", mode.into(), "0 inference, 1 training"));
+            }
+            let network = network(&desc).map_err(|_| Error::mismatch("rnnDesc was never set"))?;
+            let dropout =
+                super::dropout::at(desc.network.map_or(0, |network| network.dropout), "dropoutDesc")?;
+            let network =
+                Network { dropout: dropout.map_or(0.0, |dropout| dropout.probability()), ..network };
+            if x.data_type() != network.data || i64::from(x.vector_size()) != network.input {
+                return Err(Error::mismatch(format!(
+                    "xDesc has vectors of {} {:?}: the network takes {} {:?}",
+                    x.vector_size(),
+                    x.data_type(),
+                    network.input,
+                    network.data
+                )));
+            }
+            let (sequences, training) = (Sequences::of(&x), mode == 1);
+            let workspace = workspace_size(&network, &sequences, training)?;
+            let reserve = if training { reserve_size(&network, &sequences)? } else { 0 };
+            // SAFETY: as the caller promises, for both.
+            unsafe {
+                arg::set_optional(workSpaceSize, workspace);
+                arg::set_optional(reserveSpaceSize, reserve);
+            }
+            Ok(())
+        }
+    )
 }
 
-/// Bytes that all weights of a recurrent network take. Not built yet.
+/// Bytes that all weights of a recurrent network take.
+///
+/// All matrices of all pseudo-layers, then all biases, without a gap; `docs/sequences.md` has the formula. 0 for a descriptor that
+/// was never set.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, or if `weightSpaceSize` is NULL; NOT_INITIALIZED for a
+/// descriptor set by cudnnSetRNNDescriptor_v6, which names no input size; NOT_SUPPORTED for a size that 63 bits do not count.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
-/// No pointer is followed.
+/// `weightSpaceSize` is NULL or valid for one write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
     weightSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNWeightSpaceSize(handle, rnnDesc, weightSpaceSize))
+    entry_point!(cudnnGetRNNWeightSpaceSize(handle, rnnDesc, weightSpaceSize), || {
+        context::check(handle)?;
+        let desc = rnn::get(rnnDesc)?;
+        let bytes = || if desc.is_set() { network(&desc)?.weight_bytes() } else { Ok(0) };
+        results!(new weightSpaceSize = bytes()?)
+    })
 }
 
-/// Where one weight matrix and its bias lie in the weight space. Not built yet.
+/// Where one weight matrix and its bias lie in the weight space, and their shapes.
+///
+/// Operands
+/// - `pseudoLayer`: `layer * directions + direction`
+/// - `linLayerID`: the gate of an input matrix, the number of gates further that of a recurrent matrix, `2 * gates` the projection
+/// - `weightSpace`: not touched; NULL makes the addresses offsets
+/// - `mDesc`, `bDesc`: become `[1, rows, columns]` and `[1, hiddenSize, 1]`, packed, or unset where there is no such matrix or bias;
+///   their addresses are NULL then. A pair of NULLs is left out
+///
+/// Workspace: none.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; NOT_INITIALIZED for an `rnnDesc` that was never set;
+/// BAD_PARAM for a pseudo-layer or a `linLayerID` (0 to `2 * gates`, for every cell) that is not there, a weight space that is too
+/// small, and where only one of `mDesc` and `mAddr` or of `bDesc` and `bAddr` is NULL. A failing call writes nothing.
+///
+/// Aliasing: the weights are not touched.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
-/// No pointer is followed.
+/// `mAddr` and `bAddr` are NULL or valid for one write each.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     handle: cudnnHandle_t,
@@ -68,165 +170,90 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     bDesc: cudnnTensorDescriptor_t,
     bAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNWeightParams(
-        handle,
-        rnnDesc,
-        pseudoLayer,
-        weightSpaceSize,
-        weightSpace,
-        linLayerID,
-        mDesc,
-        mAddr,
-        bDesc,
-        bAddr
-    ))
+    entry_point!(
+        cudnnGetRNNWeightParams(
+            handle,
+            rnnDesc,
+            pseudoLayer,
+            weightSpaceSize,
+            weightSpace,
+            linLayerID,
+            mDesc,
+            mAddr,
+            bDesc,
+            bAddr
+        ),
+        || {
+            context::check(handle)?;
+            let network = network(&rnn::get(rnnDesc)?)?;
+            let (pseudo, lin_layer) = (i64::from(pseudoLayer), i64::from(linLayerID));
+            let place = |argument, value: i64, end: i64| match value {
+                _ if (0..end).contains(&value) => Ok(()),
+                _ => Err(Error::argument(argument, value, format!("from 0 to {}", end - 1))),
+            };
+            place("pseudoLayer", pseudo, network.pseudo_layers())?;
+            place("linLayerID", lin_layer, 2 * network.gates() + 1)?;
+            let needed = network.weight_bytes()?;
+            if weightSpaceSize < needed {
+                let rule = format!("the weights take {needed} bytes");
+                return Err(Error::argument("weightSpaceSize", weightSpaceSize as i64, rule));
+            }
+            let matrix = network.matrix(pseudo, lin_layer);
+            let matrix = matrix.map(|matrix| (matrix.offset, [1, matrix.rows, matrix.columns]));
+            let bias = network.bias_offset(pseudo, lin_layer).map(|offset| (offset, [1, network.hidden, 1]));
+            // SAFETY: as the caller promises, for both.
+            let [matrix, bias] = unsafe {
+                [
+                    Answer::new(&network, weightSpace, matrix, (mDesc, "mDesc"), (mAddr, "mAddr"))?,
+                    Answer::new(&network, weightSpace, bias, (bDesc, "bDesc"), (bAddr, "bAddr"))?,
+                ]
+            };
+            [matrix, bias].into_iter().flatten().try_for_each(Answer::store)
+        }
+    )
 }
 
-/// Outputs and last states of a recurrent network. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnRNNForward(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    fwdMode: MaybeUninit<cudnnForwardMode_t>,
-    devSeqLengths: *const i32,
-    xDesc: cudnnRNNDataDescriptor_t,
-    x: *const c_void,
-    yDesc: cudnnRNNDataDescriptor_t,
-    y: *mut c_void,
-    hDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    hy: *mut c_void,
-    cDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    cy: *mut c_void,
-    weightSpaceSize: usize,
-    weightSpace: *const c_void,
-    workSpaceSize: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSize: usize,
-    reserveSpace: *mut c_void,
-) -> cudnnStatus_t {
-    stub_on!(cudnnRNNForward(
-        handle,
-        rnnDesc,
-        fwdMode,
-        devSeqLengths,
-        xDesc,
-        x,
-        yDesc,
-        y,
-        hDesc,
-        hx,
-        hy,
-        cDesc,
-        cx,
-        cy,
-        weightSpaceSize,
-        weightSpace,
-        workSpaceSize,
-        workSpace,
-        reserveSpaceSize,
-        reserveSpace
-    ))
+/// One part of the weights, and where to write of it.
+struct Answer {
+    desc: (cudnnTensorDescriptor_t, &'static str),
+    tensor: TensorDescriptor,
+    place: Out<*mut c_void>,
+    address: *mut c_void,
 }
 
-/// Gradients of a recurrent network by inputs and first states. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    devSeqLengths: *const i32,
-    yDesc: cudnnRNNDataDescriptor_t,
-    y: *const c_void,
-    dy: *const c_void,
-    xDesc: cudnnRNNDataDescriptor_t,
-    dx: *mut c_void,
-    hDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    dhy: *const c_void,
-    dhx: *mut c_void,
-    cDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    dcy: *const c_void,
-    dcx: *mut c_void,
-    weightSpaceSize: usize,
-    weightSpace: *const c_void,
-    workSpaceSize: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSize: usize,
-    reserveSpace: *mut c_void,
-) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardData_v8(
-        handle,
-        rnnDesc,
-        devSeqLengths,
-        yDesc,
-        y,
-        dy,
-        xDesc,
-        dx,
-        hDesc,
-        hx,
-        dhy,
-        dhx,
-        cDesc,
-        cx,
-        dcy,
-        dcx,
-        weightSpaceSize,
-        weightSpace,
-        workSpaceSize,
-        workSpace,
-        reserveSpaceSize,
-        reserveSpace
-    ))
-}
+impl Answer {
+    /// What a caller hears of a part that is there, with its offset in elements and its dims, or is not; nothing if nobody asks.
+    ///
+    /// # Safety
+    /// The place is NULL or valid for one write until the entry point returns.
+    unsafe fn new(
+        network: &Network,
+        base: *const c_void,
+        part: Option<(i64, [i64; 3])>,
+        desc: (cudnnTensorDescriptor_t, &'static str),
+        place: (*mut *mut c_void, &'static str),
+    ) -> Result<Option<Answer>> {
+        if desc.0.is_null() && place.0.is_null() {
+            return Ok(None);
+        }
+        tensor::get(desc.0, desc.1)?;
+        // SAFETY: handed on.
+        let place = unsafe { Out::new(place.0, place.1) }?;
+        let (tensor, address) = match part {
+            Some((offset, dims)) => {
+                let bytes = offset as usize * network.scalar().size();
+                let tensor =
+                    TensorDescriptor::with_format(network.data, Format::Nchw, 3, &dims, Mode::current())?;
+                (tensor, base.cast::<u8>().wrapping_add(bytes).cast_mut().cast())
+            }
+            None => (TensorDescriptor::default(), std::ptr::null_mut()),
+        };
+        Ok(Some(Answer { desc, tensor, place, address }))
+    }
 
-/// Gradients of a recurrent network by its weights. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    addGrad: MaybeUninit<cudnnWgradMode_t>,
-    devSeqLengths: *const i32,
-    xDesc: cudnnRNNDataDescriptor_t,
-    x: *const c_void,
-    hDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    yDesc: cudnnRNNDataDescriptor_t,
-    y: *const c_void,
-    weightSpaceSize: usize,
-    dweightSpace: *mut c_void,
-    workSpaceSize: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSize: usize,
-    reserveSpace: *mut c_void,
-) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardWeights_v8(
-        handle,
-        rnnDesc,
-        addGrad,
-        devSeqLengths,
-        xDesc,
-        x,
-        hDesc,
-        hx,
-        yDesc,
-        y,
-        weightSpaceSize,
-        dweightSpace,
-        workSpaceSize,
-        workSpace,
-        reserveSpaceSize,
-        reserveSpace
-    ))
+    fn store(self) -> Result<()> {
+        tensor::put(self.desc.0, self.desc.1, self.tensor)?;
+        self.place.set(self.address);
+        Ok(())
+    }
 }

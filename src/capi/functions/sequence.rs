@@ -19,6 +19,14 @@ use crate::error::{Error, Result};
 use crate::mode::Mode;
 
 static RNN_DATA: Table<RnnDataDescriptor> = Table::new(Kind::RnnData);
+/// The batch of sequences behind a descriptor.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn rnn_data(desc: cudnnRNNDataDescriptor_t, argument: &'static str) -> Result<RnnDataDescriptor> {
+    RNN_DATA.with(desc.addr(), argument, |data| Ok(data.clone()))
+}
+
 static SEQ_DATA: Table<SeqDataDescriptor> = Table::new(Kind::SeqData);
 
 /// The element type of sequences; `other` makes the error for the types that C knows and sequences do not have.
@@ -116,7 +124,7 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
                 let (lengths, fill) = unsafe {
                     (
                         arg::int_list(seqLengthArray, batchSize as usize, "seqLengthArray")?,
-                        load_fill(paddingFill, data_type),
+                        (!paddingFill.is_null()).then(|| load_fill(paddingFill, data_type)),
                     )
                 };
                 RnnDataDescriptor::new(data_type, layout, maxSeqLength, vectorSize, lengths, fill)
@@ -185,7 +193,10 @@ pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
                 // SAFETY: not NULL if anything is written, and the caller vouches for this many entries.
                 unsafe {
                     arg::store(seqLengthArray, lengths.take(requested));
-                    arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]);
+                    arg::store_optional(
+                        paddingFill.cast(),
+                        &desc.fill().unwrap_or_default()[..desc.data_type().size()],
+                    );
                 }
                 Ok(())
             })

@@ -5,7 +5,8 @@
 //!  sequences.rs   a batch of sequences, and the order in which all steps of all sequences are computed
 //!  space.rs       what lies in the workspace and in the reserve space
 //!  rows.rs        rows of vectors in an operand, and the steps that compute with them
-//!  travel.rs      between the caller's order and ours      walk.rs   one direction of one layer, step by step
+//!  frame.rs       where all plans find their rows, and the way between the caller's order and ours
+//!  dropout.rs     the masks between layers
 //!  forward.rs     data.rs     weight_gradient.rs           the three plans
 //! ```
 //!
@@ -32,14 +33,24 @@
 //! problem and the data pointers, any of which but the weights may be NULL; the calls of both generations end there, once they have
 //! made their checks.
 
+pub mod data;
+mod dropout;
+pub mod forward;
+mod frame;
 pub mod network;
+mod rows;
 pub mod sequences;
 mod space;
+pub mod weight_gradient;
 pub mod weights;
 
+pub use data::DataPlan;
+pub use forward::ForwardPlan;
+pub use frame::Given;
 pub use network::{Clip, Network};
 pub use sequences::Sequences;
 pub use space::{ALIGNMENT, reserve_size, workspace_size};
+pub use weight_gradient::WeightPlan;
 pub use weights::Matrix;
 
 /// One batch for one network.

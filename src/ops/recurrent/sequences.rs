@@ -28,6 +28,19 @@ pub struct Sequences {
     segments: Vec<Segment>,
 }
 
+/// One time step of a direction: the rows that are active, and where the states before them are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The row of rank 0.
+    pub row: i64,
+    /// Active sequences: ranks from 0.
+    pub active: i64,
+    /// Those of them that go on; the others begin here, from their first state.
+    pub continuing: i64,
+    /// The row of rank 0 at the step before in this direction; of no meaning where none goes on.
+    pub before: i64,
+}
+
 /// Rows that are regular loops in both orders: time steps around ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -96,6 +109,67 @@ impl Sequences {
         &self.segments
     }
 
+    /// Calls `f` with every time step of one direction, from its first to its last one, or from the last one back.
+    pub fn for_each_turn<E>(
+        &self,
+        reverse: bool,
+        back: bool,
+        mut f: impl FnMut(Turn) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let falls = reverse != back;
+        for k in 0..self.segments.len() {
+            let index = if falls { self.segments.len() - 1 - k } else { k };
+            let segment = self.segments[index];
+            for k in 0..segment.steps {
+                let step = if falls { segment.steps - 1 - k } else { k };
+                f(self.turn(reverse, index, step))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&self, reverse: bool, index: usize, step: i64) -> Turn {
+        let segment = self.segments[index];
+        let active = segment.active;
+        let row = segment.row + step * active;
+        if reverse {
+            let next = self.segments.get(index + 1).map_or(0, |next| next.active);
+            let continuing = if step + 1 < segment.steps { active } else { next };
+            return Turn { row, active, continuing, before: row + active };
+        }
+        let before = match index.checked_sub(1).map(|index| self.segments[index]) {
+            _ if step > 0 => active,
+            Some(last) => last.active,
+            None => 0,
+        };
+        Turn { row, active, continuing: if before > 0 { active } else { 0 }, before: row - before }
+    }
+
+    /// Calls `f` with the ranks of sequences that end together in one direction - the first, and how many - and the row of the
+    /// last state of the first of them; the others follow. Sequences without steps have none.
+    pub fn for_each_end<E>(
+        &self,
+        reverse: bool,
+        mut f: impl FnMut([i64; 2], i64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if reverse {
+            let active = self.segments.first().map_or(0, |first| first.active);
+            return if active > 0 { f([0, active], 0) } else { Ok(()) };
+        }
+        for (index, segment) in self.segments.iter().enumerate() {
+            let next = self.segments.get(index + 1).map_or(0, |next| next.active);
+            let row = segment.row + (segment.steps - 1) * segment.active + next;
+            f([next, segment.active - next], row)?;
+        }
+        Ok(())
+    }
+
+    /// The ranks of sequences without steps: the first, and how many.
+    pub fn empty(&self) -> [i64; 2] {
+        let active = self.segments.first().map_or(0, |first| first.active);
+        [active, self.batch() - active]
+    }
+
     /// The sequence of each rank.
     pub fn order(&self) -> &[usize] {
         &self.order
@@ -153,9 +227,15 @@ impl Sequences {
         Ok(())
     }
 
-    /// Calls `f` with runs of ranks whose sequences are neighbours: the first rank, how many, the first sequence.
-    pub fn for_each_run<E>(&self, f: impl FnMut(i64, i64, i64) -> Result<(), E>) -> Result<(), E> {
-        for_each_run(&self.order, f)
+    /// Calls `f` with runs of some ranks - the first, and how many - whose sequences are neighbours: the first rank, how many, the
+    /// first sequence.
+    pub fn for_each_run<E>(
+        &self,
+        [first, count]: [i64; 2],
+        mut f: impl FnMut(i64, i64, i64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let ranks = &self.order[first as usize..(first + count) as usize];
+        for_each_run(ranks, |rank, run, sequence| f(first + rank, run, sequence))
     }
 
     /// Calls `f` with the caller's rows that belong to no step of a sequence: the first, how many, and how far they are apart.

@@ -35,8 +35,12 @@ pub(super) struct Regions {
     pub hx: i64,
     /// First cell states in our order, `[pseudo-layers, B, hidden]`.
     pub cx: i64,
-    /// A state before its projection, or the gradient of one: `[B, hidden]`; of weights `[S, hidden]`.
+    /// States before their projection, of a step, `[B, hidden]`; in training of all pseudo-layers, `[S, hidden]`, in the reserve.
     pub unprojected: i64,
+    /// The gradient of such a state, `[B, hidden]`.
+    pub dunprojected: i64,
+    /// Gradients of projected outputs of all pseudo-layers, `[S, projected]`, which the gradient of a projection needs; in the reserve.
+    pub dprojected: i64,
     /// Gradients of the outputs of a layer, `[S, output]`, of two that take turns.
     pub gradients: [i64; 2],
     /// The gradient of the input in our order, `[S, input]`.
@@ -101,6 +105,7 @@ impl Regions {
             gates.checked_mul(hidden).ok_or_else(|| Error::unsupported("hiddenSize is too large"))?;
         let mut at = Regions { gate_row, ..Regions::default() };
         let when = |wanted: bool, count: i64| if wanted { count } else { 0 };
+        let projects = i64::from(network.projects());
         let lstm = i64::from(network.has_cell_state());
 
         let mut reserve = Arena(Some(0));
@@ -108,6 +113,8 @@ impl Regions {
             at.gates = reserve.take(&[pseudo, rows, gate_row, compute]);
             at.cells = reserve.take(&[lstm, pseudo, rows, hidden, compute]);
             at.outputs = reserve.take(&[layers, rows, output, data]);
+            at.unprojected = reserve.take(&[projects, pseudo, rows, hidden, compute]);
+            at.dprojected = reserve.take(&[projects, pseudo, rows, projected, compute]);
             let masked =
                 when(network.drops(), layers - 1).checked_mul(rows).and_then(|n| n.checked_mul(output));
             at.masks =
@@ -124,7 +131,6 @@ impl Regions {
             at.masked =
                 workspace.take(&[when(network.drops() && pass != Pass::Inference, rows), output, data]);
         }
-        let projects = i64::from(network.projects());
         match pass {
             Pass::Inference => {
                 at.gates = workspace.take(&[rows, gate_row, compute]);
@@ -134,14 +140,13 @@ impl Regions {
             }
             Pass::Training => {
                 at.states = workspace.take(&[when(network.drops(), 16)]);
-                at.unprojected = workspace.take(&[projects, batch, hidden, compute]);
             }
             Pass::Data => {
                 at.gradients =
                     [1, i64::from(layers > 1)].map(|count| workspace.take(&[count, rows, output, compute]));
                 let direct = sequences.is_ours() && network.scalar() == network.compute.scalar();
                 at.dx = workspace.take(&[when(!direct, rows), input, compute]);
-                at.unprojected = workspace.take(&[projects, batch, hidden, compute]);
+                at.dunprojected = workspace.take(&[projects, batch, hidden, compute]);
                 at.dhx = workspace.take(&[batch, projected, compute]);
                 at.dcx = workspace.take(&[lstm, batch, hidden, compute]);
                 at.dc = workspace.take(&[lstm, batch, hidden, compute]);
@@ -149,7 +154,6 @@ impl Regions {
             }
             Pass::Weights => {
                 at.before = workspace.take(&[rows, projected, data]);
-                at.unprojected = workspace.take(&[projects, rows, hidden, compute]);
             }
         }
         at.workspace = workspace.bytes()?;

@@ -53,3 +53,13 @@ template <typename T>
 __device__ __forceinline__ Rounded<T> swish_slope(Rounded<T> x, Rounded<T> b, Rounded<T> s) {
     return s + b * x * (s * (one(s) - s));
 }
+// The derivative of the sigmoid, from its result.
+template <typename T>
+__device__ __forceinline__ Rounded<T> gate_slope(Rounded<T> s) {
+    return s * (one(s) - s);
+}
+// The derivative of the hyperbolic tangent, from its result.
+template <typename T>
+__device__ __forceinline__ Rounded<T> tanh_slope(Rounded<T> t) {
+    return one(t) - t * t;
+}

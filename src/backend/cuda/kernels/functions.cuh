@@ -35,6 +35,20 @@ enum Function : u32 {
     EXP,
     LOG,
     NORMALISE,
+    GATE,
+    GATE_GRADIENT,
+    TANH_GATE,
+    TANH_GATE_GRADIENT,
+    GATED_TANH_GRADIENT,
+    LSTM_CELL,
+    LSTM_CELL_GRADIENT,
+    GRU_MEMORY,
+    GRU_STATE,
+    GRU_GATE_GRADIENT,
+    GRU_MEMORY_GRADIENT,
+    CLIP_NUMBER,
+    CLIP_OR_NAN,
+    CLIP_GRADIENT,
 };
 
 // The words of the formulas come later, in formula.cuh: they are looked up when this is used.
@@ -190,6 +204,92 @@ __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&o
         const Rounded<T> bias = operands[4];
         const Rounded<T> epsilon = parameter;
         return (x - mean) * (scale / root(variance + epsilon)) + bias;
+    }
+    case GATE: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return sigmoid(x) * y;
+    }
+    case GATE_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        const Rounded<T> d = operands[2];
+        return d * y * gate_slope(sigmoid(x));
+    }
+    case TANH_GATE: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return sigmoid(x) * tanh(y);
+    }
+    case TANH_GATE_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        const Rounded<T> d = operands[2];
+        return d * tanh(y) * gate_slope(sigmoid(x));
+    }
+    case GATED_TANH_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        const Rounded<T> d = operands[2];
+        return d * sigmoid(x) * tanh_slope(tanh(y));
+    }
+    case LSTM_CELL: {
+        const Rounded<T> i = operands[0];
+        const Rounded<T> f = operands[1];
+        const Rounded<T> g = operands[2];
+        const Rounded<T> c = operands[3];
+        return sigmoid(f) * c + sigmoid(i) * tanh(g);
+    }
+    case LSTM_CELL_GRADIENT: {
+        const Rounded<T> o = operands[0];
+        const Rounded<T> c = operands[1];
+        const Rounded<T> dh = operands[2];
+        const Rounded<T> dc = operands[3];
+        return dc + dh * sigmoid(o) * tanh_slope(tanh(c));
+    }
+    case GRU_MEMORY: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> r = operands[1];
+        const Rounded<T> h = operands[2];
+        return tanh(x + sigmoid(r) * h);
+    }
+    case GRU_STATE: {
+        const Rounded<T> i = operands[0];
+        const Rounded<T> n = operands[1];
+        const Rounded<T> h = operands[2];
+        return (one(i) - sigmoid(i)) * n + sigmoid(i) * h;
+    }
+    case GRU_GATE_GRADIENT: {
+        const Rounded<T> i = operands[0];
+        const Rounded<T> n = operands[1];
+        const Rounded<T> h = operands[2];
+        const Rounded<T> d = operands[3];
+        return d * (h - n) * gate_slope(sigmoid(i));
+    }
+    case GRU_MEMORY_GRADIENT: {
+        const Rounded<T> i = operands[0];
+        const Rounded<T> n = operands[1];
+        const Rounded<T> d = operands[2];
+        return d * (one(i) - sigmoid(i)) * tanh_slope(n);
+    }
+    case CLIP_NUMBER: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> lower = operands[1];
+        const Rounded<T> upper = operands[2];
+        return below(choose(greater(x, lower), x, lower), upper);
+    }
+    case CLIP_OR_NAN: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> lower = operands[1];
+        const Rounded<T> upper = operands[2];
+        return below(choose(greater(lower, x), lower, x), upper);
+    }
+    case CLIP_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> lower = operands[1];
+        const Rounded<T> upper = operands[2];
+        const Rounded<T> d = operands[3];
+        return choose(less_or_equal(lower, x) & less_or_equal(x, upper), d, zero(x));
     }
     default: return {T(0)};
     }
