@@ -139,8 +139,7 @@ impl ForwardPlan {
                 frame.copy_states(sink, ranks, ours, theirs, projected, true)
             })?;
             let first = frame.first_hidden(part);
-            let zero = Rows { scalar: frame.inner(), ..frame.constant(0) };
-            frame.copy_states(sink, empty, first.unwrap_or(zero), theirs, projected, true)?;
+            frame.copy_states(sink, empty, first.unwrap_or(frame.constant(0)), theirs, projected, true)?;
         }
         if self.given.cy && frame.network.has_cell_state() {
             let theirs = frame.states(CY, part, hidden);
