@@ -8,8 +8,8 @@ static int shown;
 static void CUDNNWINAPI listen(cudnnSeverity_t severity, void *udata, const cudnnDebug_t *dbg, const char *message) {
     (void)udata, (void)dbg;
     if (severity != CUDNN_SEV_INFO) return;
-    shown += strstr(message, "cudnnGetRNNWeightSpaceSize(handle=0x") != NULL &&
-             strstr(message, ", rnnDesc=0x0, weightSpaceSize=0x") != NULL &&
+    shown += strstr(message, "cudnnGetMultiHeadAttnBuffers(handle=0x") != NULL &&
+             strstr(message, ", attnDesc=0x0, weightSizeInBytes=0x") != NULL &&
              strstr(message, "-> CUDNN_STATUS_NOT_SUPPORTED") != NULL;
 }
 
@@ -17,15 +17,15 @@ static void CUDNNWINAPI listen(cudnnSeverity_t severity, void *udata, const cudn
 static void not_built(void) {
     char text[512] = "";
     size_t size = 0;
-    BAD(cudnnGetRNNWeightSpaceSize(NULL, NULL, &size));
+    BAD(cudnnGetMultiHeadAttnBuffers(NULL, NULL, &size, &size, &size));
     cudnnGetLastErrorString(text, sizeof text);
     OK(cudnnSetCallback(CUDNN_SEV_INFO_EN, NULL, listen));
-    EXPECT(CUDNN_STATUS_NOT_SUPPORTED, cudnnGetRNNWeightSpaceSize(handle, NULL, &size));
+    EXPECT(CUDNN_STATUS_NOT_SUPPORTED, cudnnGetMultiHeadAttnBuffers(handle, NULL, &size, &size, &size));
     OK(cudnnSetCallback(0, NULL, NULL));
     CHECK(shown == 1);
     memset(text, 0, sizeof text);
     cudnnGetLastErrorString(text, sizeof text);
-    CHECK(strstr(text, "cudnnGetRNNWeightSpaceSize: ") == text);
+    CHECK(strstr(text, "cudnnGetMultiHeadAttnBuffers: ") == text);
     CHECK(strstr(text, "its row in MATRIX.md") != NULL);
 }
 
