@@ -83,20 +83,9 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
             if !matches!(mode, 0 | 1) {
                 return Err(Error::argument("fwdMode", mode.into(), "0 inference, 1 training"));
             }
-            let network = network(&desc).map_err(|_| Error::mismatch("rnnDesc was never set"))?;
-            let dropout =
-                super::dropout::at(desc.network.map_or(0, |network| network.dropout), "dropoutDesc")?;
-            let network =
-                Network { dropout: dropout.map_or(0.0, |dropout| dropout.probability()), ..network };
-            if x.data_type() != network.data || i64::from(x.vector_size()) != network.input {
-                return Err(Error::mismatch(format!(
-                    "xDesc has vectors of {} {:?}: the network takes {} {:?}",
-                    x.vector_size(),
-                    x.data_type(),
-                    network.input,
-                    network.data
-                )));
-            }
+            let network = desc.network_on(x.data_type(), x.vector_size())?;
+            let dropout = dropout::at(network.dropout, "the dropout descriptor of rnnDesc")?;
+            let network = Network::new(&network, &desc.clip, dropout.as_ref());
             let (sequences, training) = (Sequences::of(&x), mode == 1);
             let workspace = workspace_size(&network, &sequences, training)?;
             let reserve = if training { reserve_size(&network, &sequences)? } else { 0 };
