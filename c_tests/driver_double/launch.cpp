@@ -336,6 +336,16 @@ ENTRY(cuStreamDestroy_v2, Stream *stream) {
     stream->alive = false;
     return SUCCESS;
 }
+ENTRY(cuStreamGetCtx, Stream *stream, Context **context) {
+    START(cuStreamGetCtx);
+    NEED(need_initialised());
+    if (!is_default(stream) && !stream->alive) {
+        complain("the context of a stream is asked for that was destroyed");
+        return INVALID_HANDLE;
+    }
+    *context = is_default(stream) ? current_context() : stream->context;
+    return SUCCESS;
+}
 ENTRY(cuStreamSynchronize, Stream *stream) {
     START(cuStreamSynchronize);
     not_inside_a_call("cuStreamSynchronize");

@@ -1,5 +1,6 @@
 //! The obvious loops: every step, one element at a time. The yardstick of all tests and the last resort.
 
+mod causal;
 mod contract;
 mod map;
 mod normalise;
@@ -9,6 +10,7 @@ mod rows;
 mod sample;
 mod window;
 
+pub use causal::causal;
 pub use contract::{contract, sums};
 pub use map::map;
 pub use normalise::{normalise, normalise_backward};
@@ -62,6 +64,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::NormaliseBackward(step) => normalise_backward(step, at),
             Step::Window(window) => self::window(window, at),
             Step::Sample(step) => sample(step, at),
+            Step::Causal(step) => causal(step, at),
         }
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! Choosing a core when a handle is created, and running plans on it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::host_runtime;
 use super::staging::{self, Staged};
-use crate::backend::cuda::{Cuda, Unavailable};
+use crate::backend::cuda::{Cuda, Driver, Unavailable};
 use crate::backend::{self, Address};
 use crate::error::{Error, Result};
 use crate::ops::{Plan, Role};
@@ -38,40 +38,36 @@ impl Context {
     /// # Errors
     /// Not initialized if the core asked for is not available, fails or is unknown.
     pub fn create() -> Result<Self> {
-        let choice = std::env::var_os("CUDNN_SHIM_BACKEND").unwrap_or_default();
-        let cuda = |driver| {
-            // Whatever the driver says, what it means for the caller is that there is no handle.
-            Cuda::create(driver)
-                .map(|cuda| Core::Cuda(Arc::new(cuda)))
-                .map_err(|error| Error::NotInitialized(error.to_string().into()))
-        };
-        let core = match choice.to_str() {
-            Some("cpu") => Core::Cpu { instead_of_cuda: None },
-            Some("reference") => Core::Reference,
-            Some("" | "auto") => match Cuda::driver() {
-                Ok(driver) => cuda(driver)?,
-                // As in a child that was forked once the driver had started.
-                Err(Unavailable::Forked) => {
-                    return Err(Error::NotInitialized(Unavailable::Forked.to_string().into()));
-                }
-                Err(reason) => Core::Cpu { instead_of_cuda: Some(reason) },
-            },
-            Some("cuda") => match Cuda::driver() {
-                Ok(driver) => cuda(driver)?,
-                Err(reason) => {
-                    return Err(Error::NotInitialized(
-                        format!("CUDNN_SHIM_BACKEND=cuda, but there is no CUDA core: {reason}").into(),
-                    ));
-                }
-            },
-            _ => {
-                return Err(Error::NotInitialized(
-                    format!("CUDNN_SHIM_BACKEND={choice:?}: the choices are auto, cpu, cuda and reference")
-                        .into(),
-                ));
-            }
+        let core = match Choice::read()? {
+            Choice::Cpu { instead_of_cuda } => Core::Cpu { instead_of_cuda },
+            Choice::Reference => Core::Reference,
+            Choice::Cuda(driver) => Core::Cuda(Arc::new(Cuda::create(driver).map_err(no_handle)?)),
         };
         Ok(Context { core, stream: 0 })
+    }
+
+    /// The context of calls that have no handle, on this stream: on the core that [`create`](Context::create) would choose,
+    /// which the first such call of the process decides for all. The CUDA core works in the context of the stream.
+    ///
+    /// # Errors
+    /// As [`create`](Context::create).
+    pub fn of_stream(stream: usize) -> Result<Self> {
+        static CHOICE: OnceLock<Choice> = OnceLock::new();
+        let choice = match CHOICE.get() {
+            Some(choice) => *choice,
+            None => {
+                let choice = Choice::read()?;
+                // Of two threads that decide at once, both decide the same.
+                let _ = CHOICE.set(choice);
+                choice
+            }
+        };
+        let core = match choice {
+            Choice::Cpu { instead_of_cuda } => Core::Cpu { instead_of_cuda },
+            Choice::Reference => Core::Reference,
+            Choice::Cuda(driver) => Core::Cuda(Cuda::of_stream(driver, stream).map_err(no_handle)?),
+        };
+        Ok(Context { core, stream })
     }
 
     /// A new context on the CPU core, whatever the environment asks for.
@@ -203,6 +199,56 @@ impl Context {
             // SAFETY: handed on; overlaps were judged just above.
             Core::Cuda(cuda) => unsafe { cuda.run(plan, at, self.stream) },
         }
+    }
+}
+
+/// Whatever the driver says, what it means for the caller is that nothing can be computed.
+fn no_handle(error: Error) -> Error {
+    Error::NotInitialized(error.to_string().into())
+}
+
+/// A core that the environment asks for, and that is there.
+#[derive(Clone, Copy)]
+enum Choice {
+    /// As [`Core::Cpu`].
+    Cpu { instead_of_cuda: Option<&'static Unavailable> },
+    /// As [`Core::Reference`].
+    Reference,
+    /// With the driver of this process.
+    Cuda(&'static Driver),
+}
+
+impl Choice {
+    /// # Errors
+    /// As [`Context::create`].
+    fn read() -> Result<Self> {
+        let choice = std::env::var_os("CUDNN_SHIM_BACKEND").unwrap_or_default();
+        Ok(match choice.to_str() {
+            Some("cpu") => Choice::Cpu { instead_of_cuda: None },
+            Some("reference") => Choice::Reference,
+            Some("" | "auto") => match Cuda::driver() {
+                Ok(driver) => Choice::Cuda(driver),
+                // As in a child that was forked once the driver had started.
+                Err(Unavailable::Forked) => {
+                    return Err(Error::NotInitialized(Unavailable::Forked.to_string().into()));
+                }
+                Err(reason) => Choice::Cpu { instead_of_cuda: Some(reason) },
+            },
+            Some("cuda") => match Cuda::driver() {
+                Ok(driver) => Choice::Cuda(driver),
+                Err(reason) => {
+                    return Err(Error::NotInitialized(
+                        format!("CUDNN_SHIM_BACKEND=cuda, but there is no CUDA core: {reason}").into(),
+                    ));
+                }
+            },
+            _ => {
+                return Err(Error::NotInitialized(
+                    format!("CUDNN_SHIM_BACKEND={choice:?}: the choices are auto, cpu, cuda and reference")
+                        .into(),
+                ));
+            }
+        })
     }
 }
 

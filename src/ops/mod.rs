@@ -6,6 +6,8 @@ pub mod add;
 mod agree;
 pub mod batch_norm;
 pub mod bias;
+pub mod causal;
+pub mod causal_conv;
 mod chunks;
 pub mod columns;
 pub mod contract;
@@ -43,6 +45,7 @@ use crate::error::Result;
 use crate::layout::LoopNest;
 
 pub use activation::ActivationPlan;
+pub use causal::Causal;
 pub use contract::Contract;
 pub use fill::{FillPlan, Set};
 pub use map::Map;

@@ -8,8 +8,8 @@ use std::fmt;
 
 use super::contract::{Contract, Phases};
 use super::{
-    ByteSpan, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample, Scale, Set, Transform,
-    TransformPlan, Window,
+    ByteSpan, Causal, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample, Scale, Set,
+    Transform, TransformPlan, Window,
 };
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -152,6 +152,8 @@ steps! {
     Window(Window);
     /// Look between pixels; operands as [`SampleFunction`](super::sample::SampleFunction) lists them.
     Sample(Sample);
+    /// Convolve along sequences, looking back only; operands as [`CausalFunction`](super::causal::CausalFunction) lists them.
+    Causal(Causal);
 }
 
 /// Writes the steps of a plan one after the other.

@@ -26,6 +26,19 @@ unsafe extern "C" {
         dims: *const c_int,
         strides: *const c_int,
     ) -> c_int;
+    pub fn cudnnCausalConv1dForward(
+        stream: *mut c_void,
+        x: *const c_void,
+        weight: *const c_void,
+        bias: *const c_void,
+        y: *mut c_void,
+        batch: c_int,
+        dim: c_int,
+        seq_len: c_int,
+        kernel_size: c_int,
+        data_type: c_int,
+        activation: c_int,
+    ) -> c_int;
     pub fn cudnnTransformTensor(
         handle: Opaque,
         alpha: *const c_void,

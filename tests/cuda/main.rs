@@ -6,6 +6,9 @@ mod common;
 mod api;
 mod arithmetic;
 mod batches;
+mod causal;
+#[path = "../common/causal.rs"]
+mod causal_problems;
 mod child;
 mod complaints;
 mod contexts;
@@ -41,6 +44,7 @@ mod sample;
 mod search;
 #[path = "../../benches/steps/mod.rs"]
 mod steps;
+mod streams;
 mod strict;
 #[path = "../contract/tensor.rs"]
 mod tensor;

@@ -281,12 +281,15 @@ impl Machine {
             arguments.input(&scalar_bytes(&value.parse::<i32>().unwrap_or_else(|_| misfit()).to_ne_bytes()));
         } else if let Some(value) = token.strip_prefix("l:") {
             arguments.input(&scalar_bytes(&value.parse::<i64>().unwrap_or_else(|_| misfit()).to_ne_bytes()));
-        } else if let Some((buffer, len)) = token.split_once(':') {
+        } else if let Some((buffer, rest)) = token.split_once(':') {
+            // Perhaps so many bytes from its start.
+            let (len, shift) = rest.split_once(':').unwrap_or((rest, "0"));
             let len = len.parse().unwrap_or_else(|_| misfit());
+            let shift: u64 = shift.parse().unwrap_or_else(|_| misfit());
             let memory =
                 self.buffers.entry(buffer.to_owned()).or_insert_with(|| Memory::zeros_behind(FRONT, len));
             assert!(memory.len >= len, "{function}: {buffer} grows within a case");
-            arguments.words.push(memory.address());
+            arguments.words.push(memory.address() + shift);
         } else if in_hex {
             let digits: Vec<u8> =
                 token.chars().map(|c| c.to_digit(16).unwrap_or_else(|| misfit()) as u8).collect();

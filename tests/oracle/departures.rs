@@ -186,6 +186,7 @@ pub fn promises(case: &Case) -> Vec<Option<Promise>> {
             let promise = promise.or_else(|| world.convolutions.promise(step, &world.tensors));
             let promise = promise.or_else(|| world.training.promise(step, &world.tensors));
             let promise = promise.or_else(|| world.windows.promise(step, &world.tensors));
+            let promise = promise.or_else(|| super::causal::promise(step));
             if promise.map_or(step.status(), |promise| promise.status) == OK {
                 world.follow(step);
             }

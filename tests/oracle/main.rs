@@ -6,6 +6,7 @@
 mod arithmetic;
 mod call;
 mod case;
+mod causal;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;

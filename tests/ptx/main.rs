@@ -4,6 +4,9 @@
 
 mod arithmetic;
 mod budgets;
+mod causal;
+#[path = "../common/causal.rs"]
+mod causal_problems;
 mod contract;
 #[path = "../../benches/estimate/mod.rs"]
 mod estimate;
@@ -12,6 +15,8 @@ mod moves;
 mod normal;
 #[path = "../../benches/problems/mod.rs"]
 mod problems;
+#[path = "../common/random.rs"]
+mod random;
 mod sample;
 #[path = "../../benches/steps/mod.rs"]
 mod steps;
@@ -39,6 +44,7 @@ fn expected() -> Vec<(String, Launch)> {
         layers::launches(),
         normal::launches(),
         sample::launches(),
+        causal::launches(),
         windows::launches(),
         contract::launches(),
     ]

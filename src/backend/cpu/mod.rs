@@ -18,6 +18,7 @@
 mod affinity;
 pub mod arena;
 mod block;
+pub(super) mod causal;
 pub(super) mod contract;
 pub(super) mod copy;
 pub mod float_mode;

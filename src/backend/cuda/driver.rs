@@ -96,6 +96,13 @@ driver_handle!(
     DriverFunction(sys::CUfunction)
 );
 
+impl DriverContext {
+    /// A context that an entry point outside of this file's tables gave out; none for null.
+    pub(super) fn new(context: *mut c_void) -> Option<Self> {
+        (!context.is_null()).then_some(DriverContext(context.cast()))
+    }
+}
+
 /// One launch as the driver wants it.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchShape {

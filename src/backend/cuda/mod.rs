@@ -7,7 +7,7 @@
 //!  params.rs   how parameters get to a kernel                   nest.rs         which kernel moves a nest
 //!  table.rs    tables of entry points                           measure.rs      how long a plan takes
 //!  binding.rs  which context a handle works in                  unavailable.rs  why there is no CUDA core
-//!  trial.rs    whether the device works at all
+//!  trial.rs    whether the device works at all          streams.rs      the core of a call without a handle
 //!  linear.rs tiled.rs general.rs pointwise.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
 //! ```
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it allocates no device memory and waits for nothing, so it
@@ -15,6 +15,7 @@
 
 mod binding;
 mod bytes;
+mod causal;
 mod contract;
 mod driver;
 mod fill;
@@ -34,6 +35,7 @@ mod reduce;
 mod residency;
 mod rows;
 mod sample;
+mod streams;
 mod table;
 mod tiled;
 mod trial;
@@ -41,7 +43,7 @@ mod unavailable;
 mod window;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use driver::{Driver, symbols};
 pub use unavailable::Unavailable;
@@ -103,6 +105,14 @@ impl Cuda {
             made: Mutex::new(trial::take_made()),
             calls: AtomicU32::new(0),
         })
+    }
+
+    /// The core of calls on `stream` that have no handle: that of the context which the stream belongs to.
+    ///
+    /// # Errors
+    /// Driver errors; execution in a forked child.
+    pub fn of_stream(driver: &'static Driver, stream: usize) -> Result<Arc<Cuda>> {
+        streams::core(driver, stream)
     }
 
     /// Name and number of the device, for the log.

@@ -6,7 +6,9 @@
 
 use super::launch::{Device, Emit, Pointers};
 use super::nest::single;
-use super::{contract, fill, formula, general, normalise, pointwise, random, reduce, rows, sample, window};
+use super::{
+    causal, contract, fill, formula, general, normalise, pointwise, random, reduce, rows, sample, window,
+};
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::ops::function::Function;
@@ -55,6 +57,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
             Step::NormaliseBackward(step) => normalise::backward(step, &places(), emit),
             Step::Window(window) => window::launches(window, std::array::from_fn(place), ordered, emit),
             Step::Sample(step) => sample::launches(step, &places(), ordered, emit),
+            Step::Causal(step) => causal::launches(step, &places(), emit),
         }
     })
 }

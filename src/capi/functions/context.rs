@@ -46,7 +46,23 @@ pub(crate) fn with_note<R>(
     handle: cudnnHandle_t,
     body: impl FnOnce(&Context, &mut Note) -> Result<R>,
 ) -> Result<R> {
-    let context = with(handle, |context| Ok(context.clone()))?;
+    with_note_on(with(handle, |context| Ok(context.clone()))?, body)
+}
+
+/// The same for a call that has no handle but a stream, on the core of that stream.
+///
+/// # Errors
+/// Not initialized if there is no core, as of cudnnCreate; those of `body`.
+#[cfg(not(feature = "cudnn8"))]
+pub(crate) fn with_note_of_stream<R>(
+    stream: cudaStream_t,
+    body: impl FnOnce(&Context, &mut Note) -> Result<R>,
+) -> Result<R> {
+    with_note_on(Context::of_stream(stream.addr())?, body)
+}
+
+#[inline]
+fn with_note_on<R>(context: Context, body: impl FnOnce(&Context, &mut Note) -> Result<R>) -> Result<R> {
     // Goes last, and is told then.
     let mut note = Note::default();
     // What a CUDA driver takes of the stack is not ours to say, and what is current there belongs to the thread.

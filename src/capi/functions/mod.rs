@@ -12,6 +12,10 @@ mod batch_norm;
 mod batch_norm_backward;
 #[cfg(not(feature = "cudnn8"))]
 mod causal_conv;
+#[cfg(not(feature = "cudnn8"))]
+mod causal_conv_fourier;
+#[cfg(not(feature = "cudnn8"))]
+mod causal_conv_gated;
 mod columns;
 mod context;
 mod convolution;

@@ -1,0 +1,450 @@
+//! Causal convolutions on the CPU: rows of a channel are computed in scratch, with as many positions before and behind them as
+//! the taps reach.
+
+mod gated;
+mod kernels;
+
+use self::kernels::Kernels;
+use super::row::{self, Row};
+use super::scratch::Parts;
+use super::{Machine, grid, threads};
+use crate::backend::Address;
+use crate::backend::function::{Real, with_real};
+use crate::dtype::convert::{convert, with_element};
+use crate::dtype::math::Math;
+use crate::error::Result;
+use crate::ops::Scaling;
+use crate::ops::causal::{Causal, CausalFunction, LANES};
+
+/// Positions of a row that are computed together: rows and what they are made from stay in the caches.
+const TILE: usize = 1024;
+/// Channels that are computed one after the other where they are neighbours in memory: a cache line of them.
+const NEIGHBOURS: usize = 16;
+/// Taps whose gradients are summed together.
+const TAPS: usize = 64;
+
+// The first position of a row belongs to lane 0.
+const _: () = assert!(TILE.is_multiple_of(LANES));
+
+/// Runs `step` on `machine`; `at` are its operands as [`CausalFunction`] lists them.
+///
+/// # Errors
+/// As for [`crate::backend::run`].
+///
+/// # Safety
+/// As for [`crate::backend::reference::causal`]; the destinations' elements are distinct and do not overlap what is read.
+pub(in crate::backend) unsafe fn run(step: &Causal, at: &[Address], machine: Machine) -> Result<()> {
+    with_real!(step.compute(), T => {
+        let job = Job::<T>::new(step, at, machine);
+        // SAFETY: handed on, in every arm.
+        unsafe {
+            match step.function {
+                CausalFunction::Forward => job.forward(),
+                CausalFunction::Data => job.data(),
+                CausalFunction::Weights => job.weights(),
+                CausalFunction::Gated => job.gated(),
+                CausalFunction::GatedData => job.gated_data(),
+                CausalFunction::GatedWeights => job.gated_weights(),
+            }
+        }
+    })
+}
+
+/// A step on its operands.
+struct Job<'a, T: 'static> {
+    step: &'a Causal,
+    at: &'a [Address],
+    kernels: Kernels<T>,
+    /// From elements to numbers, and back.
+    widen: Row,
+    narrow: Row,
+    machine: Machine,
+    length: usize,
+    taps: usize,
+    mixer: usize,
+}
+
+/// Some positions of a sequence, `begin..end`.
+#[derive(Clone, Copy)]
+struct Span {
+    begin: usize,
+    end: usize,
+}
+
+impl Span {
+    fn len(self) -> usize {
+        self.end - self.begin
+    }
+
+    /// With the positions before it that `taps` taps reach.
+    fn back(self, taps: usize) -> Span {
+        Span { begin: self.begin.saturating_sub(taps - 1), end: self.end }
+    }
+
+    /// With the positions behind it whose taps reach it, in a sequence of this length.
+    fn on(self, taps: usize, length: usize) -> Span {
+        Span { begin: self.begin, end: self.end.saturating_add(taps - 1).min(length) }
+    }
+
+    /// Where in a row of `of` the first tap of this span's first position reads.
+    fn first_tap(self, taps: usize, of: Span) -> isize {
+        self.begin as isize - (taps as isize - 1) - of.begin as isize
+    }
+}
+
+/// Rows of numbers in scratch, one after the other.
+struct Rows<T> {
+    parts: Parts,
+    room: usize,
+    number: std::marker::PhantomData<T>,
+}
+
+impl<T: Real> Rows<T> {
+    /// # Safety
+    /// There is scratch for as many rows of so many numbers as are taken, which nobody else uses.
+    unsafe fn new(scratch: *mut u8, room: usize) -> Self {
+        Rows { parts: Parts::new(scratch), room, number: std::marker::PhantomData }
+    }
+
+    /// Bytes of `rows` rows of `room` numbers.
+    fn bytes(rows: usize, room: usize) -> usize {
+        super::scratch::bytes_of::<T>(room).saturating_mul(rows)
+    }
+
+    /// The next row, of so many numbers.
+    fn take<'a>(&mut self, len: usize) -> &'a mut [T] {
+        assert!(len <= self.room, "a row has room for what its step needs");
+        let row = self.parts.take::<T>(self.room);
+        // SAFETY: `new` was promised scratch for it.
+        unsafe {
+            super::scratch::fill(row, T::ZERO, len);
+            std::slice::from_raw_parts_mut(row, len)
+        }
+    }
+}
+
+impl<'a, T: Real + Math> Job<'a, T> {
+    fn new(step: &'a Causal, at: &'a [Address], machine: Machine) -> Self {
+        Job {
+            step,
+            at,
+            kernels: Kernels::of(machine.isa),
+            widen: row::between(step.scalar, T::SCALAR, Scaling::MOVE, machine.isa),
+            narrow: row::between(T::SCALAR, step.scalar, Scaling::MOVE, machine.isa),
+            machine,
+            length: step.length as usize,
+            taps: step.taps as usize,
+            mixer: step.mixer as usize,
+        }
+    }
+
+    /// Threads for sums of so many taps at every position.
+    fn threads(&self, taps: usize) -> usize {
+        let elements = (self.step.batch * self.step.channels) as usize * self.length;
+        grid::threads_for(
+            self.machine,
+            elements.saturating_mul(size_of::<f32>()).saturating_mul(taps.min(64)),
+        )
+    }
+
+    /// Channels that one task computes.
+    fn group(&self) -> usize {
+        if self.step.channels_inside { NEIGHBOURS } else { 1 }
+    }
+
+    /// Reads the numbers of `span` of the line that starts at `first`.
+    ///
+    /// # Safety
+    /// They are readable.
+    unsafe fn read(&self, operand: usize, first: i64, stride: i64, span: Span, to: &mut [T]) {
+        let first = (first + span.begin as i64 * stride) as isize;
+        let size = self.step.scalar.size();
+        let from = self.at[operand].pointer().wrapping_offset(first * size as isize);
+        debug_assert_eq!(to.len(), span.len());
+        if stride == 1 && from.addr().is_multiple_of(size) {
+            // SAFETY: the caller's promise; it is aligned.
+            return unsafe { (self.widen)(to.as_mut_ptr().cast(), from, span.len(), Scaling::MOVE) };
+        }
+        with_element!(self.step.scalar, S => for (i, to) in to.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *to = convert(unsafe { from.cast::<S>().offset(i as isize * stride as isize).read_unaligned() });
+        });
+    }
+
+    /// Writes the numbers of `span` of the line that starts at `first`.
+    ///
+    /// # Safety
+    /// Their places are writable.
+    unsafe fn write(&self, operand: usize, first: i64, stride: i64, span: Span, numbers: &mut [T]) {
+        numbers.iter_mut().for_each(|number| *number = number.canonical());
+        let first = (first + span.begin as i64 * stride) as isize;
+        let size = self.step.scalar.size();
+        let to = self.at[operand].pointer().wrapping_offset(first * size as isize);
+        if stride == 1 && to.addr().is_multiple_of(size) {
+            // SAFETY: the caller's promise; it is aligned.
+            return unsafe { (self.narrow)(to, numbers.as_ptr().cast(), span.len(), Scaling::MOVE) };
+        }
+        with_element!(self.step.scalar, D => for (i, &number) in numbers.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { to.cast::<D>().offset(i as isize * stride as isize).write_unaligned(convert(number)) };
+        });
+    }
+
+    /// Writes the gradient of a weight, the sum of its lanes, or adds it to what is there.
+    ///
+    /// # Safety
+    /// Its place is writable, and readable if it is added to.
+    unsafe fn put(&self, operand: usize, offset: i64, lanes: &mut [T; LANES]) {
+        let mut half = LANES / 2;
+        while half > 0 {
+            (0..half).for_each(|j| lanes[j] = lanes[j] + lanes[j + half]);
+            half /= 2;
+        }
+        with_element!(self.step.gradient, D => {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = self.at[operand].pointer().cast::<D>().offset(offset as isize);
+                let old: T = if self.step.adds { convert(to.read_unaligned()) } else { T::ZERO };
+                let sum = if self.step.adds { old + lanes[0] } else { lanes[0] };
+                to.write_unaligned(convert(sum.canonical()));
+            }
+        });
+    }
+
+    /// One number of an operand.
+    ///
+    /// # Safety
+    /// It is readable.
+    unsafe fn number(&self, operand: usize, offset: i64) -> T {
+        let mut number = [T::ZERO];
+        // SAFETY: handed on.
+        unsafe { self.read(operand, offset, 1, Span { begin: 0, end: 1 }, &mut number) };
+        number[0]
+    }
+
+    /// Some positions of a channel of a sequence.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn line(&self, operand: usize, [sequence, channel]: [i64; 2], span: Span, to: &mut [T]) {
+        let step = self.step;
+        // SAFETY: positions of the sequence.
+        unsafe { self.read(operand, step.line(sequence, channel), step.stride(), span, to) }
+    }
+
+    /// The taps of a channel, the oldest first.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn weight(&self, operand: usize, channel: i64, to: &mut [T]) {
+        let from = self.step.tap(channel, 0);
+        let stride = if self.taps > 1 { self.step.tap(channel, 1) - from } else { 1 };
+        // SAFETY: the taps.
+        unsafe { self.read(operand, from, stride, Span { begin: 0, end: self.taps }, to) }
+    }
+
+    /// The sums of `span` before the activation, from the row of x that `span.back(taps)` is.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run); the processor has the level's instructions.
+    unsafe fn sums(&self, span: Span, x: &[T], taps: &[T], bias: Option<T>, out: &mut [T]) {
+        // SAFETY: the machine has the level.
+        unsafe { (self.kernels.sums)(out, x, span.first_tap(taps.len(), span.back(taps.len())), taps) };
+        if let Some(bias) = bias {
+            out.iter_mut().for_each(|sum| *sum = *sum + bias);
+        }
+    }
+
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn bias(&self, operand: usize, channel: i64) -> Option<T> {
+        // SAFETY: the channel's.
+        self.step.bias.then(|| unsafe { self.number(operand, channel) })
+    }
+
+    /// Calls `work` with every tile of every group of channels of every sequence, on all threads: scratch of `bytes`, the
+    /// sequence, the channels and the positions.
+    fn by_tiles(
+        &self,
+        bytes: usize,
+        work: impl Fn(*mut u8, i64, std::ops::Range<i64>, Span) + Sync,
+    ) -> Result<()> {
+        let (channels, group) = (self.step.channels as usize, self.group());
+        let (groups, tiles) = (channels.div_ceil(group), self.length.div_ceil(TILE));
+        let items = self.step.batch as usize * groups * tiles;
+        threads::in_ranges(self.threads(self.taps.max(self.mixer)), items, bytes, &|scratch, range| {
+            for item in range {
+                let (tile, rest) = (item % tiles, item / tiles);
+                let first = rest % groups * group;
+                let span = Span { begin: tile * TILE, end: self.length.min((tile + 1) * TILE) };
+                let of_group = first as i64..channels.min(first + group) as i64;
+                work(scratch, (rest / groups) as i64, of_group, span);
+            }
+        })
+    }
+
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn forward(&self) -> Result<()> {
+        let room = self.taps + TILE;
+        let step = self.step;
+        self.by_tiles(Rows::<T>::bytes(3, room), |scratch, sequence, channels, span| {
+            for channel in channels {
+                // SAFETY: scratch of three rows; positions and taps of a channel.
+                unsafe {
+                    let mut rows = Rows::<T>::new(scratch, room);
+                    let taps = rows.take(self.taps);
+                    self.weight(2, channel, taps);
+                    let from = span.back(self.taps);
+                    let x = rows.take(from.len());
+                    self.line(1, [sequence, channel], from, x);
+                    let out = rows.take(span.len());
+                    self.sums(span, x, taps, self.bias(3, channel), out);
+                    if step.silu {
+                        (self.kernels.silu)(out);
+                    }
+                    self.write(0, step.line(sequence, channel), step.stride(), span, out);
+                }
+            }
+        })
+    }
+
+    /// The gradient of the sums before the activation at `span`, and what it takes of x; operands x, weight, bias and dy
+    /// follow one another from `from` on.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn gradient<'r>(
+        &self,
+        rows: &mut Rows<T>,
+        from: usize,
+        place: [i64; 2],
+        taps: &[T],
+        span: Span,
+    ) -> (&'r mut [T], &'r mut [T]) {
+        // SAFETY: handed on.
+        unsafe {
+            let g = rows.take(span.len());
+            self.line(from + 3, place, span, g);
+            if self.step.is_linear() {
+                return (g, &mut []);
+            }
+            let reach = span.back(self.taps);
+            let x = rows.take(reach.len());
+            self.line(from, place, reach, x);
+            let sums = rows.take(span.len());
+            self.sums(span, x, taps, self.bias(from + 2, place[1]), sums);
+            (self.kernels.slope)(g, sums);
+            (g, x)
+        }
+    }
+
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn data(&self) -> Result<()> {
+        let room = 2 * self.taps + TILE;
+        let step = self.step;
+        self.by_tiles(Rows::<T>::bytes(6, room), |scratch, sequence, channels, span| {
+            for channel in channels {
+                // SAFETY: scratch of six rows; positions and taps of a channel.
+                unsafe {
+                    let mut rows = Rows::<T>::new(scratch, room);
+                    let taps = rows.take(self.taps);
+                    self.weight(2, channel, taps);
+                    let reach = span.on(self.taps, self.length);
+                    let (g, _) = self.gradient(&mut rows, 1, [sequence, channel], taps, reach);
+                    taps.reverse();
+                    let dx = rows.take(span.len());
+                    (self.kernels.sums)(dx, g, 0, taps);
+                    self.write(0, step.line(sequence, channel), step.stride(), span, dx);
+                }
+            }
+        })
+    }
+
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn weights(&self) -> Result<()> {
+        let (step, group, width) = (self.step, self.group(), self.taps.min(TAPS));
+        let (blocks, channels) = (self.taps.div_ceil(TAPS), step.channels as usize);
+        let room = self.taps + TILE;
+        let of_lanes = group * (width + 1);
+        let bytes = Rows::<T>::bytes(4, room) + super::scratch::bytes_of::<[T; LANES]>(of_lanes);
+        let items = channels.div_ceil(group) * blocks;
+        threads::in_ranges(self.threads(self.taps), items, bytes, &|scratch, range| {
+            for item in range {
+                let (block, first) = (item % blocks * TAPS, item / blocks * group);
+                let width = (self.taps - block).min(TAPS);
+                let of_group = first..channels.min(first + group);
+                // SAFETY: scratch for lanes and four rows; positions and taps of channels.
+                unsafe {
+                    let mut parts = Parts::new(scratch);
+                    let lanes = parts.filled(of_lanes, [T::ZERO; LANES]);
+                    let scratch = scratch.add(parts.bytes);
+                    let places = self.spans().flat_map(|at| of_group.clone().map(move |c| (at, c)));
+                    for ((sequence, span), channel) in places {
+                        let lanes = &mut lanes[(channel - first) * (width + 1)..][..width + 1];
+                        self.add(scratch, room, [sequence, channel as i64], span, (block, lanes));
+                    }
+                    for (lanes, channel) in lanes.chunks_mut(width + 1).zip(of_group) {
+                        for (k, lanes) in lanes[..width].iter_mut().enumerate() {
+                            self.put(0, step.tap(channel as i64, (block + k) as i64), lanes);
+                        }
+                        if step.bias && block == 0 {
+                            self.put(1, channel as i64, &mut lanes[width]);
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    /// Every sequence with each of its tiles.
+    fn spans(&self) -> impl Iterator<Item = (i64, Span)> + use<T> {
+        let (length, batch) = (self.length, self.step.batch);
+        (0..batch).flat_map(move |sequence| {
+            let tiles = (0..length).step_by(TILE);
+            tiles.map(move |begin| (sequence, Span { begin, end: length.min(begin + TILE) }))
+        })
+    }
+
+    /// Adds a tile of a channel of a sequence to the lanes of the taps from `block` on, and of the bias behind them.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run); scratch of four rows.
+    unsafe fn add(
+        &self,
+        scratch: *mut u8,
+        room: usize,
+        place: [i64; 2],
+        span: Span,
+        (block, lanes): (usize, &mut [[T; LANES]]),
+    ) {
+        let width = lanes.len() - 1;
+        // SAFETY: handed on.
+        unsafe {
+            let mut rows = Rows::<T>::new(scratch, room);
+            let taps = rows.take(self.taps);
+            let mut reach = span.back(self.taps);
+            if !self.step.is_linear() {
+                self.weight(3, place[1], taps);
+            }
+            let (g, mut x) = self.gradient(&mut rows, 2, place, taps, span);
+            if self.step.is_linear() {
+                // Only what these taps reach.
+                let back = self.taps - block - width;
+                reach = Span { begin: reach.begin, end: span.end.saturating_sub(back).max(reach.begin) };
+                reach.begin = (span.begin + block + 1).saturating_sub(self.taps).min(reach.end);
+                x = rows.take(reach.len());
+                self.line(2, place, reach, x);
+            }
+            let first = span.first_tap(self.taps, reach) + block as isize;
+            (self.kernels.gradients)(&mut lanes[..width], g, x, first);
+            if self.step.bias {
+                for (i, &g) in g.iter().enumerate() {
+                    lanes[width][i % LANES] = lanes[width][i % LANES] + g;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What is done with rows of numbers, compiled for each instruction set level: the same operations in the same order.
+
+use crate::backend::cpu::Isa;
+use crate::backend::function::Real;
+use crate::dtype::math::{Math, sigmoid};
+use crate::ops::causal::LANES;
+
+/// Sums that are computed together: several registers of each level.
+const TOGETHER: usize = 64;
+
+/// The kernels of one level.
+#[derive(Clone, Copy)]
+pub struct Kernels<T: 'static> {
+    /// `out[i] = sum over k, ascending, of taps[k] x[first + i + k]`, from +0, of those that x has.
+    pub sums: unsafe fn(out: &mut [T], x: &[T], first: isize, taps: &[T]),
+    /// `lanes[k][i % LANES] += g[i] x[first + i + k]`, for each k, of those that x has.
+    pub gradients: unsafe fn(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize),
+    /// `v = v sigmoid(v)`.
+    pub silu: unsafe fn(values: &mut [T]),
+    /// `g = g slope(v)`, the slope of the same.
+    pub slope: unsafe fn(g: &mut [T], values: &[T]),
+}
+
+impl<T: Real + Math> Kernels<T> {
+    pub fn of(isa: Isa) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if isa.has_avx512() {
+            return avx512::kernels::<T>();
+        } else if isa.has_avx2() {
+            return avx2::kernels::<T>();
+        }
+        let _ = isa;
+        portable::kernels::<T>()
+    }
+}
+
+/// The part of `0..n` whose elements x has, when element 0 reads `x[first]`.
+#[inline(always)]
+fn inside(n: usize, first: isize, len: usize) -> (usize, usize) {
+    let begin = (-first).clamp(0, n as isize);
+    let end = (len as isize - first).clamp(begin, n as isize);
+    (begin as usize, end as usize)
+}
+
+#[inline(always)]
+fn sums<T: Real>(out: &mut [T], x: &[T], first: isize, taps: &[T]) {
+    for (block, out) in out.chunks_mut(TOGETHER).enumerate() {
+        let first = first + (block * TOGETHER) as isize;
+        let mut sums = [T::ZERO; TOGETHER];
+        for (k, &tap) in taps.iter().enumerate() {
+            let first = first + k as isize;
+            let (begin, end) = inside(out.len(), first, x.len());
+            if end - begin == TOGETHER {
+                let x = &x[first as usize..][..TOGETHER];
+                for i in 0..TOGETHER {
+                    sums[i] = sums[i] + tap * x[i];
+                }
+            } else {
+                for (i, sum) in sums.iter_mut().enumerate().take(end).skip(begin) {
+                    *sum = *sum + tap * x[(first + i as isize) as usize];
+                }
+            }
+        }
+        out.copy_from_slice(&sums[..out.len()]);
+    }
+}
+
+#[inline(always)]
+fn gradients<T: Real>(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize) {
+    for (k, lanes) in lanes.iter_mut().enumerate() {
+        let first = first + k as isize;
+        let (begin, end) = inside(g.len(), first, x.len());
+        let at = |i: usize| (first + i as isize) as usize;
+        let mut i = begin;
+        while i < end && i % LANES != 0 {
+            lanes[i % LANES] = lanes[i % LANES] + g[i] * x[at(i)];
+            i += 1;
+        }
+        let mut sums = *lanes;
+        while end - i >= LANES {
+            let (g, x) = (&g[i..][..LANES], &x[at(i)..][..LANES]);
+            for lane in 0..LANES {
+                sums[lane] = sums[lane] + g[lane] * x[lane];
+            }
+            i += LANES;
+        }
+        *lanes = sums;
+        while i < end {
+            lanes[i % LANES] = lanes[i % LANES] + g[i] * x[at(i)];
+            i += 1;
+        }
+    }
+}
+
+#[inline(always)]
+fn silu<T: Real + Math>(values: &mut [T]) {
+    values.iter_mut().for_each(|v| *v = *v * sigmoid(*v));
+}
+
+#[inline(always)]
+fn slope<T: Real + Math>(g: &mut [T], values: &[T]) {
+    for (g, &v) in g.iter_mut().zip(values) {
+        let s = sigmoid(v);
+        *g = *g * (s + v * (s * (T::ONE - s)));
+    }
+}
+
+/// The kernels, compiled for some instructions.
+macro_rules! compiled_for {
+    ($level:ident $(, $features:literal)?) => {
+        mod $level {
+            use super::{Kernels, LANES, Math, Real};
+
+            pub(super) fn kernels<T: Real + Math>() -> Kernels<T> {
+                Kernels { sums, gradients, silu, slope }
+            }
+
+            compiled_for!(@ [$($features)?] sums(out: &mut [T], x: &[T], first: isize, taps: &[T]));
+            compiled_for!(@ [$($features)?] gradients(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize));
+            compiled_for!(@ [$($features)?] silu(values: &mut [T]));
+            compiled_for!(@ [$($features)?] slope(g: &mut [T], values: &[T]));
+        }
+    };
+    (@ [$($features:literal)?] $name:ident($($argument:ident: $type:ty),*)) => {
+        /// # Safety
+        /// The processor has the instructions.
+        $(#[target_feature(enable = $features)])?
+        unsafe fn $name<T: Real + Math>($($argument: $type),*) {
+            super::$name::<T>($($argument),*)
+        }
+    };
+}
+compiled_for!(portable);
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx2, "avx2");
+#[cfg(target_arch = "x86_64")]
+compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
