@@ -158,6 +158,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
             Step::Window(window) => cpu::window::run(window, at, machine),
             Step::Sample(step) => cpu::sample::run(step, at, machine),
             Step::Causal(step) => cpu::causal::run(step, at, machine),
+            Step::Aggregate(step) => cpu::aggregate::run(step, at, machine),
         }
     }
 }

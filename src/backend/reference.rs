@@ -1,5 +1,6 @@
 //! The obvious loops: every step, one element at a time. The yardstick of all tests and the last resort.
 
+mod aggregate;
 mod causal;
 mod contract;
 mod map;
@@ -10,6 +11,8 @@ mod rows;
 mod sample;
 mod window;
 
+pub use aggregate::aggregate;
+pub(super) use aggregate::{Graph, is_better};
 pub use causal::causal;
 pub use contract::{contract, sums};
 pub use map::map;
@@ -65,6 +68,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Window(window) => self::window(window, at),
             Step::Sample(step) => sample(step, at),
             Step::Causal(step) => causal(step, at),
+            Step::Aggregate(step) => return aggregate(step, at),
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 
 pub mod activation;
 pub mod add;
+pub mod aggregate;
 mod agree;
 pub mod batch_norm;
 pub mod bias;
@@ -16,6 +17,7 @@ pub mod dropout;
 pub mod fill;
 pub mod function;
 pub mod fused;
+pub mod gnn;
 pub mod graph;
 pub mod map;
 pub mod matmul;
@@ -45,6 +47,7 @@ use crate::error::Result;
 use crate::layout::LoopNest;
 
 pub use activation::ActivationPlan;
+pub use aggregate::Aggregate;
 pub use causal::Causal;
 pub use contract::Contract;
 pub use fill::{FillPlan, Set};

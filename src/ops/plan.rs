@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::contract::{Contract, Phases};
 use super::{
-    ByteSpan, Causal, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample, Scale, Set,
+    Aggregate, ByteSpan, Causal, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample, Scale, Set,
     Transform, TransformPlan, Window,
 };
 use crate::dtype::Scalar;
@@ -154,6 +154,8 @@ steps! {
     Sample(Sample);
     /// Convolve along sequences, looking back only; operands as [`CausalFunction`](super::causal::CausalFunction) lists them.
     Causal(Causal);
+    /// Join rows along the edges of a graph; operands as [`AggregateFunction`](super::aggregate::AggregateFunction) lists them.
+    Aggregate(Aggregate);
 }
 
 /// Writes the steps of a plan one after the other.

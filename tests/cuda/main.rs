@@ -20,6 +20,9 @@ mod cores;
 mod double;
 mod faults;
 mod fragments;
+#[path = "../common/graphs.rs"]
+mod graph_problems;
+mod graphs;
 mod kinds;
 mod kit;
 mod large;

@@ -10,6 +10,7 @@ mod causal_problems;
 mod contract;
 #[path = "../../benches/estimate/mod.rs"]
 mod estimate;
+mod graphs;
 mod layers;
 mod moves;
 mod normal;
@@ -45,6 +46,7 @@ fn expected() -> Vec<(String, Launch)> {
         normal::launches(),
         sample::launches(),
         causal::launches(),
+        graphs::launches(),
         windows::launches(),
         contract::launches(),
     ]

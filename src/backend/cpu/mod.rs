@@ -16,6 +16,7 @@
 //! ```
 
 mod affinity;
+pub(super) mod aggregate;
 pub mod arena;
 mod block;
 pub(super) mod causal;

@@ -74,7 +74,7 @@ macro_rules! driver_handle {
     ($(#[$doc:meta])* $name:ident($raw:ty)) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name($raw);
+        pub struct $name(pub(super) $raw);
 
         // SAFETY: the driver's handles may be used from every thread, and are never dereferenced here.
         unsafe impl Send for $name {}
@@ -95,13 +95,6 @@ driver_handle!(
     /// A kernel of a loaded module.
     DriverFunction(sys::CUfunction)
 );
-
-impl DriverContext {
-    /// A context that an entry point outside of this file's tables gave out; none for null.
-    pub(super) fn new(context: *mut c_void) -> Option<Self> {
-        (!context.is_null()).then_some(DriverContext(context.cast()))
-    }
-}
 
 /// One launch as the driver wants it.
 #[derive(Clone, Copy, Debug)]

@@ -13,6 +13,7 @@
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it allocates no device memory and waits for nothing, so it
 //! can be captured into a graph. The first launch of a kernel in a context loads it, which takes time and may wait.
 
+mod aggregate;
 mod binding;
 mod bytes;
 mod causal;

@@ -7,7 +7,7 @@
 use super::launch::{Device, Emit, Pointers};
 use super::nest::single;
 use super::{
-    causal, contract, fill, formula, general, normalise, pointwise, random, reduce, rows, sample, window,
+    aggregate, causal, contract, fill, formula, general, normalise, pointwise, random, reduce, rows, sample, window,
 };
 use crate::backend::Address;
 use crate::error::{Error, Result};
@@ -58,6 +58,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
             Step::Window(window) => window::launches(window, std::array::from_fn(place), ordered, emit),
             Step::Sample(step) => sample::launches(step, &places(), ordered, emit),
             Step::Causal(step) => causal::launches(step, &places(), emit),
+            Step::Aggregate(step) => aggregate::launches(step, &places(), emit),
         }
     })
 }

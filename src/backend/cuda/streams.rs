@@ -60,5 +60,5 @@ fn context_of(driver: &Driver, stream: usize) -> Result<Option<DriverContext>> {
     // SAFETY: writes one handle; the driver checks the stream.
     let code: c_int = unsafe { (table.stream_get_ctx)(stream, &mut context) };
     driver.check("cuStreamGetCtx", code)?;
-    Ok(DriverContext::new(context))
+    Ok((!context.is_null()).then_some(DriverContext(context.cast())))
 }

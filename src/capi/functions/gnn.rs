@@ -3,13 +3,124 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::stub;
-use super::types::{cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t};
+use super::causal_conv::{aligned, element};
+use super::guard::entry_point;
+use super::types::{cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t, raw};
+use super::{arg, context};
+use crate::error::{Error, Result};
+use crate::exec::Address;
+use crate::ops::Plan;
+use crate::ops::gnn::{AggregatePlan, Call};
 
-/// Joins the features of each node's neighbours by sum, mean, maximum or minimum. Not built yet.
+/// The graph behind the pointer.
+///
+/// # Errors
+/// Bad parameter for NULL, and for a graph without offsets, or without the indices that it counts.
 ///
 /// # Safety
-/// No pointer is followed.
+/// The pointer is NULL or valid for one read.
+unsafe fn read(graph: *const cudnnGnnCscGraph_t) -> Result<cudnnGnnCscGraph_t> {
+    arg::required(graph, "graph")?;
+    // SAFETY: not NULL, and the caller vouches for the rest.
+    let graph = unsafe { graph.read_unaligned() };
+    arg::required(graph.cscOffsets, "graph->cscOffsets")?;
+    if graph.nIndices > 0 {
+        arg::required(graph.cscIndices, "graph->cscIndices")?;
+    }
+    Ok(graph)
+}
+
+/// Refuses features without a pointer, and a pointer without features.
+fn features(pointer: *const c_void, name: &'static str, columns: c_int) -> Result<()> {
+    if columns > 0 {
+        return arg::required(pointer, name);
+    }
+    if !pointer.is_null() {
+        return Err(Error::mismatch(format!("{name} is not NULL, and has {columns} columns")));
+    }
+    Ok(())
+}
+
+/// Refuses a choice without a place for what is chosen.
+fn positions(pointer: *const c_void, join: MaybeUninit<cudnnGnnAggOp_t>) -> Result<()> {
+    // Maximum and minimum.
+    if (2..=3).contains(&raw(join)) { arg::required(pointer, "outPositions") } else { Ok(()) }
+}
+
+fn call(
+    graph: &cudnnGnnCscGraph_t,
+    columns: [c_int; 3],
+    data_type: MaybeUninit<cudnnDataType_t>,
+    join: MaybeUninit<cudnnGnnAggOp_t>,
+) -> Call {
+    Call {
+        graph: [graph.nSrcNodes, graph.nDstNodes, graph.nIndices],
+        columns,
+        types: [element(data_type), element(graph.idxType)],
+        join: raw(join),
+        mapped: !graph.mapCscToCoo.is_null(),
+    }
+}
+
+/// Runs a plan on the core of a stream; the graph comes last among the operands.
+///
+/// # Safety
+/// The pointers are valid for the spans of the plan's operands.
+unsafe fn run(
+    name: &'static str,
+    stream: cudaStream_t,
+    plan: &AggregatePlan,
+    data: [Address; 5],
+    graph: &cudnnGnnCscGraph_t,
+) -> Result<()> {
+    let [a, b, c, d, e] = data;
+    let at = [a, b, c, d, e, graph.cscOffsets.into(), graph.cscIndices.into(), graph.mapCscToCoo.into()];
+    for (operand, place) in plan.operands().iter().zip(at).filter(|(operand, _)| operand.is_touched()) {
+        aligned(&[*operand], &[place])?;
+    }
+    context::with_note_of_stream(stream, |context, note| {
+        note.set(format_args!("{name}: {plan}"));
+        // SAFETY: handed on; they are aligned.
+        unsafe { context.run(plan, &at) }
+    })
+}
+
+/// `output[v] = [join of nodeFeatures[indices[e]] | join of edgeFeatures[map[e]] | concatFeatures[v]]`, over the edges e of target v.
+///
+/// `aggOp`: SUM; MEAN, which divides by the number of edges; MAX and MIN, where the first of equals counts and a NaN comes before every
+/// number. The edges of v are `cscOffsets[v]` to `cscOffsets[v + 1]`; without a map, edge e has row e. A target without edges has
+/// zeros. Sums are in `float`, by ascending edges, and rounded once: the same bits for any number of threads and on both cores.
+///
+/// The stream names the core's context, as there is no handle: see cudnnCausalConv1dForward. Whether a graph leads out of its features is looked
+/// at on the CPU core; the CUDA core leaves such edges out.
+///
+/// Operands
+/// - `graph`: on the host; what it points to, and all below, on the host for the CPU core, on the device for the CUDA core, aligned
+///   to an element. `mapRevToCoo` is not read.
+/// - `nodeFeatures`: `[nSrcNodes, nodeFeatDim]`; `edgeFeatures`: `[nIndices, edgeFeatDim]`; `concatFeatures`: `[nDstNodes, concatFeatDim]`;
+///   `output`: `[nDstNodes, nodeFeatDim + edgeFeatDim + concatFeatDim]`. Features of 0 columns are NULL.
+/// - `outPositions`: `[nDstNodes, nodeFeatDim + edgeFeatDim]` of `idxType`, the edge that was chosen, for the backward call; written for MAX
+///   and MIN alone, else it may be NULL.
+///
+/// Workspace: none.
+///
+/// Status, in this order
+/// - BAD_PARAM: `graph`, its offsets, its indices if it has edges, or `output` NULL; features with columns and NULL, or without and not
+///   NULL; MAX or MIN without `outPositions`.
+/// - BAD_PARAM: a negative size; `nodeFeatDim` and `edgeFeatDim` both 0; `idxType` other than INT32 and INT64; an unknown `aggOp`.
+/// - NOT_SUPPORTED: `dataType` other than FLOAT, HALF and BFLOAT16.
+/// - BAD_PARAM: data off its element's alignment.
+/// - NOT_INITIALIZED: no core, as of cudnnCreate.
+/// - BAD_PARAM, on the CPU core: offsets that decrease or exceed `nIndices`, indices outside of the sources, a map outside of the edges.
+///
+/// Aliasing: the CPU core takes operands that overlap what is written, as if all were read first; the CUDA core refuses them with
+/// NOT_SUPPORTED. Two results that overlap are BAD_PARAM. A failing call writes nothing.
+///
+/// Source: its header and documentation; what they leave open - equals, NaNs, targets without edges - inferred. Nothing was observed.
+///
+/// # Safety
+/// `graph` is NULL or valid for one read; every pointer in it and beside it is NULL or valid for reads of its array, `output` and
+/// `outPositions` for writes; no other thread writes any of them meanwhile. `stream` is alive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
     stream: cudaStream_t,
@@ -25,26 +136,67 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
     dataType: MaybeUninit<cudnnDataType_t>,
     aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
-    stub!(cudnnGnnAggSimpleForward(
-        stream,
-        graph,
-        nodeFeatures,
-        edgeFeatures,
-        concatFeatures,
-        output,
-        outPositions,
-        nodeFeatDim,
-        edgeFeatDim,
-        concatFeatDim,
-        dataType,
-        aggOp
-    ))
+    entry_point!(
+        cudnnGnnAggSimpleForward(
+            stream,
+            graph,
+            nodeFeatures,
+            edgeFeatures,
+            concatFeatures,
+            output,
+            outPositions,
+            nodeFeatDim,
+            edgeFeatDim,
+            concatFeatDim,
+            dataType,
+            aggOp
+        ),
+        || {
+            // SAFETY: as the caller promises.
+            let graph = unsafe { read(graph) }?;
+            arg::required(output, "output")?;
+            features(nodeFeatures, "nodeFeatures", nodeFeatDim)?;
+            features(edgeFeatures, "edgeFeatures", edgeFeatDim)?;
+            features(concatFeatures, "concatFeatures", concatFeatDim)?;
+            positions(outPositions, aggOp)?;
+            let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
+            let plan = AggregatePlan::forward(&call(&graph, columns, dataType, aggOp))?;
+            let data = [
+                output.into(),
+                outPositions.into(),
+                nodeFeatures.into(),
+                edgeFeatures.into(),
+                concatFeatures.into(),
+            ];
+            // SAFETY: as the caller promises.
+            unsafe { run("cudnnGnnAggSimpleForward", stream, &plan, data, &graph) }
+        }
+    )
 }
 
-/// Gradients of joining the neighbours' features. Not built yet.
+/// `gradNodeFeatures[indices[e]] += share of gradOutput[v]` for each edge e of target v, likewise `gradEdgeFeatures[map[e]]`; a copy for the rest.
+///
+/// The share is all of it for SUM, divided by the number of edges for MEAN, and all of it to the edge that was chosen for MAX and MIN.
+/// **Gradients of nodes and edges are added to what is there**, which is zeros as a rule; those of concatenated features are
+/// copied. Sums are in `float`, by ascending edges, and rounded once; a source without edges is left as it is. Stream and core as in
+/// cudnnGnnAggSimpleForward.
+///
+/// Operands
+/// - `graph`: as forward; `gradOutput`: as output; the other gradients: as what they are the gradients of. Those of 0 columns are NULL.
+/// - `outPositions`: what the forward call left there, for MAX and MIN.
+///
+/// Workspace: none; the CPU core sorts the edges in memory of its own.
+///
+/// Status, in this order: as cudnnGnnAggSimpleForward, with `gradOutput` for `output`; then
+/// - BAD_PARAM, on the CPU core: a map that gives two edges one row, if there are edge features.
+///
+/// Aliasing: as cudnnGnnAggSimpleForward. A failing call writes nothing.
+///
+/// Source: as cudnnGnnAggSimpleForward.
 ///
 /// # Safety
-/// No pointer is followed.
+/// `graph` is NULL or valid for one read; every pointer in it and beside it is NULL or valid for reads of its array, gradients of
+/// features for writes; no other thread writes any of them meanwhile. `stream` is alive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGnnAggSimpleBackward(
     stream: cudaStream_t,
@@ -60,18 +212,40 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleBackward(
     dataType: MaybeUninit<cudnnDataType_t>,
     aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
-    stub!(cudnnGnnAggSimpleBackward(
-        stream,
-        graph,
-        gradOutput,
-        outPositions,
-        gradNodeFeatures,
-        gradEdgeFeatures,
-        gradConcatFeatures,
-        nodeFeatDim,
-        edgeFeatDim,
-        concatFeatDim,
-        dataType,
-        aggOp
-    ))
+    entry_point!(
+        cudnnGnnAggSimpleBackward(
+            stream,
+            graph,
+            gradOutput,
+            outPositions,
+            gradNodeFeatures,
+            gradEdgeFeatures,
+            gradConcatFeatures,
+            nodeFeatDim,
+            edgeFeatDim,
+            concatFeatDim,
+            dataType,
+            aggOp
+        ),
+        || {
+            // SAFETY: as the caller promises.
+            let graph = unsafe { read(graph) }?;
+            arg::required(gradOutput, "gradOutput")?;
+            features(gradNodeFeatures, "gradNodeFeatures", nodeFeatDim)?;
+            features(gradEdgeFeatures, "gradEdgeFeatures", edgeFeatDim)?;
+            features(gradConcatFeatures, "gradConcatFeatures", concatFeatDim)?;
+            positions(outPositions, aggOp)?;
+            let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
+            let plan = AggregatePlan::backward(&call(&graph, columns, dataType, aggOp))?;
+            let data = [
+                gradNodeFeatures.into(),
+                gradEdgeFeatures.into(),
+                gradConcatFeatures.into(),
+                gradOutput.into(),
+                outPositions.into(),
+            ];
+            // SAFETY: as the caller promises.
+            unsafe { run("cudnnGnnAggSimpleBackward", stream, &plan, data, &graph) }
+        }
+    )
 }
