@@ -3044,7 +3044,7 @@ cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t
                                                                    cudnnTensorDescriptor_t xDesc,
                                                                    size_t *sizeInBytes);
 
-/** `y = f(bias + sum over k of weight[k] * x[t - K + 1 + k])` for each channel. Not built yet. */
+/** `y[t] = act(bias + sum over k of weight[k] x[t - (K - 1) + k])` for each channel: a sequence never looks ahead. */
 cudnnStatus_t cudnnCausalConv1dForward(cudaStream_t stream,
                                        const void *x,
                                        const void *weight,
@@ -3057,7 +3057,7 @@ cudnnStatus_t cudnnCausalConv1dForward(cudaStream_t stream,
                                        cudnnDataType_t dataType,
                                        cudnnCausalConv1dActivation_t activation);
 
-/** Gradients of the causal convolution by x, weight and bias. Not built yet. */
+/** `dx[s] = sum over k of weight[k] g[s + (K - 1) - k]` with `g = dy act'(v)`, v what cudnnCausalConv1dForward activates. */
 cudnnStatus_t cudnnCausalConv1dBackward(cudaStream_t stream,
                                         const void *x,
                                         const void *weight,
@@ -3074,7 +3074,7 @@ cudnnStatus_t cudnnCausalConv1dBackward(cudaStream_t stream,
                                         cudnnDataType_t dwDataType,
                                         cudnnCausalConv1dActivation_t activation);
 
-/** Causal convolution with the sequence outside the channels. Not built yet. */
+/** `y[t] = act(bias + sum over k of weight[k] x[t - (K - 1) + k])` for each channel: a sequence never looks ahead. */
 cudnnStatus_t cudnnCausalConv1dNwhForward(cudaStream_t stream,
                                           const void *x,
                                           const void *weight,
@@ -3087,7 +3087,7 @@ cudnnStatus_t cudnnCausalConv1dNwhForward(cudaStream_t stream,
                                           cudnnDataType_t dataType,
                                           cudnnCausalConv1dActivation_t activation);
 
-/** Gradients of the causal convolution with the sequence outside the channels. Not built yet. */
+/** `dx[s] = sum over k of weight[k] g[s + (K - 1) - k]` with `g = dy act'(v)`, v what cudnnCausalConv1dNwhForward activates. */
 cudnnStatus_t cudnnCausalConv1dNwhBackward(cudaStream_t stream,
                                            const void *x,
                                            const void *weight,
@@ -3104,7 +3104,70 @@ cudnnStatus_t cudnnCausalConv1dNwhBackward(cudaStream_t stream,
                                            cudnnDataType_t dwDataType,
                                            cudnnCausalConv1dActivation_t activation);
 
-/** Two causal convolutions in a row, gated. Not built yet. */
+/** `y[t] = sum over j of weight[j] x[t - j]` for each channel: **the tap of the newest position comes first**, unlike in cudnnCausalConv1dForward. */
+cudnnStatus_t cudnnFFTCausalConv1dForward(cudaStream_t stream,
+                                          const void *x,
+                                          const void *weight,
+                                          void *y,
+                                          int batch,
+                                          int dim,
+                                          int seqLen,
+                                          int kernelSize,
+                                          cudnnDataType_t dataType);
+
+/** `dx[s] = sum over j of weight[j] dy[s + j]`, and `dweight[j]` is the sum of `dy[t] x[t - j]` over all sequences. */
+cudnnStatus_t cudnnFFTCausalConv1dBackward(cudaStream_t stream,
+                                           const void *x,
+                                           const void *weight,
+                                           const void *dy,
+                                           void *dx,
+                                           void *dweight,
+                                           int batch,
+                                           int dim,
+                                           int seqLen,
+                                           int kernelSize,
+                                           cudnnDataType_t dataType);
+
+/** `workspaceSizeInBytes` and `reserveSpaceSizeInBytes` of the long causal convolution: what its forward and backward calls are given. */
+cudnnStatus_t cudnnLongFFTCausalConv1dGetBufferSizes(int batch,
+                                                     int dim,
+                                                     int seqLen,
+                                                     int kernelSize,
+                                                     cudnnDataType_t dataType,
+                                                     size_t *workspaceSizeInBytes,
+                                                     size_t *reserveSpaceSizeInBytes);
+
+/** `y[t] = sum over j of weight[j] x[t - j]` for each channel, as cudnnFFTCausalConv1dForward; keeps x and weight for the backward call. */
+cudnnStatus_t cudnnLongFFTCausalConv1dForward(cudaStream_t stream,
+                                              const void *x,
+                                              const void *weight,
+                                              void *y,
+                                              int batch,
+                                              int dim,
+                                              int seqLen,
+                                              int kernelSize,
+                                              cudnnDataType_t dataType,
+                                              void *workspace,
+                                              size_t workspaceSizeInBytes,
+                                              void *reserveSpace,
+                                              size_t reserveSpaceSizeInBytes);
+
+/** `dx[s] = sum over j of weight[j] dy[s + j]`, and `dweight[j]` is the sum of `dy[t] x[t - j]`, with x and weight as the forward call kept them. */
+cudnnStatus_t cudnnLongFFTCausalConv1dBackward(cudaStream_t stream,
+                                               const void *dy,
+                                               void *dx,
+                                               void *dweight,
+                                               int batch,
+                                               int dim,
+                                               int seqLen,
+                                               int kernelSize,
+                                               cudnnDataType_t dataType,
+                                               void *workspace,
+                                               size_t workspaceSizeInBytes,
+                                               void *reserveSpace,
+                                               size_t reserveSpaceSizeInBytes);
+
+/** `yGated = y p[0]` with `y = causal(p[1] p[2], weightsMixer) + skipBias p[1] p[2]` and `p[q] = causal(x[q], weightsProj[q])`. */
 cudnnStatus_t cudnnB2BCausalConv1dForward(cudaStream_t stream,
                                           const void *x,
                                           const void *weightsProj,
@@ -3119,7 +3182,7 @@ cudnnStatus_t cudnnB2BCausalConv1dForward(cudaStream_t stream,
                                           int kernelSizeMixer,
                                           cudnnDataType_t dataType);
 
-/** Gradients of two causal convolutions in a row. Not built yet. */
+/** `dx[q] = transposed(dp[q], weightsProj[q])`, where `dp` are the gradients of what cudnnB2BCausalConv1dForward projects. */
 cudnnStatus_t cudnnB2BCausalConv1dBackward(cudaStream_t stream,
                                            const void *x,
                                            const void *weightsProj,
@@ -3138,69 +3201,6 @@ cudnnStatus_t cudnnB2BCausalConv1dBackward(cudaStream_t stream,
                                            int kernelSizeMixer,
                                            cudnnDataType_t dataType,
                                            cudnnDataType_t dwDataType);
-
-/** Causal convolution with a long filter, by Fourier transforms. Not built yet. */
-cudnnStatus_t cudnnFFTCausalConv1dForward(cudaStream_t stream,
-                                          const void *x,
-                                          const void *weight,
-                                          void *y,
-                                          int batch,
-                                          int dim,
-                                          int seqLen,
-                                          int kernelSize,
-                                          cudnnDataType_t dataType);
-
-/** Gradients of the causal convolution by Fourier transforms. Not built yet. */
-cudnnStatus_t cudnnFFTCausalConv1dBackward(cudaStream_t stream,
-                                           const void *x,
-                                           const void *weight,
-                                           const void *dy,
-                                           void *dx,
-                                           void *dweight,
-                                           int batch,
-                                           int dim,
-                                           int seqLen,
-                                           int kernelSize,
-                                           cudnnDataType_t dataType);
-
-/** Bytes of workspace and reserve space of the very long causal convolution. Not built yet. */
-cudnnStatus_t cudnnLongFFTCausalConv1dGetBufferSizes(int batch,
-                                                     int dim,
-                                                     int seqLen,
-                                                     int kernelSize,
-                                                     cudnnDataType_t dataType,
-                                                     size_t *workspaceSizeInBytes,
-                                                     size_t *reserveSpaceSizeInBytes);
-
-/** Causal convolution with a very long filter, in several passes. Not built yet. */
-cudnnStatus_t cudnnLongFFTCausalConv1dForward(cudaStream_t stream,
-                                              const void *x,
-                                              const void *weight,
-                                              void *y,
-                                              int batch,
-                                              int dim,
-                                              int seqLen,
-                                              int kernelSize,
-                                              cudnnDataType_t dataType,
-                                              void *workspace,
-                                              size_t workspaceSizeInBytes,
-                                              void *reserveSpace,
-                                              size_t reserveSpaceSizeInBytes);
-
-/** Gradients of the very long causal convolution. Not built yet. */
-cudnnStatus_t cudnnLongFFTCausalConv1dBackward(cudaStream_t stream,
-                                               const void *dy,
-                                               void *dx,
-                                               void *dweight,
-                                               int batch,
-                                               int dim,
-                                               int seqLen,
-                                               int kernelSize,
-                                               cudnnDataType_t dataType,
-                                               void *workspace,
-                                               size_t workspaceSizeInBytes,
-                                               void *reserveSpace,
-                                               size_t reserveSpaceSizeInBytes);
 
 /** `col[c, r, s][n, p, q] = x[n, c, p * stride + r * dilation - pad, ...]`, 0 beyond x. */
 CUDNN_DEPRECATED
@@ -3880,7 +3880,7 @@ cudnnStatus_t cudnnFusedOpsExecute(cudnnHandle_t handle,
                                    cudnnFusedOpsPlan_t plan,
                                    cudnnFusedOpsVariantParamPack_t varPack);
 
-/** Joins the features of each node's neighbours by sum, mean, maximum or minimum. Not built yet. */
+/** `output[v] = [join of nodeFeatures[indices[e]] | join of edgeFeatures[map[e]] | concatFeatures[v]]`, over the edges e of target v. */
 cudnnStatus_t cudnnGnnAggSimpleForward(cudaStream_t stream,
                                        const struct cudnnGnnCscGraph_t *graph,
                                        const void *nodeFeatures,
@@ -3894,7 +3894,7 @@ cudnnStatus_t cudnnGnnAggSimpleForward(cudaStream_t stream,
                                        cudnnDataType_t dataType,
                                        cudnnGnnAggOp_t aggOp);
 
-/** Gradients of joining the neighbours' features. Not built yet. */
+/** `gradNodeFeatures[indices[e]] += share of gradOutput[v]` for each edge e of target v, likewise `gradEdgeFeatures[map[e]]`; a copy for the rest. */
 cudnnStatus_t cudnnGnnAggSimpleBackward(cudaStream_t stream,
                                         const struct cudnnGnnCscGraph_t *graph,
                                         const void *gradOutput,
@@ -4407,10 +4407,12 @@ cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t rnnDesc,
                                  double *lclip,
                                  double *rclip);
 
-/** Builds the kernels of a persistent recurrent network for one batch size. Not built yet. */
-cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int miniBatch);
+/** Prepares the kernels of a persistent recurrent network for one batch size: there is nothing to prepare on either core. */
+cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle,
+                                   cudnnRNNDescriptor_t rnnDesc,
+                                   int miniBatch);
 
-/** Bytes of workspace and reserve space of a recurrent network. Not built yet. */
+/** Bytes of workspace and reserve space that a batch takes in a recurrent network. */
 cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
                                         cudnnRNNDescriptor_t rnnDesc,
                                         cudnnForwardMode_t fwdMode,
@@ -4418,12 +4420,12 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
                                         size_t *workSpaceSize,
                                         size_t *reserveSpaceSize);
 
-/** Bytes that all weights of a recurrent network take. Not built yet. */
+/** Bytes that all weights of a recurrent network take. */
 cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle,
                                          cudnnRNNDescriptor_t rnnDesc,
                                          size_t *weightSpaceSize);
 
-/** Where one weight matrix and its bias lie in the weight space. Not built yet. */
+/** Where one weight matrix and its bias lie in the weight space, and their shapes. */
 cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
                                       cudnnRNNDescriptor_t rnnDesc,
                                       int32_t pseudoLayer,
@@ -4435,7 +4437,7 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
                                       cudnnTensorDescriptor_t bDesc,
                                       void **bAddr);
 
-/** Outputs and last states of a recurrent network. Not built yet. */
+/** `y = network(x)` for a batch of sequences, with the last states hy and cy. */
 cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
                               cudnnRNNDescriptor_t rnnDesc,
                               cudnnForwardMode_t fwdMode,
@@ -4457,7 +4459,7 @@ cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
                               size_t reserveSpaceSize,
                               void *reserveSpace);
 
-/** Gradients of a recurrent network by inputs and first states. Not built yet. */
+/** `dx, dhx, dcx`: the gradients of a recurrent network by its inputs and first states, from those of its outputs and last states. */
 cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
                                       cudnnRNNDescriptor_t rnnDesc,
                                       const int32_t *devSeqLengths,
@@ -4481,7 +4483,7 @@ cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
                                       size_t reserveSpaceSize,
                                       void *reserveSpace);
 
-/** Gradients of a recurrent network by its weights. Not built yet. */
+/** `dw += ` the gradient of a recurrent network by its weights. */
 cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
                                          cudnnRNNDescriptor_t rnnDesc,
                                          cudnnWgradMode_t addGrad,

@@ -4046,10 +4046,12 @@ cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t rnnDesc,
                                  double *rclip);
 
 
-/** Builds the kernels of a persistent recurrent network for one batch size. Not built yet. */
-cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc, int miniBatch);
+/** Prepares the kernels of a persistent recurrent network for one batch size: there is nothing to prepare on either core. */
+cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle,
+                                   cudnnRNNDescriptor_t rnnDesc,
+                                   int miniBatch);
 
-/** Bytes of workspace and reserve space of a recurrent network. Not built yet. */
+/** Bytes of workspace and reserve space that a batch takes in a recurrent network. */
 cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
                                         cudnnRNNDescriptor_t rnnDesc,
                                         cudnnForwardMode_t fwdMode,
@@ -4057,12 +4059,12 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle,
                                         size_t *workSpaceSize,
                                         size_t *reserveSpaceSize);
 
-/** Bytes that all weights of a recurrent network take. Not built yet. */
+/** Bytes that all weights of a recurrent network take. */
 cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle,
                                          cudnnRNNDescriptor_t rnnDesc,
                                          size_t *weightSpaceSize);
 
-/** Where one weight matrix and its bias lie in the weight space. Not built yet. */
+/** Where one weight matrix and its bias lie in the weight space, and their shapes. */
 cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
                                       cudnnRNNDescriptor_t rnnDesc,
                                       int32_t pseudoLayer,
@@ -4074,7 +4076,7 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle,
                                       cudnnTensorDescriptor_t bDesc,
                                       void **bAddr);
 
-/** Outputs and last states of a recurrent network. Not built yet. */
+/** `y = network(x)` for a batch of sequences, with the last states hy and cy. */
 cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
                               cudnnRNNDescriptor_t rnnDesc,
                               cudnnForwardMode_t fwdMode,
@@ -4096,7 +4098,7 @@ cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle,
                               size_t reserveSpaceSize,
                               void *reserveSpace);
 
-/** Gradients of a recurrent network by inputs and first states. Not built yet. */
+/** `dx, dhx, dcx`: the gradients of a recurrent network by its inputs and first states, from those of its outputs and last states. */
 cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
                                       cudnnRNNDescriptor_t rnnDesc,
                                       const int32_t *devSeqLengths,
@@ -4120,7 +4122,7 @@ cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle,
                                       size_t reserveSpaceSize,
                                       void *reserveSpace);
 
-/** Gradients of a recurrent network by its weights. Not built yet. */
+/** `dw += ` the gradient of a recurrent network by its weights. */
 cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle,
                                          cudnnRNNDescriptor_t rnnDesc,
                                          cudnnWgradMode_t addGrad,
