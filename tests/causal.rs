@@ -30,7 +30,8 @@ struct Memory {
 impl Memory {
     fn new(contents: &[Vec<u8>], shift: usize) -> Self {
         let sizes: Vec<usize> = contents.iter().map(Vec::len).collect();
-        let words = sizes.iter().map(|size| vec![0x5a5a_5a5a_5a5a_5a5a; (size + 2 * GUARD + 16) / 8]).collect();
+        let words =
+            sizes.iter().map(|size| vec![0x5a5a_5a5a_5a5a_5a5a; (size + 2 * GUARD + 16) / 8]).collect();
         let mut memory = Memory { words, sizes, shift };
         for (operand, bytes) in contents.iter().enumerate() {
             let at = memory.at(operand).pointer();
@@ -50,6 +51,7 @@ impl Memory {
 
     fn bytes(&mut self, operand: usize) -> Vec<u8> {
         let at = self.at(operand).pointer();
+        // SAFETY: the operand has as many bytes there.
         (0..self.sizes[operand]).map(|k| unsafe { at.add(k).read() }).collect()
     }
 }
@@ -207,13 +209,13 @@ fn gradients_are_differences_of_the_forward_pass() {
         let mut contents = all_contents(&backward, &mut rng, false);
         // Both passes get the same inputs, and backward what forward saved.
         let loss_at = usize::from(form == Form::Gated);
-        let place = |plan: &CausalPlan, name: &str| {
-            plan.operands().iter().position(|operand| operand.name == name)
-        };
+        let place =
+            |plan: &CausalPlan, name: &str| plan.operands().iter().position(|operand| operand.name == name);
         let left = agreed(&forward, &given, 0);
         for (at, operand) in forward.operands().iter().enumerate() {
             if let Some(other) = place(&backward, operand.name) {
-                contents[other] = if operand.role == Role::Read { given[at].clone() } else { left[at].clone() };
+                contents[other] =
+                    if operand.role == Role::Read { given[at].clone() } else { left[at].clone() };
             }
         }
         let dy = numbers(cudnn::dtype::Scalar::F64, &contents[place(&backward, "dy").unwrap()]);
@@ -242,7 +244,10 @@ fn gradients_are_differences_of_the_forward_pass() {
                 };
                 let want = (moved(1e-6) - moved(-1e-6)) / 2e-6;
                 let got = after[k] - if adds { before[k] } else { 0.0 };
-                assert!((got - want).abs() <= 1e-6 * (1.0 + want.abs()), "{name}[{k}]: {got}, {want}: {backward}");
+                assert!(
+                    (got - want).abs() <= 1e-6 * (1.0 + want.abs()),
+                    "{name}[{k}]: {got}, {want}: {backward}"
+                );
             }
         }
     }

@@ -185,8 +185,12 @@ fn gradients_are_what_each_number_contributes() {
 #[test]
 fn a_graph_that_leads_out_of_its_features_is_refused() {
     let mut rng = Rng(54);
-    let graph =
-        Graph { sources: 4, offsets: vec![0, 2, 5], indices: vec![0, 3, 1, 1, 2], map: Some(vec![4, 3, 2, 1, 0]) };
+    let graph = Graph {
+        sources: 4,
+        offsets: vec![0, 2, 5],
+        indices: vec![0, 3, 1, 1, 2],
+        map: Some(vec![4, 3, 2, 1, 0]),
+    };
     let spoiled: [(&str, fn(&mut Graph)); 6] = [
         ("cscOffsets", |graph| graph.offsets[1] = 6),
         ("cscOffsets", |graph| graph.offsets[1] = -1),
@@ -214,7 +218,8 @@ fn a_graph_that_leads_out_of_its_features_is_refused() {
     // Two edges of one row: harmless to read, but its gradient belongs to one.
     let shared = Graph { map: Some(vec![0, 1, 2, 3, 3]), ..graph };
     let [forward, backward] = plans(&call);
-    let (contents, gradients) = (shared.all_contents(&forward, &mut rng), shared.all_contents(&backward, &mut rng));
+    let (contents, gradients) =
+        (shared.all_contents(&forward, &mut rng), shared.all_contents(&backward, &mut rng));
     agreed(&forward, &contents);
     assert_eq!(run(&backward, &gradients, None).0.expect_err("refused").kind(), ErrorKind::BadParam);
 }

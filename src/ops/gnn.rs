@@ -122,9 +122,9 @@ fn checked(call: &Call, function: AggregateFunction) -> Result<Aggregate> {
     };
     let [sources, targets, edges] = call.graph;
     let width = columns.iter().sum::<i64>();
-    let fits = [sources, targets + 1, edges].iter().all(|rows| {
-        rows.checked_mul(width + 1).and_then(|elements| elements.checked_mul(8)).is_some()
-    });
+    let fits = [sources, targets + 1, edges]
+        .iter()
+        .all(|rows| rows.checked_mul(width + 1).and_then(|elements| elements.checked_mul(8)).is_some());
     if !fits {
         return Err(Error::mismatch("nodes or edges times features: more bytes than can be counted"));
     }

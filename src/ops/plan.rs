@@ -8,8 +8,8 @@ use std::fmt;
 
 use super::contract::{Contract, Phases};
 use super::{
-    Aggregate, ByteSpan, Causal, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample, Scale, Set,
-    Transform, TransformPlan, Window,
+    Aggregate, ByteSpan, Causal, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample,
+    Scale, Set, Transform, TransformPlan, Window,
 };
 use crate::dtype::Scalar;
 use crate::error::Result;

@@ -16,7 +16,8 @@ fn agree(cores: &mut Cores, plan: &dyn Plan, contents: &[Vec<u8>]) {
     let device: Vec<Memory> = contents.iter().map(|bytes| Memory::new(bytes)).collect();
     let touched = |k: usize| plan.operands()[k].is_touched();
     let place = |k: usize, at: *mut u8| if touched(k) { Address::from(at) } else { Address::NULL };
-    let at: Vec<Address> = host.iter_mut().enumerate().map(|(k, words)| place(k, words.address_mut())).collect();
+    let at: Vec<Address> =
+        host.iter_mut().enumerate().map(|(k, words)| place(k, words.address_mut())).collect();
     // SAFETY: every operand has its span.
     unsafe { cores.cpu.run(plan, &at) }.expect("the CPU core");
     let at: Vec<Address> =

@@ -7,7 +7,8 @@
 use super::launch::{Device, Emit, Pointers};
 use super::nest::single;
 use super::{
-    aggregate, causal, contract, fill, formula, general, normalise, pointwise, random, reduce, rows, sample, window,
+    aggregate, causal, contract, fill, formula, general, normalise, pointwise, random, reduce, rows, sample,
+    window,
 };
 use crate::backend::Address;
 use crate::error::{Error, Result};

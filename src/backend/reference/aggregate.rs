@@ -87,7 +87,8 @@ impl<'a> Graph<'a> {
             // SAFETY: the caller's promise, here and below.
             let offset = unsafe { self.index(self.offsets, target) };
             if offset < last || offset > edges {
-                let rule = format!("offsets do not decrease, from 0 to nIndices = {edges}; the last was {last}");
+                let rule =
+                    format!("offsets do not decrease, from 0 to nIndices = {edges}; the last was {last}");
                 return Err(Error::element("cscOffsets", target as usize, offset, rule));
             }
             last = offset;

@@ -52,9 +52,7 @@ fn sums<T: Real>(out: &mut [T], x: &[T], first: isize, taps: &[T]) {
             let (begin, end) = inside(out.len(), first, x.len());
             if end - begin == TOGETHER {
                 let x = &x[first as usize..][..TOGETHER];
-                for i in 0..TOGETHER {
-                    sums[i] = sums[i] + tap * x[i];
-                }
+                sums.iter_mut().zip(x).for_each(|(sum, &x)| *sum = *sum + tap * x);
             } else {
                 for (i, sum) in sums.iter_mut().enumerate().take(end).skip(begin) {
                     *sum = *sum + tap * x[(first + i as isize) as usize];
@@ -79,9 +77,7 @@ fn gradients<T: Real>(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize) 
         let mut sums = *lanes;
         while end - i >= LANES {
             let (g, x) = (&g[i..][..LANES], &x[at(i)..][..LANES]);
-            for lane in 0..LANES {
-                sums[lane] = sums[lane] + g[lane] * x[lane];
-            }
+            sums.iter_mut().zip(g.iter().zip(x)).for_each(|(sum, (&g, &x))| *sum = *sum + g * x);
             i += LANES;
         }
         *lanes = sums;

@@ -329,7 +329,7 @@ __device__ __forceinline__ void gated_weights(const Causal &p, Shared<T> &shared
     for (u64 item = blockIdx.x; item < p.count; item += gridDim.x) {
         const u64 block = item / groups;
         const Summing own(p, item - block * groups);
-        const u32 part = block < PARTS * of_part ? u32(block / of_part) : PARTS;
+        const u32 part = block < PARTS * of_part ? u32(block / of_part) : u32(PARTS);
         const i64 first = i64(block - part * of_part) * TAPS;
         const bool mixes = part == PARTS;
         const i64 taps = mixes ? p.mixer : p.taps;
