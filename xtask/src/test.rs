@@ -324,6 +324,9 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         let cases = if *core == "cpu" { "3000" } else { "300" };
         tally = tally + program("matmul.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("matmul.py", &["--core", core, "--cases", "60", "--negative-control"])?;
+        let cases = if *core == "cpu" { "120" } else { "20" };
+        tally = tally + program("recurrent.py", &["--core", core, "--cases", cases])?;
+        tally = tally + program("recurrent.py", &["--core", core, "--cases", "20", "--negative-control"])?;
     }
     // On the CPU core alone: tests/cuda holds the other one to it, problem by problem.
     tally = tally + program("combinations.py", &[])?;
