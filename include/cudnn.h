@@ -2748,7 +2748,7 @@ cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
                                      int *maxBatchSize,
                                      int *maxBeamSize);
 
-/** Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet. */
+/** Bytes of weights, workspace and reserve space of a multi-head attention. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetMultiHeadAttnBuffers(cudnnHandle_t handle,
                                            cudnnAttnDescriptor_t attnDesc,
@@ -2756,7 +2756,7 @@ cudnnStatus_t cudnnGetMultiHeadAttnBuffers(cudnnHandle_t handle,
                                            size_t *workSpaceSizeInBytes,
                                            size_t *reserveSpaceSizeInBytes);
 
-/** Where one group of weights lies in the weight buffer. Not built yet. */
+/** Where one group of weights lies in the weight buffer: its descriptor and its address. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetMultiHeadAttnWeights(cudnnHandle_t handle,
                                            cudnnAttnDescriptor_t attnDesc,
@@ -2766,7 +2766,7 @@ cudnnStatus_t cudnnGetMultiHeadAttnWeights(cudnnHandle_t handle,
                                            cudnnTensorDescriptor_t wDesc,
                                            void **wAddr);
 
-/** `out = sum over heads of W_o * softmax(scale * Q K^T) V`, with residuals. Not built yet. */
+/** `out[t] = drop(Wo * (sum over s of drop(softmax(smScaler * k[s] . q[t])) v[s], of all heads) + bo) + residuals[t]` */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnMultiHeadAttnForward(cudnnHandle_t handle,
                                         cudnnAttnDescriptor_t attnDesc,
@@ -2791,7 +2791,7 @@ cudnnStatus_t cudnnMultiHeadAttnForward(cudnnHandle_t handle,
                                         size_t reserveSpaceSizeInBytes,
                                         void *reserveSpace);
 
-/** Gradients of multi-head attention by queries, keys and values. Not built yet. */
+/** `dqueries = Wq^T dq`, with `dq = smScaler * sum over s of dscores[s] k[s]`, and so `dkeys` and `dvalues`. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnMultiHeadAttnBackwardData(cudnnHandle_t handle,
                                              cudnnAttnDescriptor_t attnDesc,
@@ -2817,7 +2817,7 @@ cudnnStatus_t cudnnMultiHeadAttnBackwardData(cudnnHandle_t handle,
                                              size_t reserveSpaceSizeInBytes,
                                              void *reserveSpace);
 
-/** Gradients of multi-head attention by its weights. Not built yet. */
+/** `dWq = sum over all rows of dq * queries^T`, and so the other matrices; a bias has the sum of the gradient by its projection. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnMultiHeadAttnBackwardWeights(cudnnHandle_t handle,
                                                 cudnnAttnDescriptor_t attnDesc,

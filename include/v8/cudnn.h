@@ -2205,14 +2205,14 @@ cudnnStatus_t cudnnGetAttnDescriptor(cudnnAttnDescriptor_t attnDesc,
                                      int *maxBatchSize,
                                      int *maxBeamSize);
 
-/** Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet. */
+/** Bytes of weights, workspace and reserve space of a multi-head attention. */
 cudnnStatus_t cudnnGetMultiHeadAttnBuffers(cudnnHandle_t handle,
                                            cudnnAttnDescriptor_t attnDesc,
                                            size_t *weightSizeInBytes,
                                            size_t *workSpaceSizeInBytes,
                                            size_t *reserveSpaceSizeInBytes);
 
-/** Where one group of weights lies in the weight buffer. Not built yet. */
+/** Where one group of weights lies in the weight buffer: its descriptor and its address. */
 cudnnStatus_t cudnnGetMultiHeadAttnWeights(cudnnHandle_t handle,
                                            cudnnAttnDescriptor_t attnDesc,
                                            cudnnMultiHeadAttnWeightKind_t wKind,
@@ -2221,7 +2221,7 @@ cudnnStatus_t cudnnGetMultiHeadAttnWeights(cudnnHandle_t handle,
                                            cudnnTensorDescriptor_t wDesc,
                                            void **wAddr);
 
-/** `out = sum over heads of W_o * softmax(scale * Q K^T) V`, with residuals. Not built yet. */
+/** `out[t] = drop(Wo * (sum over s of drop(softmax(smScaler * k[s] . q[t])) v[s], of all heads) + bo) + residuals[t]` */
 cudnnStatus_t cudnnMultiHeadAttnForward(cudnnHandle_t handle,
                                         cudnnAttnDescriptor_t attnDesc,
                                         int currIdx,
@@ -2245,7 +2245,7 @@ cudnnStatus_t cudnnMultiHeadAttnForward(cudnnHandle_t handle,
                                         size_t reserveSpaceSizeInBytes,
                                         void *reserveSpace);
 
-/** Gradients of multi-head attention by queries, keys and values. Not built yet. */
+/** `dqueries = Wq^T dq`, with `dq = smScaler * sum over s of dscores[s] k[s]`, and so `dkeys` and `dvalues`. */
 cudnnStatus_t cudnnMultiHeadAttnBackwardData(cudnnHandle_t handle,
                                              cudnnAttnDescriptor_t attnDesc,
                                              const int *loWinIdx,
@@ -2270,7 +2270,7 @@ cudnnStatus_t cudnnMultiHeadAttnBackwardData(cudnnHandle_t handle,
                                              size_t reserveSpaceSizeInBytes,
                                              void *reserveSpace);
 
-/** Gradients of multi-head attention by its weights. Not built yet. */
+/** `dWq = sum over all rows of dq * queries^T`, and so the other matrices; a bias has the sum of the gradient by its projection. */
 cudnnStatus_t cudnnMultiHeadAttnBackwardWeights(cudnnHandle_t handle,
                                                 cudnnAttnDescriptor_t attnDesc,
                                                 cudnnWgradMode_t addGrad,

@@ -36,6 +36,8 @@ pub struct AttentionDescriptor {
 
 /// Bit of the mode: each beam has queries of its own.
 const ONE_TO_ONE: u32 = 1;
+/// Bit of the mode: projections have biases.
+const BIASES: u32 = 2;
 /// All bits of the mode.
 const MODE_BITS: u32 = 3;
 
@@ -63,6 +65,11 @@ impl AttentionDescriptor {
     pub const TYPES: &'static [DataType] = super::sequence::TYPES;
     /// The types to compute in (observed on 9.27.0).
     pub const COMPUTE_TYPES: &'static [DataType] = &[DataType::Float, DataType::Double, DataType::Half];
+
+    /// Whether projections have biases.
+    pub fn has_biases(&self) -> bool {
+        self.mode & BIASES != 0
+    }
 
     /// Checks each value by itself.
     ///

@@ -46,8 +46,7 @@ impl DropoutPlan {
     pub fn forward(desc: &DropoutDescriptor, pass: Pass<'_>, mode: Mode) -> Result<Self> {
         let mut plan = DropoutPlan::new(desc, pass, mode)?;
         let elements = plan.elements();
-        let threshold = (f64::from(desc.probability()) * (1_u64 << 32) as f64).round() as u64;
-        plan.draw = Some(Draw { elements, threshold: threshold.min(1 << 32) });
+        plan.draw = Some(Draw { elements, threshold: threshold(desc.probability()) });
         let [y, x, mask] = plan.operands[..] else { unreachable!("a pass has three operands") };
         let mask = Operand { role: Role::Write, ..mask };
         let states = Operand {
@@ -136,11 +135,6 @@ impl DropoutPlan {
         let [to, from] = same_dims((dst_name, dst.layout()?), (src_name, src.layout()?))?;
         let numbers = Layout { strides: agree::row_major(&to.dims), split: None, dims: to.dims };
         let scalar = data_type.scalar();
-        let probability = desc.probability();
-        let scale = match scalar {
-            Scalar::F64 => 1.0 / (1.0 - f64::from(probability)),
-            _ => f64::from(1.0 / (1.0 - probability)),
-        };
         let operand = |name, role, layout| -> Result<Operand> {
             Ok(Operand { name, role, scalar, span: agree::byte_span(layout, data_type)? })
         };
@@ -153,8 +147,7 @@ impl DropoutPlan {
                 mask,
             ],
             layouts: [to, from, numbers],
-            // What is dropped throughout has no scale.
-            scale: if probability == 1.0 { 0.0 } else { scale },
+            scale: factor(desc.probability(), scalar),
             draw: None,
         })
     }
@@ -222,6 +215,22 @@ impl DropoutPlan {
 impl fmt::Display for DropoutPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         plan::list(self, f)
+    }
+}
+
+/// The random numbers below which an element is dropped with this probability.
+pub(super) fn threshold(probability: f32) -> u64 {
+    let threshold = (f64::from(probability) * (1_u64 << 32) as f64).round() as u64;
+    threshold.min(1 << 32)
+}
+
+/// The factor of elements that are kept, rounded to what products of this type are computed in.
+pub(super) fn factor(probability: f32, scalar: Scalar) -> f64 {
+    match scalar {
+        // What is dropped throughout has no factor.
+        _ if probability == 1.0 => 0.0,
+        Scalar::F64 => 1.0 / (1.0 - f64::from(probability)),
+        _ => f64::from(1.0 / (1.0 - probability)),
     }
 }
 

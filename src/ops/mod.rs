@@ -5,6 +5,7 @@ pub mod activation;
 pub mod add;
 pub mod aggregate;
 mod agree;
+pub mod attention;
 pub mod batch_norm;
 pub mod bias;
 pub mod causal;
@@ -48,6 +49,7 @@ use crate::layout::LoopNest;
 
 pub use activation::ActivationPlan;
 pub use aggregate::Aggregate;
+pub use attention::AttentionPlan;
 pub use causal::Causal;
 pub use contract::Contract;
 pub use fill::{FillPlan, Set};

@@ -140,6 +140,16 @@ fn set_up() {
 }
 
 #[test]
+fn attention() {
+    passes("attention");
+}
+
+#[test]
+fn attention_training() {
+    passes("attention_training");
+}
+
+#[test]
 fn spatial_transformer() {
     passes("spatial_transformer");
 }

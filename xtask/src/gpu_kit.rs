@@ -14,7 +14,9 @@ use crate::{dist, shell, tools};
 const LIMIT: u64 = 60_000_000;
 /// The programs in C that work on memory of the device. The others of `c_tests` test memory and threads of the host, or keep
 /// their tensors in host memory, which not every device reaches, or take minutes (`tests/cuda/programs.rs` says which).
-const PROGRAMS: [&str; 15] = [
+const PROGRAMS: [&str; 17] = [
+    "attention",
+    "attention_training",
     "blocked",
     "context",
     "convolution",

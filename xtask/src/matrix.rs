@@ -123,6 +123,7 @@ fn symbols(catalogue: &Catalogue) -> Result<Vec<Symbol>> {
 /// Calls that get a handle and data and only keep or tell where it lies.
 const ON_THE_HOST: &[&str] = &[
     "cudnnGetDropoutDescriptor",
+    "cudnnGetMultiHeadAttnWeights",
     "cudnnGetRNNWeightParams",
     "cudnnRestoreDropoutDescriptor",
     "cudnnSaveAlgorithm",

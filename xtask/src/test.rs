@@ -317,6 +317,10 @@ fn numpy(dist: &Dist) -> Result<Tally> {
             tally + program("normalisation.py", &["--core", core, "--cases", "60", "--negative-control"])?;
         tally = tally + program("sampler.py", &["--core", core])?;
         tally = tally + program("sampler.py", &["--core", core, "--cases", "60", "--negative-control"])?;
+        // On the driver double fewer: a window is a launch of its own.
+        let cases = if *core == "cpu" { "400" } else { "60" };
+        tally = tally + program("attention.py", &["--core", core, "--cases", cases])?;
+        tally = tally + program("attention.py", &["--core", core, "--cases", "40", "--negative-control"])?;
         // On the driver double fewer, for they take it longer; tests/cuda/contract.rs has more of them, and larger ones.
         let cases = if *core == "cpu" { NUMPY_CASES } else { "600" };
         tally = tally + program("convolution.py", &["--core", core, "--cases", cases])?;

@@ -1,19 +1,22 @@
-//! Multi-head attention: the descriptor, its sizes and its runs.
+//! Multi-head attention: the descriptor, its sizes and its weights.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::{entry_point, stub_on};
+use super::arg::Out;
+use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnAttnDescriptor_t, cudnnDataType_t, cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnMathType_t,
-    cudnnMultiHeadAttnWeightKind_t, cudnnSeqDataDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
-    cudnnWgradMode_t,
+    cudnnMultiHeadAttnWeightKind_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
-use super::{arg, data_type, dropout};
+use super::{arg, context, data_type, dropout, tensor};
 use crate::desc::rnn::TypePair;
-use crate::desc::{AttentionDescriptor, Choice};
+use crate::desc::{AttentionDescriptor, Choice, TensorDescriptor};
+use crate::error::{Error, Result};
+use crate::mode::Mode;
+use crate::ops::attention::{Extents, PROJECTIONS, Weights};
 
 static ATTENTIONS: Table<AttentionDescriptor> = Table::new(Kind::Attention);
 
@@ -219,10 +222,27 @@ pub unsafe extern "C" fn cudnnGetAttnDescriptor(
     )
 }
 
-/// Bytes of weights, workspace and reserve space of a multi-head attention. Not built yet.
+/// A copy of what a descriptor holds.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(super) fn get(attnDesc: cudnnAttnDescriptor_t) -> Result<AttentionDescriptor> {
+    ATTENTIONS.get(attnDesc.addr(), "attnDesc")
+}
+
+/// Bytes of weights, workspace and reserve space of a multi-head attention.
+///
+/// With a place for the reserve space these are the sizes of training: everything lies in the reserve space, and the workspace
+/// is 0, as the original has it. Without one they are those of inference. They serve every call that the descriptor allows for,
+/// whatever the core, and no dropout changes them. The weights are 0 bytes where nothing is projected.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive or if `weightSizeInBytes` is NULL;
+/// NOT_SUPPORTED for sizes beyond 64 bits. Without a place for the workspace only the weights are told.
+///
+/// Source: observed on 9.27.0; the sizes of weights are the original's, the others are ours.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for one write.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetMultiHeadAttnBuffers(
@@ -232,19 +252,48 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnBuffers(
     workSpaceSizeInBytes: *mut usize,
     reserveSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnGetMultiHeadAttnBuffers(
-        handle,
-        attnDesc,
-        weightSizeInBytes,
-        workSpaceSizeInBytes,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnGetMultiHeadAttnBuffers(
+            handle,
+            attnDesc,
+            weightSizeInBytes,
+            workSpaceSizeInBytes,
+            reserveSpaceSizeInBytes
+        ),
+        || {
+            context::check(handle)?;
+            let attention = get(attnDesc)?;
+            // SAFETY: as the caller promises.
+            let weights = unsafe { Out::new(weightSizeInBytes, "weightSizeInBytes") }?;
+            let is_training = !reserveSpaceSizeInBytes.is_null();
+            let memory = Extents::largest(&attention)?.bytes(is_training)?;
+            weights.set(Weights::new(&attention)?.bytes());
+            if !workSpaceSizeInBytes.is_null() {
+                // SAFETY: as the caller promises, for both.
+                unsafe {
+                    arg::set_optional(workSpaceSizeInBytes, if is_training { 0 } else { memory });
+                    arg::set_optional(reserveSpaceSizeInBytes, memory);
+                }
+            }
+            Ok(())
+        }
+    )
 }
 
-/// Where one group of weights lies in the weight buffer. Not built yet.
+/// Where one group of weights lies in the weight buffer: its descriptor and its address.
+///
+/// Matrices of queries, keys and values are `[heads, projected, size]` with strides `[projected, 1, heads * projected]`:
+/// column-major over all heads. That of the output is `[heads, oProjSize, entries]` with strides `[oProjSize * entries, 1,
+/// oProjSize]`. Biases are `[heads, projected, 1]`, that of the output `[1, oProjSize, 1]`. For a group that is not there the
+/// address is NULL, and the descriptor becomes one that was never set. `weights` may be anything, NULL aside: it is not read.
+///
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a kind that there is not, NULL, fewer
+/// bytes than cudnnGetMultiHeadAttnBuffers tells; NOT_SUPPORTED for sizes beyond 64 bits.
+///
+/// Source: observed on 9.27.0.
 ///
 /// # Safety
-/// No pointer is followed.
+/// `wAddr` is NULL or valid for one write; `weights` is not followed.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetMultiHeadAttnWeights(
@@ -256,167 +305,40 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnWeights(
     wDesc: cudnnTensorDescriptor_t,
     wAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnGetMultiHeadAttnWeights(handle, attnDesc, wKind, weightSizeInBytes, weights, wDesc, wAddr))
+    entry_point!(
+        cudnnGetMultiHeadAttnWeights(handle, attnDesc, wKind, weightSizeInBytes, weights, wDesc, wAddr),
+        || {
+            context::check(handle)?;
+            let attention = get(attnDesc)?;
+            let kind = usize::try_from(raw(wKind)).ok().filter(|&kind| kind < 2 * PROJECTIONS);
+            let kind =
+                kind.ok_or_else(|| Error::argument("wKind", raw(wKind).into(), "the choices are 0 to 7"))?;
+            arg::required(weights, "weights")?;
+            // SAFETY: as the caller promises.
+            let place = unsafe { Out::new(wAddr, "wAddr") }?;
+            let space = Weights::new(&attention)?;
+            check_weight_size(&space, weightSizeInBytes)?;
+            let data_type = attention.types.data;
+            let Some(start) = space.start(kind) else {
+                tensor::put(wDesc, "wDesc", TensorDescriptor::default())?;
+                place.set(std::ptr::null_mut());
+                return Ok(());
+            };
+            let [dims, strides] = space.layout(kind);
+            let group = TensorDescriptor::with_strides(data_type, 3, &dims, &strides, Mode::current())?;
+            tensor::put(wDesc, "wDesc", group)?;
+            place.set(weights.cast_mut().wrapping_byte_add(start as usize * data_type.size()));
+            Ok(())
+        }
+    )
 }
 
-/// `out = sum over heads of W_o * softmax(scale * Q K^T) V`, with residuals. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
-    handle: cudnnHandle_t,
-    attnDesc: cudnnAttnDescriptor_t,
-    currIdx: c_int,
-    loWinIdx: *const c_int,
-    hiWinIdx: *const c_int,
-    devSeqLengthsQO: *const c_int,
-    devSeqLengthsKV: *const c_int,
-    qDesc: cudnnSeqDataDescriptor_t,
-    queries: *const c_void,
-    residuals: *const c_void,
-    kDesc: cudnnSeqDataDescriptor_t,
-    keys: *const c_void,
-    vDesc: cudnnSeqDataDescriptor_t,
-    values: *const c_void,
-    oDesc: cudnnSeqDataDescriptor_t,
-    out: *mut c_void,
-    weightSizeInBytes: usize,
-    weights: *const c_void,
-    workSpaceSizeInBytes: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-) -> cudnnStatus_t {
-    stub_on!(cudnnMultiHeadAttnForward(
-        handle,
-        attnDesc,
-        currIdx,
-        loWinIdx,
-        hiWinIdx,
-        devSeqLengthsQO,
-        devSeqLengthsKV,
-        qDesc,
-        queries,
-        residuals,
-        kDesc,
-        keys,
-        vDesc,
-        values,
-        oDesc,
-        out,
-        weightSizeInBytes,
-        weights,
-        workSpaceSizeInBytes,
-        workSpace,
-        reserveSpaceSizeInBytes,
-        reserveSpace
-    ))
-}
-
-/// Gradients of multi-head attention by queries, keys and values. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
-    handle: cudnnHandle_t,
-    attnDesc: cudnnAttnDescriptor_t,
-    loWinIdx: *const c_int,
-    hiWinIdx: *const c_int,
-    devSeqLengthsDQDO: *const c_int,
-    devSeqLengthsDKDV: *const c_int,
-    doDesc: cudnnSeqDataDescriptor_t,
-    dout: *const c_void,
-    dqDesc: cudnnSeqDataDescriptor_t,
-    dqueries: *mut c_void,
-    queries: *const c_void,
-    dkDesc: cudnnSeqDataDescriptor_t,
-    dkeys: *mut c_void,
-    keys: *const c_void,
-    dvDesc: cudnnSeqDataDescriptor_t,
-    dvalues: *mut c_void,
-    values: *const c_void,
-    weightSizeInBytes: usize,
-    weights: *const c_void,
-    workSpaceSizeInBytes: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-) -> cudnnStatus_t {
-    stub_on!(cudnnMultiHeadAttnBackwardData(
-        handle,
-        attnDesc,
-        loWinIdx,
-        hiWinIdx,
-        devSeqLengthsDQDO,
-        devSeqLengthsDKDV,
-        doDesc,
-        dout,
-        dqDesc,
-        dqueries,
-        queries,
-        dkDesc,
-        dkeys,
-        keys,
-        dvDesc,
-        dvalues,
-        values,
-        weightSizeInBytes,
-        weights,
-        workSpaceSizeInBytes,
-        workSpace,
-        reserveSpaceSizeInBytes,
-        reserveSpace
-    ))
-}
-
-/// Gradients of multi-head attention by its weights. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardWeights(
-    handle: cudnnHandle_t,
-    attnDesc: cudnnAttnDescriptor_t,
-    addGrad: MaybeUninit<cudnnWgradMode_t>,
-    qDesc: cudnnSeqDataDescriptor_t,
-    queries: *const c_void,
-    kDesc: cudnnSeqDataDescriptor_t,
-    keys: *const c_void,
-    vDesc: cudnnSeqDataDescriptor_t,
-    values: *const c_void,
-    doDesc: cudnnSeqDataDescriptor_t,
-    dout: *const c_void,
-    weightSizeInBytes: usize,
-    weights: *const c_void,
-    dweights: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-) -> cudnnStatus_t {
-    stub_on!(cudnnMultiHeadAttnBackwardWeights(
-        handle,
-        attnDesc,
-        addGrad,
-        qDesc,
-        queries,
-        kDesc,
-        keys,
-        vDesc,
-        values,
-        doDesc,
-        dout,
-        weightSizeInBytes,
-        weights,
-        dweights,
-        workSpaceSizeInBytes,
-        workSpace,
-        reserveSpaceSizeInBytes,
-        reserveSpace
-    ))
+/// Refuses a weight buffer that is too small.
+pub(super) fn check_weight_size(weights: &Weights, given: usize) -> Result<()> {
+    let needed = weights.bytes();
+    if given < needed {
+        let rule = format!("the weights of attnDesc take {needed} bytes");
+        return Err(Error::argument("weightSizeInBytes", given as i64, rule));
+    }
+    Ok(())
 }

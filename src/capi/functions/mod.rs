@@ -5,6 +5,8 @@ use super::{arg, release, slab, types};
 mod activation;
 mod algorithm;
 mod attention;
+mod attention_call;
+mod attention_run;
 mod backend;
 mod backend_run;
 mod backend_values;

@@ -29,6 +29,17 @@ pub(crate) fn rnn_data(desc: cudnnRNNDataDescriptor_t, argument: &'static str) -
 
 static SEQ_DATA: Table<SeqDataDescriptor> = Table::new(Kind::SeqData);
 
+/// A copy of what a sequence data descriptor holds.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(super) fn get_seq_data(
+    desc: cudnnSeqDataDescriptor_t,
+    argument: &'static str,
+) -> Result<SeqDataDescriptor> {
+    SEQ_DATA.with(desc.addr(), argument, |desc| Ok(desc.clone()))
+}
+
 /// The element type of sequences; `other` makes the error for the types that C knows and sequences do not have.
 fn sequence_type(
     code: MaybeUninit<cudnnDataType_t>,
