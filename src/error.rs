@@ -53,6 +53,9 @@ pub enum Error {
     /// A data pointer off the alignment of its elements.
     #[error("{0}")]
     Misaligned(Cow<'static, str>),
+    /// Memory that ends in front of what the call is about, in a call whose original has a status of its own for that.
+    #[error("{0}")]
+    TooShort(Cow<'static, str>),
     /// Valid, but not done: either the original refuses it under strict mode, or it is not built.
     #[error("{0}")]
     Unsupported(Cow<'static, str>),
@@ -116,6 +119,8 @@ pub enum ErrorKind {
     AttributeType,
     /// A descriptor is of another kind.
     DescriptorType,
+    /// Memory is too short, in a call whose original says so.
+    InvalidValue,
     /// Meaningful, but not done.
     NotSupported,
     /// Meaningful, but not done for this shape.
@@ -148,6 +153,7 @@ impl Error {
             | Error::Element { .. }
             | Error::Mismatch(_) => ErrorKind::BadParam,
             Error::Misaligned(_) => ErrorKind::Misaligned,
+            Error::TooShort(_) => ErrorKind::InvalidValue,
             Error::Unsupported(_) => ErrorKind::NotSupported,
             Error::UnsupportedShape(_) => ErrorKind::NotSupportedShape,
             Error::UnsupportedType(_) => ErrorKind::NotSupportedType,

@@ -153,11 +153,10 @@ impl RnnDescriptor {
         Some(self.network_with(TypePair { data, compute: self.compute }, input))
     }
 
-    /// The network on vectors of so many entries of a type.
+    /// The network on vectors of so many entries of a type, which may be one that it does not compute with.
     ///
     /// # Errors
-    /// Bad parameter: no network is set, or version 8 has set one for other vectors. Not supported: the network does not
-    /// compute with this type.
+    /// Bad parameter: no network is set, or version 8 has set one for other vectors.
     pub fn network_on(&self, data: DataType, input: i32) -> Result<RnnNetwork> {
         if !self.is_set() {
             return Err(Error::mismatch("rnnDesc was never set"));
@@ -169,8 +168,7 @@ impl RnnDescriptor {
                 "rnnDesc describes vectors of {size} x {wanted:?}, and the data has {input} x {data:?}"
             )));
         }
-        let types = TypePair::new(Some(data), Some(self.compute))?;
-        Ok(self.network_with(types, input))
+        Ok(self.network_with(TypePair { data, compute: self.compute }, input))
     }
 
     fn network_with(&self, types: TypePair, input: i32) -> RnnNetwork {
@@ -320,6 +318,17 @@ pub struct TypePair {
 }
 
 impl TypePair {
+    /// The pairs that the calls of version 6 take (observed on 8.9.7): all but BFLOAT16.
+    ///
+    /// # Errors
+    /// Not supported for every other pair.
+    pub fn version_6(data: DataType, compute: DataType) -> Result<Self> {
+        if data == DataType::Bfloat16 {
+            return Err(Error::unsupported("the calls of version 6 do not take BFLOAT16"));
+        }
+        TypePair::new(Some(data), Some(compute))
+    }
+
     /// The pairs observed on 9.27.0; `None` stands for a number that is no type.
     ///
     /// # Errors

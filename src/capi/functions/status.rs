@@ -29,6 +29,7 @@ pub(crate) fn of(error: &Error) -> cudnnStatus_t {
         | ErrorKind::ShapeMismatch
         | ErrorKind::AttributeType
         | ErrorKind::DescriptorType => cudnnStatus_t::CUDNN_STATUS_BAD_PARAM,
+        ErrorKind::InvalidValue => cudnnStatus_t::CUDNN_STATUS_INVALID_VALUE,
         ErrorKind::NotSupported => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED,
         #[cfg(not(feature = "cudnn8"))]
         ErrorKind::NotSupportedShape => cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
