@@ -14,6 +14,7 @@ use super::types::{
     cudnnStatus_t, raw,
 };
 use crate::error::{Error, Result};
+use crate::sync::Lock;
 
 static ALGORITHMS: Table<cudnnAlgorithm_t> = Table::new(Kind::Algorithm);
 static PERFORMANCES: Table<Performance> = Table::new(Kind::AlgorithmPerformance);
@@ -24,6 +25,46 @@ static PERFORMANCES: Table<Performance> = Table::new(Kind::AlgorithmPerformance)
 /// Bad parameter for one that is not.
 pub(super) fn check(desc: cudnnAlgorithmDescriptor_t) -> Result<()> {
     ALGORITHMS.with(desc.addr(), "algoDesc", |_| Ok(()))
+}
+
+/// Whether a performance is alive.
+///
+/// # Errors
+/// Bad parameter for one that is not.
+pub(super) fn check_performance(
+    performance: cudnnAlgorithmPerformance_t,
+    argument: &'static str,
+) -> Result<()> {
+    PERFORMANCES.with(performance.addr(), argument, |_| Ok(()))
+}
+
+/// Stores what a search found of algorithm 0, which has one descriptor for all searches.
+///
+/// # Errors
+/// Bad parameter for a performance that is not alive; host allocation.
+pub(super) fn set_performance(
+    performance: cudnnAlgorithmPerformance_t,
+    argument: &'static str,
+    time: f32,
+    memory: usize,
+) -> Result<()> {
+    let algorithm = standard()?;
+    PERFORMANCES.with_mut(performance.addr(), argument, |stored| {
+        let status = MaybeUninit::new(cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+        *stored = Performance { algorithm, status, time, memory };
+        Ok(())
+    })
+}
+
+/// The descriptor of algorithm 0 that searches give. A program may have destroyed it, or changed what it holds.
+fn standard() -> Result<usize> {
+    static STANDARD: Lock<usize> = Lock::new(0);
+    // A child of a process that was making one makes its own.
+    let mut standard = STANDARD.write(|known| known.replace(0));
+    if ALGORITHMS.replace(*standard, "algoDesc", || Ok(cudnnAlgorithm_t::default())).is_err() {
+        *standard = ALGORITHMS.insert(cudnnAlgorithm_t::default())?;
+    }
+    Ok(*standard)
 }
 
 /// Algorithm 0.

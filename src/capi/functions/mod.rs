@@ -60,6 +60,7 @@ mod reduce;
 mod reduce_descriptor;
 mod removed_rnn;
 mod removed_rnn_call;
+mod removed_rnn_pass;
 mod removed_rnn_plan;
 mod removed_rnn_run;
 mod removed_rnn_run_ex;

@@ -9,7 +9,7 @@ use crate::desc::DropoutDescriptor;
 use crate::desc::dropout::STATES_ALIGNMENT;
 use crate::error::{Error, Result};
 use crate::exec::Context;
-use crate::ops::Plan;
+use crate::ops::plan::{Operand, Plan, Role};
 use crate::ops::recurrent::{ALIGNMENT, DataPlan, ForwardPlan, Given, Problem, WeightPlan};
 
 /// Memory of the caller: where it starts, and its bytes.
@@ -57,6 +57,51 @@ impl Space {
     }
 }
 
+/// Where a call runs, and its name for the log.
+pub(crate) struct Runner<'a> {
+    context: &'a Context,
+    note: &'a mut Note,
+    name: &'static str,
+    /// Where the milliseconds go, if the call is to be measured: nothing of the caller's is written then.
+    time: Option<&'a mut f32>,
+}
+
+impl<'a> Runner<'a> {
+    pub(crate) fn new(context: &'a Context, note: &'a mut Note, name: &'static str) -> Self {
+        Runner { context, note, name, time: None }
+    }
+
+    pub(crate) fn measuring(
+        context: &'a Context,
+        note: &'a mut Note,
+        name: &'static str,
+        time: &'a mut f32,
+    ) -> Self {
+        Runner { context, note, name, time: Some(time) }
+    }
+
+    fn run(self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
+        let Runner { context, note, name, time } = self;
+        note.set_plan(name, plan, context, at);
+        // SAFETY: the pointers are aligned, and the callers of this file's functions vouch for what lies there.
+        unsafe {
+            match time {
+                None => context.run(plan, at),
+                Some(time) => {
+                    let given: Vec<_> = plan.operands().iter().zip(at).map(given).collect();
+                    *time = context.measure(plan, &given)?;
+                    Ok(())
+                }
+            }
+        }
+    }
+}
+
+/// The address of an operand that a measurement reads; for the others it has memory of its own.
+fn given((operand, at): (&Operand, &Address)) -> Option<Address> {
+    (operand.is_touched() && operand.role == Role::Read).then_some(*at)
+}
+
 /// Data pointers of a forward pass; all but the weights may be NULL.
 pub(crate) struct ForwardData {
     pub x: *const c_void,
@@ -86,7 +131,7 @@ fn check_alignment(problem: &Problem, pointers: &[(*const c_void, &'static str)]
 /// Every pointer that is not NULL is valid for what the problem says lies there, `workspace` and `reserve` for their sizes, which were
 /// checked; the states of `dropout` are valid. No other thread uses any of them meanwhile.
 pub(crate) unsafe fn forward(
-    (context, note, name): (&Context, &mut Note, &str),
+    on: Runner<'_>,
     problem: Problem,
     dropout: Option<&DropoutDescriptor>,
     training: bool,
@@ -141,7 +186,7 @@ pub(crate) unsafe fn forward(
         data.cx.into(),
         data.weights.into(),
     ];
-    run((context, note, name), &plan, &at)
+    on.run(&plan, &at)
 }
 
 /// Data pointers of a backward pass to inputs and first states; all but the weights may be NULL.
@@ -166,11 +211,7 @@ pub(crate) struct BackwardData {
 ///
 /// # Safety
 /// As [`forward`].
-pub(crate) unsafe fn data(
-    (context, note, name): (&Context, &mut Note, &str),
-    problem: Problem,
-    data: &BackwardData,
-) -> Result<()> {
+pub(crate) unsafe fn data(on: Runner<'_>, problem: Problem, data: &BackwardData) -> Result<()> {
     let pointers = [
         (data.dx.cast_const(), "dx"),
         (data.dhx.cast_const(), "dhx"),
@@ -209,7 +250,7 @@ pub(crate) unsafe fn data(
         data.dcy.into(),
         data.weights.into(),
     ];
-    run((context, note, name), &plan, &at)
+    on.run(&plan, &at)
 }
 
 /// Data pointers of a backward pass to the weights; all but their gradients may be NULL.
@@ -228,12 +269,7 @@ pub(crate) struct WeightData {
 ///
 /// # Safety
 /// As [`forward`].
-pub(crate) unsafe fn weights(
-    (context, note, name): (&Context, &mut Note, &str),
-    problem: Problem,
-    adds: bool,
-    data: &WeightData,
-) -> Result<()> {
+pub(crate) unsafe fn weights(on: Runner<'_>, problem: Problem, adds: bool, data: &WeightData) -> Result<()> {
     let pointers = [(data.dw.cast_const(), "dweightSpace"), (data.x, "x"), (data.hx, "hx")];
     check_alignment(&problem, &pointers)?;
     let given = Given { x: !data.x.is_null(), hx: !data.hx.is_null(), ..Given::default() };
@@ -246,11 +282,5 @@ pub(crate) unsafe fn weights(
         data.x.into(),
         data.hx.into(),
     ];
-    run((context, note, name), &plan, &at)
-}
-
-fn run((context, note, name): (&Context, &mut Note, &str), plan: &dyn Plan, at: &[Address]) -> Result<()> {
-    note.set_plan(name, plan, context, at);
-    // SAFETY: the pointers are aligned, and the callers of this file's functions vouch for what lies there.
-    unsafe { context.run(plan, at) }
+    on.run(&plan, &at)
 }

@@ -75,9 +75,9 @@ fn compute_type(code: c_int) -> Result<DataType> {
     }
 }
 
-/// Sets sizes, cell and algorithm of a recurrent network, and resets its biases to two, math type and padding to 0,
-/// projection and clipping to none.
+/// Sets sizes, cell and algorithm of a recurrent network, and resets what the other calls of version 6 set.
 ///
+/// That is two biases, math type and padding 0, no projection and no clipping.
 /// `dropoutDesc` may be NULL. Input size and element type come with the data of each call. A failing call changes nothing.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a size or layer count below 1, an unknown

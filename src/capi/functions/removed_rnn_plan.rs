@@ -1,9 +1,9 @@
-//! What version 8 kept of algorithms of recurrent networks: plans of persistent ones, and descriptors.
+//! Algorithms of recurrent networks as version 8 chose them: plans of persistent ones, descriptors, and how many there are.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::arg::Out;
+use super::arg::{Out, results};
 use super::guard::entry_point;
 use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
@@ -14,11 +14,16 @@ use super::types::{
 use super::{algorithm, context, rnn};
 use crate::error::Error;
 
+/// Algorithms of a recurrent network: no core has a choice.
+pub(super) const ALGORITHMS: c_int = 1;
+
 /// A plan holds nothing that a core needs.
 static PLANS: Table<()> = Table::new(Kind::PersistentPlan);
 
-/// Creates a plan for a persistent network and a batch size: a handle that programs need, as no core of this library
-/// builds kernels for a batch size. The original compiles them with the runtime compiler of CUDA.
+/// Creates a plan for a persistent network and a batch size.
+///
+/// It is a handle that programs need: no core of this library builds kernels for a batch size. The original compiles them with the
+/// runtime compiler of CUDA.
 ///
 /// Status, in this order: BAD_PARAM for a descriptor that is not alive, or if `plan` is NULL; BAD_PARAM for a `minibatch`
 /// below 1, NOT_SUPPORTED for types other than FLOAT, DOUBLE and HALF (`*plan` is NULL then).
@@ -76,8 +81,9 @@ pub extern "C" fn cudnnSetPersistentRNNPlan(
     })
 }
 
-/// Gives an algorithm to a network. No core of this library has a choice: the network keeps the one that it was set with,
-/// which GetRNNDescriptor_v6 reads.
+/// Gives an algorithm to a network.
+///
+/// No core of this library has a choice: the network keeps the one that it was set with, which cudnnGetRNNDescriptor_v6 reads.
 ///
 /// Status: BAD_PARAM for a handle or descriptor that is not alive.
 ///
@@ -93,5 +99,89 @@ pub extern "C" fn cudnnSetRNNAlgorithmDescriptor(
         context::check(handle)?;
         rnn::get(rnnDesc)?;
         algorithm::check(algoDesc)
+    })
+}
+
+/// The most results that a search for algorithms of inference gives: 1.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, or if `count` is NULL. The handle is not looked at.
+///
+/// Source: observed on 8.9.7, which says more.
+///
+/// # Safety
+/// `count` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetRNNForwardInferenceAlgorithmMaxCount(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    count: *mut c_int,
+) -> cudnnStatus_t {
+    entry_point!(cudnnGetRNNForwardInferenceAlgorithmMaxCount(handle, rnnDesc, count), || {
+        rnn::get(rnnDesc)?;
+        results!(new count = ALGORITHMS)
+    })
+}
+
+/// The most results that a search for algorithms of training gives: 1.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, or if `count` is NULL. The handle is not looked at.
+///
+/// Source: observed on 8.9.7, which says more.
+///
+/// # Safety
+/// `count` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetRNNForwardTrainingAlgorithmMaxCount(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    count: *mut c_int,
+) -> cudnnStatus_t {
+    entry_point!(cudnnGetRNNForwardTrainingAlgorithmMaxCount(handle, rnnDesc, count), || {
+        rnn::get(rnnDesc)?;
+        results!(new count = ALGORITHMS)
+    })
+}
+
+/// The most results that a search for algorithms of gradients by the data gives: 1.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, or if `count` is NULL. The handle is not looked at.
+///
+/// Source: observed on 8.9.7, which says more.
+///
+/// # Safety
+/// `count` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetRNNBackwardDataAlgorithmMaxCount(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    count: *mut c_int,
+) -> cudnnStatus_t {
+    entry_point!(cudnnGetRNNBackwardDataAlgorithmMaxCount(handle, rnnDesc, count), || {
+        rnn::get(rnnDesc)?;
+        results!(new count = ALGORITHMS)
+    })
+}
+
+/// The most results that a search for algorithms of gradients by the weights gives: 1.
+///
+/// Status: BAD_PARAM for a descriptor that is not alive, or if `count` is NULL. The handle is not looked at.
+///
+/// Source: observed on 8.9.7, which says more.
+///
+/// # Safety
+/// `count` is NULL or valid for one write.
+#[unsafe(no_mangle)]
+#[deprecated]
+pub unsafe extern "C" fn cudnnGetRNNBackwardWeightsAlgorithmMaxCount(
+    handle: cudnnHandle_t,
+    rnnDesc: cudnnRNNDescriptor_t,
+    count: *mut c_int,
+) -> cudnnStatus_t {
+    entry_point!(cudnnGetRNNBackwardWeightsAlgorithmMaxCount(handle, rnnDesc, count), || {
+        rnn::get(rnnDesc)?;
+        results!(new count = ALGORITHMS)
     })
 }

@@ -1,16 +1,44 @@
-//! Recurrent networks as version 8 ran them, on one tensor descriptor per step.
+//! Recurrent networks as version 6 ran them, on one tensor descriptor per time step.
 
 use std::ffi::{c_int, c_void};
 
-use super::guard::stub_on;
+use super::guard::entry_point;
+use super::recurrent::{Runner, Space};
+use super::removed_rnn_call::Vectors;
+use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
 use super::types::{
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
+use super::{context, rnn};
 
-/// The outputs of a recurrent network. Not built yet.
+/// `y = network(x)`, with the last states hy and cy; cudnnRNNForward with `fwdMode` 0.
+///
+/// Operands
+/// - `x`, `y`: vectors, time step by time step without padding; `xDesc[t]` is `[batch, inputSize, 1]` and `yDesc[t]` `[batch, directions *
+///   projection or hidden size, 1]`. Sequences are sorted by falling length, so that the batch never increases: the packed layout of
+///   cudnnSetRNNDataDescriptor. NULL x are zeros, a NULL y is not wanted
+/// - `hx`, `cx`, `hy`, `cy`: states `[layers * directions, batch, projection or hidden size]` in the order of the batch; NULL hx and cx
+///   are zeros, NULL hy and cy are not wanted. A descriptor is looked at where its pointer is given
+/// - `w`: cudnnGetRNNParamsSize bytes, read; of `wDesc` only the bytes count
+///
+/// Workspace: cudnnGetRNNWorkspaceSize bytes; nothing in it matters between calls.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive, a `seqLength` below 1, a NULL array
+/// - NOT_SUPPORTED: a type other than FLOAT, DOUBLE and HALF computed in FLOAT, DOUBLE in DOUBLE, HALF in HALF
+/// - BAD_PARAM: descriptors of time steps that are not packed, of different types or vector sizes, or whose batch increases or is not the
+///   same for all data; vector sizes that are not the network's
+/// - BAD_PARAM: NULL weights, workspace; too small ones; a `wDesc` of fewer bytes than the weights have
+/// - BAD_PARAM: descriptors of states whose pointer is given that are NULL, not packed, or of other dims
+/// - BAD_PARAM: misaligned data
+///
+/// Aliasing: as cudnnRNNForward. A failing call writes nothing.
+///
+/// Source: observed on 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for what its descriptor says, arrays for `seqLength` descriptors, the spaces for their sizes; no other thread uses any of
+/// them meanwhile.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardInference(
@@ -34,33 +62,83 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNForwardInference(
-        handle,
-        rnnDesc,
-        seqLength,
-        xDesc,
-        x,
-        hxDesc,
-        hx,
-        cxDesc,
-        cx,
-        wDesc,
-        w,
-        yDesc,
-        y,
-        hyDesc,
-        hy,
-        cyDesc,
-        cy,
-        workSpace,
-        workSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnRNNForwardInference(
+            handle,
+            rnnDesc,
+            seqLength,
+            xDesc,
+            x,
+            hxDesc,
+            hx,
+            cxDesc,
+            cx,
+            wDesc,
+            w,
+            yDesc,
+            y,
+            hyDesc,
+            hy,
+            cyDesc,
+            cy,
+            workSpace,
+            workSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            // SAFETY: as the caller promises, for all of them.
+            let (x_vectors, y_vectors) = unsafe {
+                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+            };
+            let pass = Forward {
+                rnn: rnnDesc,
+                training: false,
+                vectors: (x_vectors, y_vectors),
+                x,
+                y,
+                hx: (hxDesc, hx),
+                cx: (cxDesc, cx),
+                hy: (hyDesc, hy),
+                cy: (cyDesc, cy),
+                w: (wDesc, w),
+                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
+            };
+            // SAFETY: as the caller promises.
+            unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardInference")) }.map(drop)
+        })
+    )
 }
 
-/// The outputs of a recurrent network, and what its backward pass needs. Not built yet.
+/// `y = network(x)`, with the last states hy and cy; cudnnRNNForward with `fwdMode` 1.
+///
+/// Operands
+/// - `x`, `y`: vectors, time step by time step without padding; `xDesc[t]` is `[batch, inputSize, 1]` and `yDesc[t]` `[batch, directions *
+///   projection or hidden size, 1]`. Sequences are sorted by falling length, so that the batch never increases: the packed layout of
+///   cudnnSetRNNDataDescriptor. NULL x are zeros, a NULL y is not wanted
+/// - `hx`, `cx`, `hy`, `cy`: states `[layers * directions, batch, projection or hidden size]` in the order of the batch; NULL hx and cx
+///   are zeros, NULL hy and cy are not wanted. A descriptor is looked at where its pointer is given
+/// - `w`: cudnnGetRNNParamsSize bytes, read; of `wDesc` only the bytes count
+/// - `reserveSpace`: cudnnGetRNNTrainingReserveSize bytes, written; the states of the dropout, read and counted up
+///
+/// Workspace: cudnnGetRNNWorkspaceSize bytes; nothing in it matters between calls.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive, a `seqLength` below 1, a NULL array
+/// - NOT_SUPPORTED: a type other than FLOAT, DOUBLE and HALF computed in FLOAT, DOUBLE in DOUBLE, HALF in HALF
+/// - BAD_PARAM: descriptors of time steps that are not packed, of different types or vector sizes, or whose batch increases or is not the
+///   same for all data; vector sizes that are not the network's
+/// - BAD_PARAM: NULL weights, workspace or reserve space; too small ones; a `wDesc` of fewer bytes than the weights have
+/// - BAD_PARAM: descriptors of states whose pointer is given that are NULL, not packed, or of other dims
+/// - BAD_PARAM: misaligned data
+///
+/// Aliasing: as cudnnRNNForward. A failing call writes nothing.
+///
+/// Source: observed on 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for what its descriptor says, arrays for `seqLength` descriptors, the spaces for their sizes; no other thread uses any of
+/// them meanwhile.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardTraining(
@@ -86,35 +164,86 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNForwardTraining(
-        handle,
-        rnnDesc,
-        seqLength,
-        xDesc,
-        x,
-        hxDesc,
-        hx,
-        cxDesc,
-        cx,
-        wDesc,
-        w,
-        yDesc,
-        y,
-        hyDesc,
-        hy,
-        cyDesc,
-        cy,
-        workSpace,
-        workSpaceSizeInBytes,
-        reserveSpace,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnRNNForwardTraining(
+            handle,
+            rnnDesc,
+            seqLength,
+            xDesc,
+            x,
+            hxDesc,
+            hx,
+            cxDesc,
+            cx,
+            wDesc,
+            w,
+            yDesc,
+            y,
+            hyDesc,
+            hy,
+            cyDesc,
+            cy,
+            workSpace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            // SAFETY: as the caller promises, for all of them.
+            let (x_vectors, y_vectors) = unsafe {
+                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+            };
+            let pass = Forward {
+                rnn: rnnDesc,
+                training: true,
+                vectors: (x_vectors, y_vectors),
+                x,
+                y,
+                hx: (hxDesc, hx),
+                cx: (cxDesc, cx),
+                hy: (hyDesc, hy),
+                cy: (cyDesc, cy),
+                w: (wDesc, w),
+                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+            };
+            // SAFETY: as the caller promises.
+            unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardTraining")) }.map(drop)
+        })
+    )
 }
 
-/// Gradients of a recurrent network by its inputs and states. Not built yet.
+/// `dx`, `dhx`, `dcx`: gradients of a recurrent network by its inputs and first states, from those by its outputs and last states.
+///
+/// The formulas are those of cudnnRNNBackwardData_v8, and so are the bits.
+///
+/// Operands
+/// - `y`, `dy`: outputs and their gradients, laid out as in the forward call; `dx`: written. NULL dy are zeros
+/// - `dhy`, `dcy`: gradients by the last states, NULL for zeros; `dhx`, `dcx`: written, NULL if not wanted. Their descriptors are looked at where
+///   the pointer is given
+/// - `hx`, `cx`: the first states of the forward call; `hxDesc` and `cxDesc` are not looked at
+/// - `w`: as in the forward call
+/// - `reserveSpace`: as the forward call in training has left it; kept for the gradients of the weights
+///
+/// Workspace: cudnnGetRNNWorkspaceSize bytes; nothing in it matters between calls.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive, a `seqLength` below 1, a NULL array
+/// - NOT_SUPPORTED: a type other than FLOAT, DOUBLE and HALF computed in FLOAT, DOUBLE in DOUBLE, HALF in HALF
+/// - BAD_PARAM: descriptors of time steps that are not packed, of different types or vector sizes, or whose batch increases or is not the
+///   same for all data; vector sizes that are not the network's
+/// - BAD_PARAM: NULL weights, workspace or reserve space; too small ones; a `wDesc` of fewer bytes than the weights have
+/// - BAD_PARAM: descriptors of states whose pointer is given that are NULL, not packed, or of other dims
+/// - BAD_PARAM: misaligned data
+///
+/// Aliasing: as cudnnRNNBackwardData_v8. A failing call writes nothing.
+///
+/// Source: observed on 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for what its descriptor says, arrays for `seqLength` descriptors, the spaces for their sizes; no other thread uses any of
+/// them meanwhile.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardData(
@@ -146,41 +275,94 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardData(
-        handle,
-        rnnDesc,
-        seqLength,
-        yDesc,
-        y,
-        dyDesc,
-        dy,
-        dhyDesc,
-        dhy,
-        dcyDesc,
-        dcy,
-        wDesc,
-        w,
-        hxDesc,
-        hx,
-        cxDesc,
-        cx,
-        dxDesc,
-        dx,
-        dhxDesc,
-        dhx,
-        dcxDesc,
-        dcx,
-        workSpace,
-        workSpaceSizeInBytes,
-        reserveSpace,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnRNNBackwardData(
+            handle,
+            rnnDesc,
+            seqLength,
+            yDesc,
+            y,
+            dyDesc,
+            dy,
+            dhyDesc,
+            dhy,
+            dcyDesc,
+            dcy,
+            wDesc,
+            w,
+            hxDesc,
+            hx,
+            cxDesc,
+            cx,
+            dxDesc,
+            dx,
+            dhxDesc,
+            dhx,
+            dcxDesc,
+            dcx,
+            workSpace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            // SAFETY: as the caller promises, for all of them.
+            let (y_vectors, dy_vectors, dx_vectors) = unsafe {
+                (
+                    Vectors::steps(yDesc, seqLength, "yDesc")?,
+                    Vectors::steps(dyDesc, seqLength, "dyDesc")?,
+                    Vectors::steps(dxDesc, seqLength, "dxDesc")?,
+                )
+            };
+            let pass = DataGradient {
+                rnn: rnnDesc,
+                vectors: (dx_vectors, [y_vectors, dy_vectors]),
+                dy,
+                dhy: (dhyDesc, dhy),
+                dcy: (dcyDesc, dcy),
+                w: (wDesc, w),
+                hx,
+                cx,
+                dx,
+                dhx: (dhxDesc, dhx),
+                dcx: (dcxDesc, dcx),
+                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+            };
+            // SAFETY: as the caller promises.
+            unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardData")) }.map(drop)
+        })
+    )
 }
 
-/// Gradients of a recurrent network by its weights, added to what is there. Not built yet.
+/// Gradients of a recurrent network by its weights, added to what is in `dw`.
+///
+/// Comes behind the gradients of the data, on the same reserve space. The bits are those of cudnnRNNBackwardWeights_v8.
+///
+/// Operands
+/// - `x`, `hx`, `y`: of the forward call; a NULL hx is zeros, and `hxDesc` is looked at where hx is given
+/// - `dw`: cudnnGetRNNParamsSize bytes, read and written; of `dwDesc` only the bytes count
+/// - `reserveSpace`: as the gradients of the data have left it
+///
+/// Workspace: cudnnGetRNNWorkspaceSize bytes; nothing in it matters between calls.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive, a `seqLength` below 1, a NULL array
+/// - NOT_SUPPORTED: a type other than FLOAT, DOUBLE and HALF computed in FLOAT, DOUBLE in DOUBLE, HALF in HALF
+/// - BAD_PARAM: descriptors of time steps that are not packed, of different types or vector sizes, or whose batch increases or is not the
+///   same for all data; vector sizes that are not the network's
+/// - BAD_PARAM: NULL weights, workspace or reserve space; too small ones; a `dwDesc` of fewer bytes than the weights have
+/// - BAD_PARAM: descriptors of states whose pointer is given that are NULL, not packed, or of other dims
+/// - BAD_PARAM: misaligned data
+///
+/// Aliasing: as cudnnRNNBackwardWeights_v8. A failing call writes nothing.
+///
+/// Source: observed on 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for what its descriptor says, arrays for `seqLength` descriptors, the spaces for their sizes; no other thread uses any of
+/// them meanwhile.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardWeights(
@@ -200,21 +382,41 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights(
     reserveSpace: *const c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardWeights(
-        handle,
-        rnnDesc,
-        seqLength,
-        xDesc,
-        x,
-        hxDesc,
-        hx,
-        yDesc,
-        y,
-        workSpace,
-        workSpaceSizeInBytes,
-        dwDesc,
-        dw,
-        reserveSpace,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnRNNBackwardWeights(
+            handle,
+            rnnDesc,
+            seqLength,
+            xDesc,
+            x,
+            hxDesc,
+            hx,
+            yDesc,
+            y,
+            workSpace,
+            workSpaceSizeInBytes,
+            dwDesc,
+            dw,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            // SAFETY: as the caller promises, for all of them.
+            let (x_vectors, y_vectors) = unsafe {
+                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+            };
+            let pass = WeightGradient {
+                rnn: rnnDesc,
+                vectors: (x_vectors, y_vectors),
+                x,
+                hx: (hxDesc, hx),
+                dw: (dwDesc, dw),
+                workspace: Space { pointer: workSpace.cast_mut(), size: workSpaceSizeInBytes },
+                reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
+            };
+            // SAFETY: as the caller promises.
+            unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardWeights")) }.map(drop)
+        })
+    )
 }

@@ -1,17 +1,45 @@
-//! Recurrent networks as version 8 ran them, on padded batches of sequences.
+//! Recurrent networks as version 6 ran them, on batches of sequences that may be padded.
 
 use std::ffi::c_void;
 
-use super::guard::stub_on;
+use super::guard::entry_point;
+use super::recurrent::{Runner, Space};
+use super::removed_rnn_call::Vectors;
+use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
 use super::types::{
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
+use super::{context, rnn};
 
-/// The outputs of a recurrent network on a padded batch. Not built yet.
+/// `y = network(x)` for a batch that may be padded, with the last states hy and cy; cudnnRNNForward with `fwdMode` 0.
+///
+/// Operands
+/// - `x`, `y`: vectors as `xDesc` and `yDesc` say, lengths in any order; behind the end of a sequence x is not read, and y
+///   becomes the padding fill of `yDesc` or, without one, stays as it is. NULL x are zeros, a NULL y is not wanted
+/// - `hx`, `cx`, `hy`, `cy`: states `[layers * directions, batch, projection or hidden size]` in the order of the batch; NULL hx and cx
+///   are zeros, NULL hy and cy are not wanted. A descriptor is looked at where its pointer is given
+/// - `w`: cudnnGetRNNParamsSize bytes, read; of `wDesc` only the bytes count
+/// - `kDesc` to `queries`: not looked at
+///
+/// Workspace: cudnnGetRNNWorkspaceSize bytes for as many time steps as the longest sequence has, each of the whole batch; nothing in it matters between calls.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; x and y of different types
+/// - NOT_SUPPORTED: a type other than FLOAT, DOUBLE and HALF computed in FLOAT, DOUBLE in DOUBLE, HALF in HALF
+/// - BAD_PARAM: descriptors that differ in layout, maxSeqLength or lengths; without padding mode, the batch-major layout and padding;
+///   vector sizes that are not the network's
+/// - BAD_PARAM: NULL weights, workspace; too small ones; a `wDesc` of fewer bytes than the weights have
+/// - BAD_PARAM: descriptors of states whose pointer is given that are NULL, not packed, or of other dims
+/// - BAD_PARAM: misaligned data
+///
+/// Aliasing: as cudnnRNNForward. A failing call writes nothing.
+///
+/// Source: observed on 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of
+/// them meanwhile.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
@@ -42,40 +70,89 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNForwardInferenceEx(
-        handle,
-        rnnDesc,
-        xDesc,
-        x,
-        hxDesc,
-        hx,
-        cxDesc,
-        cx,
-        wDesc,
-        w,
-        yDesc,
-        y,
-        hyDesc,
-        hy,
-        cyDesc,
-        cy,
-        kDesc,
-        keys,
-        cDesc,
-        cAttn,
-        iDesc,
-        iAttn,
-        qDesc,
-        queries,
-        workSpace,
-        workSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnRNNForwardInferenceEx(
+            handle,
+            rnnDesc,
+            xDesc,
+            x,
+            hxDesc,
+            hx,
+            cxDesc,
+            cx,
+            wDesc,
+            w,
+            yDesc,
+            y,
+            hyDesc,
+            hy,
+            cyDesc,
+            cy,
+            kDesc,
+            keys,
+            cDesc,
+            cAttn,
+            iDesc,
+            iAttn,
+            qDesc,
+            queries,
+            workSpace,
+            workSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            let x_vectors = Vectors::of(xDesc, "xDesc")?;
+            let y_vectors = Vectors::of(yDesc, "yDesc")?;
+            x_vectors.check_type(&y_vectors)?;
+            let pass = Forward {
+                rnn: rnnDesc,
+                training: false,
+                vectors: (x_vectors, y_vectors),
+                x,
+                y,
+                hx: (hxDesc, hx),
+                cx: (cxDesc, cx),
+                hy: (hyDesc, hy),
+                cy: (cyDesc, cy),
+                w: (wDesc, w),
+                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
+            };
+            // SAFETY: as the caller promises.
+            unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardInferenceEx")) }.map(drop)
+        })
+    )
 }
 
-/// The outputs of a recurrent network on a padded batch, and what its backward pass needs. Not built yet.
+/// `y = network(x)` for a batch that may be padded, with the last states hy and cy; cudnnRNNForward with `fwdMode` 1.
+///
+/// Operands
+/// - `x`, `y`: vectors as `xDesc` and `yDesc` say, lengths in any order; behind the end of a sequence x is not read, and y
+///   becomes the padding fill of `yDesc` or, without one, stays as it is. NULL x are zeros, a NULL y is not wanted
+/// - `hx`, `cx`, `hy`, `cy`: states `[layers * directions, batch, projection or hidden size]` in the order of the batch; NULL hx and cx
+///   are zeros, NULL hy and cy are not wanted. A descriptor is looked at where its pointer is given
+/// - `w`: cudnnGetRNNParamsSize bytes, read; of `wDesc` only the bytes count
+/// - `reserveSpace`: cudnnGetRNNTrainingReserveSize bytes, written; the states of the dropout, read and counted up
+/// - `kDesc` to `queries`: not looked at
+///
+/// Workspace: cudnnGetRNNWorkspaceSize bytes for as many time steps as the longest sequence has, each of the whole batch; nothing in it matters between calls.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; x and y of different types
+/// - NOT_SUPPORTED: a type other than FLOAT, DOUBLE and HALF computed in FLOAT, DOUBLE in DOUBLE, HALF in HALF
+/// - BAD_PARAM: descriptors that differ in layout, maxSeqLength or lengths; without padding mode, the batch-major layout and padding;
+///   vector sizes that are not the network's
+/// - BAD_PARAM: NULL weights, workspace or reserve space; too small ones; a `wDesc` of fewer bytes than the weights have
+/// - BAD_PARAM: descriptors of states whose pointer is given that are NULL, not packed, or of other dims
+/// - BAD_PARAM: misaligned data
+///
+/// Aliasing: as cudnnRNNForward. A failing call writes nothing.
+///
+/// Source: observed on 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of
+/// them meanwhile.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
@@ -108,42 +185,93 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNForwardTrainingEx(
-        handle,
-        rnnDesc,
-        xDesc,
-        x,
-        hxDesc,
-        hx,
-        cxDesc,
-        cx,
-        wDesc,
-        w,
-        yDesc,
-        y,
-        hyDesc,
-        hy,
-        cyDesc,
-        cy,
-        kDesc,
-        keys,
-        cDesc,
-        cAttn,
-        iDesc,
-        iAttn,
-        qDesc,
-        queries,
-        workSpace,
-        workSpaceSizeInBytes,
-        reserveSpace,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnRNNForwardTrainingEx(
+            handle,
+            rnnDesc,
+            xDesc,
+            x,
+            hxDesc,
+            hx,
+            cxDesc,
+            cx,
+            wDesc,
+            w,
+            yDesc,
+            y,
+            hyDesc,
+            hy,
+            cyDesc,
+            cy,
+            kDesc,
+            keys,
+            cDesc,
+            cAttn,
+            iDesc,
+            iAttn,
+            qDesc,
+            queries,
+            workSpace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            let x_vectors = Vectors::of(xDesc, "xDesc")?;
+            let y_vectors = Vectors::of(yDesc, "yDesc")?;
+            x_vectors.check_type(&y_vectors)?;
+            let pass = Forward {
+                rnn: rnnDesc,
+                training: true,
+                vectors: (x_vectors, y_vectors),
+                x,
+                y,
+                hx: (hxDesc, hx),
+                cx: (cxDesc, cx),
+                hy: (hyDesc, hy),
+                cy: (cyDesc, cy),
+                w: (wDesc, w),
+                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+            };
+            // SAFETY: as the caller promises.
+            unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardTrainingEx")) }.map(drop)
+        })
+    )
 }
 
-/// Gradients of a recurrent network on a padded batch by its inputs and states. Not built yet.
+/// `dx`, `dhx`, `dcx`: gradients of a recurrent network by its inputs and first states, from those by its outputs and last states.
+///
+/// The formulas are those of cudnnRNNBackwardData_v8, and so are the bits.
+///
+/// Operands
+/// - `y`, `dy`: outputs and their gradients, laid out as in the forward call; `dx`: written. NULL dy are zeros
+/// - `dhy`, `dcy`: gradients by the last states, NULL for zeros; `dhx`, `dcx`: written, NULL if not wanted. Their descriptors are looked at where
+///   the pointer is given
+/// - `hx`, `cx`: the first states of the forward call; `hxDesc` and `cxDesc` are not looked at
+/// - `w`: as in the forward call
+/// - `reserveSpace`: as the forward call in training has left it; kept for the gradients of the weights
+/// - `dkDesc`, `dkeys`: not looked at
+///
+/// Workspace: cudnnGetRNNWorkspaceSize bytes for as many time steps as the longest sequence has, each of the whole batch; nothing in it matters between calls.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; y, dy and dx of different types
+/// - NOT_SUPPORTED: a type other than FLOAT, DOUBLE and HALF computed in FLOAT, DOUBLE in DOUBLE, HALF in HALF
+/// - BAD_PARAM: descriptors that differ in layout, maxSeqLength or lengths; without padding mode, the batch-major layout and padding;
+///   vector sizes that are not the network's
+/// - BAD_PARAM: NULL weights, workspace or reserve space; too small ones; a `wDesc` of fewer bytes than the weights have
+/// - BAD_PARAM: descriptors of states whose pointer is given that are NULL, not packed, or of other dims
+/// - BAD_PARAM: misaligned data
+///
+/// Aliasing: as cudnnRNNBackwardData_v8. A failing call writes nothing.
+///
+/// Source: observed on 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of
+/// them meanwhile.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
@@ -178,44 +306,94 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardDataEx(
-        handle,
-        rnnDesc,
-        yDesc,
-        y,
-        dyDesc,
-        dy,
-        dcDesc,
-        dcAttn,
-        dhyDesc,
-        dhy,
-        dcyDesc,
-        dcy,
-        wDesc,
-        w,
-        hxDesc,
-        hx,
-        cxDesc,
-        cx,
-        dxDesc,
-        dx,
-        dhxDesc,
-        dhx,
-        dcxDesc,
-        dcx,
-        dkDesc,
-        dkeys,
-        workSpace,
-        workSpaceSizeInBytes,
-        reserveSpace,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnRNNBackwardDataEx(
+            handle,
+            rnnDesc,
+            yDesc,
+            y,
+            dyDesc,
+            dy,
+            dcDesc,
+            dcAttn,
+            dhyDesc,
+            dhy,
+            dcyDesc,
+            dcy,
+            wDesc,
+            w,
+            hxDesc,
+            hx,
+            cxDesc,
+            cx,
+            dxDesc,
+            dx,
+            dhxDesc,
+            dhx,
+            dcxDesc,
+            dcx,
+            dkDesc,
+            dkeys,
+            workSpace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            let y_vectors = Vectors::of(yDesc, "yDesc")?;
+            let dy_vectors = Vectors::of(dyDesc, "dyDesc")?;
+            let dx_vectors = Vectors::of(dxDesc, "dxDesc")?;
+            dx_vectors.check_type(&y_vectors)?;
+            dx_vectors.check_type(&dy_vectors)?;
+            let pass = DataGradient {
+                rnn: rnnDesc,
+                vectors: (dx_vectors, [y_vectors, dy_vectors]),
+                dy,
+                dhy: (dhyDesc, dhy),
+                dcy: (dcyDesc, dcy),
+                w: (wDesc, w),
+                hx,
+                cx,
+                dx,
+                dhx: (dhxDesc, dhx),
+                dcx: (dcxDesc, dcx),
+                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+            };
+            // SAFETY: as the caller promises.
+            unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardDataEx")) }.map(drop)
+        })
+    )
 }
 
-/// Gradients of a recurrent network on a padded batch by its weights. Not built yet.
+/// Gradients of a recurrent network by its weights, added to what is in `dw`.
+///
+/// Comes behind the gradients of the data, on the same reserve space. The bits are those of cudnnRNNBackwardWeights_v8.
+///
+/// Operands
+/// - `x`, `hx`, `y`: of the forward call; a NULL hx is zeros, and `hxDesc` is looked at where hx is given
+/// - `dw`: cudnnGetRNNParamsSize bytes, read and written; of `dwDesc` only the bytes count
+/// - `reserveSpace`: as the gradients of the data have left it
+///
+/// Workspace: cudnnGetRNNWorkspaceSize bytes for as many time steps as the longest sequence has, each of the whole batch; nothing in it matters between calls.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or descriptor that is not alive; x and y of different types
+/// - NOT_SUPPORTED: a type other than FLOAT, DOUBLE and HALF computed in FLOAT, DOUBLE in DOUBLE, HALF in HALF
+/// - BAD_PARAM: descriptors that differ in layout, maxSeqLength or lengths; without padding mode, the batch-major layout and padding;
+///   vector sizes that are not the network's
+/// - BAD_PARAM: NULL weights, workspace or reserve space; too small ones; a `dwDesc` of fewer bytes than the weights have
+/// - BAD_PARAM: descriptors of states whose pointer is given that are NULL, not packed, or of other dims
+/// - BAD_PARAM: misaligned data
+///
+/// Aliasing: as cudnnRNNBackwardWeights_v8. A failing call writes nothing.
+///
+/// Source: observed on 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
+/// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of
+/// them meanwhile.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
@@ -234,20 +412,39 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnRNNBackwardWeightsEx(
-        handle,
-        rnnDesc,
-        xDesc,
-        x,
-        hxDesc,
-        hx,
-        yDesc,
-        y,
-        workSpace,
-        workSpaceSizeInBytes,
-        dwDesc,
-        dw,
-        reserveSpace,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnRNNBackwardWeightsEx(
+            handle,
+            rnnDesc,
+            xDesc,
+            x,
+            hxDesc,
+            hx,
+            yDesc,
+            y,
+            workSpace,
+            workSpaceSizeInBytes,
+            dwDesc,
+            dw,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            let x_vectors = Vectors::of(xDesc, "xDesc")?;
+            let y_vectors = Vectors::of(yDesc, "yDesc")?;
+            x_vectors.check_type(&y_vectors)?;
+            let pass = WeightGradient {
+                rnn: rnnDesc,
+                vectors: (x_vectors, y_vectors),
+                x,
+                hx: (hxDesc, hx),
+                dw: (dwDesc, dw),
+                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+            };
+            // SAFETY: as the caller promises.
+            unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardWeightsEx")) }.map(drop)
+        })
+    )
 }

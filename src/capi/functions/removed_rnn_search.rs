@@ -1,31 +1,76 @@
-//! Searches of version 8 for the algorithm of a recurrent network.
+//! The searches of version 8 for algorithms of recurrent networks: there is one, and its time is measured.
 
 use std::ffi::{c_int, c_void};
 
-use super::guard::stub_on;
+use super::arg::{self, Out};
+use super::guard::entry_point;
+use super::recurrent::{Runner, Space};
+use super::removed_rnn_call::Vectors;
+use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
 use super::types::{
     cudnnAlgorithmPerformance_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
+use super::{algorithm, context, removed_rnn_plan, rnn};
+use crate::error::{Error, Result};
 
-/// The most results that a search for inference algorithms gives. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetRNNForwardInferenceAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNForwardInferenceAlgorithmMaxCount(handle, rnnDesc, count))
+/// Where a search leaves what it finds.
+struct Found {
+    returned: Out<c_int>,
+    /// The first place of the caller's list.
+    first: cudnnAlgorithmPerformance_t,
 }
 
-/// Inference algorithms, ranked by measuring them. Not built yet.
+impl Found {
+    /// # Errors
+    /// Bad parameter: NULL, fewer places than one, and a performance that is not alive.
+    ///
+    /// # Safety
+    /// `returned` is NULL or valid for one write, `results` for reads of `requested` handles.
+    unsafe fn new(
+        requested: c_int,
+        returned: *mut c_int,
+        results: *mut cudnnAlgorithmPerformance_t,
+    ) -> Result<Found> {
+        // SAFETY: as the caller promises.
+        let returned = unsafe { Out::new(returned, "returnedAlgoCount") }?;
+        arg::required(results, "perfResults")?;
+        if requested < 1 {
+            return Err(Error::argument("requestedAlgoCount", requested.into(), "at least 1"));
+        }
+        // SAFETY: not NULL, and there is at least one.
+        let first = unsafe { results.read_unaligned() };
+        algorithm::check_performance(first, "perfResults")?;
+        Ok(Found { returned, first })
+    }
+
+    /// Stores the one algorithm with its time in milliseconds and its bytes of workspace.
+    fn store(self, time: f32, workspace: usize) -> Result<()> {
+        algorithm::set_performance(self.first, "perfResults", time, workspace)?;
+        self.returned.set(removed_rnn_plan::ALGORITHMS);
+        Ok(())
+    }
+}
+
+/// The algorithm of cudnnRNNForwardInference, with the time that it takes on the caller's `x`.
+///
+/// Operands
+/// - as for cudnnRNNForwardInference: read; what that call writes is not touched
+/// - `findIntensity`: not looked at, as there is one algorithm
+/// - `perfResults`: the first becomes algorithm 0 with its time in milliseconds and its bytes of workspace
+///
+/// Workspace: as for cudnnRNNForwardInference; what is written goes to memory that the search takes for itself.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or performance that is not alive, NULL `returnedAlgoCount` or `perfResults`, a `requestedAlgoCount` below 1
+/// - those of cudnnRNNForwardInference
+///
+/// Aliasing: as for cudnnRNNForwardInference. A failing call writes nothing.
+///
+/// Source: documentation of 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
+/// As for cudnnRNNForwardInference; `returnedAlgoCount` is NULL or valid for one write, `perfResults` for reads of `requestedAlgoCount` handles.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
@@ -53,51 +98,82 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
     workspace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnFindRNNForwardInferenceAlgorithmEx(
-        handle,
-        rnnDesc,
-        seqLength,
-        xDesc,
-        x,
-        hxDesc,
-        hx,
-        cxDesc,
-        cx,
-        wDesc,
-        w,
-        yDesc,
-        y,
-        hyDesc,
-        hy,
-        cyDesc,
-        cy,
-        findIntensity,
-        requestedAlgoCount,
-        returnedAlgoCount,
-        perfResults,
-        workspace,
-        workSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnFindRNNForwardInferenceAlgorithmEx(
+            handle,
+            rnnDesc,
+            seqLength,
+            xDesc,
+            x,
+            hxDesc,
+            hx,
+            cxDesc,
+            cx,
+            wDesc,
+            w,
+            yDesc,
+            y,
+            hyDesc,
+            hy,
+            cyDesc,
+            cy,
+            findIntensity,
+            requestedAlgoCount,
+            returnedAlgoCount,
+            perfResults,
+            workspace,
+            workSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            // SAFETY: as the caller promises.
+            let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
+            // SAFETY: as the caller promises, for all of them.
+            let (x_vectors, y_vectors) = unsafe {
+                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+            };
+            let pass = Forward {
+                rnn: rnnDesc,
+                training: false,
+                vectors: (x_vectors, y_vectors),
+                x,
+                y,
+                hx: (hxDesc, hx),
+                cx: (cxDesc, cx),
+                hy: (hyDesc, hy),
+                cy: (cyDesc, cy),
+                w: (wDesc, w),
+                workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
+            };
+            let mut time = 0.0;
+            let on = Runner::measuring(context, note, "cudnnFindRNNForwardInferenceAlgorithmEx", &mut time);
+            // SAFETY: as the caller promises.
+            let workspace = unsafe { pass.run(on) }?;
+            found.store(time, workspace)
+        })
+    )
 }
 
-/// The most results that a search for training algorithms gives. Not built yet.
+/// The algorithm of cudnnRNNForwardTraining, with the time that it takes on the caller's `x`.
+///
+/// Operands
+/// - as for cudnnRNNForwardTraining: read; what that call writes is not touched
+/// - `findIntensity`: not looked at, as there is one algorithm
+/// - `perfResults`: the first becomes algorithm 0 with its time in milliseconds and its bytes of workspace
+///
+/// Workspace: as for cudnnRNNForwardTraining; what is written goes to memory that the search takes for itself.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or performance that is not alive, NULL `returnedAlgoCount` or `perfResults`, a `requestedAlgoCount` below 1
+/// - those of cudnnRNNForwardTraining
+///
+/// Aliasing: as for cudnnRNNForwardTraining. A failing call writes nothing.
+///
+/// Source: documentation of 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetRNNForwardTrainingAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNForwardTrainingAlgorithmMaxCount(handle, rnnDesc, count))
-}
-
-/// Training algorithms, ranked by measuring them. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
+/// As for cudnnRNNForwardTraining; `returnedAlgoCount` is NULL or valid for one write, `perfResults` for reads of `requestedAlgoCount` handles.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
@@ -127,53 +203,84 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnFindRNNForwardTrainingAlgorithmEx(
-        handle,
-        rnnDesc,
-        seqLength,
-        xDesc,
-        x,
-        hxDesc,
-        hx,
-        cxDesc,
-        cx,
-        wDesc,
-        w,
-        yDesc,
-        y,
-        hyDesc,
-        hy,
-        cyDesc,
-        cy,
-        findIntensity,
-        requestedAlgoCount,
-        returnedAlgoCount,
-        perfResults,
-        workspace,
-        workSpaceSizeInBytes,
-        reserveSpace,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnFindRNNForwardTrainingAlgorithmEx(
+            handle,
+            rnnDesc,
+            seqLength,
+            xDesc,
+            x,
+            hxDesc,
+            hx,
+            cxDesc,
+            cx,
+            wDesc,
+            w,
+            yDesc,
+            y,
+            hyDesc,
+            hy,
+            cyDesc,
+            cy,
+            findIntensity,
+            requestedAlgoCount,
+            returnedAlgoCount,
+            perfResults,
+            workspace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            // SAFETY: as the caller promises.
+            let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
+            // SAFETY: as the caller promises, for all of them.
+            let (x_vectors, y_vectors) = unsafe {
+                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+            };
+            let pass = Forward {
+                rnn: rnnDesc,
+                training: true,
+                vectors: (x_vectors, y_vectors),
+                x,
+                y,
+                hx: (hxDesc, hx),
+                cx: (cxDesc, cx),
+                hy: (hyDesc, hy),
+                cy: (cyDesc, cy),
+                w: (wDesc, w),
+                workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+            };
+            let mut time = 0.0;
+            let on = Runner::measuring(context, note, "cudnnFindRNNForwardTrainingAlgorithmEx", &mut time);
+            // SAFETY: as the caller promises.
+            let workspace = unsafe { pass.run(on) }?;
+            found.store(time, workspace)
+        })
+    )
 }
 
-/// The most results that a search for data gradient algorithms of recurrent networks gives. Not built yet.
+/// The algorithm of cudnnRNNBackwardData, with the time that it takes on the caller's `dy`.
+///
+/// Operands
+/// - as for cudnnRNNBackwardData: read; what that call writes is not touched
+/// - `findIntensity`: not looked at, as there is one algorithm
+/// - `perfResults`: the first becomes algorithm 0 with its time in milliseconds and its bytes of workspace
+///
+/// Workspace: as for cudnnRNNBackwardData; what is written goes to memory that the search takes for itself.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or performance that is not alive, NULL `returnedAlgoCount` or `perfResults`, a `requestedAlgoCount` below 1
+/// - those of cudnnRNNBackwardData
+///
+/// Aliasing: as for cudnnRNNBackwardData. A failing call writes nothing.
+///
+/// Source: documentation of 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetRNNBackwardDataAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNBackwardDataAlgorithmMaxCount(handle, rnnDesc, count))
-}
-
-/// Data gradient algorithms of recurrent networks, ranked by measuring them. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
+/// As for cudnnRNNBackwardData; `returnedAlgoCount` is NULL or valid for one write, `perfResults` for reads of `requestedAlgoCount` handles.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
@@ -209,59 +316,95 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnFindRNNBackwardDataAlgorithmEx(
-        handle,
-        rnnDesc,
-        seqLength,
-        yDesc,
-        y,
-        dyDesc,
-        dy,
-        dhyDesc,
-        dhy,
-        dcyDesc,
-        dcy,
-        wDesc,
-        w,
-        hxDesc,
-        hx,
-        cxDesc,
-        cx,
-        dxDesc,
-        dx,
-        dhxDesc,
-        dhx,
-        dcxDesc,
-        dcx,
-        findIntensity,
-        requestedAlgoCount,
-        returnedAlgoCount,
-        perfResults,
-        workspace,
-        workSpaceSizeInBytes,
-        reserveSpace,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnFindRNNBackwardDataAlgorithmEx(
+            handle,
+            rnnDesc,
+            seqLength,
+            yDesc,
+            y,
+            dyDesc,
+            dy,
+            dhyDesc,
+            dhy,
+            dcyDesc,
+            dcy,
+            wDesc,
+            w,
+            hxDesc,
+            hx,
+            cxDesc,
+            cx,
+            dxDesc,
+            dx,
+            dhxDesc,
+            dhx,
+            dcxDesc,
+            dcx,
+            findIntensity,
+            requestedAlgoCount,
+            returnedAlgoCount,
+            perfResults,
+            workspace,
+            workSpaceSizeInBytes,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            // SAFETY: as the caller promises.
+            let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
+            // SAFETY: as the caller promises, for all of them.
+            let (y_vectors, dy_vectors, dx_vectors) = unsafe {
+                (
+                    Vectors::steps(yDesc, seqLength, "yDesc")?,
+                    Vectors::steps(dyDesc, seqLength, "dyDesc")?,
+                    Vectors::steps(dxDesc, seqLength, "dxDesc")?,
+                )
+            };
+            let pass = DataGradient {
+                rnn: rnnDesc,
+                vectors: (dx_vectors, [y_vectors, dy_vectors]),
+                dy,
+                dhy: (dhyDesc, dhy),
+                dcy: (dcyDesc, dcy),
+                w: (wDesc, w),
+                hx,
+                cx,
+                dx,
+                dhx: (dhxDesc, dhx),
+                dcx: (dcxDesc, dcx),
+                workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
+                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+            };
+            let mut time = 0.0;
+            let on = Runner::measuring(context, note, "cudnnFindRNNBackwardDataAlgorithmEx", &mut time);
+            // SAFETY: as the caller promises.
+            let workspace = unsafe { pass.run(on) }?;
+            found.store(time, workspace)
+        })
+    )
 }
 
-/// The most results that a search for weight gradient algorithms gives. Not built yet.
+/// The algorithm of cudnnRNNBackwardWeights, with the time that it takes on the caller's `x`.
+///
+/// Operands
+/// - as for cudnnRNNBackwardWeights: read; what that call writes is not touched
+/// - `findIntensity`: not looked at, as there is one algorithm
+/// - `perfResults`: the first becomes algorithm 0 with its time in milliseconds and its bytes of workspace
+///
+/// Workspace: as for cudnnRNNBackwardWeights; what is written goes to memory that the search takes for itself.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle or performance that is not alive, NULL `returnedAlgoCount` or `perfResults`, a `requestedAlgoCount` below 1
+/// - those of cudnnRNNBackwardWeights
+///
+/// Aliasing: as for cudnnRNNBackwardWeights. A failing call writes nothing.
+///
+/// Source: documentation of 8.9.7.
 ///
 /// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-#[deprecated]
-pub unsafe extern "C" fn cudnnGetRNNBackwardWeightsAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    count: *mut c_int,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetRNNBackwardWeightsAlgorithmMaxCount(handle, rnnDesc, count))
-}
-
-/// Weight gradient algorithms of recurrent networks, ranked by measuring them. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
+/// As for cudnnRNNBackwardWeights; `returnedAlgoCount` is NULL or valid for one write, `perfResults` for reads of `requestedAlgoCount` handles.
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
@@ -285,25 +428,50 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
     reserveSpace: *const c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnFindRNNBackwardWeightsAlgorithmEx(
-        handle,
-        rnnDesc,
-        seqLength,
-        xDesc,
-        x,
-        hxDesc,
-        hx,
-        yDesc,
-        y,
-        findIntensity,
-        requestedAlgoCount,
-        returnedAlgoCount,
-        perfResults,
-        workspace,
-        workSpaceSizeInBytes,
-        dwDesc,
-        dw,
-        reserveSpace,
-        reserveSpaceSizeInBytes
-    ))
+    entry_point!(
+        cudnnFindRNNBackwardWeightsAlgorithmEx(
+            handle,
+            rnnDesc,
+            seqLength,
+            xDesc,
+            x,
+            hxDesc,
+            hx,
+            yDesc,
+            y,
+            findIntensity,
+            requestedAlgoCount,
+            returnedAlgoCount,
+            perfResults,
+            workspace,
+            workSpaceSizeInBytes,
+            dwDesc,
+            dw,
+            reserveSpace,
+            reserveSpaceSizeInBytes
+        ),
+        || context::with_note(handle, |context, note| {
+            rnn::get(rnnDesc)?;
+            // SAFETY: as the caller promises.
+            let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
+            // SAFETY: as the caller promises, for all of them.
+            let (x_vectors, y_vectors) = unsafe {
+                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+            };
+            let pass = WeightGradient {
+                rnn: rnnDesc,
+                vectors: (x_vectors, y_vectors),
+                x,
+                hx: (hxDesc, hx),
+                dw: (dwDesc, dw),
+                workspace: Space { pointer: workspace.cast_mut(), size: workSpaceSizeInBytes },
+                reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
+            };
+            let mut time = 0.0;
+            let on = Runner::measuring(context, note, "cudnnFindRNNBackwardWeightsAlgorithmEx", &mut time);
+            // SAFETY: as the caller promises.
+            let workspace = unsafe { pass.run(on) }?;
+            found.store(time, workspace)
+        })
+    )
 }

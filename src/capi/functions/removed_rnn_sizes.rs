@@ -46,25 +46,28 @@ unsafe fn batch(
     let desc = rnn::get(rnnDesc)?;
     // SAFETY: as the caller promises.
     let x = unsafe { Vectors::steps(xDesc, seqLength, "xDesc") }?;
+    TypePair::version_6(x.data, desc.compute)?;
     x.sound()?;
     let (network, _) = network(rnnDesc, x.data, x.size)?;
     if network.skips_input && network.input != network.hidden {
         let text = format!("xDesc has vectors of {}: input that is skipped has {}", x.size, network.hidden);
         return Err(Error::mismatch(text));
     }
-    TypePair::version_6(x.data, desc.compute)?;
+    // Last, what a persistent algorithm does not compute with.
+    desc.network_on(x.data, network.input as i32)?.check_support()?;
     Ok((network, x.batches))
 }
 
-/// Bytes of workspace that a batch takes in every call: inference, training and both backward calls, and their Ex forms on
-/// sequences of these lengths in any order and layout.
+/// Bytes of workspace that a batch takes in every call.
 ///
+/// They serve inference, training and both backward calls, and their Ex forms on sequences of these lengths in any order and layout.
 /// `xDesc` has a descriptor `[batch, inputSize, 1]` for each time step; sequences are sorted by falling length, so that the batch
 /// never increases. The size is never 0, and does not grow when a sequence or the batch becomes smaller.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a `seqLength` below 1, descriptors that are
-/// not packed or differ in type or vector size, a batch that increases, an input size that the network does not take, or if
-/// `sizeInBytes` is NULL; NOT_SUPPORTED for a type that the network does not compute with.
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, or a `seqLength` below 1; NOT_SUPPORTED for a type
+/// that the network does not compute with; BAD_PARAM for descriptors that are not packed or differ in type or vector size, a batch
+/// that increases, or an input size that the network does not take; NOT_SUPPORTED for a persistent algorithm that computes in HALF,
+/// or in DOUBLE unless it is the dynamic one; BAD_PARAM if `sizeInBytes` is NULL.
 ///
 /// Source: observed on 8.9.7; the size is this library's own.
 ///

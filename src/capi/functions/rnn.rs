@@ -56,6 +56,7 @@ pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cu
 }
 
 /// Sets cell, sizes, directions and types of a recurrent network, and resets its clipping to none.
+///
 /// The calls of version 6 see and change the same descriptor.
 ///
 /// `dropoutDesc` may be NULL. A failing call changes nothing.

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use super::guard::entry_point;
-use super::recurrent::{self, BackwardData, ForwardData, Space, WeightData};
+use super::recurrent::{self, BackwardData, ForwardData, Runner, Space, WeightData};
 use super::types::{
     cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, cudnnWgradMode_t, raw,
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn cudnnRNNForward(
                     data.reserve.check_reserve(&call.problem, false)?;
                 }
                 call.check_algorithm()?;
-                let call_of = (context, note, "cudnnRNNForward");
+                let call_of = Runner::new(context, note, "cudnnRNNForward");
                 // SAFETY: the caller's promise; the sizes were checked.
                 unsafe { recurrent::forward(call_of, call.problem, call.dropout.as_ref(), training, &data) }
             })
@@ -377,7 +377,13 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
                 data.reserve.check_reserve(&call.problem, true)?;
                 call.check_algorithm()?;
                 // SAFETY: the caller's promise; the sizes were checked.
-                unsafe { recurrent::data((context, note, "cudnnRNNBackwardData_v8"), call.problem, &data) }
+                unsafe {
+                    recurrent::data(
+                        Runner::new(context, note, "cudnnRNNBackwardData_v8"),
+                        call.problem,
+                        &data,
+                    )
+                }
             })
         }
     )
@@ -476,7 +482,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
                 // SAFETY: the caller's promise; the sizes were checked.
                 unsafe {
                     recurrent::weights(
-                        (context, note, "cudnnRNNBackwardWeights_v8"),
+                        Runner::new(context, note, "cudnnRNNBackwardWeights_v8"),
                         call.problem,
                         adds,
                         &data,

@@ -1,0 +1,169 @@
+//! The four passes of version 6, whichever way their vectors were described: the checks that are left, then the call that both
+//! generations end in.
+
+use std::ffi::c_void;
+
+use super::filter;
+use super::recurrent::{self, BackwardData, ForwardData, Runner, Space, WeightData};
+use super::removed_rnn_call::{Call, Pass, State, Vectors};
+use super::types::{cudnnFilterDescriptor_t, cudnnRNNDescriptor_t, cudnnTensorDescriptor_t};
+use crate::error::Result;
+
+/// States that are read, with their descriptor.
+type StatesIn = (cudnnTensorDescriptor_t, *const c_void);
+/// States that are written, with their descriptor.
+type StatesOut = (cudnnTensorDescriptor_t, *mut c_void);
+
+/// A forward pass.
+pub(super) struct Forward {
+    pub(super) rnn: cudnnRNNDescriptor_t,
+    pub(super) training: bool,
+    /// Of x, and of y.
+    pub(super) vectors: (Vectors, Vectors),
+    pub(super) x: *const c_void,
+    pub(super) y: *mut c_void,
+    pub(super) hx: StatesIn,
+    pub(super) cx: StatesIn,
+    pub(super) hy: StatesOut,
+    pub(super) cy: StatesOut,
+    pub(super) w: (cudnnFilterDescriptor_t, *const c_void),
+    pub(super) workspace: Space,
+    pub(super) reserve: Space,
+}
+
+impl Forward {
+    /// Returns the bytes of workspace that it takes.
+    ///
+    /// # Errors
+    /// As the calls list them.
+    ///
+    /// # Safety
+    /// As for the calls.
+    pub(super) unsafe fn run(self, on: Runner<'_>) -> Result<usize> {
+        filter::get(self.w.0, "wDesc")?;
+        let pass = if self.training { Pass::Training } else { Pass::Inference };
+        let (x, y) = self.vectors;
+        let call = Call::new(self.rnn, &x, &[y], pass)?;
+        call.check_weights(self.w.0, self.w.1, ["wDesc", "w"])?;
+        let bytes = call.check_workspace(self.workspace)?;
+        if self.training {
+            call.check_reserve(self.reserve)?;
+        }
+        call.check_state(State::Hidden, self.hx.0, self.hx.1, "hxDesc")?;
+        call.check_state(State::Cell, self.cx.0, self.cx.1, "cxDesc")?;
+        call.check_state(State::Hidden, self.hy.0, self.hy.1, "hyDesc")?;
+        call.check_state(State::Cell, self.cy.0, self.cy.1, "cyDesc")?;
+        let data = ForwardData {
+            x: self.x,
+            y: self.y,
+            hx: self.hx.1,
+            hy: self.hy.1,
+            cx: self.cx.1,
+            cy: self.cy.1,
+            weights: self.w.1,
+            workspace: self.workspace,
+            reserve: self.reserve,
+        };
+        let Call { problem, dropout, .. } = call;
+        // SAFETY: the caller's promise; the sizes were checked.
+        unsafe { recurrent::forward(on, problem, dropout.as_ref(), self.training, &data) }?;
+        Ok(bytes)
+    }
+}
+
+/// The gradients by inputs and first states.
+pub(super) struct DataGradient {
+    pub(super) rnn: cudnnRNNDescriptor_t,
+    /// Of dx, and of y and dy.
+    pub(super) vectors: (Vectors, [Vectors; 2]),
+    pub(super) dy: *const c_void,
+    pub(super) dhy: StatesIn,
+    pub(super) dcy: StatesIn,
+    pub(super) w: (cudnnFilterDescriptor_t, *const c_void),
+    pub(super) hx: *const c_void,
+    pub(super) cx: *const c_void,
+    pub(super) dx: *mut c_void,
+    pub(super) dhx: StatesOut,
+    pub(super) dcx: StatesOut,
+    pub(super) workspace: Space,
+    pub(super) reserve: Space,
+}
+
+impl DataGradient {
+    /// Returns the bytes of workspace that it takes.
+    ///
+    /// # Errors
+    /// As the calls list them.
+    ///
+    /// # Safety
+    /// As for the calls.
+    pub(super) unsafe fn run(self, on: Runner<'_>) -> Result<usize> {
+        filter::get(self.w.0, "wDesc")?;
+        let (dx, ys) = self.vectors;
+        let call = Call::new(self.rnn, &dx, &ys, Pass::Backward)?;
+        call.check_weights(self.w.0, self.w.1, ["wDesc", "w"])?;
+        let bytes = call.check_workspace(self.workspace)?;
+        call.check_reserve(self.reserve)?;
+        call.check_state(State::Hidden, self.dhy.0, self.dhy.1, "dhyDesc")?;
+        call.check_state(State::Cell, self.dcy.0, self.dcy.1, "dcyDesc")?;
+        call.check_state(State::Hidden, self.dhx.0, self.dhx.1, "dhxDesc")?;
+        call.check_state(State::Cell, self.dcx.0, self.dcx.1, "dcxDesc")?;
+        let data = BackwardData {
+            dx: self.dx,
+            dhx: self.dhx.1,
+            dcx: self.dcx.1,
+            dy: self.dy,
+            hx: self.hx,
+            dhy: self.dhy.1,
+            cx: self.cx,
+            dcy: self.dcy.1,
+            weights: self.w.1,
+            workspace: self.workspace,
+            reserve: self.reserve,
+        };
+        // SAFETY: the caller's promise; the sizes were checked.
+        unsafe { recurrent::data(on, call.problem, &data) }?;
+        Ok(bytes)
+    }
+}
+
+/// The gradients by the weights.
+pub(super) struct WeightGradient {
+    pub(super) rnn: cudnnRNNDescriptor_t,
+    /// Of x, and of y.
+    pub(super) vectors: (Vectors, Vectors),
+    pub(super) x: *const c_void,
+    pub(super) hx: StatesIn,
+    pub(super) dw: (cudnnFilterDescriptor_t, *mut c_void),
+    pub(super) workspace: Space,
+    pub(super) reserve: Space,
+}
+
+impl WeightGradient {
+    /// Returns the bytes of workspace that it takes.
+    ///
+    /// # Errors
+    /// As the calls list them.
+    ///
+    /// # Safety
+    /// As for the calls.
+    pub(super) unsafe fn run(self, on: Runner<'_>) -> Result<usize> {
+        filter::get(self.dw.0, "dwDesc")?;
+        let (x, y) = self.vectors;
+        let call = Call::new(self.rnn, &x, &[y], Pass::Backward)?;
+        call.check_weights(self.dw.0, self.dw.1, ["dwDesc", "dw"])?;
+        let bytes = call.check_workspace(self.workspace)?;
+        call.check_reserve(self.reserve)?;
+        call.check_state(State::Hidden, self.hx.0, self.hx.1, "hxDesc")?;
+        let data = WeightData {
+            dw: self.dw.1,
+            x: self.x,
+            hx: self.hx.1,
+            workspace: self.workspace,
+            reserve: self.reserve,
+        };
+        // SAFETY: the caller's promise; the sizes were checked.
+        unsafe { recurrent::weights(on, call.problem, true, &data) }?;
+        Ok(bytes)
+    }
+}
