@@ -224,6 +224,11 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             }
             step.compute = at_least(&[step.x.scalar, step.y.scalar, step.grid], compute);
         }
+        Owned::Ctc(step) => {
+            step.compute = rng.pick(&[Compute::Single, Compute::Double]);
+            (step.softmax, step.skips) = (rng.below(2) == 0, rng.below(2) == 0);
+            step.gradients.iter_mut().for_each(|gradients| gradients.scalar = rng.pick(&FLOATS));
+        }
         Owned::Random(step) => step.scalar = rng.pick(&[Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16]),
         Owned::Set(_) | Owned::WideMap(_) => {}
     }

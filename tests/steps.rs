@@ -34,6 +34,7 @@ fn every_listed_step_equals_the_reference() {
     }
     let all = [
         "contract",
+        "ctc",
         "map",
         "normalise",
         "normalise backward",

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every program uses its own part of this module")]
 #![allow(missing_docs, reason = "no part of the library")]
 
+pub mod losses;
 mod operands;
 mod parse;
 mod pictures;
@@ -14,8 +15,8 @@ use std::fmt;
 
 use cudnn::error::Result;
 use cudnn::ops::{
-    Contract, Map, Normalise, NormaliseBackward, Operand, Padded, Plan, Random, Reduce, Rows, Sample, Scale,
-    Set, Step, StepSink, Transform, Window,
+    Contract, Ctc, Map, Normalise, NormaliseBackward, Operand, Padded, Plan, Random, Reduce, Rows, Sample,
+    Scale, Set, Step, StepSink, Transform, Window,
 };
 
 /// Defines the steps that nobody else holds from a table of their kinds.
@@ -53,6 +54,7 @@ owned! {
     NormaliseBackward(NormaliseBackward);
     Window(Window);
     Sample(Sample);
+    Ctc(Ctc);
 }
 
 impl Owned {

@@ -8,7 +8,7 @@ use cudnn::ops::{
     Contract, Normalise, NormaliseBackward, Operand, Padded, Random, Reduce, Role, Rows, Window,
 };
 
-use super::{Owned, pictures};
+use super::{Owned, losses, pictures};
 
 /// The most bytes of an operand: a line with more is a slip of the pen.
 const MOST: i64 = 1 << 32;
@@ -35,6 +35,7 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::NormaliseBackward(step) => normalise_backward(step)?,
         Owned::Window(step) => window(step)?,
         Owned::Sample(step) => pictures::operands(step),
+        Owned::Ctc(step) => losses::operands(step),
     };
     match operands.iter().find(|operand| operand.span.1 - operand.span.0 > MOST) {
         Some(large) => Err(format!("an operand reaches from byte {} to {}", large.span.0, large.span.1)),

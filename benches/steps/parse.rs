@@ -36,6 +36,7 @@ pub fn step(line: &str) -> Result<Owned> {
         "normalise" if text.eat(" backward") => Owned::NormaliseBackward(text.normalise_backward()?),
         "normalise" => Owned::Normalise(text.normalise()?),
         "sample" => Owned::Sample(text.sample()?),
+        "ctc" => Owned::Ctc(text.ctc()?),
         "contract" => Owned::Contract(text.contract()?),
         "product" => Owned::Contract(text.product()?),
         _ => return Err(format!("`{kind}` is no kind of step")),

@@ -4,7 +4,7 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::window::{Axes, WindowAxis};
 use cudnn::ops::{Contract, Draw, Padded, Reduce, Rows, Sequence, Window};
 
-use super::{Owned, pictures};
+use super::{Owned, losses, pictures};
 
 /// Maps every extent to one from 1 to itself.
 pub type Shorten<'a> = &'a mut dyn FnMut(i64) -> i64;
@@ -84,6 +84,7 @@ impl Owned {
                 Owned::Window(Window { axes: Axes::new(axes), outer: nest(&step.outer, f), ..*step })
             }
             Owned::Sample(step) => Owned::Sample(pictures::shorter(step, f)),
+            Owned::Ctc(step) => Owned::Ctc(losses::shorter(step, f)),
         }
     }
 

@@ -2890,7 +2890,7 @@ cudnnStatus_t cudnnGetCTCLossDescriptor_v8(cudnnCTCLossDescriptor_t ctcLossDesc,
                                            int *maxLabelLength);
 
 
-/** `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet. */
+/** `costs[n] = -log of the sum over all alignments of the product of y`, and its gradient; labels on the host. */
 cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
                            cudnnTensorDescriptor_t probsDesc,
                            const void *probs,
@@ -2905,7 +2905,7 @@ cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle,
                            void *workspace,
                            size_t workSpaceSizeInBytes);
 
-/** `-log p(labels | probs)` of each sequence and its gradient; labels on the device. Not built yet. */
+/** `costs[n] = -log of the sum over all alignments of the product of y`, and its gradient; labels on the device. */
 cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t handle,
                               cudnnCTCLossAlgo_t algo,
                               cudnnCTCLossDescriptor_t ctcLossDesc,
@@ -2920,7 +2920,7 @@ cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t handle,
                               size_t workSpaceSizeInBytes,
                               void *workspace);
 
-/** Bytes of workspace of a CTC loss with labels on the host. Not built yet. */
+/** Bytes of workspace of a CTC loss with labels on the host. */
 cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t handle,
                                            cudnnTensorDescriptor_t probsDesc,
                                            cudnnTensorDescriptor_t gradientsDesc,
@@ -2931,7 +2931,7 @@ cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t handle,
                                            cudnnCTCLossDescriptor_t ctcLossDesc,
                                            size_t *sizeInBytes);
 
-/** Bytes of workspace of a CTC loss with labels on the device. Not built yet. */
+/** Bytes of workspace of a CTC loss with labels on the device. */
 cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t handle,
                                               cudnnCTCLossAlgo_t algo,
                                               cudnnCTCLossDescriptor_t ctcLossDesc,

@@ -159,6 +159,11 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
             Step::Sample(step) => cpu::sample::run(step, at, machine),
             Step::Causal(step) => cpu::causal::run(step, at, machine),
             Step::Aggregate(step) => cpu::aggregate::run(step, at, machine),
+            Step::Words(step) => {
+                cpu::copy::words(step, pointer(0));
+                Ok(())
+            }
+            Step::Ctc(step) => cpu::ctc::run(step, at, machine),
         }
     }
 }

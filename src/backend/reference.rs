@@ -3,6 +3,7 @@
 mod aggregate;
 mod causal;
 mod contract;
+mod ctc;
 mod map;
 mod normalise;
 mod random;
@@ -15,6 +16,7 @@ pub use aggregate::aggregate;
 pub(super) use aggregate::{Graph, is_better};
 pub use causal::causal;
 pub use contract::{contract, sums};
+pub use ctc::{ctc, words};
 pub use map::map;
 pub use normalise::{normalise, normalise_backward};
 pub use random::random;
@@ -69,6 +71,8 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Sample(step) => sample(step, at),
             Step::Causal(step) => causal(step, at),
             Step::Aggregate(step) => return aggregate(step, at),
+            Step::Words(step) => words(step, pointer(0)),
+            Step::Ctc(step) => ctc(step, at),
         }
     }
     Ok(())

@@ -14,6 +14,7 @@ mod chunks;
 pub mod columns;
 pub mod contract;
 pub mod convolution;
+pub mod ctc;
 pub mod dropout;
 pub mod fill;
 pub mod function;
@@ -39,6 +40,7 @@ pub mod softmax;
 pub mod spatial_transformer;
 pub mod transform;
 pub mod window;
+mod words;
 
 use std::fmt;
 
@@ -52,6 +54,7 @@ pub use aggregate::Aggregate;
 pub use attention::AttentionPlan;
 pub use causal::Causal;
 pub use contract::Contract;
+pub use ctc::{Ctc, CtcPlan};
 pub use fill::{FillPlan, Set};
 pub use map::Map;
 pub use matmul::MatmulPlan;
@@ -68,6 +71,7 @@ pub use sequence::Sequence;
 pub use softmax::SoftmaxPlan;
 pub use transform::TransformPlan;
 pub use window::{Window, WindowPlan};
+pub use words::Words;
 
 /// The floating type that an operation is computed in; operands are converted to it, the result once from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

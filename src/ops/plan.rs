@@ -8,8 +8,8 @@ use std::fmt;
 
 use super::contract::{Contract, Phases};
 use super::{
-    Aggregate, ByteSpan, Causal, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows, Sample,
-    Scale, Set, Transform, TransformPlan, Window,
+    Aggregate, ByteSpan, Causal, Ctc, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows,
+    Sample, Scale, Set, Transform, TransformPlan, Window, Words,
 };
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -156,6 +156,10 @@ steps! {
     Causal(Causal);
     /// Join rows along the edges of a graph; operands as [`AggregateFunction`](super::aggregate::AggregateFunction) lists them.
     Aggregate(Aggregate);
+    /// Write integers of the host; operand dst.
+    Words(Words<'a>);
+    /// Align labels with inputs; operands costs, gradients, workspace, probs, labels, their lengths, lengths of inputs.
+    Ctc(Ctc);
 }
 
 /// Writes the steps of a plan one after the other.

@@ -17,6 +17,7 @@ mod contract;
 mod convolution;
 mod copies;
 mod cores;
+mod ctc;
 mod double;
 mod faults;
 mod fragments;

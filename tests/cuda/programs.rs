@@ -210,6 +210,11 @@ fn layers() {
 }
 
 #[test]
+fn ctc() {
+    passes_in_place("ctc");
+}
+
+#[test]
 fn in_place() {
     passes_in_place("in_place");
 }

@@ -10,6 +10,7 @@ use super::case::{Case, Step};
 use super::convolutions::Convolutions;
 use super::filters::Filters;
 use super::layers::Layers;
+use super::losses::Losses;
 use super::training::Training;
 use super::windows::Windows;
 
@@ -164,6 +165,7 @@ struct World {
     convolutions: Convolutions,
     training: Training,
     windows: Windows,
+    losses: Losses,
 }
 
 /// What the rules need to know of a transform descriptor.
@@ -187,6 +189,7 @@ pub fn promises(case: &Case) -> Vec<Option<Promise>> {
             let promise = promise.or_else(|| world.training.promise(step, &world.tensors));
             let promise = promise.or_else(|| world.windows.promise(step, &world.tensors));
             let promise = promise.or_else(|| super::causal::promise(step));
+            let promise = promise.or_else(|| world.losses.promise(step, &world.tensors));
             if promise.map_or(step.status(), |promise| promise.status) == OK {
                 world.follow(step);
             }
@@ -231,6 +234,7 @@ impl World {
         self.convolutions.follow(step);
         self.training.follow(step);
         self.windows.follow(step);
+        self.losses.follow(step);
         if let Some(setter) = Tensor::of_setter(step) {
             self.tensors.insert(step.args[0].clone(), setter);
         } else if let ("SetTensorTransformDescriptor", Some(format)) = (step.function.as_str(), step.int(2)) {

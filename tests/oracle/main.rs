@@ -14,6 +14,7 @@ mod convolutions;
 mod departures;
 mod filters;
 mod layers;
+mod losses;
 mod normal;
 mod replay;
 mod signature;

@@ -8,6 +8,7 @@ mod causal;
 #[path = "../common/causal.rs"]
 mod causal_problems;
 mod contract;
+mod ctc;
 #[path = "../../benches/estimate/mod.rs"]
 mod estimate;
 mod graphs;
@@ -49,6 +50,7 @@ fn expected() -> Vec<(String, Launch)> {
         graphs::launches(),
         windows::launches(),
         contract::launches(),
+        ctc::launches(),
     ]
     .concat()
 }

@@ -4,6 +4,7 @@ use super::output::Output;
 use super::{Machine, grid::Grid, shape::Shape};
 use crate::backend::Operands;
 use crate::error::Result;
+use crate::ops::Words;
 
 /// Bytes per tile: small enough to divide a few hundred KiB among threads, large enough for memcpy's best path.
 const TILE_BYTES: usize = 128 << 10;
@@ -28,4 +29,13 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         // SAFETY: the tile lies inside the run that the caller promises on either side; both may be the same bytes.
         unsafe { output.write(tile.dst, tile.src, tile.extents[0]) }
     })
+}
+
+/// Writes the words of a step, of which a call has few.
+///
+/// # Safety
+/// As for [`crate::backend::run`].
+pub(in crate::backend) unsafe fn words(step: &Words<'_>, dst: *mut u8) {
+    // SAFETY: the caller promises room for them, which is not theirs.
+    unsafe { dst.cast::<u32>().copy_from_nonoverlapping(step.0.as_ptr(), step.0.len()) };
 }

@@ -18,6 +18,7 @@ mod binding;
 mod bytes;
 mod causal;
 mod contract;
+mod ctc;
 mod driver;
 mod fill;
 pub mod formula;
@@ -42,6 +43,7 @@ mod tiled;
 mod trial;
 mod unavailable;
 mod window;
+mod words;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

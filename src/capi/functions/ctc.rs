@@ -1,14 +1,14 @@
-//! CTC loss: the descriptor, whose setters and getters of four ages share one state, and the calls that compute.
+//! The descriptor of a CTC loss, whose setters and getters of four ages share one state.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::guard::{entry_point, stub_on};
+use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
-    cudnnCTCGradMode_t, cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t, cudnnDataType_t, cudnnHandle_t,
-    cudnnLossNormalizationMode_t, cudnnNanPropagation_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
+    cudnnCTCGradMode_t, cudnnCTCLossDescriptor_t, cudnnDataType_t, cudnnLossNormalizationMode_t,
+    cudnnNanPropagation_t, cudnnStatus_t, raw,
 };
 use super::{arg, data_type};
 use crate::desc::CtcLossDescriptor;
@@ -17,7 +17,11 @@ use crate::error::{Error, Result};
 
 static CTC_LOSSES: Table<CtcLossDescriptor> = Table::new(Kind::CtcLoss);
 
-fn get(desc: cudnnCTCLossDescriptor_t) -> Result<CtcLossDescriptor> {
+/// A copy of what the descriptor holds.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive.
+pub(crate) fn get(desc: cudnnCTCLossDescriptor_t) -> Result<CtcLossDescriptor> {
     CTC_LOSSES.get(desc.addr(), "ctcLossDesc")
 }
 
@@ -249,130 +253,4 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
             Ok(())
         }
     )
-}
-
-/// `-log p(labels | probs)` of each sequence and its gradient; labels on the host. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnCTCLoss(
-    handle: cudnnHandle_t,
-    probsDesc: cudnnTensorDescriptor_t,
-    probs: *const c_void,
-    hostLabels: *const c_int,
-    hostLabelLengths: *const c_int,
-    hostInputLengths: *const c_int,
-    costs: *mut c_void,
-    gradientsDesc: cudnnTensorDescriptor_t,
-    gradients: *mut c_void,
-    algo: MaybeUninit<cudnnCTCLossAlgo_t>,
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    workspace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-) -> cudnnStatus_t {
-    stub_on!(cudnnCTCLoss(
-        handle,
-        probsDesc,
-        probs,
-        hostLabels,
-        hostLabelLengths,
-        hostInputLengths,
-        costs,
-        gradientsDesc,
-        gradients,
-        algo,
-        ctcLossDesc,
-        workspace,
-        workSpaceSizeInBytes
-    ))
-}
-
-/// `-log p(labels | probs)` of each sequence and its gradient; labels on the device. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnCTCLoss_v8(
-    handle: cudnnHandle_t,
-    algo: MaybeUninit<cudnnCTCLossAlgo_t>,
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    probsDesc: cudnnTensorDescriptor_t,
-    probs: *const c_void,
-    labels: *const c_int,
-    labelLengths: *const c_int,
-    inputLengths: *const c_int,
-    costs: *mut c_void,
-    gradientsDesc: cudnnTensorDescriptor_t,
-    gradients: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    workspace: *mut c_void,
-) -> cudnnStatus_t {
-    stub_on!(cudnnCTCLoss_v8(
-        handle,
-        algo,
-        ctcLossDesc,
-        probsDesc,
-        probs,
-        labels,
-        labelLengths,
-        inputLengths,
-        costs,
-        gradientsDesc,
-        gradients,
-        workSpaceSizeInBytes,
-        workspace
-    ))
-}
-
-/// Bytes of workspace of a CTC loss with labels on the host. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
-    handle: cudnnHandle_t,
-    probsDesc: cudnnTensorDescriptor_t,
-    gradientsDesc: cudnnTensorDescriptor_t,
-    labels: *const c_int,
-    labelLengths: *const c_int,
-    inputLengths: *const c_int,
-    algo: MaybeUninit<cudnnCTCLossAlgo_t>,
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    sizeInBytes: *mut usize,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetCTCLossWorkspaceSize(
-        handle,
-        probsDesc,
-        gradientsDesc,
-        labels,
-        labelLengths,
-        inputLengths,
-        algo,
-        ctcLossDesc,
-        sizeInBytes
-    ))
-}
-
-/// Bytes of workspace of a CTC loss with labels on the device. Not built yet.
-///
-/// # Safety
-/// No pointer is followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize_v8(
-    handle: cudnnHandle_t,
-    algo: MaybeUninit<cudnnCTCLossAlgo_t>,
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    probsDesc: cudnnTensorDescriptor_t,
-    gradientsDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-) -> cudnnStatus_t {
-    stub_on!(cudnnGetCTCLossWorkspaceSize_v8(
-        handle,
-        algo,
-        ctcLossDesc,
-        probsDesc,
-        gradientsDesc,
-        sizeInBytes
-    ))
 }

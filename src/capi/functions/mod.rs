@@ -31,6 +31,7 @@ mod convolution_preference;
 mod convolution_problem;
 mod convolution_query;
 mod ctc;
+mod ctc_loss;
 mod cudart;
 mod data_type;
 mod dlpack;

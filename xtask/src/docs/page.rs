@@ -69,7 +69,7 @@ pub fn departures(behaviour: &str) -> Result<Vec<Departure>> {
 pub struct Examples(Vec<(String, String)>);
 
 /// Where examples are looked for, the plainest first.
-const PROGRAMS: [&str; 14] = [
+const PROGRAMS: [&str; 15] = [
     "demo/digits.c",
     "demo/photo.c",
     "c_tests/layers.c",
@@ -79,6 +79,7 @@ const PROGRAMS: [&str; 14] = [
     "c_tests/spatial_transformer.c",
     "c_tests/attention_training.c",
     "c_tests/attention.c",
+    "c_tests/ctc.c",
     "c_tests/convolution_queries.c",
     "c_tests/convolution_directions.c",
     "c_tests/fused_operations.c",
