@@ -2,7 +2,7 @@
 
 #![allow(clippy::type_complexity, reason = "tables of functions")]
 
-use cudnn::dtype::math;
+use cudnn::dtype::{angles, math};
 
 /// Units in the last place that a function may be off.
 const BOUND: f64 = 2.0;
@@ -29,6 +29,10 @@ const SINGLE: &[Pair] =
         ("log1p", math::log1p, f64::ln_1p),
         ("softplus", math::softplus, |x| x.max(0.0) + (-x.abs()).exp().ln_1p()),
         ("erf", math::erf, |x| erf(x)),
+        ("sine", |x| angles::sine(x.into()) as f32, f64::sin),
+        ("cosine", |x| angles::cosine(x.into()) as f32, f64::cos),
+        ("tangent", |x| angles::tangent(x.into()) as f32, f64::tan),
+        ("angle of (3, x)", |x| angles::angle(x.into(), 3.0) as f32, |x| x.atan2(3.0)),
         ("power of -3/4", |x| math::power(x, -0.75), |x| x.powf(-0.75)),
     ];
 

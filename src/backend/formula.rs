@@ -5,8 +5,9 @@
 pub(super) use crate::dtype::math::{erf, exp, expm1, log, sigmoid, softplus, tanh};
 
 use super::real::{Real, maximum, minimum};
+use crate::dtype::angles;
 use crate::dtype::convert::Element;
-use crate::dtype::math::Math;
+use crate::dtype::math::{self, Math};
 use crate::dtype::numbers::Numbers;
 
 /// What formulas are about: a number, or several in step.
@@ -95,4 +96,124 @@ pub(super) fn gate_slope<N: Words>(s: N) -> N {
 #[inline(always)]
 pub(super) fn tanh_slope<N: Words>(t: N) -> N {
     one(t) - t * t
+}
+
+/// `x == y`
+#[inline(always)]
+pub(super) fn equal<N: Words>(x: N, y: N) -> N::Truth {
+    x.equal(y)
+}
+
+/// The largest integer that is not above `x`.
+#[inline(always)]
+pub(super) fn floor<N: Words>(x: N) -> N {
+    // From here on, every number is an integer; what is added to this is rounded to one.
+    let bound = N::all(N::Each::SHIFTER) / (one(x) + N::all(N::Each::HALF));
+    let size = x.map(Math::magnitude);
+    let nearest = ((size + bound) - bound).zip(x, Math::signed_as);
+    let result = choose(greater(nearest, x), nearest - one(x), nearest);
+    choose(greater(bound, size), result, x)
+}
+
+/// What is computed in binary64, whatever the type.
+#[inline(always)]
+fn wide<N: Words>(x: N, f: impl Fn(f64) -> f64) -> N {
+    x.map(|x| N::Each::from_f64(f(x.to_f64())))
+}
+
+#[inline(always)]
+pub(super) fn sine<N: Words>(x: N) -> N {
+    wide(x, angles::sine)
+}
+
+#[inline(always)]
+pub(super) fn cosine<N: Words>(x: N) -> N {
+    wide(x, angles::cosine)
+}
+
+#[inline(always)]
+pub(super) fn tangent<N: Words>(x: N) -> N {
+    wide(x, angles::tangent)
+}
+
+/// The angle of the point `(x, y)`.
+#[inline(always)]
+pub(super) fn angle<N: Words>(y: N, x: N) -> N {
+    y.zip(x, |y, x| N::Each::from_f64(angles::angle(y.to_f64(), x.to_f64())))
+}
+
+/// What division towards zero leaves, exactly.
+#[inline(always)]
+pub(super) fn remainder<N: Words>(x: N, y: N) -> N {
+    x.zip(y, |x, y| N::Each::from_f64(angles::remainder(x.to_f64(), y.to_f64())))
+}
+
+/// What division towards minus infinity leaves, rounded once.
+#[inline(always)]
+pub(super) fn floor_remainder<N: Words>(x: N, y: N) -> N {
+    let left = remainder(x, y);
+    let other_sign =
+        greater(zero(x), left) & greater(y, zero(y)) | greater(left, zero(x)) & greater(zero(y), y);
+    let result = choose(other_sign, left + y, left);
+    choose(equal(left, zero(left)), left.zip(y, Math::signed_as), result)
+}
+
+/// `x` to the power of `y`, of any sign.
+#[inline(always)]
+pub(super) fn powered<N: Words>(x: N, y: N) -> N {
+    let size = x.map(Math::magnitude);
+    let result = size.zip(y, math::power);
+    let two = N::all(N::Each::TWO);
+    let is_integer = equal(floor(y), y);
+    let is_even = equal(floor(y / two) * two, y);
+    // Of a number below zero; zeros and infinities have every power.
+    let infinity = N::all(N::Each::INFINITY);
+    let has_none = greater(zero(x), x) & greater(infinity, size) & greater(infinity, y.map(Math::magnitude));
+    let of_negative = choose(has_none, N::all(N::Each::NAN), result);
+    let of_negative = choose(is_integer, choose(is_even, result, -result), of_negative);
+    let is_negative = x.compare(x, |x, _| x.is_signed());
+    let result = choose(is_negative, of_negative, result);
+    let size_of_one = choose(is_negative & is_integer, choose(is_even, one(x), -one(x)), one(x));
+    let size_of_one = choose(is_negative & has_none, of_negative, size_of_one);
+    let result = choose(equal(size, one(x)), size_of_one, result);
+    // A NaN has no power but the one of 0, and is the power of nothing but 1.
+    let is_one = equal(x, one(x)) | equal(y, zero(y));
+    choose(is_one, one(x), choose(equal(x, x) & equal(y, y), result, N::all(N::Each::NAN)))
+}
+
+/// `x / 2 (1 + erf(x / sqrt(2)))`
+#[inline(always)]
+pub(super) fn gelu<N: Words>(x: N) -> N {
+    let half = N::all(N::Each::HALF);
+    half * x * (one(x) + erf(x * number(0.7071067811865476)))
+}
+
+/// Its slope.
+#[inline(always)]
+pub(super) fn gelu_slope<N: Words>(x: N) -> N {
+    let half = N::all(N::Each::HALF);
+    let share = half * (one(x) + erf(x * number(0.7071067811865476)));
+    share + x * (number::<N>(0.3989422804014327) * exp(-(half * x * x)))
+}
+
+/// `x` times the sigmoid of `sqrt(8 / pi) (x + 0.044715 x^3)`
+#[inline(always)]
+pub(super) fn gelu_tanh<N: Words>(x: N) -> N {
+    x * sigmoid(x * (number::<N>(1.5957691216057308) + number::<N>(0.07135481627260025) * x * x))
+}
+
+/// Its slope.
+#[inline(always)]
+pub(super) fn gelu_tanh_slope<N: Words>(x: N) -> N {
+    let s = sigmoid(x * (number::<N>(1.5957691216057308) + number::<N>(0.07135481627260025) * x * x));
+    let inner = number::<N>(1.5957691216057308) + number::<N>(0.21406444881780074) * x * x;
+    // Where the sigmoid is 0 or 1, the other factors may be infinite.
+    let both = s * (one(s) - s);
+    choose(equal(both, zero(s)), s, s + x * inner * both)
+}
+
+/// The number that is written so.
+#[inline(always)]
+fn number<N: Words>(x: f64) -> N {
+    N::all(N::Each::from_f64(x))
 }

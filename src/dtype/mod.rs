@@ -1,6 +1,7 @@
 //! Element types: what a descriptor may hold ([`DataType`]) and what one memory cell is ([`Scalar`]).
 #![forbid(unsafe_code)]
 
+pub mod angles;
 pub mod convert;
 pub mod math;
 pub mod numbers;

@@ -7,6 +7,7 @@ use super::staging::{self, Staged};
 use crate::backend::cuda::{Cuda, Driver, Unavailable};
 use crate::backend::{self, Address};
 use crate::error::{Error, Result};
+use crate::ops::plan::MAX_OPERANDS;
 use crate::ops::{Plan, Role};
 
 /// The core that a handle is bound to for its life.
@@ -251,6 +252,3 @@ impl Choice {
         })
     }
 }
-
-/// The most data pointers that a call has.
-const MAX_OPERANDS: usize = 24;

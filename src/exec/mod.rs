@@ -1,6 +1,7 @@
 //! The context behind `cudnnHandle_t`: which core runs the work, and on what stream.
 
 mod context;
+mod graph;
 mod host_runtime;
 mod inspect;
 mod measure;
@@ -8,3 +9,4 @@ mod staging;
 
 pub use crate::backend::Address;
 pub use context::Context;
+pub use graph::Execution;

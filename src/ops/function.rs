@@ -104,6 +104,61 @@ macro_rules! functions {
             /// The gradient of either: 0 where x is not between the bounds.
             ClipGradient (x, lower, upper, d) [] result
                 => choose(less_or_equal(lower, x) & less_or_equal(x, upper), d, zero(x));
+            /// The quotient.
+            Div (x, y) [] operands => x / y;
+            /// The sum with a square.
+            AddSquare (x, y) [] operands => x + y * y;
+            /// What division towards zero leaves; it has the sign of x.
+            Remainder (x, y) [] operands => remainder(x, y);
+            /// What division towards minus infinity leaves; it has the sign of y.
+            FloorRemainder (x, y) [] operands => floor_remainder(x, y);
+            /// `x` to the power of `y`
+            Power (x, y) [] operands => powered(x, y);
+            /// The largest integer that is not above it.
+            Floor (x) [] operands => floor(x);
+            /// The smallest integer that is not below it.
+            Ceil (x) [] operands => -floor(-x);
+            /// `1 / x`
+            Reciprocal (x) [] operands => one(x) / x;
+            /// `1 / sqrt(x)`
+            ReciprocalRoot (x) [] operands => one(x) / root(x);
+            /// The sine.
+            Sin (x) [] operands => sine(x);
+            /// The cosine.
+            Cos (x) [] operands => cosine(x);
+            /// The tangent.
+            Tan (x) [] operands => tangent(x);
+            /// The angle of the point (y, x).
+            Atan2 (x, y) [] operands => angle(x, y);
+            /// 1 where they are equal, else 0.
+            Equal (x, y) [] operands => choose(equal(x, y), one(x), zero(x));
+            /// 0 where they are equal, else 1.
+            NotEqual (x, y) [] operands => choose(equal(x, y), zero(x), one(x));
+            /// 1 where x is smaller, else 0.
+            Less (x, y) [] operands => choose(greater(y, x), one(x), zero(x));
+            /// 1 where x is not larger, else 0; 0 for a NaN.
+            LessOrEqual (x, y) [] operands => choose(less_or_equal(x, y), one(x), zero(x));
+            /// 1 where neither is zero, else 0.
+            And (x, y) [] operands => choose(equal(x, zero(x)) | equal(y, zero(y)), zero(x), one(x));
+            /// 0 where both are zero, else 1.
+            Or (x, y) [] operands => choose(equal(x, zero(x)) & equal(y, zero(y)), zero(x), one(x));
+            /// 1 where it is zero, else 0.
+            IsZero (x) [] operands => choose(equal(x, zero(x)), one(x), zero(x));
+            /// `x` where t is not zero, else `y`.
+            Select (x, y, t) [] operands => choose(equal(t, zero(t)), y, x);
+            /// `x / 2 (1 + erf(x / sqrt(2)))`
+            Gelu (x) [] elementary => gelu(x);
+            /// Its gradient.
+            GeluGradient (x, dy) [] elementary => dy * gelu_slope(x);
+            /// `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
+            GeluTanh (x) [] elementary => gelu_tanh(x);
+            /// Its gradient.
+            GeluTanhGradient (x, dy) [] elementary => dy * gelu_tanh_slope(x);
+            /// `x` between two bounds, with a slope below the lower one; a NaN stays.
+            BoundedRelu (x, low, high, slope) [] result => choose(greater(low, x), low + slope * (x - low), below(x, high));
+            /// Its gradient: that slope at the lower bound, 1 at the upper one.
+            BoundedReluGradient (x, dy, low, high, slope) [] result
+                => choose(greater(x, high), zero(x), choose(less_or_equal(x, low), slope * dy, dy));
         }
     };
 }

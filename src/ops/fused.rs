@@ -8,7 +8,7 @@ mod sum;
 use self::convolved::Convolved;
 use self::finalise::Finalise;
 use self::sum::Sum;
-use super::Plan;
+use super::part::{Part, Place};
 use crate::desc::fused::{ConstantPack, PackedDescriptor};
 use crate::desc::tensor::CHANNEL;
 use crate::desc::{ActivationDescriptor, ActivationMode, ConvolutionDescriptor, TensorDescriptor};
@@ -62,7 +62,6 @@ mod variant {
     pub const DY: i32 = 6;
     pub const SUM: i32 = 7;
     pub const SQUARES: i32 = 8;
-    pub const WORKSPACE: i32 = 9;
     pub const SCALE: i32 = 10;
     pub const BIAS: i32 = 11;
     pub const SAVED_MEAN: i32 = 12;
@@ -74,32 +73,9 @@ mod variant {
     pub const Z_BIAS: i32 = 18;
 }
 
-/// Where an operand of a part lies: a variant parameter, and bytes from there.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Label of the variant parameter.
-    pub label: i32,
-    /// Bytes from its pointer on.
-    pub offset: usize,
-}
-
-impl Place {
-    const fn of(label: i32) -> Self {
-        Place { label, offset: 0 }
-    }
-
-    /// In the workspace.
-    const fn workspace(offset: usize) -> Self {
-        Place { label: variant::WORKSPACE, offset }
-    }
-}
-
-/// One plan of a fused operation, with the places of its operands.
-pub struct Part {
-    /// The plan.
-    pub plan: Box<dyn Plan>,
-    /// One place per operand.
-    pub places: Vec<Place>,
+/// Where a variant parameter points.
+const fn place_of(label: i32) -> Place {
+    Place::of(label as i64)
 }
 
 /// Numbers that a run brings along.

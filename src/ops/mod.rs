@@ -26,6 +26,7 @@ pub mod matmul;
 pub mod normalise;
 pub mod op;
 mod padded;
+pub mod part;
 pub mod plan;
 pub mod pooling;
 mod random;

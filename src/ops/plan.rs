@@ -40,6 +40,9 @@ impl Role {
     }
 }
 
+/// The most data pointers that a call has.
+pub const MAX_OPERANDS: usize = 24;
+
 /// One data pointer of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {

@@ -53,6 +53,7 @@ fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T
     let least = |x: T, bound: T| if x > bound { bound } else { x };
     // NaNs compare as nothing.
     let inside = zero < x && x <= c;
+    let truth = |holds| if holds { one } else { zero };
     Some(match function {
         Function::Add => x + y,
         Function::Mul => x * y,
@@ -94,6 +95,33 @@ fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T
         Function::ClipOrNan => least(x, z),
         Function::ClipGradient if y <= x && x <= z => v,
         Function::ClipGradient => zero,
+        Function::Div => x / y,
+        Function::AddSquare => x + y * y,
+        Function::Remainder => T::of(x.wide() % y.wide()),
+        Function::FloorRemainder => match x.wide() % y.wide() {
+            left if left == 0.0 => T::of(0.0_f64.copysign(y.wide())),
+            left if (left < 0.0) != (y < zero) => T::of(left) + y,
+            left => T::of(left),
+        },
+        Function::Floor => T::of(x.wide().floor()),
+        Function::Ceil => T::of(x.wide().ceil()),
+        Function::Reciprocal => one / x,
+        Function::ReciprocalRoot => one / x.root(),
+        Function::Equal => truth(x == y),
+        Function::NotEqual => truth(x != y),
+        Function::Less => truth(x < y),
+        Function::LessOrEqual => truth(x <= y),
+        Function::And => truth(x != zero && y != zero),
+        Function::Or => truth(x != zero || y != zero),
+        Function::IsZero => truth(x == zero),
+        Function::Select if z != zero => x,
+        Function::Select => y,
+        Function::BoundedRelu if x < y => y + v * (x - y),
+        Function::BoundedRelu if x > z => z,
+        Function::BoundedRelu => x,
+        Function::BoundedReluGradient if x > v => zero,
+        Function::BoundedReluGradient if x <= z => w * y,
+        Function::BoundedReluGradient => y,
         Function::Gate
         | Function::GateGradient
         | Function::TanhGate
@@ -105,6 +133,15 @@ fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T
         | Function::GruState
         | Function::GruGateGradient
         | Function::GruMemoryGradient
+        | Function::Power
+        | Function::Sin
+        | Function::Cos
+        | Function::Tan
+        | Function::Atan2
+        | Function::Gelu
+        | Function::GeluGradient
+        | Function::GeluTanh
+        | Function::GeluTanhGradient
         | Function::Sigmoid
         | Function::Tanh
         | Function::Elu
@@ -179,6 +216,45 @@ fn elementary<T: Plain>(function: Function, all: [f64; MOST_OPERANDS], c: f64) -
         Function::Erf => erf(x),
         Function::Exp => x.exp(),
         Function::Log => x.ln(),
+        Function::Power => {
+            if T::SCALAR == Scalar::F64 {
+                units += (dy * x.abs().ln()).abs();
+            }
+            x.powf(dy)
+        }
+        Function::Sin => x.sin(),
+        Function::Cos => x.cos(),
+        Function::Tan => {
+            units += 1.0;
+            x.tan()
+        }
+        Function::Atan2 => x.atan2(dy),
+        Function::Gelu => {
+            // What is left of 1 has the roundings of 1.
+            return (0.5 * x * (1.0 + erf(x / 2f64.sqrt())), 4.0 * T::EPSILON * x.abs() + 2.0 * T::TINY);
+        }
+        Function::GeluGradient => {
+            let share = 0.5 * (1.0 + T::of(erf(x / 2f64.sqrt())).wide());
+            let density = T::of((-0.5 * x * x).exp()).wide() * (0.5 / std::f64::consts::PI).sqrt();
+            let size = dy.abs() * (1.0 + x.abs() * density * (2.0 + x * x));
+            let off = 4.0 * T::EPSILON * size + 2.0 * T::TINY * (1.0 + dy.abs() * (1.0 + x.abs()));
+            return (dy * (share + x * density), off);
+        }
+        Function::GeluTanh | Function::GeluTanhGradient => {
+            let factor = (8.0 / std::f64::consts::PI).sqrt();
+            let inner = factor * (x + 0.044715 * x * x * x);
+            let s = T::of(sigmoid(inner)).wide();
+            let off = (4.0 + 4.0 * inner.abs()) * T::EPSILON;
+            if function == Function::GeluTanh {
+                return (x * s, x.abs() * (if s == 0.0 { 0.0 } else { s * off } + 2.0 * T::TINY));
+            }
+            let (slope, both) = (factor * (x + 3.0 * 0.044715 * x * x * x), s * (1.0 - s));
+            if both == 0.0 {
+                return (dy * s, 2.0 * T::EPSILON * (dy * s).abs());
+            }
+            let size = dy.abs() * (s + slope.abs() * s) * off;
+            return (dy * (s + slope * both), size + 2.0 * T::TINY * (1.0 + dy.abs() * (1.0 + slope.abs())));
+        }
         other => panic!("{other:?} has no witness: write one"),
     };
     let off = units * T::EPSILON * value.abs() + 2.0 * T::TINY * on_the_way;
@@ -274,7 +350,7 @@ fn functions_are_what_they_mean_in_binary64() {
 }
 
 /// A function, its gradient, and whether that is one of the result.
-const GRADIENTS: [(Function, Function, bool); 8] = [
+const GRADIENTS: [(Function, Function, bool); 11] = [
     (Function::Sigmoid, Function::SigmoidGradient, true),
     (Function::Tanh, Function::TanhGradient, true),
     (Function::Relu, Function::ReluGradient, false),
@@ -283,7 +359,13 @@ const GRADIENTS: [(Function, Function, bool); 8] = [
     (Function::ClippedReluOrNan, Function::ClippedReluOrNanGradient, false),
     (Function::Elu, Function::EluGradient, true),
     (Function::Swish, Function::SwishGradient, false),
+    (Function::Gelu, Function::GeluGradient, false),
+    (Function::GeluTanh, Function::GeluTanhGradient, false),
+    (Function::BoundedRelu, Function::BoundedReluGradient, false),
 ];
+
+/// What operands besides x are, where a function has any: two bounds and a slope.
+const BOUNDS: [f64; 3] = [-1.0, 2.0, 0.25];
 
 /// A function of a cell, which of its operands a gradient is by, and the gradient.
 const CELL_GRADIENTS: [(Function, usize, Function); 7] = [
@@ -358,7 +440,10 @@ fn gradients_are_slopes() {
     // No bend within a step.
     let points: Vec<f64> = (-80..80).map(|i| f64::from(i) * 0.11 + 0.03).collect();
     let value = |function, x: &[f64], parameter| {
-        let operands = [(); MOST_OPERANDS].map(|()| Column::of(Scalar::F64, x));
+        let operands = std::array::from_fn::<_, MOST_OPERANDS, _>(|k| match k {
+            1..=3 => Column::of(Scalar::F64, &vec![BOUNDS[k - 1]; x.len()]),
+            _ => Column::of(Scalar::F64, x),
+        });
         mapped(function, &operands, Scalar::F64, parameter, Factors::NONE, &vec![0.0; x.len()])
     };
     for (function, gradient, of_result) in GRADIENTS {
@@ -368,8 +453,10 @@ fn gradients_are_slopes() {
                 value(function, &shifted, parameter)
             };
             let (above, here, below) = (at(STEP), at(0.0), at(-STEP));
-            let mut operands =
-                [(); MOST_OPERANDS].map(|()| Column::of(Scalar::F64, &vec![-1.5; points.len()]));
+            let mut operands = std::array::from_fn::<_, MOST_OPERANDS, _>(|k| {
+                let number = if k < 2 { -1.5 } else { BOUNDS[k - 2] };
+                Column::of(Scalar::F64, &vec![number; points.len()])
+            });
             operands[0] = Column::of(Scalar::F64, if of_result { &here } else { &points });
             let old = vec![0.0_f64; points.len()];
             let slopes = mapped(gradient, &operands, Scalar::F64, parameter, Factors::NONE, &old);

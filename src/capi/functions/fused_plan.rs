@@ -16,7 +16,8 @@ use crate::desc::fused::FusedPlan;
 use crate::error::Error;
 use crate::exec::Address;
 use crate::mode::Mode;
-use crate::ops::fused::{FusedProblem, Numbers, Part, Place};
+use crate::ops::fused::{FusedProblem, Numbers};
+use crate::ops::part::{Base, Part, Place};
 
 static PLANS: Table<FusedPlan> = Table::new(Kind::FusedPlan);
 
@@ -168,12 +169,16 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
                 let operands = part.plan.operands().iter().copied().zip(part.places.iter().copied());
                 operands.filter(|(operand, _)| operand.is_touched()).collect::<Vec<_>>()
             };
+            let label = |place: Place| match place.base {
+                Base::Caller(label) => label as i32,
+                Base::Workspace => WORKSPACE,
+            };
             // All are looked at before the first is written.
             for (operand, place) in parts.iter().flat_map(touched) {
-                super::arg::data(pointer(place.label), operand.scalar.size(), operand.name)?;
+                super::arg::data(pointer(label(place)), operand.scalar.size(), operand.name)?;
             }
             for part in parts {
-                let address = |place: &Place| pointer(place.label).wrapping_byte_add(place.offset).into();
+                let address = |place: &Place| pointer(label(*place)).wrapping_byte_add(place.offset).into();
                 let at: Vec<Address> = part.places.iter().map(address).collect();
                 note.set_plan("cudnnFusedOpsExecute", &*part.plan, context, &at);
                 // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are

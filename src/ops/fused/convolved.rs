@@ -1,7 +1,7 @@
 //! Scale, bias and activation before a convolution or its filter gradient, and sums of the output behind it.
 
 use super::affine::{self, Affine, one_tap};
-use super::{Part, Place, check_mode, check_vector, constant, tensor, variant};
+use super::{Part, Place, check_mode, check_vector, constant, place_of, tensor, variant};
 use crate::desc::fused::{ConstantPack, PackedDescriptor};
 use crate::desc::tensor::{CHANNEL, Format};
 use crate::desc::{
@@ -97,16 +97,16 @@ impl Convolved {
     pub fn parts(&self) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
         let mut convolution = self.convolution;
-        let mut x = Place::of(variant::X);
+        let mut x = place_of(variant::X);
         if self.is_scaled() {
             self.add_scale(&mut parts)?;
             convolution.x = self.scaled;
-            x = Place::of(variant::WORKSPACE);
+            x = Place::workspace(0);
         }
         let plan = ConvolutionPlan::new(&convolution, Scaling::MOVE)?;
         let places = match convolution.direction {
-            Direction::BackwardFilter => [Place::of(variant::DW), x, Place::of(variant::DY)],
-            _ => [Place::of(variant::Y), x, Place::of(variant::W)],
+            Direction::BackwardFilter => [place_of(variant::DW), x, place_of(variant::DY)],
+            _ => [place_of(variant::Y), x, place_of(variant::W)],
         };
         parts.push(Part { plan: Box::new(plan), places: places.to_vec() });
         if let Some((vector, there)) = &self.sums {
@@ -118,9 +118,9 @@ impl Convolved {
     /// `scaled = activation(x * eqScale + eqBias)`, with 1 and 0 for what is not there.
     fn add_scale(&self, parts: &mut Vec<Part>) -> Result<()> {
         let there = self.affine.map_or([false; 2], |(_, there)| there);
-        let place = |k: usize, label: i32| there[k].then_some(Place::of(label));
+        let place = |k: usize, label: i32| there[k].then_some(place_of(label));
         let affine = Affine {
-            from: (&self.convolution.x, Place::of(variant::X)),
+            from: (&self.convolution.x, place_of(variant::X)),
             to: (&self.scaled, Place::workspace(0)),
             vector: self.affine.as_ref().map(|(vector, _)| vector),
             scale: place(0, variant::EQ_SCALE),
@@ -144,8 +144,8 @@ impl Convolved {
             };
             let plan = ReducePlan::new(&rule, y, vector, Scaling::MOVE, Mode::Extended)?;
             let places = plan.operands().iter().map(|operand| match operand.name {
-                "C" => Place::of(variant::SUM),
-                _ => Place::of(variant::Y),
+                "C" => place_of(variant::SUM),
+                _ => place_of(variant::Y),
             });
             let places = places.collect();
             parts.push(Part { plan: Box::new(plan), places });
@@ -161,7 +161,7 @@ impl Convolved {
             let gradient =
                 Convolution::new(Direction::BackwardFilter, &desc, y, &squares, y, Mode::Extended)?;
             let plan = ConvolutionPlan::new(&gradient, Scaling::MOVE)?;
-            let places = [variant::SQUARES, variant::Y, variant::Y].map(Place::of).to_vec();
+            let places = [variant::SQUARES, variant::Y, variant::Y].map(place_of).to_vec();
             parts.push(Part { plan: Box::new(plan), places });
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Numbers, Part, Place, check_mode, check_vector, constant, tensor, variant};
+use super::{Numbers, Part, Place, check_mode, check_vector, constant, place_of, tensor, variant};
 use crate::desc::TensorDescriptor;
 use crate::desc::fused::ConstantPack;
 use crate::desc::tensor::CHANNEL;
@@ -139,7 +139,7 @@ impl Finalise {
         }
         let span = (0, self.workspace() as i64);
         operands[WORKSPACE] = Operand { name: "workspace", role: Role::Scratch, scalar: Scalar::F64, span };
-        let mut places: Vec<Place> = LABELS.iter().map(|labels| Place::of(labels[2])).collect();
+        let mut places: Vec<Place> = LABELS.iter().map(|labels| place_of(labels[2])).collect();
         places.push(Place::workspace(0));
         let plan = FinalisePlan { problem: self.clone(), numbers, operands };
         Ok(vec![Part { plan: Box::new(plan), places }])

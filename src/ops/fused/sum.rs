@@ -4,7 +4,7 @@
 //! activation. It has no bias of the convolution's own, so that the one of z is the bias.
 
 use super::affine::{self, Affine};
-use super::{Part, Place, check_mode, check_vector, constant, tensor, variant};
+use super::{Part, Place, check_mode, check_vector, constant, place_of, tensor, variant};
 use crate::desc::fused::{ConstantPack, PackedDescriptor};
 use crate::desc::tensor::{CHANNEL, Format};
 use crate::desc::{ActivationDescriptor, TensorDescriptor};
@@ -109,15 +109,15 @@ impl Sum {
         let mut parts = Vec::new();
         let [convolved, scaled] = [0, 1].map(|k| Place::workspace(k * affine::room(&self.wide)));
         let neutral = 2 * affine::room(&self.wide);
-        let mut from = (&self.x, Place::of(variant::X));
+        let mut from = (&self.x, place_of(variant::X));
         if let Some(convolution) = &self.convolution {
             let convolution = Convolution { y: self.wide, ..*convolution };
             let plan = ConvolutionPlan::new(&convolution, Scaling::MOVE)?;
-            let places = vec![convolved, from.1, Place::of(variant::W)];
+            let places = vec![convolved, from.1, place_of(variant::W)];
             parts.push(Part { plan: Box::new(plan), places });
             from = (&self.wide, convolved);
         }
-        let place = |there: bool, label: i32| there.then_some(Place::of(label));
+        let place = |there: bool, label: i32| there.then_some(place_of(label));
         let z_scale = place(self.z_there[0], variant::Z_SCALE);
         let z_bias = place(self.z_there[1], variant::Z_BIAS);
         // The bias of operation 4 is there without z too.
@@ -127,7 +127,7 @@ impl Sum {
         };
         if let Some(z) = &self.z {
             let affine = Affine {
-                from: (z, Place::of(variant::Z)),
+                from: (z, place_of(variant::Z)),
                 to: (&self.wide, scaled),
                 vector: self.z_affine.as_ref(),
                 scale: z_scale,
@@ -140,7 +140,7 @@ impl Sum {
         }
         let affine = Affine {
             from,
-            to: (&self.y, Place::of(variant::Y)),
+            to: (&self.y, place_of(variant::Y)),
             vector,
             scale: place(self.there[0], variant::EQ_SCALE),
             bias,

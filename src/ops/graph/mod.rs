@@ -3,19 +3,35 @@
 //! ```text
 //!  mod.rs         Tensor, Operation, Graph: what the descriptors of the graph interface become when they are finalised
 //!  settings.rs    what an operation is told besides its tensors
+//!  dag.rs         the order of operations, and what no graph may have
+//!  program.rs     Graph -> Program: one plan per operation, and what lies where in the workspace
+//!  room.rs        places in the workspace, by lifetime
+//!  view.rs        where the elements of an operand lie
+//!  values.rs      what is passed by value
+//!  steps.rs       the plan of an operation under construction
+//!  lower/         from each kind of operation to steps
 //! ```
 //! An operation names its tensors by [`Port`]: the checks of a graph and the order of its operations ask only what is
 //! read and what is written, whatever the operation computes.
 
+mod dag;
+mod lower;
+mod program;
+mod room;
 mod settings;
+mod steps;
+mod values;
+mod view;
 
 use std::fmt;
 use std::sync::Arc;
 
+pub use program::{Program, Value};
 pub use settings::{
     BandMask, BatchNormFinalise, Concat, Convolution, Direction, GenStats, Kind, Matmul, Norm, Pointwise,
     Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial, Transpose,
 };
+pub use values::ValuesPlan;
 
 use crate::dtype::DataType;
 use crate::layout::Dims;

@@ -57,6 +57,35 @@ pub enum Kind {
     Other(i32),
 }
 
+impl Kind {
+    /// Its name in the log and in error messages.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Kind::Pointwise(_) => "pointwise",
+            Kind::Matmul(_) => "matmul",
+            Kind::Convolution(_) => "convolution",
+            Kind::Reduction(_) => "reduction",
+            Kind::Reshape(_) => "reshape",
+            Kind::Transpose(_) => "transpose",
+            Kind::Slice(_) => "slice",
+            Kind::Concat(_) => "concat",
+            Kind::NormForward(_) => "norm",
+            Kind::NormBackward(_) => "norm backward",
+            Kind::ResampleForward(_) => "resample",
+            Kind::ResampleBackward(_) => "resample backward",
+            Kind::GenStats(_) => "gen stats",
+            Kind::BatchNormFinalise(_) => "bn finalize",
+            Kind::BatchNormBackwardWeights(_) => "bn bwd weights",
+            Kind::Rng(_) => "rng",
+            Kind::Softmax(_) => "softmax",
+            Kind::BandMask(_) => "diagonal band mask",
+            Kind::RopeForward(_) => "rope",
+            Kind::RopeBackward(_) => "rope backward",
+            Kind::Other(_) => "an operation that is not computed",
+        }
+    }
+}
+
 /// Settings of a pointwise operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pointwise {

@@ -49,6 +49,33 @@ enum Function : u32 {
     CLIP_NUMBER,
     CLIP_OR_NAN,
     CLIP_GRADIENT,
+    DIV,
+    ADD_SQUARE,
+    REMAINDER,
+    FLOOR_REMAINDER,
+    POWER,
+    FLOOR,
+    CEIL,
+    RECIPROCAL,
+    RECIPROCAL_ROOT,
+    SIN,
+    COS,
+    TAN,
+    ATAN2,
+    EQUAL,
+    NOT_EQUAL,
+    LESS,
+    LESS_OR_EQUAL,
+    AND,
+    OR,
+    IS_ZERO,
+    SELECT,
+    GELU,
+    GELU_GRADIENT,
+    GELU_TANH,
+    GELU_TANH_GRADIENT,
+    BOUNDED_RELU,
+    BOUNDED_RELU_GRADIENT,
 };
 
 // The words of the formulas come later, in formula.cuh: they are looked up when this is used.
@@ -290,6 +317,137 @@ __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&o
         const Rounded<T> upper = operands[2];
         const Rounded<T> d = operands[3];
         return choose(less_or_equal(lower, x) & less_or_equal(x, upper), d, zero(x));
+    }
+    case DIV: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return x / y;
+    }
+    case ADD_SQUARE: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return x + y * y;
+    }
+    case REMAINDER: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return remainder(x, y);
+    }
+    case FLOOR_REMAINDER: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return floor_remainder(x, y);
+    }
+    case POWER: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return powered(x, y);
+    }
+    case FLOOR: {
+        const Rounded<T> x = operands[0];
+        return floor(x);
+    }
+    case CEIL: {
+        const Rounded<T> x = operands[0];
+        return -floor(-x);
+    }
+    case RECIPROCAL: {
+        const Rounded<T> x = operands[0];
+        return one(x) / x;
+    }
+    case RECIPROCAL_ROOT: {
+        const Rounded<T> x = operands[0];
+        return one(x) / root(x);
+    }
+    case SIN: {
+        const Rounded<T> x = operands[0];
+        return sine(x);
+    }
+    case COS: {
+        const Rounded<T> x = operands[0];
+        return cosine(x);
+    }
+    case TAN: {
+        const Rounded<T> x = operands[0];
+        return tangent(x);
+    }
+    case ATAN2: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return angle(x, y);
+    }
+    case EQUAL: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return choose(equal(x, y), one(x), zero(x));
+    }
+    case NOT_EQUAL: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return choose(equal(x, y), zero(x), one(x));
+    }
+    case LESS: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return choose(greater(y, x), one(x), zero(x));
+    }
+    case LESS_OR_EQUAL: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return choose(less_or_equal(x, y), one(x), zero(x));
+    }
+    case AND: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return choose(equal(x, zero(x)) | equal(y, zero(y)), zero(x), one(x));
+    }
+    case OR: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        return choose(equal(x, zero(x)) & equal(y, zero(y)), zero(x), one(x));
+    }
+    case IS_ZERO: {
+        const Rounded<T> x = operands[0];
+        return choose(equal(x, zero(x)), one(x), zero(x));
+    }
+    case SELECT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> y = operands[1];
+        const Rounded<T> t = operands[2];
+        return choose(equal(t, zero(t)), y, x);
+    }
+    case GELU: {
+        const Rounded<T> x = operands[0];
+        return gelu(x);
+    }
+    case GELU_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        return dy * gelu_slope(x);
+    }
+    case GELU_TANH: {
+        const Rounded<T> x = operands[0];
+        return gelu_tanh(x);
+    }
+    case GELU_TANH_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        return dy * gelu_tanh_slope(x);
+    }
+    case BOUNDED_RELU: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> low = operands[1];
+        const Rounded<T> high = operands[2];
+        const Rounded<T> slope = operands[3];
+        return choose(greater(low, x), low + slope * (x - low), below(x, high));
+    }
+    case BOUNDED_RELU_GRADIENT: {
+        const Rounded<T> x = operands[0];
+        const Rounded<T> dy = operands[1];
+        const Rounded<T> low = operands[2];
+        const Rounded<T> high = operands[3];
+        const Rounded<T> slope = operands[4];
+        return choose(greater(x, high), zero(x), choose(less_or_equal(x, low), slope * dy, dy));
     }
     default: return {T(0)};
     }

@@ -1,0 +1,122 @@
+//! Running a graph: pointers for its tensors, host memory for what is passed by value.
+
+use super::context::Context;
+use crate::backend::Address;
+use crate::error::{Error, Result};
+use crate::ops::Plan;
+use crate::ops::graph::{Graph, Program, Value, ValuesPlan};
+use crate::ops::part::Base;
+
+/// A graph that is ready to run on any core. Nothing in it changes: several threads may run it at once, each with memory of
+/// its own.
+pub struct Execution {
+    program: Program,
+}
+
+impl Execution {
+    /// Plans a graph.
+    ///
+    /// # Errors
+    /// As for [`Program::new`].
+    pub fn new(graph: &Graph) -> Result<Self> {
+        Ok(Execution { program: Program::new(graph)? })
+    }
+
+    /// Bytes of workspace, at least 16.
+    pub fn workspace(&self) -> usize {
+        self.program.workspace
+    }
+
+    /// The uids that need a pointer, in ascending order.
+    pub fn uids(&self) -> &[i64] {
+        &self.program.uids
+    }
+
+    /// Runs the graph, its operations one after the other; `note` sees each plan before it runs.
+    ///
+    /// # Errors
+    /// Bad parameter: a pointer that is missing, NULL or not aligned to its elements, and a workspace that is; those of
+    /// [`Context::run`].
+    ///
+    /// # Safety
+    /// `pointer` gives for a uid the pointer of its tensor: for one that is passed by value host memory that holds its
+    /// elements, for others memory of the core for every element. The workspace has as many bytes as are needed. Nobody
+    /// else uses either until the work is done.
+    pub unsafe fn run(
+        &self,
+        context: &Context,
+        pointer: &dyn Fn(i64) -> Option<Address>,
+        workspace: Address,
+        note: &mut dyn FnMut(&dyn Plan, &[Address]),
+    ) -> Result<()> {
+        let place = |base: Base| match base {
+            Base::Workspace => Ok(workspace),
+            Base::Caller(uid) => {
+                let found = pointer(uid).filter(|address| *address != Address::NULL);
+                found.ok_or_else(|| Error::mismatch(format!("no pointer for tensor {uid}")))
+            }
+        };
+        let mut needs_workspace = !self.program.values.is_empty();
+        // All are looked at before the first is written.
+        for part in &self.program.parts {
+            for (operand, at) in part.plan.operands().iter().zip(&part.places) {
+                if !operand.is_touched() {
+                    continue;
+                }
+                needs_workspace |= at.base == Base::Workspace;
+                if let Base::Caller(uid) = at.base
+                    && place(at.base)?.addr() % operand.scalar.size() != 0
+                {
+                    let size = operand.scalar.size();
+                    return Err(Error::mismatch(format!(
+                        "the pointer of tensor {uid} is no multiple of {size}"
+                    )));
+                }
+            }
+        }
+        if needs_workspace && (workspace == Address::NULL || workspace.addr() % WORKSPACE_ALIGNMENT != 0) {
+            let rule = format!("{} bytes of workspace are needed, aligned to 16", self.workspace());
+            return Err(Error::mismatch(rule));
+        }
+        if !self.program.values.is_empty() {
+            let mut plan = ValuesPlan::new(self.program.workspace);
+            for value in &self.program.values {
+                // SAFETY: as the caller promises.
+                unsafe { read(value, place(Base::Caller(value.uid))?, &mut plan) };
+            }
+            note(&plan, &[workspace]);
+            // SAFETY: the values lie inside the workspace.
+            unsafe { context.run(&plan, &[workspace]) }?;
+        }
+        for part in &self.program.parts {
+            let mut at = Vec::with_capacity(part.places.len());
+            for (operand, to) in part.plan.operands().iter().zip(&part.places) {
+                let base = if operand.is_touched() { place(to.base)? } else { Address::NULL };
+                at.push(base.pointer().wrapping_byte_add(to.offset).into());
+            }
+            note(&*part.plan, &at);
+            // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in the workspace is
+            // inside its size.
+            unsafe { context.run(&*part.plan, &at) }?;
+        }
+        Ok(())
+    }
+}
+
+/// What a workspace is a multiple of: more than any element.
+const WORKSPACE_ALIGNMENT: usize = 16;
+
+/// Reads a tensor that is passed by value.
+///
+/// # Safety
+/// Host memory at `from` holds its elements.
+unsafe fn read(value: &Value, from: Address, plan: &mut ValuesPlan) {
+    let size = value.scalar.size();
+    for index in 0..value.count {
+        let mut cell = [0_u8; 8];
+        let source = from.pointer().wrapping_byte_add(index * value.stride * size);
+        // SAFETY: as the caller promises; a cell has at most 8 bytes.
+        unsafe { std::ptr::copy_nonoverlapping(source, cell.as_mut_ptr(), size) };
+        plan.set(value, index, u64::from_le_bytes(cell));
+    }
+}

@@ -1,0 +1,59 @@
+//! From each kind of operation to steps.
+
+mod convolution;
+mod matmul;
+mod norm;
+mod pointwise;
+mod reduction;
+mod resample;
+mod shape;
+mod softmax;
+mod statistics;
+
+use super::steps::Builder;
+use super::{Kind, Operation, Type};
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
+
+/// Whether the operation asks for more than binary32.
+pub(super) fn is_wide(operation: &Operation) -> bool {
+    let math = match &operation.kind {
+        Kind::Pointwise(of) => of.math,
+        Kind::Matmul(of) => of.math,
+        Kind::Convolution(of) => of.math,
+        Kind::Reduction(of) => of.math,
+        Kind::GenStats(of) | Kind::BatchNormBackwardWeights(of) => of.math,
+        Kind::BatchNormFinalise(of) => of.math,
+        Kind::ResampleForward(of) | Kind::ResampleBackward(of) => of.math,
+        _ => return false,
+    };
+    matches!(math, Type::Known(DataType::Double | DataType::Int32 | DataType::Int64))
+}
+
+/// Adds the steps of an operation.
+///
+/// # Errors
+/// Not supported, with the reason.
+pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()> {
+    match &operation.kind {
+        Kind::Pointwise(of) => pointwise::lower(of, steps),
+        Kind::Matmul(_) => matmul::lower(steps),
+        Kind::Convolution(of) => convolution::lower(of, steps),
+        Kind::Reduction(of) => reduction::lower(of, steps),
+        Kind::Reshape(of) => shape::reshape(of, operation, steps),
+        Kind::Transpose(of) => shape::transpose(of, steps),
+        Kind::Slice(of) => shape::slice(of, steps),
+        Kind::Concat(of) => shape::concat(of, steps),
+        Kind::NormForward(of) => norm::forward(of, steps),
+        Kind::NormBackward(of) => norm::backward(of, steps),
+        Kind::GenStats(_) => statistics::gather(steps),
+        Kind::BatchNormFinalise(of) => statistics::finalise(of, steps),
+        Kind::BatchNormBackwardWeights(_) => statistics::backward_weights(steps),
+        Kind::Softmax(of) => softmax::lower(of, steps),
+        Kind::ResampleForward(of) => resample::forward(of, steps),
+        Kind::ResampleBackward(of) => resample::backward(of, steps),
+        Kind::Rng(_) | Kind::BandMask(_) | Kind::RopeForward(_) | Kind::RopeBackward(_) | Kind::Other(_) => {
+            Err(Error::unsupported("nothing computes it yet"))
+        }
+    }
+}

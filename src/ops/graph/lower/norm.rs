@@ -1,0 +1,270 @@
+//! Normalisations, step by step: statistics of groups, and what they make of each element.
+//!
+//! The shape of the statistics says what a group is: their dims divide those of x, and neighbours share one.
+
+use super::super::steps::Builder;
+use super::super::view::View;
+use super::super::{Norm, Port};
+use crate::error::{Error, Result};
+use crate::layout::{Dims, MAX_RANK};
+use crate::ops::Reduction;
+use crate::ops::function::Function;
+
+/// The modes, by their numbers in the C interface.
+mod mode {
+    pub const INSTANCE: i32 = 1;
+    pub const BATCH: i32 = 2;
+    pub const RMS: i32 = 4;
+    pub const ADAPTIVE: i32 = 5;
+}
+
+/// Dims of the statistics where no tensor tells them: those that the scale does not have.
+fn statistics(of: &Norm, x: &View, scale: Option<&View>) -> Dims {
+    let mut dims = *x.dims();
+    for (axis, dim) in dims.iter_mut().enumerate() {
+        let joined = match (of.mode, scale) {
+            (mode::INSTANCE, _) => axis > 1,
+            (mode::BATCH, _) => axis != 1,
+            (mode::ADAPTIVE, _) | (_, None) => axis > 0,
+            (_, Some(scale)) => scale.dims().get(axis).is_some_and(|&own| own != 1),
+        };
+        if joined {
+            *dim = 1;
+        }
+    }
+    dims
+}
+
+/// Tensors of a normalisation, cut so that everything broadcasts: a dimension of x that the statistics divide becomes two.
+struct Cut {
+    /// Dimension and neighbours that share a statistic, if there is such a dimension.
+    at: Option<(usize, i64)>,
+}
+
+impl Cut {
+    fn new(x: &View, statistics: &Dims) -> Result<Cut> {
+        let misfit = || Error::unsupported(format!("statistics {statistics} of {}", x.dims()));
+        if statistics.rank() != x.dims().rank() {
+            return Err(misfit());
+        }
+        let mut at = None;
+        for (axis, (&many, &few)) in x.dims().iter().zip(statistics.iter()).enumerate() {
+            if few == many || few == 1 {
+                continue;
+            }
+            if few < 1 || many % few != 0 || at.is_some() || x.dims().rank() == MAX_RANK {
+                return Err(misfit());
+            }
+            at = Some((axis, many / few));
+        }
+        Ok(Cut { at })
+    }
+
+    /// A tensor as it is seen then.
+    ///
+    /// # Errors
+    /// Not supported for vectors.
+    fn view(&self, view: &View) -> Result<View> {
+        let Some((axis, inner)) = self.at else { return Ok(*view) };
+        if view.layout.split.is_some() {
+            return Err(Error::unsupported("groups of vectors"));
+        }
+        let dim = view.dims()[axis];
+        // What has one element, or one for each group, has no inner neighbours.
+        Ok(view.cut(axis, if dim % inner == 0 && dim > 1 { inner } else { 1 }))
+    }
+
+    /// Dims of the statistics then.
+    fn dims(&self, statistics: &Dims) -> Dims {
+        let Some((axis, _)) = self.at else { return *statistics };
+        let mut dims = Dims::EMPTY;
+        for (k, &dim) in statistics.iter().enumerate() {
+            dims.push(dim);
+            if k == axis {
+                dims.push(1);
+            }
+        }
+        dims
+    }
+}
+
+/// A statistic seen with x cut: it has one element for each group.
+fn cut_statistic(cut: &Cut, view: &View) -> View {
+    match cut.at {
+        None => *view,
+        Some((axis, _)) => view.cut(axis, 1),
+    }
+}
+
+/// `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, with the statistics of the groups, or given ones.
+///
+/// # Errors
+/// Not supported: statistics of other devices, shapes that do not fit, what is missing.
+pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
+    let y = steps.write(Port::Y)?;
+    let x = steps.read(Port::X)?;
+    let (scale, bias) = (steps.given(Port::Scale)?, steps.given(Port::Bias)?);
+    if !steps.read_all(Port::Peer)?.is_empty() {
+        return Err(Error::unsupported("statistics of other devices"));
+    }
+    if y.is_empty() {
+        return Ok(());
+    }
+    let x = steps.flat(&x)?;
+    let is_rms = of.mode == mode::RMS;
+    let given = (steps.given(Port::Mean)?, steps.given(Port::InverseVariance)?);
+    let saved = (steps.wanted(Port::Mean, 0.0)?, steps.wanted(Port::InverseVariance, 0.0)?);
+    let told = given.1.or(given.0).or(saved.1).or(saved.0);
+    let dims = told.map_or_else(|| statistics(of, &x, scale.as_ref()), |told| *told.dims());
+    let cut = Cut::new(&x, &dims)?;
+    let (x, y) = (cut.view(&x)?, cut.view(&y)?);
+    let (mean, inverse) = match given {
+        (mean, Some(inverse)) if !of.training => {
+            (mean.map(|mean| cut_statistic(&cut, &mean)), cut_statistic(&cut, &inverse))
+        }
+        _ => {
+            let epsilon = steps.read(Port::Epsilon)?;
+            let groups = cut.dims(&dims);
+            let (mean, variance) = moments(steps, &x, &groups, is_rms)?;
+            let inverse = inverse_of(steps, &variance, &epsilon)?;
+            for (to, from) in [(saved.0, mean), (saved.1, Some(inverse))] {
+                if let (Some(to), Some(from)) = (to, from) {
+                    steps.transform(&cut_statistic(&cut, &to), &from)?;
+                }
+            }
+            if let Some(mean) = mean {
+                let count = x.dims().iter().product::<i64>() / groups.iter().product::<i64>();
+                running(steps, [Port::RunningMean, Port::NewRunningMean], &mean, 1.0)?;
+                let unbiased = if count > 1 { count as f64 / (count - 1) as f64 } else { 1.0 };
+                running(steps, [Port::RunningVariance, Port::NewRunningVariance], &variance, unbiased)?;
+            }
+            (mean, inverse)
+        }
+    };
+    let mean = mean.filter(|_| !is_rms);
+    let result = steps.wide(x.dims())?;
+    match mean {
+        Some(mean) => steps.subtract(&result, &x, &mean)?,
+        None => steps.transform(&result, &x)?,
+    }
+    let factors = [Some(inverse), scale.map(|scale| cut.view(&scale)).transpose()?];
+    for factor in factors.into_iter().flatten() {
+        steps.map(&result, Function::Mul, &[result, factor])?;
+    }
+    match bias {
+        Some(bias) => steps.map(&y, Function::Add, &[result, cut.view(&bias)?]),
+        None => steps.transform(&y, &result),
+    }
+}
+
+/// Mean and variance of the groups; of RMS no mean, and the mean of squares.
+fn moments(steps: &mut Builder<'_>, x: &View, groups: &Dims, is_rms: bool) -> Result<(Option<View>, View)> {
+    let squares = steps.wide(x.dims())?;
+    let variance = steps.wide(groups)?;
+    if is_rms {
+        steps.map(&squares, Function::Mul, &[*x, *x])?;
+        steps.reduce(&variance, Reduction::Avg, &squares)?;
+        return Ok((None, variance));
+    }
+    let mean = steps.wide(groups)?;
+    steps.reduce(&mean, Reduction::Avg, x)?;
+    steps.subtract(&squares, x, &mean)?;
+    steps.map(&squares, Function::Mul, &[squares, squares])?;
+    steps.reduce(&variance, Reduction::Avg, &squares)?;
+    Ok((Some(mean), variance))
+}
+
+/// `1 / sqrt(variance + epsilon)`
+fn inverse_of(steps: &mut Builder<'_>, variance: &View, epsilon: &View) -> Result<View> {
+    let inverse = steps.wide(variance.dims())?;
+    let epsilon = scalar(epsilon, variance.dims())?;
+    steps.map(&inverse, Function::Add, &[*variance, epsilon])?;
+    steps.map(&inverse, Function::ReciprocalRoot, &[inverse])?;
+    Ok(inverse)
+}
+
+/// A tensor of one element, whatever its rank, for all of these.
+pub(super) fn scalar(view: &View, dims: &Dims) -> Result<View> {
+    if view.dims().iter().any(|&dim| dim != 1) {
+        return Err(Error::unsupported(format!("{} in the place of one number", view.dims())));
+    }
+    Ok(view.with(*dims, Dims::filled(dims.rank(), 0)))
+}
+
+/// `new = old + factor * (share * statistic - old)`, if the new one is wanted.
+fn running(steps: &mut Builder<'_>, ports: [Port; 2], statistic: &View, share: f64) -> Result<()> {
+    let Some(new) = steps.wanted(ports[1], 0.0)? else { return Ok(()) };
+    let old = steps.read(ports[0])?;
+    let factor = steps.read(Port::Factor)?;
+    let change = steps.wide(statistic.dims())?;
+    steps.map_with(&change, Function::Add, &[*statistic, old], 0.0, [share, -1.0])?;
+    let factor = scalar(&factor, statistic.dims())?;
+    steps.map(&change, Function::Mul, &[change, factor])?;
+    steps.map(&new, Function::Add, &[old, change])
+}
+
+/// With `g = dy * scale`, `h = (x - mean) * inverse` and means over groups: `dx = inverse * (g - mean(g) - h * mean(g * h))`,
+/// `dscale = sum(dy * h)`, `dbias = sum(dy)`. Of RMS `h = x * inverse`, and no mean of g.
+///
+/// # Errors
+/// As for [`forward`].
+pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
+    let dx = steps.wanted(Port::Dx, 0.0)?;
+    let (dscale, dbias) = (steps.wanted(Port::Dscale, 0.0)?, steps.wanted(Port::Dbias, 0.0)?);
+    let (x, dy) = (steps.read(Port::X)?, steps.read(Port::Dy)?);
+    let (scale, mean) = (steps.given(Port::Scale)?, steps.given(Port::Mean)?);
+    let (inverse, epsilon) = (steps.given(Port::InverseVariance)?, steps.given(Port::Epsilon)?);
+    if !steps.read_all(Port::Peer)?.is_empty() {
+        return Err(Error::unsupported("statistics of other devices"));
+    }
+    if x.is_empty() {
+        return Ok(());
+    }
+    let is_rms = of.mode == mode::RMS;
+    let (x, dy) = (steps.flat(&x)?, steps.flat(&dy)?);
+    let told = inverse.or(mean);
+    let dims = told.map_or_else(|| statistics(of, &x, scale.as_ref()), |told| *told.dims());
+    let cut = Cut::new(&x, &dims)?;
+    let groups = cut.dims(&dims);
+    let (x, dy) = (cut.view(&x)?, cut.view(&dy)?);
+    let mean = mean.map(|mean| cut_statistic(&cut, &mean)).filter(|_| !is_rms);
+    let (mean, inverse) = match (mean, inverse) {
+        (mean, Some(inverse)) if is_rms || mean.is_some() => (mean, cut_statistic(&cut, &inverse)),
+        _ => {
+            let epsilon =
+                epsilon.ok_or_else(|| Error::unsupported("gradients without statistics or epsilon"))?;
+            let (mean, variance) = moments(steps, &x, &groups, is_rms)?;
+            (mean, inverse_of(steps, &variance, &epsilon)?)
+        }
+    };
+    let normal = steps.wide(x.dims())?;
+    match mean {
+        Some(mean) => steps.subtract(&normal, &x, &mean)?,
+        None => steps.transform(&normal, &x)?,
+    }
+    steps.map(&normal, Function::Mul, &[normal, inverse])?;
+    let products = steps.wide(x.dims())?;
+    if let Some(dscale) = dscale {
+        steps.map(&products, Function::Mul, &[dy, normal])?;
+        steps.reduce(&cut.view(&dscale)?, Reduction::Add, &products)?;
+    }
+    if let Some(dbias) = dbias {
+        steps.reduce(&cut.view(&dbias)?, Reduction::Add, &dy)?;
+    }
+    let Some(dx) = dx else { return Ok(()) };
+    let gradient = steps.wide(x.dims())?;
+    match scale {
+        Some(scale) => steps.map(&gradient, Function::Mul, &[dy, cut.view(&scale)?])?,
+        None => steps.transform(&gradient, &dy)?,
+    }
+    let share = steps.wide(&groups)?;
+    steps.map(&products, Function::Mul, &[gradient, normal])?;
+    steps.reduce(&share, Reduction::Avg, &products)?;
+    steps.map(&products, Function::Mul, &[normal, share])?;
+    if !is_rms {
+        steps.reduce(&share, Reduction::Avg, &gradient)?;
+        steps.subtract(&gradient, &gradient, &share)?;
+    }
+    steps.subtract(&gradient, &gradient, &products)?;
+    steps.map(&cut.view(&dx)?, Function::Mul, &[gradient, inverse])
+}

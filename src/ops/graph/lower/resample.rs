@@ -1,0 +1,102 @@
+//! Resampling by windows: maxima and averages, and their gradients.
+
+use super::super::steps::Builder;
+use super::super::view::View;
+use super::super::{Port, Resample};
+use crate::desc::{PoolingDescriptor, PoolingMode, TensorDescriptor};
+use crate::dtype::DataType;
+use crate::error::{Error, Result};
+use crate::layout::Dims;
+use crate::mode::Mode;
+use crate::ops::{Scaling, pooling};
+
+/// The modes and paddings, by their numbers in the C interface.
+const AVERAGE: i32 = 2;
+const MAXIMUM: i32 = 3;
+const AVERAGE_INSIDE: i32 = 4;
+const NO_CELLS: i32 = 1;
+
+/// The window as a pooling.
+fn descriptor(of: &Resample) -> Result<PoolingDescriptor> {
+    let mode = match of.mode {
+        AVERAGE => PoolingMode::AverageWithPadding,
+        AVERAGE_INSIDE => PoolingMode::AverageWithoutPadding,
+        MAXIMUM => PoolingMode::Max,
+        other => return Err(Error::unsupported(format!("resampling mode {other}"))),
+    };
+    let whole = |values: &[[i64; 2]]| -> Result<Dims> {
+        if values.is_empty() || values.len() > 6 {
+            return Err(Error::unsupported(format!("a window of {} dimensions", values.len())));
+        }
+        let mut dims = Dims::EMPTY;
+        for &[above, below] in values {
+            if below < 1 || above % below != 0 {
+                return Err(Error::unsupported(format!("a window of {above}/{below}")));
+            }
+            dims.push(above / below);
+        }
+        Ok(dims)
+    };
+    let [window, strides, before, after] =
+        [whole(&of.window)?, whole(&of.strides)?, whole(&of.before)?, whole(&of.after)?];
+    if [strides.rank(), before.rank(), after.rank()] != [window.rank(); 3] {
+        return Err(Error::unsupported("a window of other numbers of dimensions"));
+    }
+    // A maximum leaves out what lies outside; an average counts it as zeros.
+    let is_padded = before.iter().chain(after.iter()).any(|&pad| pad != 0);
+    let zeros = if mode == PoolingMode::Max { NO_CELLS } else { 0 };
+    if is_padded && of.padding != zeros && mode != PoolingMode::AverageWithoutPadding {
+        return Err(Error::unsupported(format!(
+            "resampling mode {} with padding mode {}",
+            of.mode, of.padding
+        )));
+    }
+    PoolingDescriptor::new(mode, of.nan, window, before, strides)
+}
+
+/// A tensor as the pooling knows it.
+fn tensor(view: &View) -> Result<TensorDescriptor> {
+    let named = DataType::ALL.into_iter().find(|of| of.lanes() == 1 && of.scalar() == view.scalar);
+    let data_type = named.ok_or_else(|| Error::Internal("a scalar of no type".into()))?;
+    if view.layout.split.is_some() {
+        return Err(Error::unsupported("windows over vectors"));
+    }
+    let (dims, strides) = (view.layout.dims, view.layout.strides);
+    TensorDescriptor::with_strides(data_type, dims.rank() as i64, &dims, &strides, Mode::Extended)
+}
+
+/// `y = alpha * window(x) + beta * y`
+///
+/// # Errors
+/// Not supported: interpolation, indices of maxima, other padding than the mode's own, x and y of other types.
+pub fn forward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
+    let y = steps.wanted(Port::Y, of.beta)?.ok_or_else(|| Error::unsupported("a resampling without y"))?;
+    let x = steps.read(Port::X)?;
+    if steps.wanted(Port::Index, 0.0)?.is_some() {
+        return Err(Error::unsupported("indices of maxima"));
+    }
+    let scaling = Scaling { alpha: of.alpha, beta: of.beta };
+    let plan = pooling::forward(&descriptor(of)?, &tensor(&x)?, &tensor(&y)?, scaling, Mode::Extended)?;
+    steps.embed(&plan, &[Some(y), None, Some(x), None, None])
+}
+
+/// `dx = alpha * gradient + beta * dx`; that of a maximum goes to the first of the largest elements of x.
+///
+/// # Errors
+/// Not supported: as [`forward`], and a maximum without x.
+pub fn backward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
+    let dx = steps.wanted(Port::Dx, of.beta)?.ok_or_else(|| Error::unsupported("a resampling without dx"))?;
+    let dy = steps.read(Port::Dy)?;
+    let descriptor = descriptor(of)?;
+    let (to, from) = (tensor(&dx)?, tensor(&dy)?);
+    let scaling = Scaling { alpha: of.alpha, beta: of.beta };
+    if !pooling::needs_forward(&descriptor) {
+        let plan = pooling::backward(&descriptor, None, &from, &to, scaling, Mode::Extended)?;
+        return steps.embed(&plan, &[Some(dx), None, None, Some(dy), None]);
+    }
+    let x = steps.read(Port::X)?;
+    // The result itself is not read: the maxima are found in x.
+    let forward = pooling::Forward { x: &tensor(&x)?, y: &from };
+    let plan = pooling::backward(&descriptor, Some(forward), &from, &to, scaling, Mode::Extended)?;
+    steps.embed(&plan, &[Some(dx), None, Some(x), Some(dy), None])
+}

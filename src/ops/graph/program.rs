@@ -1,0 +1,154 @@
+//! From a graph to the plans that compute it, one per operation.
+
+use std::collections::HashMap;
+
+use super::dag::Dag;
+use super::room::Room;
+use super::steps::{Builder, Home};
+use super::{Graph, Tensor, lower};
+use crate::dtype::Scalar;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::ops::part::{Part, Place};
+use crate::ops::plan::MAX_OPERANDS;
+
+/// A tensor that is passed by value: read on the host, and written to the workspace before anything else.
+#[derive(Clone, Copy, Debug)]
+pub struct Value {
+    /// Its uid.
+    pub uid: i64,
+    /// The type of its elements.
+    pub scalar: Scalar,
+    /// How many elements it has.
+    pub count: usize,
+    /// Elements from one to the next.
+    pub stride: usize,
+    /// Bytes from the workspace on where they follow each other.
+    pub offset: usize,
+}
+
+/// A graph that runs operation by operation, whatever it consists of.
+pub struct Program {
+    /// The plans, in the order in which they run.
+    pub parts: Vec<Part>,
+    /// What is passed by value.
+    pub values: Vec<Value>,
+    /// The uids of tensors that need a pointer, in ascending order.
+    pub uids: Vec<i64>,
+    /// Bytes of workspace.
+    pub workspace: usize,
+}
+
+/// Bytes of workspace at least: a size of 0 would leave a driver-level allocation nothing to allocate.
+const LEAST_WORKSPACE: usize = 16;
+
+impl Program {
+    /// Plans the operations of a graph.
+    ///
+    /// # Errors
+    /// Those of [`Graph::check`]. Not supported, with the operation and the reason: types and operations that are not
+    /// computed, shapes that do not fit, a virtual tensor that nothing writes.
+    pub fn new(graph: &Graph) -> Result<Self> {
+        let dag = Dag::new(graph)?;
+        let mut room = Room::default();
+        let (mut values, mut begins) = (Vec::new(), HashMap::new());
+        let beyond = || Error::unsupported("a workspace beyond 64 bits");
+        let last = dag.operations.len() - 1;
+        for tensor in dag.operations.iter().flat_map(|operation| operation.links()).map(|link| &link.tensor) {
+            let tensor = dag.described(tensor);
+            let home = Home::Tensor(tensor.uid);
+            if begins.contains_key(&home_key(0, home)) || !(tensor.is_virtual || tensor.by_value) {
+                continue;
+            }
+            let (scalar, layout) = describe(&dag, tensor)?;
+            let end = if layout.dims.contains(&0) {
+                Some(0)
+            } else {
+                layout.padded_span().map(|(_, high)| high + 1)
+            };
+            let elements = end.and_then(|end| usize::try_from(end).ok()).ok_or_else(beyond)?;
+            let bytes = elements.checked_mul(scalar.size()).ok_or_else(beyond)?;
+            let writer = dag.writers.get(&tensor.uid).copied();
+            let begin = if tensor.by_value && !tensor.is_virtual {
+                if writer.is_some() {
+                    return Err(Error::unsupported(format!(
+                        "tensor {} is by value, and written",
+                        tensor.uid
+                    )));
+                }
+                let offset = room.take(bytes, 0, last).ok_or_else(beyond)?;
+                values.push(value(tensor, scalar, offset)?);
+                offset
+            } else {
+                let first = writer.ok_or_else(|| {
+                    Error::unsupported(format!("tensor {} is virtual, and nothing writes it", tensor.uid))
+                })?;
+                room.take(bytes, first, dag.last_use(tensor.uid)).ok_or_else(beyond)?
+            };
+            begins.insert(home_key(0, home), begin);
+        }
+        let mut planned = Vec::new();
+        for (at, operation) in dag.operations.iter().enumerate() {
+            let find = |tensor: &Tensor| describe(&dag, tensor);
+            let explained = |error: Error| {
+                Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
+            };
+            let mut builder = Builder::new(operation, &find, lower::is_wide(operation)).map_err(explained)?;
+            lower::lower(operation, &mut builder).map_err(explained)?;
+            let (plan, homes, scratch) = builder.finish();
+            if homes.len() > MAX_OPERANDS {
+                return Err(explained(Error::unsupported(format!("more than {MAX_OPERANDS} tensors"))));
+            }
+            if scratch > 0 {
+                begins.insert(home_key(at, Home::Scratch), room.take(scratch, at, at).ok_or_else(beyond)?);
+            }
+            planned.push((plan, homes));
+        }
+        let parts = planned.into_iter().enumerate().map(|(at, (plan, homes))| {
+            let place = |home: &Home| match (begins.get(&home_key(at, *home)), home) {
+                (Some(&offset), _) => Place::workspace(offset),
+                (None, Home::Tensor(uid)) => Place::of(*uid),
+                (None, Home::Scratch) => Place::workspace(0),
+            };
+            Part { places: homes.iter().map(place).collect(), plan: Box::new(plan) }
+        });
+        let parts = parts.collect();
+        Ok(Program { parts, values, uids: graph.uids(), workspace: room.size().max(LEAST_WORKSPACE) })
+    }
+}
+
+/// Scratch is one operation's, a tensor everybody's.
+fn home_key(operation: usize, home: Home) -> (Option<i64>, usize) {
+    match home {
+        Home::Tensor(uid) => (Some(uid), 0),
+        Home::Scratch => (None, operation),
+    }
+}
+
+/// The type of a tensor, and where its elements lie. What is virtual is what its writer says it is.
+fn describe(dag: &Dag<'_>, tensor: &Tensor) -> Result<(Scalar, Layout)> {
+    if tensor.is_virtual {
+        let tensor = dag.described(tensor);
+        return Ok((tensor.scalar()?, tensor.placed()?));
+    }
+    let layout = if tensor.by_value { tensor.placed() } else { tensor.layout() };
+    Ok((tensor.scalar()?, layout?))
+}
+
+/// What is read of a tensor by value.
+fn value(tensor: &Tensor, scalar: Scalar, offset: usize) -> Result<Value> {
+    let layout = tensor.layout()?;
+    let mut long = (0..layout.dims.rank()).filter(|&axis| layout.dims[axis] != 1);
+    let (axis, more) = (long.next(), long.next());
+    let count = axis.map_or(1, |axis| layout.dims[axis]);
+    let stride = axis.map_or(1, |axis| layout.strides[axis]);
+    match (more, usize::try_from(count), usize::try_from(stride)) {
+        (None, Ok(count @ 0..=MOST_VALUES), Ok(stride)) => {
+            Ok(Value { uid: tensor.uid, scalar, count, stride, offset })
+        }
+        _ => Err(Error::unsupported(format!("tensor {} of {} by value", tensor.uid, layout.dims))),
+    }
+}
+
+/// The most elements that are passed by value.
+const MOST_VALUES: usize = 1024;

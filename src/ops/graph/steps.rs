@@ -1,0 +1,481 @@
+//! The plan of one operation: steps over the tensors of a graph, and scratch of its own.
+
+use std::fmt;
+
+use super::view::View;
+use super::{Operation, Port, Tensor};
+use crate::dtype::Scalar;
+use crate::dtype::convert::{Element, with_element};
+use crate::error::{Error, Result};
+use crate::layout::{self, Axis, Dims, Layout, LoopNest};
+use crate::ops::agree;
+use crate::ops::contract::Contract;
+use crate::ops::function::Function;
+use crate::ops::map::{Factors, Map};
+use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
+use crate::ops::{Compute, Reduce, Reduction, Scaling, Sequence, Set, Transform, Window};
+
+/// Where an operand of a plan lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// The tensor of a uid.
+    Tensor(i64),
+    /// Scratch of the operation.
+    Scratch,
+}
+
+/// A step that a plan keeps.
+enum Work {
+    Transform(Transform),
+    Set(Set),
+    Map(Box<Map>),
+    WideMap(Box<Map<6>>),
+    Reduce(Box<Reduce>),
+    Contract(Box<Contract>),
+    Window(Box<Window>),
+}
+
+impl Work {
+    fn step(&self) -> Step<'_> {
+        match self {
+            Work::Transform(step) => Step::Transform(step),
+            Work::Set(step) => Step::Set(step),
+            Work::Map(step) => Step::Map(step),
+            Work::WideMap(step) => Step::WideMap(step),
+            Work::Reduce(step) => Step::Reduce(step),
+            Work::Contract(step) => Step::Contract(step),
+            Work::Window(step) => Step::Window(step),
+        }
+    }
+
+    /// Whether each element of the destination is computed of the one that lies there in this operand of the step.
+    fn is_in_place(&self, operand: usize) -> bool {
+        fn same<const N: usize>(nest: &LoopNest<N>, operand: usize) -> bool {
+            nest.offsets[operand] == nest.offsets[0]
+                && nest.axes().iter().all(|axis| axis.strides[operand] == axis.strides[0])
+        }
+        match self {
+            Work::Transform(step) => same(&step.nest, operand),
+            Work::Map(step) => same(&step.nest, operand),
+            Work::WideMap(step) => same(&step.nest, operand),
+            Work::Set(_) | Work::Reduce(_) | Work::Contract(_) | Work::Window(_) => false,
+        }
+    }
+}
+
+/// The steps of an operation.
+pub(super) struct StepsPlan {
+    operands: Vec<Operand>,
+    layouts: Vec<Option<Layout>>,
+    works: Vec<(Work, Vec<usize>)>,
+}
+
+impl Plan for StepsPlan {
+    fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        self.works.iter().try_for_each(|(work, slots)| sink(work.step(), slots))
+    }
+
+    /// If nothing is read where something was written before, but by the one step that writes, element by element.
+    fn works_in_place(&self, read: usize, write: usize) -> bool {
+        let writes = |(_, slots): &&(Work, Vec<usize>)| slots[0] == write;
+        let Some(first) = self.works.iter().position(|work| writes(&work)) else { return true };
+        let is_alone = self.works.iter().filter(writes).count() == 1;
+        let size = |slot: usize| self.operands[slot].scalar.size();
+        self.works[first..].iter().enumerate().all(|(k, (work, slots))| {
+            (1..slots.len())
+                .filter(|&operand| slots[operand] == read)
+                .all(|operand| k == 0 && is_alone && size(read) == size(write) && work.is_in_place(operand))
+        })
+    }
+
+    fn layout(&self, operand: usize) -> Option<&Layout> {
+        self.layouts[operand].as_ref()
+    }
+}
+
+/// One line per step, as the log shows it.
+impl fmt::Display for StepsPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        plan::list(self, f)
+    }
+}
+
+/// Scratch while a plan is built, which becomes its last operand.
+const SCRATCH: usize = usize::MAX;
+
+/// A plan under construction.
+pub(super) struct Builder<'a> {
+    operation: &'a Operation,
+    /// What a tensor is, and where its elements lie.
+    describe: &'a dyn Fn(&Tensor) -> Result<(Scalar, Layout)>,
+    homes: Vec<Home>,
+    plan: StepsPlan,
+    scratch: usize,
+    /// What functions are computed in.
+    pub compute: Compute,
+}
+
+impl<'a> Builder<'a> {
+    /// Nothing yet: functions are computed in binary64 if an element of a tensor needs it, or `wide` asks for it.
+    ///
+    /// # Errors
+    /// Those of `describe`.
+    pub fn new(
+        operation: &'a Operation,
+        describe: &'a dyn Fn(&Tensor) -> Result<(Scalar, Layout)>,
+        wide: bool,
+    ) -> Result<Self> {
+        let mut scalars = Vec::new();
+        for link in operation.links() {
+            scalars.push(describe(&link.tensor)?.0);
+        }
+        let compute = if wide { Compute::Double } else { Compute::of(&scalars) };
+        let plan = StepsPlan { operands: Vec::new(), layouts: Vec::new(), works: Vec::new() };
+        Ok(Builder { operation, describe, homes: Vec::new(), plan, scratch: 0, compute })
+    }
+
+    fn view(&mut self, port: Port, tensor: &Tensor, role: Role) -> Result<View> {
+        let (scalar, layout) = (self.describe)(tensor)?;
+        let home = Home::Tensor(tensor.uid);
+        let slot = match self.homes.iter().position(|&other| other == home) {
+            Some(slot) => slot,
+            None => {
+                let mut span = (0, 0);
+                if !layout.dims.contains(&0) {
+                    let (low, high) = layout.padded_span().unwrap_or_default();
+                    span = (low * scalar.size() as i64, (high + 1) * scalar.size() as i64);
+                }
+                self.homes.push(home);
+                self.plan.operands.push(Operand { name: port.name(), role, scalar, span });
+                self.plan.layouts.push(Some(layout));
+                self.homes.len() - 1
+            }
+        };
+        Ok(View { slot, offset: 0, scalar, layout })
+    }
+
+    /// The tensor that is read as `port`, if there is one.
+    ///
+    /// # Errors
+    /// Not supported for what is not computed.
+    pub fn given(&mut self, port: Port) -> Result<Option<View>> {
+        self.operation.read(port).map(|tensor| self.view(port, tensor, Role::Read)).transpose()
+    }
+
+    /// The tensor that is read as `port`.
+    ///
+    /// # Errors
+    /// Not supported if there is none, or for what is not computed.
+    pub fn read(&mut self, port: Port) -> Result<View> {
+        self.given(port)?.ok_or_else(|| Error::unsupported(format!("an operation without {}", port.name())))
+    }
+
+    /// Every tensor that is read as `port`.
+    ///
+    /// # Errors
+    /// Not supported for what is not computed.
+    pub fn read_all(&mut self, port: Port) -> Result<Vec<View>> {
+        let operation = self.operation;
+        let links = operation.reads.iter().filter(|link| link.port == port);
+        links.map(|link| self.view(port, &link.tensor, Role::Read)).collect()
+    }
+
+    /// The tensor that is written as `port`, if there is one; with `beta`, its old elements count.
+    ///
+    /// # Errors
+    /// Not supported if it repeats an address, or for what is not computed.
+    pub fn wanted(&mut self, port: Port, beta: f64) -> Result<Option<View>> {
+        let Some(tensor) = self.operation.write(port) else { return Ok(None) };
+        let view = self.view(port, tensor, Role::blended(beta))?;
+        if !view.is_empty() {
+            agree::check_destination(&view.layout, port.name())?;
+            if view.layout.overlaps() {
+                return Err(Error::unsupported(format!("{} reaches an address twice", port.name())));
+            }
+        }
+        Ok(Some(view))
+    }
+
+    /// The tensor that is written as `port`.
+    ///
+    /// # Errors
+    /// Not supported if there is none, if it repeats an address, or for what is not computed.
+    pub fn write(&mut self, port: Port) -> Result<View> {
+        let view = self.wanted(port, 0.0)?;
+        view.ok_or_else(|| Error::unsupported(format!("an operation without {}", port.name())))
+    }
+
+    /// Room for these elements, in the order of the dimensions.
+    ///
+    /// # Errors
+    /// Not supported beyond 64 bits.
+    pub fn scratch(&mut self, scalar: Scalar, dims: &[i64]) -> Result<View> {
+        let dims = Dims::new(dims);
+        agree::check_count(&dims)?;
+        let bytes = dims.product().and_then(|count| usize::try_from(count).ok());
+        let bytes = bytes.and_then(|count| count.checked_mul(scalar.size()));
+        let begin = self.scratch.next_multiple_of(super::room::ALIGNMENT);
+        let end = bytes.and_then(|bytes| begin.checked_add(bytes)).filter(|&end| i64::try_from(end).is_ok());
+        self.scratch = end.ok_or_else(|| Error::unsupported("scratch beyond 64 bits"))?;
+        let layout = Layout { dims, strides: agree::row_major(&dims), split: None };
+        Ok(View { slot: SCRATCH, offset: (begin / scalar.size()) as i64, scalar, layout })
+    }
+
+    /// Room for intermediate results of these dims, in the type of the computation.
+    ///
+    /// # Errors
+    /// As for [`scratch`](Builder::scratch).
+    pub fn wide(&mut self, dims: &[i64]) -> Result<View> {
+        self.scratch(self.compute.scalar(), dims)
+    }
+
+    /// A number for every element.
+    ///
+    /// # Errors
+    /// As for [`scratch`](Builder::scratch).
+    pub fn constant(&mut self, value: f64, dims: &[i64]) -> Result<View> {
+        let ones = Dims::filled(dims.len(), 1);
+        let place = self.wide(&ones)?;
+        self.fill(&place, value);
+        place.broadcast(dims)
+    }
+
+    fn push(&mut self, work: Work, slots: &[usize]) {
+        self.plan.works.push((work, slots.to_vec()));
+    }
+
+    /// `to = value`
+    pub fn fill(&mut self, to: &View, value: f64) {
+        if to.is_empty() {
+            return;
+        }
+        let cell = with_element!(to.scalar, D => Element::to_bits(<D as Element>::from_f64(value)));
+        layout::nests([&to.layout], &mut |nest| {
+            let nest = placed(nest, [to]);
+            self.push(Work::Set(Set { nest, dst: to.scalar, cell }), &[to.slot]);
+        });
+    }
+
+    /// `to = convert(from)`, which broadcasts.
+    ///
+    /// # Errors
+    /// Not supported if it does not.
+    pub fn transform(&mut self, to: &View, from: &View) -> Result<()> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let from = from.broadcast(to.dims())?;
+        layout::nests([&to.layout, &from.layout], &mut |nest| {
+            let nest = placed(nest, [to, &from]);
+            let step = Transform { nest, dst: to.scalar, src: from.scalar, scaling: Scaling::MOVE };
+            self.push(Work::Transform(step), &[to.slot, from.slot]);
+        });
+        Ok(())
+    }
+
+    /// `to = function(from[0], from[1], ...)`, with the factors as the function's row has them; operands broadcast.
+    ///
+    /// # Errors
+    /// Not supported if they do not.
+    pub fn map_with(
+        &mut self,
+        to: &View,
+        function: Function,
+        from: &[View],
+        parameter: f64,
+        alpha: [f64; 2],
+    ) -> Result<()> {
+        debug_assert_eq!(from.len(), function.arity());
+        if to.is_empty() {
+            return Ok(());
+        }
+        let from: Vec<View> = from.iter().map(|view| view.broadcast(to.dims())).collect::<Result<_>>()?;
+        let factors = Factors { alpha, beta: 0.0 };
+        if from.len() < 3 {
+            let map =
+                |nest, scalars, compute| Map::<3> { nest, scalars, compute, function, parameter, factors };
+            self.mapped(to, &from, |nest, scalars, compute| Work::Map(Box::new(map(nest, scalars, compute))));
+        } else {
+            let map =
+                |nest, scalars, compute| Map::<6> { nest, scalars, compute, function, parameter, factors };
+            self.mapped(to, &from, |nest, scalars, compute| {
+                Work::WideMap(Box::new(map(nest, scalars, compute)))
+            });
+        }
+        Ok(())
+    }
+
+    fn mapped<const N: usize>(
+        &mut self,
+        to: &View,
+        from: &[View],
+        work: impl Fn(LoopNest<N>, [Scalar; N], Compute) -> Work,
+    ) {
+        // Operands that are not read stand still somewhere.
+        let still = Layout { dims: to.layout.dims, strides: Dims::filled(to.dims().rank(), 0), split: None };
+        let unread = View { layout: still, offset: 0, ..*from.first().unwrap_or(to) };
+        let views: [View; N] =
+            std::array::from_fn(|k| if k == 0 { *to } else { from.get(k - 1).copied().unwrap_or(unread) });
+        let layouts: [&Layout; N] = std::array::from_fn(|k| &views[k].layout);
+        layout::nests(layouts, &mut |nest| {
+            let nest = placed(nest, std::array::from_fn(|k| &views[k]));
+            let scalars = views.map(|view| view.scalar);
+            self.push(work(nest, scalars, self.compute), &views.map(|view| view.slot));
+        });
+    }
+
+    /// `to = function(from[0], from[1], ...)`; operands broadcast.
+    ///
+    /// # Errors
+    /// Not supported if they do not.
+    pub fn map(&mut self, to: &View, function: Function, from: &[View]) -> Result<()> {
+        self.map_with(to, function, from, 0.0, [1.0; 2])
+    }
+
+    /// `to = a - b`
+    ///
+    /// # Errors
+    /// As for [`map`](Builder::map).
+    pub fn subtract(&mut self, to: &View, a: &View, b: &View) -> Result<()> {
+        self.map_with(to, Function::Add, &[*a, *b], 0.0, [1.0, -1.0])
+    }
+
+    /// The same elements without blocks: where they are, or copied.
+    ///
+    /// # Errors
+    /// As for [`scratch`](Builder::scratch).
+    pub fn flat(&mut self, view: &View) -> Result<View> {
+        if view.layout.split.is_none() {
+            return Ok(*view);
+        }
+        let copy = self.scratch(view.scalar, view.dims())?;
+        self.transform(&copy, view)?;
+        Ok(copy)
+    }
+
+    /// The same elements in the order of their dimensions: where they are, or copied.
+    ///
+    /// # Errors
+    /// As for [`scratch`](Builder::scratch).
+    pub fn packed(&mut self, view: &View) -> Result<View> {
+        if view.is_row_major() {
+            return Ok(*view);
+        }
+        let copy = self.scratch(view.scalar, view.dims())?;
+        self.transform(&copy, view)?;
+        Ok(copy)
+    }
+
+    /// `to = reduction of from`: each element of `to` joins as many neighbours as there are for it in every dimension.
+    ///
+    /// # Errors
+    /// Not supported for dims that are no multiples.
+    pub fn reduce(&mut self, to: &View, reduction: Reduction, from: &View) -> Result<()> {
+        if to.layout.split.is_some() {
+            let flat = self.wide(to.dims())?;
+            self.reduce(&flat, reduction, from)?;
+            return self.transform(to, &flat);
+        }
+        let from = self.flat(from)?;
+        let (large, small) = (&from.layout, &to.layout);
+        let fits = large.dims.rank() == small.dims.rank()
+            && large.dims.iter().zip(small.dims.iter()).all(|(&x, &y)| x > 0 && y > 0 && x % y == 0);
+        if !fits {
+            return Err(Error::unsupported(format!("a reduction of {} to {}", large.dims, small.dims)));
+        }
+        let mut outputs = LoopNest::new(&[], [to.offset, from.offset, 0]);
+        let mut sequence = LoopNest::new(&[], [0; 2]);
+        for axis in 0..large.dims.rank() {
+            let (extent, stride) = (small.dims[axis], large.strides[axis]);
+            let joined = large.dims[axis] / extent;
+            outputs.push(Axis { extent, strides: [small.strides[axis], stride * joined, 0] });
+            sequence.push(Axis { extent: joined, strides: [stride, 0] });
+        }
+        outputs.canonicalise();
+        sequence.canonicalise();
+        let sequence =
+            Sequence::new(&[sequence]).ok_or_else(|| Error::Internal("a reduction of no sequence".into()))?;
+        let reduce = Reduce {
+            outputs,
+            sequence,
+            dst: to.scalar,
+            src: from.scalar,
+            compute: self.compute,
+            reduction,
+            scaling: Scaling::MOVE,
+            indices: None,
+            workspace: 0,
+        };
+        self.push(Work::Reduce(Box::new(reduce)), &[to.slot, to.slot, from.slot, to.slot]);
+        Ok(())
+    }
+
+    /// A contraction whose offsets count from these views; in canonical form then.
+    pub fn contract(&mut self, mut step: Contract, views: [&View; 3]) {
+        for (offset, view) in step.nest.offsets.iter_mut().zip(views) {
+            *offset += view.offset;
+        }
+        if !step.is_empty() {
+            self.push(Work::Contract(Box::new(step.canonical())), &views.map(|view| view.slot));
+        }
+    }
+
+    /// The steps of a plan whose operands are these tensors as they lie; where it has an operand that is not touched there is none.
+    ///
+    /// # Errors
+    /// Those of the plan; not supported for scratch, and for steps of other kinds.
+    pub fn embed(&mut self, plan: &dyn Plan, views: &[Option<View>]) -> Result<()> {
+        plan.steps(&mut |step, slots| {
+            let work = match step {
+                Step::Window(step) => Work::Window(Box::new(*step)),
+                Step::Reduce(step) => Work::Reduce(Box::new(*step)),
+                Step::Transform(step) => Work::Transform(*step),
+                other => return Err(Error::unsupported(format!("as a part of a graph: {other}"))),
+            };
+            // An operand that is not touched may be any.
+            let any = views.iter().flatten().next();
+            let mut own = Vec::with_capacity(slots.len());
+            for &slot in slots {
+                let view = views.get(slot).and_then(Option::as_ref).or(any);
+                let view = view.filter(|view| view.slot != SCRATCH && view.offset == 0);
+                own.push(view.ok_or_else(|| Error::unsupported("scratch as a part of a graph"))?.slot);
+            }
+            self.push(work, &own);
+            Ok(())
+        })
+    }
+
+    /// The plan, where its operands lie, and how many bytes of scratch it takes.
+    pub fn finish(mut self) -> (StepsPlan, Vec<Home>, usize) {
+        if self.scratch > 0 {
+            let last = self.homes.len();
+            for (_, slots) in &mut self.plan.works {
+                slots.iter_mut().filter(|slot| **slot == SCRATCH).for_each(|slot| *slot = last);
+            }
+            self.homes.push(Home::Scratch);
+            let span = (0, self.scratch as i64);
+            self.plan.operands.push(Operand {
+                name: "scratch",
+                role: Role::Scratch,
+                scalar: Scalar::F64,
+                span,
+            });
+            self.plan.layouts.push(None);
+        }
+        (self.plan, self.homes, self.scratch)
+    }
+}
+
+/// A nest from where these views begin, in canonical form.
+fn placed<const N: usize>(nest: &LoopNest<N>, views: [&View; N]) -> LoopNest<N> {
+    let mut nest = *nest;
+    for (offset, view) in nest.offsets.iter_mut().zip(views) {
+        *offset += view.offset;
+    }
+    nest.canonicalise();
+    nest
+}

@@ -1,0 +1,777 @@
+//! Graphs of operations on the CPU core, against plain loops in binary64.
+
+#[path = "common/random.rs"]
+mod random;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cudnn::backend::Address;
+use cudnn::dtype::DataType;
+use cudnn::error::ErrorKind;
+use cudnn::exec::{Context, Execution};
+use cudnn::layout::Dims;
+use cudnn::ops::graph::{
+    Concat, Convolution, Direction, Graph, Kind, Matmul, Norm, Operation, Pointwise, Port, Reduction,
+    Resample, Reshape, Slice, Softmax, Spatial, Tensor, Transpose,
+};
+use half::f16;
+use random::Rng;
+
+fn row_major(dims: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; dims.len()];
+    for k in (1..dims.len()).rev() {
+        strides[k - 1] = strides[k] * dims[k];
+    }
+    strides
+}
+
+fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Arc<Tensor> {
+    Arc::new(Tensor::new(uid, data_type, dims, &row_major(dims)))
+}
+
+fn float(uid: i64, dims: &[i64]) -> Arc<Tensor> {
+    packed(uid, DataType::Float, dims)
+}
+
+fn hidden(uid: i64, data_type: DataType, dims: &[i64]) -> Arc<Tensor> {
+    Arc::new(Tensor { is_virtual: true, ..Tensor::new(uid, data_type, dims, &row_major(dims)) })
+}
+
+fn by_value(uid: i64, data_type: DataType, rank: usize) -> Arc<Tensor> {
+    Arc::new(Tensor { by_value: true, ..Tensor::new(uid, data_type, &vec![1; rank], &vec![1; rank]) })
+}
+
+fn data_type(tensor: &Tensor) -> DataType {
+    match tensor.data_type {
+        cudnn::ops::graph::Type::Known(data_type) => data_type,
+        other => panic!("{other}"),
+    }
+}
+
+/// Every index tuple, the last dimension fastest.
+fn indices(dims: &[i64]) -> Vec<Vec<i64>> {
+    let count: i64 = dims.iter().product();
+    let strides = row_major(dims);
+    (0..count).map(|i| (0..dims.len()).map(|k| i / strides[k] % dims[k]).collect()).collect()
+}
+
+fn offset(index: &[i64], tensor: &Tensor) -> usize {
+    index.iter().zip(tensor.strides.iter()).map(|(i, s)| i * s).sum::<i64>() as usize
+}
+
+/// Numbers by uid, in the order of the dimensions, and their memory.
+#[derive(Default)]
+struct World {
+    memory: HashMap<i64, (Arc<Tensor>, Vec<u64>)>,
+}
+
+impl World {
+    fn put(&mut self, tensor: &Arc<Tensor>, numbers: &[f64]) {
+        let places: Vec<usize> = indices(&tensor.dims).iter().map(|index| offset(index, tensor)).collect();
+        let size = data_type(tensor).size();
+        let words = (places.iter().max().unwrap_or(&0) + 1) * size / 8 + 1;
+        let mut bytes = vec![0xff_u8; words * 8];
+        for (at, x) in places.iter().zip(numbers) {
+            let cell = match data_type(tensor) {
+                DataType::Float => (*x as f32).to_le_bytes().to_vec(),
+                DataType::Double => x.to_le_bytes().to_vec(),
+                DataType::Half => f16::from_f64(*x).to_le_bytes().to_vec(),
+                DataType::Int32 => (*x as i32).to_le_bytes().to_vec(),
+                DataType::Boolean => vec![u8::from(*x != 0.0)],
+                other => panic!("no numbers of {other:?} here"),
+            };
+            bytes[at * size..][..size].copy_from_slice(&cell);
+        }
+        let words = bytes.chunks(8).map(|chunk| u64::from_le_bytes(chunk.try_into().expect("8 bytes")));
+        self.memory.insert(tensor.uid, (Arc::clone(tensor), words.collect()));
+    }
+
+    fn random(&mut self, rng: &mut Rng, tensor: &Arc<Tensor>) -> Vec<f64> {
+        let count: i64 = tensor.dims.iter().product();
+        let numbers: Vec<f64> = (0..count).map(|_| (rng.below(4001) as f64 - 2000.0) / 1024.0).collect();
+        self.put(tensor, &numbers);
+        numbers
+    }
+
+    fn room(&mut self, tensor: &Arc<Tensor>) {
+        self.put(tensor, &vec![f64::NAN; tensor.dims.iter().product::<i64>() as usize]);
+    }
+
+    fn get(&self, tensor: &Tensor) -> Vec<f64> {
+        let words = &self.memory[&tensor.uid].1;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let size = data_type(tensor).size();
+        let number = |index: &Vec<i64>| {
+            let cell = &bytes[offset(index, tensor) * size..][..size];
+            match data_type(tensor) {
+                DataType::Float => f32::from_le_bytes(cell.try_into().expect("4 bytes")).into(),
+                DataType::Double => f64::from_le_bytes(cell.try_into().expect("8 bytes")),
+                DataType::Half => f16::from_le_bytes(cell.try_into().expect("2 bytes")).into(),
+                DataType::Int32 => i32::from_le_bytes(cell.try_into().expect("4 bytes")).into(),
+                DataType::Boolean => cell[0].into(),
+                other => panic!("no numbers of {other:?} here"),
+            }
+        };
+        indices(&tensor.dims).iter().map(number).collect()
+    }
+
+    /// Runs the operations, in a workspace that is full of NaNs.
+    fn run(&mut self, operations: Vec<Operation>) -> usize {
+        let execution = Execution::new(&Graph { operations }).expect("the graph runs");
+        let mut workspace = vec![u64::MAX; execution.workspace().div_ceil(8) + 2];
+        let at: HashMap<i64, Address> =
+            self.memory.iter_mut().map(|(&uid, (_, words))| (uid, words.as_mut_ptr().into())).collect();
+        let scratch = workspace.as_mut_ptr();
+        let scratch = scratch.wrapping_byte_add(scratch.addr().next_multiple_of(16) - scratch.addr());
+        // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
+        let ran = unsafe {
+            execution.run(&Context::cpu(), &|uid| at.get(&uid).copied(), scratch.into(), &mut |_, _| ())
+        };
+        ran.expect("the graph runs");
+        execution.workspace()
+    }
+}
+
+fn assert_near(got: &[f64], want: &[f64], bound: f64, what: &str) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    let largest = want.iter().filter(|x| x.is_finite()).fold(1.0_f64, |a, x| a.max(x.abs()));
+    for (k, (a, b)) in got.iter().zip(want).enumerate() {
+        let same = a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= bound * largest;
+        assert!(same, "{what}: element {k} is {a} instead of {b}");
+    }
+}
+
+fn matmul(a: &Arc<Tensor>, b: &Arc<Tensor>, c: &Arc<Tensor>) -> Operation {
+    let settings = Matmul { math: DataType::Float.into(), padding: 0.0 };
+    Operation::new(Kind::Matmul(settings), &[(Port::A, a), (Port::B, b)], &[(Port::C, c)])
+}
+
+fn unary(mode: i32, x: &Arc<Tensor>, y: &Arc<Tensor>) -> Operation {
+    Operation::new(Kind::Pointwise(Pointwise::new(mode)), &[(Port::X, x)], &[(Port::Y, y)])
+}
+
+fn binary(mode: i32, x: &Arc<Tensor>, b: &Arc<Tensor>, y: &Arc<Tensor>) -> Operation {
+    Operation::new(Kind::Pointwise(Pointwise::new(mode)), &[(Port::X, x), (Port::B, b)], &[(Port::Y, y)])
+}
+
+unsafe extern "C" {
+    safe fn erf(x: f64) -> f64;
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn truth(holds: bool) -> f64 {
+    f64::from(u8::from(holds))
+}
+
+/// The modes with x and b, and what they are.
+type Meaning = (i32, fn(f64, f64) -> f64);
+const BINARY: &[Meaning] = &[
+    (0, |x, b| x + b),
+    (1, |x, b| x * b),
+    (2, f64::min),
+    (3, f64::max),
+    (5, |x, b| x + b * b),
+    (6, |x, b| x / b),
+    (7, |x, b| x % b),
+    (8, f64::powf),
+    (9, |x, b| x - b),
+    (23, f64::atan2),
+    (24, |x, b| x - b * (x / b).floor()),
+    (300, |x, b| truth(x == b)),
+    (301, |x, b| truth(x != b)),
+    (302, |x, b| truth(x > b)),
+    (303, |x, b| truth(x >= b)),
+    (304, |x, b| truth(x < b)),
+    (305, |x, b| truth(x <= b)),
+    (400, |x, b| truth(x != 0.0 && b != 0.0)),
+    (401, |x, b| truth(x != 0.0 || b != 0.0)),
+];
+type Single = (i32, fn(f64) -> f64);
+const UNARY: &[Single] = &[
+    (4, f64::sqrt),
+    (10, f64::abs),
+    (11, f64::ceil),
+    (12, f64::cos),
+    (13, f64::exp),
+    (14, f64::floor),
+    (15, f64::ln),
+    (16, |x| -x),
+    (17, |x| 1.0 / x.sqrt()),
+    (18, f64::sin),
+    (19, f64::tan),
+    (20, |x| erf(x)),
+    (21, |x| x),
+    (22, |x| 1.0 / x),
+    (100, |x| x.max(0.0)),
+    (101, f64::tanh),
+    (102, sigmoid),
+    (103, |x| if x > 0.0 { x } else { x.exp_m1() }),
+    (104, |x| 0.5 * x * (1.0 + erf(x / 2f64.sqrt()))),
+    (105, |x| x.exp().ln_1p()),
+    (106, |x| x * sigmoid(x)),
+    (107, |x| x * sigmoid((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x))),
+    (402, |x| truth(x == 0.0)),
+];
+
+#[test]
+fn every_mode_is_what_it_means() {
+    let mut rng = Rng(5);
+    let (x, y, dx) = (float(1, &[2, 3, 4]), float(3, &[2, 3, 4]), float(4, &[2, 3, 4]));
+    for &(mode, meaning) in UNARY {
+        let mut world = World::default();
+        let numbers = world.random(&mut rng, &x);
+        let numbers: Vec<f64> = if matches!(mode, 4 | 15 | 17) {
+            numbers.iter().map(|x| x.abs() + 0.01).collect()
+        } else {
+            numbers
+        };
+        world.put(&x, &numbers);
+        world.room(&y);
+        world.run(vec![unary(mode, &x, &y)]);
+        let want: Vec<f64> = numbers.iter().map(|x| meaning(f64::from(*x as f32))).collect();
+        assert_near(&world.get(&y), &want, 2e-6, &format!("mode {mode}"));
+        // The gradient is the slope of the function.
+        if (100..200).contains(&mode) {
+            let dy = float(2, &[2, 3, 4]);
+            let gradients = world.random(&mut rng, &dy);
+            world.room(&dx);
+            let backward = Kind::Pointwise(Pointwise::new(mode + 100));
+            world.run(vec![Operation::new(backward, &[(Port::Dy, &dy), (Port::X, &x)], &[(Port::Dx, &dx)])]);
+            let slope = |x: f64| (meaning(x + 1e-6) - meaning(x - 1e-6)) / 2e-6;
+            let want: Vec<f64> = numbers.iter().zip(&gradients).map(|(x, dy)| dy * slope(*x)).collect();
+            assert_near(&world.get(&dx), &want, 1e-5, &format!("gradient of mode {mode}"));
+        }
+    }
+    for b_dims in [[2, 3, 4], [1, 3, 1]] {
+        let b = float(2, &b_dims);
+        for &(mode, meaning) in BINARY {
+            for alpha in [[1.0, 1.0], [0.5, 2.0]] {
+                let mut world = World::default();
+                let mut xs = world.random(&mut rng, &x);
+                let bs = world.random(&mut rng, &b);
+                if mode == 8 {
+                    xs.iter_mut().for_each(|x| *x = x.abs() + 0.01);
+                }
+                // Some are equal, and some zero.
+                (xs[1], xs[7]) = (bs[0] * alpha[1] / alpha[0], 0.0);
+                world.put(&x, &xs);
+                world.room(&y);
+                let settings = Pointwise { alpha, ..Pointwise::new(mode) };
+                let reads = [(Port::X, &x), (Port::B, &b)];
+                world.run(vec![Operation::new(Kind::Pointwise(settings), &reads, &[(Port::Y, &y)])]);
+                let want: Vec<f64> = indices(&x.dims)
+                    .iter()
+                    .enumerate()
+                    .map(|(k, index)| {
+                        let at: Vec<i64> = index.iter().zip(b_dims).map(|(i, dim)| i % dim).collect();
+                        meaning(alpha[0] * f64::from(xs[k] as f32), alpha[1] * bs[offset(&at, &b)])
+                    })
+                    .collect();
+                assert_near(&world.get(&y), &want, 4e-6, &format!("mode {mode} by {alpha:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn selections_indices_and_bounds() {
+    let mut rng = Rng(6);
+    let dims = [3, 5, 4];
+    let (x, b, y) = (float(1, &dims), float(2, &dims), float(4, &dims));
+    let t = packed(3, DataType::Boolean, &dims);
+    let mut world = World::default();
+    let (xs, bs) = (world.random(&mut rng, &x), world.random(&mut rng, &b));
+    let ts: Vec<f64> = (0..60).map(|k| truth(k % 3 == 0)).collect();
+    world.put(&t, &ts);
+    world.room(&y);
+    let select = Kind::Pointwise(Pointwise::new(601));
+    let reads = [(Port::X, &x), (Port::B, &b), (Port::T, &t)];
+    world.run(vec![Operation::new(select, &reads, &[(Port::Y, &y)])]);
+    let want: Vec<f64> = (0..60).map(|k| if ts[k] != 0.0 { xs[k] } else { bs[k] }).collect();
+    assert_near(&world.get(&y), &want, 0.0, "select");
+
+    for axis in 0..3 {
+        for of in [DataType::Int32, DataType::Float] {
+            let y = packed(9, of, &dims);
+            world.room(&y);
+            let settings = Pointwise { axis: Some(axis as i64), ..Pointwise::new(501) };
+            let operation = Operation::new(Kind::Pointwise(settings), &[(Port::X, &x)], &[(Port::Y, &y)]);
+            world.run(vec![operation]);
+            let want: Vec<f64> = indices(&dims).iter().map(|index| index[axis] as f64).collect();
+            assert_near(&world.get(&y), &want, 0.0, "indices");
+        }
+    }
+
+    for (clip, slope) in
+        [([0.0, 1.0], 0.0), ([-0.5, 1.0], 0.0), ([0.0, f64::INFINITY], 0.125), ([0.5, 1.5], -0.5)]
+    {
+        let settings = |mode| Pointwise { clip, slope, ..Pointwise::new(mode) };
+        world.room(&y);
+        world.run(vec![Operation::new(Kind::Pointwise(settings(100)), &[(Port::X, &x)], &[(Port::Y, &y)])]);
+        let relu = |x: f64| if x < clip[0] { clip[0] + slope * (x - clip[0]) } else { x.min(clip[1]) };
+        let want: Vec<f64> = xs.iter().map(|x| relu(*x)).collect();
+        assert_near(&world.get(&y), &want, 1e-6, "a bounded relu");
+        world.room(&y);
+        let reads = [(Port::Dy, &b), (Port::X, &x)];
+        world.run(vec![Operation::new(Kind::Pointwise(settings(200)), &reads, &[(Port::Dx, &y)])]);
+        let gradient = |x: f64| {
+            if x > clip[1] {
+                0.0
+            } else if x <= clip[0] {
+                slope
+            } else {
+                1.0
+            }
+        };
+        let want: Vec<f64> = xs.iter().zip(&bs).map(|(x, dy)| dy * gradient(*x)).collect();
+        assert_near(&world.get(&y), &want, 1e-6, "its gradient");
+    }
+}
+
+/// Strides of any order, with gaps.
+fn any_strides(rng: &mut Rng, dims: &[i64]) -> Vec<i64> {
+    let (mut strides, mut next) = (vec![0; dims.len()], 1);
+    for axis in rng.order(dims.len()) {
+        strides[axis] = next;
+        next *= dims[axis] + rng.below(2) as i64;
+    }
+    strides
+}
+
+#[test]
+fn products_of_matrices_of_any_strides_and_batches() {
+    let mut rng = Rng(7);
+    let batches = [
+        ([1, 1], [1, 1]),
+        ([2, 4], [2, 4]),
+        ([1, 4], [2, 4]),
+        ([2, 4], [2, 2]),
+        ([2, 2], [1, 4]),
+        ([1, 6], [3, 2]),
+    ];
+    for (a_batch, b_batch) in batches {
+        for _ in 0..6 {
+            let (m, n, k) = (1 + rng.below(5) as i64, 1 + rng.below(5) as i64, 1 + rng.below(6) as i64);
+            let batch: Vec<i64> = (0..2).map(|d| a_batch[d].max(b_batch[d])).collect();
+            let [a, b, c] = [(1, a_batch, [m, k]), (2, b_batch, [k, n]), (3, [batch[0], batch[1]], [m, n])]
+                .map(|(uid, batch, matrix)| {
+                    let dims = [batch[0], batch[1], matrix[0], matrix[1]];
+                    let strides = any_strides(&mut rng, &dims);
+                    Arc::new(Tensor::new(uid, DataType::Float, &dims, &strides))
+                });
+            let mut world = World::default();
+            let (xs, ys) = (world.random(&mut rng, &a), world.random(&mut rng, &b));
+            world.room(&c);
+            world.run(vec![matmul(&a, &b, &c)]);
+            let place = |dims: &Dims, at: [i64; 4]| {
+                let strides = row_major(dims);
+                let own = |d: usize| if d < 2 { at[d] * dims[d] / batch[d] } else { at[d] };
+                (0..4).map(|d| own(d) * strides[d]).sum::<i64>() as usize
+            };
+            let want: Vec<f64> = indices(&c.dims)
+                .iter()
+                .map(|i| {
+                    let term = |l| {
+                        xs[place(&a.dims, [i[0], i[1], i[2], l])] * ys[place(&b.dims, [i[0], i[1], l, i[3]])]
+                    };
+                    (0..k).map(term).sum()
+                })
+                .collect();
+            assert_near(&world.get(&c), &want, 1e-5, &format!("{a_batch:?} times {b_batch:?}"));
+        }
+    }
+}
+
+#[test]
+fn chains_round_to_the_types_between() {
+    let mut rng = Rng(8);
+    let (a, b) = (packed(1, DataType::Half, &[2, 3, 4]), packed(2, DataType::Half, &[2, 4, 5]));
+    let (bias, y, z) = (float(3, &[1, 1, 5]), packed(4, DataType::Half, &[2, 3, 5]), float(5, &[2, 3, 5]));
+    for between in [DataType::Float, DataType::Half] {
+        let (product, sum) = (hidden(10, between, &[2, 3, 5]), hidden(11, between, &[2, 3, 5]));
+        let mut world = World::default();
+        let (xs, ws, bs) =
+            (world.random(&mut rng, &a), world.random(&mut rng, &b), world.random(&mut rng, &bias));
+        world.room(&y);
+        world.room(&z);
+        // In another order than that of their results; the sum is read twice.
+        let operations = vec![
+            binary(1, &sum, &sum, &z),
+            unary(100, &sum, &y),
+            binary(0, &product, &bias, &sum),
+            matmul(&a, &b, &product),
+        ];
+        let workspace = world.run(operations);
+        assert_eq!(workspace, 512, "two tensors of less than 256 bytes");
+        let round = |x: f64| if between == DataType::Half { f16::from_f64(x).to_f64() } else { x };
+        let half = |x: &f64| f16::from_f64(*x).to_f64();
+        let (xs, ws): (Vec<f64>, Vec<f64>) = (xs.iter().map(half).collect(), ws.iter().map(half).collect());
+        let sums: Vec<f64> = indices(&[2, 3, 5])
+            .iter()
+            .map(|i| {
+                let term = |k: i64| {
+                    xs[(i[0] * 12 + i[1] * 4 + k) as usize] * ws[(i[0] * 20 + k * 5 + i[2]) as usize]
+                };
+                round(round((0..4).map(term).sum()) + bs[i[2] as usize])
+            })
+            .collect();
+        let squares: Vec<f64> = sums.iter().map(|x| x * x).collect();
+        let rectified: Vec<f64> = sums.iter().map(|x| x.max(0.0)).collect();
+        // A half between is rounded at most once another way.
+        let bound = if between == DataType::Half { 2e-3 } else { 1e-6 };
+        assert_near(&world.get(&z), &squares, bound, "squares");
+        assert_near(&world.get(&y), &rectified, 2e-3, "rectified");
+        if between == DataType::Half {
+            // Squares of halves, exactly.
+            for (z, y) in world.get(&z).iter().zip(world.get(&y)).filter(|(_, y)| *y > 0.0) {
+                assert_eq!(*z, y * y);
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_come_by_value_in_any_type_and_results_in_place() {
+    let mut rng = Rng(9);
+    for of in [DataType::Float, DataType::Half, DataType::Int32, DataType::Double] {
+        let (x, s, y) = (float(1, &[3, 4]), by_value(2, of, 2), float(3, &[3, 4]));
+        let mut world = World::default();
+        let xs = world.random(&mut rng, &x);
+        world.put(&s, &[3.0]);
+        world.room(&y);
+        world.run(vec![binary(1, &x, &s, &y)]);
+        let want: Vec<f64> = xs.iter().map(|x| 3.0 * x).collect();
+        assert_near(&world.get(&y), &want, 1e-6, &format!("a factor of {of:?}"));
+    }
+    let (x, y) = (float(1, &[3, 4]), float(3, &[3, 4]));
+    let mut world = World::default();
+    let xs = world.random(&mut rng, &x);
+    let execution = Execution::new(&Graph { operations: vec![binary(0, &x, &x, &y)] }).expect("it runs");
+    let at: Address = world.memory.get_mut(&1).expect("it is there").1.as_mut_ptr().into();
+    let mut workspace = [0_u128; 64];
+    let scratch = workspace.as_mut_ptr().into();
+    // SAFETY: both tensors are the same memory, which an element-wise operation may have.
+    unsafe { execution.run(&Context::cpu(), &|_| Some(at), scratch, &mut |_, _| ()) }.expect("it runs");
+    let want: Vec<f64> = xs.iter().map(|x| 2.0 * x).collect();
+    assert_near(&world.get(&x), &want, 0.0, "in place");
+    // SAFETY: nothing is read before the missing pointer is found.
+    let missing = unsafe { execution.run(&Context::cpu(), &|_| None, scratch, &mut |_, _| ()) };
+    assert_eq!(missing.expect_err("no pointers").kind(), ErrorKind::BadParam);
+}
+
+#[test]
+fn elements_move() {
+    let mut rng = Rng(10);
+    let dims = [2, 3, 4, 5];
+    let x = Arc::new(Tensor::new(1, DataType::Float, &dims, &any_strides(&mut rng, &dims)));
+    let mut world = World::default();
+    let xs = world.random(&mut rng, &x);
+    let at = |index: &[i64]| xs[index.iter().zip(row_major(&dims)).map(|(i, s)| i * s).sum::<i64>() as usize];
+
+    let y = float(2, &[6, 20]);
+    world.room(&y);
+    let reshape = Kind::Reshape(Reshape { logical: true });
+    world.run(vec![Operation::new(reshape, &[(Port::X, &x)], &[(Port::Y, &y)])]);
+    assert_near(&world.get(&y), &xs, 0.0, "a logical reshape");
+
+    let plain = float(3, &dims);
+    let plains = world.random(&mut rng, &plain);
+    let y = Arc::new(Tensor::new(4, DataType::Float, &[2, 3, 5, 4], &[60, 20, 1, 5]));
+    world.room(&y);
+    let view = Kind::Reshape(Reshape { logical: false });
+    world.run(vec![Operation::new(view, &[(Port::X, &plain)], &[(Port::Y, &y)])]);
+    let want: Vec<f64> =
+        indices(&y.dims).iter().map(|i| plains[(i[0] * 60 + i[1] * 20 + i[3] * 5 + i[2]) as usize]).collect();
+    assert_near(&world.get(&y), &want, 0.0, "a view");
+
+    let y = packed(5, DataType::Half, &[4, 2, 5, 3]);
+    world.room(&y);
+    let transpose = Kind::Transpose(Transpose { permutation: vec![2, 0, 3, 1] });
+    world.run(vec![Operation::new(transpose, &[(Port::X, &x)], &[(Port::Y, &y)])]);
+    let want: Vec<f64> = indices(&y.dims).iter().map(|i| at(&[i[1], i[3], i[0], i[2]])).collect();
+    assert_near(&world.get(&y), &want, 1e-3, "a transposition");
+
+    let y = float(6, &[2, 2, 2, 2]);
+    world.room(&y);
+    let slice = Slice { starts: vec![0, 1, 1, 0], limits: vec![2, 3, 4, 5], strides: vec![1, 1, 2, 3] };
+    world.run(vec![Operation::new(Kind::Slice(slice), &[(Port::X, &x)], &[(Port::Y, &y)])]);
+    let want: Vec<f64> =
+        indices(&y.dims).iter().map(|i| at(&[i[0], i[1] + 1, 1 + 2 * i[2], 3 * i[3]])).collect();
+    assert_near(&world.get(&y), &want, 0.0, "a slice");
+
+    let y = float(7, &[2, 6, 4, 5]);
+    world.room(&y);
+    let reads = [(Port::Part, &x), (Port::Part, &plain)];
+    let concat = Kind::Concat(Concat { axis: 1, in_place: None });
+    world.run(vec![Operation::new(concat, &reads, &[(Port::Y, &y)])]);
+    let part = |i: &Vec<i64>| {
+        if i[1] < 3 { at(i) } else { plains[(i[0] * 60 + (i[1] - 3) * 20 + i[2] * 5 + i[3]) as usize] }
+    };
+    let want: Vec<f64> = indices(&y.dims).iter().map(part).collect();
+    assert_near(&world.get(&y), &want, 0.0, "a concatenation");
+
+    for (operator, join) in
+        [(0, (|a, b| a + b) as fn(f64, f64) -> f64), (1, |a, b| a * b), (2, f64::min), (3, f64::max)]
+    {
+        for y_dims in [[2, 1, 4, 1], [1, 1, 1, 1], [2, 3, 2, 5]] {
+            let y = float(8, &y_dims);
+            world.room(&y);
+            let settings = Reduction { operator, math: DataType::Float.into() };
+            world.run(vec![Operation::new(Kind::Reduction(settings), &[(Port::X, &x)], &[(Port::Y, &y)])]);
+            let mut want: Vec<Option<f64>> = vec![None; y_dims.iter().product::<i64>() as usize];
+            for index in indices(&dims) {
+                let own: Vec<i64> = (0..4).map(|d| index[d] * y_dims[d] / dims[d]).collect();
+                let to = &mut want[offset(&own, &y)];
+                *to = Some(to.map_or(at(&index), |joined| join(joined, at(&index))));
+            }
+            let want: Vec<f64> = want.into_iter().map(|x| x.expect("an element")).collect();
+            assert_near(&world.get(&y), &want, 1e-5, &format!("operator {operator} to {y_dims:?}"));
+        }
+    }
+}
+
+#[test]
+fn convolutions_in_three_directions() {
+    let mut rng = Rng(11);
+    let (n, groups, c, k) = (2, 2, 3, 2);
+    for (flip, before, after, stride, dilation) in [(1, 1, 1, 1, 1), (0, 1, 0, 2, 1), (1, 0, 2, 1, 2)] {
+        let (h, r) = (7, 3);
+        let p = 1 + (h + before + after - ((r - 1) * dilation + 1)) / stride;
+        let x_dims = [n, groups * c, h, h];
+        let channels_last = [x_dims[1] * h * h, 1, x_dims[1] * h, x_dims[1]];
+        let x = Arc::new(Tensor::new(1, DataType::Float, &x_dims, &channels_last));
+        let (w, y) = (float(2, &[groups * k, c, r, r]), float(3, &[n, groups * k, p, p]));
+        let mut world = World::default();
+        let operation = |direction, reads: &[(Port, &Arc<Tensor>)], writes: &[(Port, &Arc<Tensor>)]| {
+            let two = |value: i64| Dims::new(&[value, value]);
+            let spatial = Spatial {
+                before: two(before),
+                after: two(after),
+                strides: two(stride),
+                dilation: two(dilation),
+            };
+            let math = DataType::Float.into();
+            let settings = Convolution { direction, math, mode: flip, spatial, alpha: 0.5, beta: 0.0 };
+            Operation::new(Kind::Convolution(settings), reads, writes)
+        };
+        let (xs, ws, dys) =
+            (world.random(&mut rng, &x), world.random(&mut rng, &w), world.random(&mut rng, &y));
+        let [mut ys, mut dxs, mut dws] = [dys.len(), xs.len(), ws.len()].map(|len| vec![0.0; len]);
+        for i in indices(&[n, groups, k, p, p, c, r, r]) {
+            let tap = |t: i64| if flip == 0 { r - 1 - t } else { t };
+            let at = [
+                i[3] * stride - before + tap(i[6]) * dilation,
+                i[4] * stride - before + tap(i[7]) * dilation,
+            ];
+            if at.iter().any(|at| !(0..h).contains(at)) {
+                continue;
+            }
+            let x = (((i[0] * groups + i[1]) * c + i[5]) * h + at[0]) * h + at[1];
+            let w = (((i[1] * k + i[2]) * c + i[5]) * r + i[6]) * r + i[7];
+            let y = (((i[0] * groups + i[1]) * k + i[2]) * p + i[3]) * p + i[4];
+            let [x, w, y] = [x, w, y].map(|at| at as usize);
+            ys[y] += 0.5 * xs[x] * ws[w];
+            dxs[x] += 0.5 * dys[y] * ws[w];
+            dws[w] += 0.5 * dys[y] * xs[x];
+        }
+        let dx = Arc::new(Tensor::new(4, DataType::Float, &x_dims, &channels_last));
+        let dw = float(5, &[groups * k, c, r, r]);
+        let out = float(6, &[n, groups * k, p, p]);
+        [&dx, &dw, &out].into_iter().for_each(|tensor| world.room(tensor));
+        world.run(vec![operation(Direction::Forward, &[(Port::X, &x), (Port::W, &w)], &[(Port::Y, &out)])]);
+        world.run(vec![operation(
+            Direction::BackwardData,
+            &[(Port::Dy, &y), (Port::W, &w)],
+            &[(Port::Dx, &dx)],
+        )]);
+        world.run(vec![operation(
+            Direction::BackwardFilter,
+            &[(Port::X, &x), (Port::Dy, &y)],
+            &[(Port::Dw, &dw)],
+        )]);
+        assert_near(&world.get(&out), &ys, 1e-5, "y");
+        assert_near(&world.get(&dx), &dxs, 1e-5, "dx");
+        assert_near(&world.get(&dw), &dws, 1e-5, "dw");
+    }
+}
+
+/// Mode, dims of the statistics, dims of scale and bias.
+const NORMS: [(i32, [i64; 4], [i64; 4]); 5] = [
+    (0, [2, 1, 1, 1], [1, 4, 3, 2]),
+    (1, [2, 4, 1, 1], [1, 4, 1, 1]),
+    (2, [1, 4, 1, 1], [1, 4, 1, 1]),
+    (3, [2, 2, 1, 1], [1, 4, 1, 1]),
+    (4, [2, 1, 1, 1], [1, 4, 3, 2]),
+];
+
+#[test]
+fn normalisations_and_their_gradients() {
+    let mut rng = Rng(12);
+    let dims = [2, 4, 3, 2];
+    for (mode, groups, shared) in NORMS {
+        let (x, y, scale, bias) = (float(1, &dims), float(2, &dims), float(3, &shared), float(4, &shared));
+        let (mean, inverse, epsilon) =
+            (float(5, &groups), float(6, &groups), by_value(7, DataType::Float, 4));
+        let mut world = World::default();
+        let xs = world.random(&mut rng, &x);
+        let (scales, biases) = (world.random(&mut rng, &scale), world.random(&mut rng, &bias));
+        world.put(&epsilon, &[1e-3]);
+        [&y, &mean, &inverse].into_iter().for_each(|tensor| world.room(tensor));
+        let is_rms = mode == 4;
+        let settings = Norm { mode, training: true };
+        let reads = [(Port::X, &x), (Port::Scale, &scale), (Port::Bias, &bias), (Port::Epsilon, &epsilon)];
+        let all = [(Port::Y, &y), (Port::InverseVariance, &inverse), (Port::Mean, &mean)];
+        let writes = if is_rms { &all[..2] } else { &all[..] };
+        world.run(vec![Operation::new(Kind::NormForward(settings.clone()), &reads, writes)]);
+        let count = groups.iter().product::<i64>() as usize;
+        let own = |index: &[i64], small: &[i64; 4]| {
+            let at: Vec<i64> = (0..4).map(|d| index[d] * small[d] / dims[d]).collect();
+            at.iter().zip(row_major(small)).map(|(i, s)| i * s).sum::<i64>() as usize
+        };
+        let size = (48 / count) as f64;
+        let places: Vec<(usize, usize)> =
+            indices(&dims).iter().map(|i| (own(i, &groups), own(i, &shared))).collect();
+        let joined = |of: &dyn Fn(usize) -> f64| {
+            let mut sums = vec![0.0; count];
+            (0..48).for_each(|k| sums[places[k].0] += of(k) / size);
+            sums
+        };
+        let means = if is_rms { vec![0.0; count] } else { joined(&|k| xs[k]) };
+        let variances = joined(&|k| (xs[k] - means[places[k].0]).powi(2));
+        let inverses: Vec<f64> = variances.iter().map(|v| 1.0 / (v + f64::from(1e-3_f32)).sqrt()).collect();
+        let normal = |k: usize| (xs[k] - means[places[k].0]) * inverses[places[k].0];
+        let want: Vec<f64> = (0..48).map(|k| normal(k) * scales[places[k].1] + biases[places[k].1]).collect();
+        assert_near(&world.get(&y), &want, 1e-5, &format!("norm {mode}"));
+        assert_near(&world.get(&inverse), &inverses, 1e-5, "inverse");
+        if !is_rms {
+            assert_near(&world.get(&mean), &means, 1e-5, "mean");
+        }
+
+        let (dy, dx, dscale, dbias) =
+            (float(8, &dims), float(9, &dims), float(10, &shared), float(11, &shared));
+        let dys = world.random(&mut rng, &dy);
+        [&dx, &dscale, &dbias].into_iter().for_each(|tensor| world.room(tensor));
+        let all = [
+            (Port::X, &x),
+            (Port::Dy, &dy),
+            (Port::Scale, &scale),
+            (Port::InverseVariance, &inverse),
+            (Port::Mean, &mean),
+        ];
+        let reads = if is_rms { &all[..4] } else { &all[..] };
+        let writes = [(Port::Dx, &dx), (Port::Dscale, &dscale), (Port::Dbias, &dbias)];
+        world.run(vec![Operation::new(Kind::NormBackward(settings), reads, &writes)]);
+        let g = |k: usize| dys[k] * scales[places[k].1];
+        let first = if is_rms { vec![0.0; count] } else { joined(&g) };
+        let second = joined(&|k| g(k) * normal(k));
+        let want: Vec<f64> = (0..48)
+            .map(|k| inverses[places[k].0] * (g(k) - first[places[k].0] - normal(k) * second[places[k].0]))
+            .collect();
+        assert_near(&world.get(&dx), &want, 1e-5, &format!("gradient of norm {mode}"));
+        let (mut scale_sums, mut bias_sums) = (vec![0.0; scales.len()], vec![0.0; scales.len()]);
+        for k in 0..48 {
+            scale_sums[places[k].1] += dys[k] * normal(k);
+            bias_sums[places[k].1] += dys[k];
+        }
+        assert_near(&world.get(&dscale), &scale_sums, 1e-5, "gradient of the scale");
+        assert_near(&world.get(&dbias), &bias_sums, 1e-5, "gradient of the bias");
+    }
+}
+
+#[test]
+fn softmax_with_statistics() {
+    let mut rng = Rng(13);
+    let (x, y, stats) = (float(1, &[1, 2, 3, 7]), float(2, &[1, 2, 3, 7]), float(3, &[1, 2, 3, 1]));
+    let mut world = World::default();
+    let mut xs = world.random(&mut rng, &x);
+    xs[..7].fill(f64::NEG_INFINITY);
+    world.put(&x, &xs);
+    [&y, &stats].into_iter().for_each(|tensor| world.room(tensor));
+    let softmax = Kind::Softmax(Softmax { log2: false });
+    world.run(vec![Operation::new(softmax, &[(Port::X, &x)], &[(Port::Y, &y), (Port::Stats, &stats)])]);
+    let sums: Vec<f64> = xs.chunks(7).map(|row| row.iter().map(|x| x.exp()).sum()).collect();
+    let want: Vec<f64> =
+        xs.iter().enumerate().map(|(k, x)| if k < 7 { 0.0 } else { x.exp() / sums[k / 7] }).collect();
+    assert_near(&world.get(&y), &want, 1e-6, "softmax");
+    let logarithms: Vec<f64> = sums.iter().map(|sum| sum.ln()).collect();
+    assert_near(&world.get(&stats), &logarithms, 1e-6, "statistics");
+}
+
+#[test]
+fn graphs_that_cannot_be_are_refused() {
+    let (x, y, z) = (float(1, &[2, 2]), float(2, &[2, 2]), float(3, &[2, 2]));
+    let refused = |operations: Vec<Operation>| Graph { operations }.check().expect_err("refused").kind();
+    assert_eq!(refused(vec![]), ErrorKind::BadParam);
+    assert_eq!(refused(vec![unary(100, &x, &y), unary(101, &x, &y)]), ErrorKind::BadParam, "two writers");
+    assert_eq!(refused(vec![binary(0, &x, &y, &y)]), ErrorKind::BadParam, "reads what it writes");
+    assert_eq!(refused(vec![unary(100, &x, &y), unary(100, &y, &x)]), ErrorKind::BadParam, "a circle");
+    let fine = Graph { operations: vec![unary(100, &y, &z), unary(100, &x, &y)] };
+    fine.check().expect("any order");
+    assert_eq!(fine.uids(), [1, 2, 3]);
+    // What passes that, and cannot be computed, has no engine.
+    let orphan = hidden(4, DataType::Float, &[2, 2]);
+    let foreign = Arc::new(Tensor { data_type: cudnn::ops::graph::Type::Other(17), ..(*x).clone() });
+    for operations in [
+        vec![unary(100, &orphan, &y)],
+        vec![unary(100, &foreign, &y)],
+        vec![unary(999, &x, &y)],
+        vec![unary(0, &x, &y)],
+        vec![matmul(&x, &float(5, &[3, 2]), &y)],
+    ] {
+        let error = Execution::new(&Graph { operations }).err().expect("refused");
+        assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+    }
+}
+
+#[test]
+fn windows_and_their_gradients() {
+    let mut rng = Rng(14);
+    let (x, y) = (float(1, &[2, 3, 7, 6]), float(2, &[2, 3, 4, 3]));
+    let (dx, dy) = (float(3, &[2, 3, 7, 6]), float(4, &[2, 3, 4, 3]));
+    for (mode, padding) in [(2, 0), (3, 1), (4, 0)] {
+        let settings = Resample {
+            mode,
+            padding,
+            math: DataType::Float.into(),
+            nan: cudnn::desc::NanPropagation::default(),
+            window: vec![[3, 1], [2, 1]],
+            strides: vec![[2, 1], [2, 1]],
+            before: vec![[1, 1], [0, 1]],
+            after: vec![[1, 1], [0, 1]],
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        let mut world = World::default();
+        let (xs, dys) = (world.random(&mut rng, &x), world.random(&mut rng, &dy));
+        [&y, &dx].into_iter().for_each(|tensor| world.room(tensor));
+        let forward = Kind::ResampleForward(settings.clone());
+        world.run(vec![Operation::new(forward, &[(Port::X, &x)], &[(Port::Y, &y)])]);
+        let reads = [(Port::Dy, &dy), (Port::X, &x)];
+        world.run(vec![Operation::new(Kind::ResampleBackward(settings), &reads, &[(Port::Dx, &dx)])]);
+        let mut dxs = vec![0.0; xs.len()];
+        let mut want = Vec::new();
+        for (k, index) in indices(&y.dims).iter().enumerate() {
+            let rows = (2 * index[2] - 1..2 * index[2] + 2).filter(|row| (0..7).contains(row));
+            let cells: Vec<usize> = rows
+                .flat_map(|row| [2 * index[3], 2 * index[3] + 1].map(|column| (row, column)))
+                .map(|(row, column)| (((index[0] * 3 + index[1]) * 7 + row) * 6 + column) as usize)
+                .collect();
+            let count = if mode == 2 { 6.0 } else { cells.len() as f64 };
+            if mode == 3 {
+                let best =
+                    cells.iter().copied().reduce(|a, b| if xs[b] > xs[a] { b } else { a }).expect("a cell");
+                want.push(xs[best]);
+                dxs[best] += dys[k];
+            } else {
+                want.push(cells.iter().map(|&cell| xs[cell]).sum::<f64>() / count);
+                cells.iter().for_each(|&cell| dxs[cell] += dys[k] / count);
+            }
+        }
+        assert_near(&world.get(&y), &want, 1e-5, &format!("windows of mode {mode}"));
+        assert_near(&world.get(&dx), &dxs, 1e-5, &format!("gradient of mode {mode}"));
+    }
+}
