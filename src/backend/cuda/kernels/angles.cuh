@@ -3,11 +3,11 @@
 
 #include "math.cuh"
 
-// Called, not inlined: few kernels need more than one of them, and each has many registers.
+// Part of the kernel: what lives across a call would have to leave its registers.
 #if defined(CPU_EMU)
-#define APART inline
+#define FUSED inline
 #else
-#define APART __noinline__
+#define FUSED __forceinline__
 #endif
 
 // 64 zeros, and the bits of 2/pi behind the point.
@@ -70,7 +70,7 @@ struct Reduced {
 };
 
 // Quarters of a turn, modulo 4, and what is left of an angle.
-__device__ APART Reduced reduced(Angle x) {
+__device__ FUSED Reduced reduced(Angle x) {
     const u64 bits = size_bits(x);
     if (bits <= 0x3fe921fb54442d18ull) return {0, x};
     const u64 m = (bits & ((1ull << 52) - 1)) | 1ull << 52, first = (bits >> 52) - 1075 + 62;
@@ -120,21 +120,21 @@ __device__ __forceinline__ Angle cosine_of_reduced(Angle r) {
                                                  R{2.08757232129817482790e-09}, R{-1.13596475577881948265e-11}));
 }
 
-__device__ APART f64 sine_of(f64 x) {
+__device__ FUSED f64 sine_of(f64 x) {
     if (is_infinite_or_nan({x})) return Math<f64>::nan();
     const Reduced of = reduced({x});
     const Angle value = of.quarters & 1 ? cosine_of_reduced(of.left) : sine_of_reduced(of.left);
     return of.quarters & 2 ? -value.value : value.value;
 }
 
-__device__ APART f64 cosine_of(f64 x) {
+__device__ FUSED f64 cosine_of(f64 x) {
     if (is_infinite_or_nan({x})) return Math<f64>::nan();
     const Reduced of = reduced({x});
     const Angle value = of.quarters & 1 ? sine_of_reduced(of.left) : cosine_of_reduced(of.left);
     return (of.quarters + 1) & 2 ? -value.value : value.value;
 }
 
-__device__ APART f64 tangent_of(f64 x) {
+__device__ FUSED f64 tangent_of(f64 x) {
     if (is_infinite_or_nan({x})) return Math<f64>::nan();
     const Reduced of = reduced({x});
     const Angle s = sine_of_reduced(of.left), c = cosine_of_reduced(of.left);
@@ -169,7 +169,7 @@ __device__ __forceinline__ Angle arc_tangent(Angle x) {
     return x.value < 0.4375 ? reduced - rest : high - ((rest - low) - reduced);
 }
 
-__device__ APART f64 angle_of(f64 y, f64 x) {
+__device__ FUSED f64 angle_of(f64 y, f64 x) {
     const u64 above = size_bits({y}), right = size_bits({x}), infinite = 0x7ffull << 52;
     const Angle half_pi = {1.5707963267948966}, rest = {6.123233995736766e-17}, two = {2};
     if (above > infinite || right > infinite) return Math<f64>::nan();
@@ -186,7 +186,7 @@ __device__ APART f64 angle_of(f64 y, f64 x) {
     return is_signed(Angle{y}) ? -size.value : size.value;
 }
 
-__device__ APART f64 remainder_of(f64 x, f64 y) {
+__device__ FUSED f64 remainder_of(f64 x, f64 y) {
     const u64 sign = bits_of<u64>(x) & 1ull << 63, a = size_bits({x}), b = size_bits({y}), infinite = 0x7ffull << 52;
     if (a >= infinite || b > infinite || b == 0) return Math<f64>::nan();
     if (a < b) return x;

@@ -96,14 +96,14 @@ __device__ __forceinline__ Rounded<T> remainder(Rounded<T> x, Rounded<T> y) {
     return {T(remainder_of(f64(x.value), f64(y.value)))};
 }
 template <typename T>
-__device__ APART Rounded<T> floor_remainder(Rounded<T> x, Rounded<T> y) {
+__device__ FUSED Rounded<T> floor_remainder(Rounded<T> x, Rounded<T> y) {
     const Rounded<T> left = remainder(x, y);
     const bool other_sign = (zero(x) > left && y > zero(y)) || (left > zero(x) && zero(y) > y);
     return left == zero(left) ? signed_as(left, y) : other_sign ? left + y : left;
 }
 // x to the power of y, of any sign.
 template <typename T>
-__device__ APART Rounded<T> powered(Rounded<T> x, Rounded<T> y) {
+__device__ FUSED Rounded<T> powered(Rounded<T> x, Rounded<T> y) {
     const Rounded<T> size = without_sign(x), two = number<T>(2), infinity = {Math<T>::infinity()};
     Rounded<T> result = power(size, y);
     const bool is_integer = floor(y) == y, is_even = floor(y / two) * two == y, is_negative = is_signed(x);
@@ -119,20 +119,20 @@ __device__ APART Rounded<T> powered(Rounded<T> x, Rounded<T> y) {
     return x == x && y == y ? result : nan;
 }
 template <typename T>
-__device__ APART Rounded<T> gelu(Rounded<T> x) {
+__device__ FUSED Rounded<T> gelu(Rounded<T> x) {
     return number<T>(0.5) * x * (one(x) + erf(x * number<T>(0.7071067811865476)));
 }
 template <typename T>
-__device__ APART Rounded<T> gelu_slope(Rounded<T> x) {
+__device__ FUSED Rounded<T> gelu_slope(Rounded<T> x) {
     const Rounded<T> half = number<T>(0.5), share = half * (one(x) + erf(x * number<T>(0.7071067811865476)));
     return share + x * (number<T>(0.3989422804014327) * exp(-(half * x * x)));
 }
 template <typename T>
-__device__ APART Rounded<T> gelu_tanh(Rounded<T> x) {
+__device__ FUSED Rounded<T> gelu_tanh(Rounded<T> x) {
     return x * sigmoid(x * (number<T>(1.5957691216057308) + number<T>(0.07135481627260025) * x * x));
 }
 template <typename T>
-__device__ APART Rounded<T> gelu_tanh_slope(Rounded<T> x) {
+__device__ FUSED Rounded<T> gelu_tanh_slope(Rounded<T> x) {
     const Rounded<T> s = sigmoid(x * (number<T>(1.5957691216057308) + number<T>(0.07135481627260025) * x * x));
     const Rounded<T> inner = number<T>(1.5957691216057308) + number<T>(0.21406444881780074) * x * x;
     const Rounded<T> both = s * (one(s) - s);

@@ -349,7 +349,7 @@ __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&o
     }
     case CEIL: {
         const Rounded<T> x = operands[0];
-        return -floor(-x);
+        return - floor(- x);
     }
     case RECIPROCAL: {
         const Rounded<T> x = operands[0];
