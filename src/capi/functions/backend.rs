@@ -7,15 +7,74 @@ use std::sync::Arc;
 use super::arg::{self, Out};
 use super::backend_values as values;
 use super::guard::entry_point;
+use super::log;
 use super::slab::{Kind as Tag, Table};
 use super::types::{
     cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t,
     cudnnBackendDescriptorType_t, cudnnStatus_t, raw,
 };
-use crate::desc::graph::{Descriptor, Kind, Link};
+use crate::desc::graph::{Descriptor, Kind, Link, Object, Type, Value, engine, text};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::Execution;
+use crate::ops::graph::Graph;
 
-static DESCRIPTORS: Table<Descriptor> = Table::new(Tag::Backend);
+static DESCRIPTORS: Table<Entry> = Table::new(Tag::Backend);
+
+/// What is behind a handle: the descriptor, and if it is a finalised plan, what it runs.
+struct Entry {
+    descriptor: Descriptor,
+    execution: Option<Arc<Execution>>,
+}
+
+impl Entry {
+    fn new(descriptor: Descriptor) -> Self {
+        Entry { descriptor, execution: None }
+    }
+
+    fn finalize(&mut self) -> Result<()> {
+        let mut execution = None;
+        self.descriptor.finalize(|object| derived(object, &mut execution))?;
+        self.execution = execution;
+        Ok(())
+    }
+}
+
+/// What computes a graph.
+///
+/// # Errors
+/// Not supported, with the operation and the reason.
+fn execution_of(graph: &Object) -> Result<Execution> {
+    Execution::new(&Graph::of(graph)?)
+}
+
+/// The values of attributes that are only read: what heuristics offer, and the workspace and the text of a plan, which is made here.
+fn derived(object: &Object, made: &mut Option<Arc<Execution>>) -> Result<Vec<(i32, Value)>> {
+    let Some(graph) = engine::graph_of(object) else { return Ok(Vec::new()) };
+    let size = |execution: &Execution| {
+        Value::Ints(Type::Int64, vec![i64::try_from(execution.workspace()).unwrap_or(i64::MAX)])
+    };
+    Ok(match object.kind {
+        Kind::EngineHeuristic => {
+            let results = match execution_of(graph) {
+                Ok(execution) => vec![Some(engine::configuration(graph, execution.workspace()))],
+                Err(error) => {
+                    log::information(format_args!("no engine computes the graph: {error}"));
+                    Vec::new()
+                }
+            };
+            vec![(engine::ENGINEHEUR_RESULTS, Value::Links(results))]
+        }
+        Kind::EngineConfig => vec![(engine::ENGINECFG_WORKSPACE_SIZE, size(&execution_of(graph)?))],
+        Kind::ExecutionPlan => {
+            let execution = made.insert(Arc::new(execution_of(graph)?));
+            vec![
+                (engine::EXECUTION_PLAN_WORKSPACE_SIZE, size(execution)),
+                (engine::EXECUTION_PLAN_JSON_REPRESENTATION, Value::Text(text::plan(graph))),
+            ]
+        }
+        _ => Vec::new(),
+    })
+}
 
 /// Refuses NULL with the status that the graph interface has for it.
 pub(super) fn required(descriptor: cudnnBackendDescriptor_t, argument: &'static str) -> Result<()> {
@@ -33,7 +92,8 @@ pub(super) fn link(index: usize, descriptor: cudnnBackendDescriptor_t) -> Result
     if descriptor.is_null() {
         return Ok(None);
     }
-    let link = DESCRIPTORS.with(descriptor.addr(), "arrayOfElements", |descriptor| Ok(descriptor.link()));
+    let link =
+        DESCRIPTORS.with(descriptor.addr(), "arrayOfElements", |descriptor| Ok(descriptor.descriptor.link()));
     link.map_err(|error| Error::mismatch(format!("element {index}: {error}")))
 }
 
@@ -44,7 +104,7 @@ pub(super) fn link(index: usize, descriptor: cudnnBackendDescriptor_t) -> Result
 pub(super) fn show(descriptors: &[cudnnBackendDescriptor_t], links: &[Link]) -> Result<()> {
     let pairs = || descriptors.iter().zip(links).filter_map(|(place, link)| Some((place, link.as_ref()?)));
     for (place, object) in pairs() {
-        let kind = DESCRIPTORS.with(place.addr(), "arrayOfElements", |place| Ok(place.kind()))?;
+        let kind = DESCRIPTORS.with(place.addr(), "arrayOfElements", |place| Ok(place.descriptor.kind()))?;
         if kind != object.kind {
             let text =
                 format!("arrayOfElements holds a {} descriptor, not {}", kind.name(), object.kind.name());
@@ -52,9 +112,45 @@ pub(super) fn show(descriptors: &[cudnnBackendDescriptor_t], links: &[Link]) -> 
         }
     }
     for (place, object) in pairs() {
-        DESCRIPTORS.replace(place.addr(), "arrayOfElements", || Ok(Descriptor::of(Arc::clone(object))))?;
+        DESCRIPTORS.replace(place.addr(), "arrayOfElements", || {
+            Ok(Entry::new(Descriptor::of(Arc::clone(object))))
+        })?;
     }
     Ok(())
+}
+
+/// What a descriptor was finalised to.
+///
+/// # Errors
+/// Bad parameter for one that is not alive, BAD_PARAM_NOT_FINALIZED for one that is open or of another kind than `kind`.
+pub(super) fn finalised(
+    descriptor: cudnnBackendDescriptor_t,
+    argument: &'static str,
+    kind: Kind,
+) -> Result<Arc<Object>> {
+    DESCRIPTORS.with(descriptor.addr(), argument, |entry| match entry.descriptor.object() {
+        Some(object) if object.kind == kind => Ok(Arc::clone(object)),
+        _ => {
+            let text = format!("{argument} is not a finalised {} descriptor", kind.name());
+            Err(Error::refused(ErrorKind::NotFinalized, text))
+        }
+    })
+}
+
+/// What a finalised execution plan runs.
+///
+/// # Errors
+/// Bad parameter for a descriptor that is not alive, BAD_PARAM_NOT_FINALIZED for one that is open or no plan.
+pub(super) fn execution(
+    descriptor: cudnnBackendDescriptor_t,
+    argument: &'static str,
+) -> Result<Arc<Execution>> {
+    DESCRIPTORS.with(descriptor.addr(), argument, |entry| {
+        entry.execution.clone().ok_or_else(|| {
+            let text = format!("{argument} is not a finalised {} descriptor", Kind::ExecutionPlan.name());
+            Error::refused(ErrorKind::NotFinalized, text)
+        })
+    })
 }
 
 /// Creates an object of the graph interface, in which nothing is set.
@@ -77,7 +173,7 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
             let text = format!("descriptorType = {code}: the types are 0 to 50 but 6");
             Error::refused(ErrorKind::HostAllocation, text)
         })?;
-        place.set(std::ptr::without_provenance_mut(DESCRIPTORS.insert(Descriptor::new(kind))?));
+        place.set(std::ptr::without_provenance_mut(DESCRIPTORS.insert(Entry::new(Descriptor::new(kind)))?));
         Ok(())
     })
 }
@@ -109,7 +205,8 @@ pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     entry_point!(cudnnBackendInitialize(descriptor), || {
         DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| {
-            descriptor.reset();
+            descriptor.descriptor.reset();
+            descriptor.execution = None;
             Ok(())
         })
     })
@@ -126,8 +223,7 @@ pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescript
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     entry_point!(cudnnBackendFinalize(descriptor), || {
         required(descriptor, "descriptor")?;
-        DESCRIPTORS
-            .with_mut(descriptor.addr(), "descriptor", |descriptor| descriptor.finalize(|_| Ok(Vec::new())))
+        DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", Entry::finalize)
     })
 }
 
@@ -161,13 +257,14 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
             required(descriptor, "descriptor")?;
             let (attribute, ty) = (raw(attributeName), raw(attributeType));
             let expected = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
-                descriptor.expect(attribute, ty, elementCount, arrayOfElements.is_null())
+                descriptor.descriptor.expect(attribute, ty, elementCount, arrayOfElements.is_null())
             })?;
             // Without the lock of the descriptor, since it may be an element.
             // SAFETY: no more values than `elementCount` are expected, and none of NULL.
             let value = unsafe { values::read(&expected, arrayOfElements) }?;
-            DESCRIPTORS
-                .with_mut(descriptor.addr(), "descriptor", |descriptor| descriptor.store(&expected, value))
+            DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| {
+                descriptor.descriptor.store(&expected, value)
+            })
         }
     )
 }
@@ -208,7 +305,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
             let (attribute, ty) = (raw(attributeName), raw(attributeType));
             let is_null = arrayOfElements.is_null();
             let answer = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
-                descriptor.answer(attribute, ty, requestedElementCount, is_null)
+                descriptor.descriptor.answer(attribute, ty, requestedElementCount, is_null)
             })?;
             if let Some(value) = &answer.values {
                 // SAFETY: there are values for an array that is not NULL only, and no more than were requested.

@@ -1,14 +1,56 @@
-//! Execution plans of the graph interface.
+//! Execution plans of the graph interface: what they take, and running them.
 
-use super::guard::stub_on;
+use std::sync::Arc;
+
+use super::arg::{self, Out};
+use super::backend;
+use super::context;
+use super::guard::entry_point;
 #[cfg(not(feature = "cudnn8"))]
 use super::types::cudaGraph_t;
 use super::types::{cudnnBackendDescriptor_t, cudnnHandle_t, cudnnStatus_t};
+use crate::desc::graph::{Fields, Kind, Object, pack};
+use crate::error::{Error, Result};
+use crate::exec::{Address, Execution};
 
-/// Bytes of workspace that an execution plan takes. Not built yet.
+/// A call that runs a plan: the plan, made, and the pack of its pointers.
+struct Call {
+    execution: Arc<Execution>,
+    pack: Arc<Object>,
+}
+
+impl Call {
+    /// # Errors
+    /// Bad parameter for NULL and for what is not alive; BAD_PARAM_NOT_FINALIZED.
+    fn new(
+        handle: cudnnHandle_t,
+        plan: cudnnBackendDescriptor_t,
+        pack: cudnnBackendDescriptor_t,
+    ) -> Result<Self> {
+        context::check(handle)?;
+        arg::required(plan, "executionPlan")?;
+        arg::required(pack, "variantPack")?;
+        let execution = backend::execution(plan, "executionPlan")?;
+        Ok(Call { execution, pack: backend::finalised(pack, "variantPack", Kind::VariantPack)? })
+    }
+}
+
+/// The pointer of a tensor, the last one if its id was given twice.
+fn pointer(pack: &Fields, uid: i64) -> Option<Address> {
+    let at = pack.ints(pack::VARIANT_PACK_UNIQUE_IDS).iter().rposition(|&id| id == uid)?;
+    let address = pack.pointers(pack::VARIANT_PACK_DATA_POINTERS).get(at)?;
+    Some(std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(*address).into())
+}
+
+/// Bytes of workspace that an execution plan takes.
+///
+/// Operands: `workspaceSizeInBytes` becomes at least 16. The pack is looked at for its state only.
+///
+/// Status, in this order: BAD_PARAM for a handle, plan or pack that is not alive and for NULL; BAD_PARAM_NOT_FINALIZED for a plan or
+/// a pack that is not finalised, or is something else; BAD_PARAM if `workspaceSizeInBytes` is NULL. Source: observed on 9.27.0.
 ///
 /// # Safety
-/// No pointer is followed.
+/// `workspaceSizeInBytes` is NULL or valid for one write.
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
@@ -17,23 +59,76 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     variantPack: cudnnBackendDescriptor_t,
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnGetExecutionPlanWorkspaceSize(handle, executionPlan, variantPack, workspaceSizeInBytes))
+    entry_point!(
+        cudnnGetExecutionPlanWorkspaceSize(handle, executionPlan, variantPack, workspaceSizeInBytes),
+        || {
+            let call = Call::new(handle, executionPlan, variantPack)?;
+            // SAFETY: as the caller promises.
+            unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?
+                .set(call.execution.workspace());
+            Ok(())
+        }
+    )
 }
 
-/// Runs an execution plan. Not built yet.
+/// Runs an execution plan: `tensors = graph(tensors)`, its operations one after the other.
+///
+/// Operands
+/// - `executionPlan`: a finalised plan
+/// - `variantPack`: a pointer for the id of every tensor that is not virtual; other ids are ignored. A tensor by value has its
+///   elements in host memory, on either core; all others lie in the memory of the core
+///
+/// Workspace: that of the pack, of the bytes that the plan says, aligned to 16; it is written, and may be NULL where nothing needs it.
+///
+/// Status, in this order
+/// - BAD_PARAM: a handle, plan or pack that is not alive, NULL
+/// - BAD_PARAM_NOT_FINALIZED: a plan or a pack that is not finalised, or is something else
+/// - NOT_SUPPORTED: a pack that overrides shapes
+/// - BAD_PARAM: an id that the plan needs and the pack lacks, a NULL pointer, one that is no multiple of its elements, a workspace that is
+///   NULL or no multiple of 16, results that overlap what an operation reads elsewhere
+/// - EXECUTION_FAILED: the core failed
+///
+/// Aliasing: a result may lie where an operand of its operation lies, if they have the same extents and strides.
+/// Source: observed on 9.27.0; the formulas of the operations are on the page about graphs.
 ///
 /// # Safety
-/// No pointer is followed.
+/// The pointers are valid for the elements of their tensors, and the workspace for its bytes, until the work is done.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendExecute(
     handle: cudnnHandle_t,
     executionPlan: cudnnBackendDescriptor_t,
     variantPack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnBackendExecute(handle, executionPlan, variantPack))
+    entry_point!(cudnnBackendExecute(handle, executionPlan, variantPack), || {
+        let call = Call::new(handle, executionPlan, variantPack)?;
+        let fields = &call.pack.fields;
+        if !fields.ints(pack::VARIANT_PACK_OVERRIDE_UNIQUE_IDS).is_empty() {
+            return Err(Error::unsupported(
+                "CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS: shapes are those of the plan",
+            ));
+        }
+        let workspace = fields.pointers(pack::VARIANT_PACK_WORKSPACE).first().copied().unwrap_or(0);
+        let workspace = std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(workspace).into();
+        context::with_note(handle, |context, note| {
+            let mut tell = |plan: &dyn crate::ops::Plan, at: &[Address]| {
+                note.set_plan("cudnnBackendExecute", plan, context, at);
+            };
+            // SAFETY: the caller vouches for the pointers of the pack, and for the workspace.
+            unsafe { call.execution.run(context, &|uid| pointer(fields, uid), workspace, &mut tell) }
+        })
+    })
 }
 
-/// Fills a CUDA graph with the nodes of an execution plan. Not built yet.
+/// Why no CUDA graph is filled.
+#[cfg(not(feature = "cudnn8"))]
+fn no_cuda_graph() -> Error {
+    Error::unsupported("CUDA graphs are not filled: capture a stream in which the plan is executed instead")
+}
+
+/// Fills a CUDA graph with the nodes of an execution plan, which no plan here has.
+///
+/// Status, in this order: BAD_PARAM if `graph` is NULL, for a handle, plan or pack that is not alive and for NULL;
+/// BAD_PARAM_NOT_FINALIZED; NOT_SUPPORTED always, as the behaviour notes of the engine say. Source: observed on 9.27.0.
 ///
 /// # Safety
 /// No pointer is followed.
@@ -45,10 +140,17 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnBackendPopulateCudaGraph(handle, executionPlan, variantPack, graph))
+    entry_point!(cudnnBackendPopulateCudaGraph(handle, executionPlan, variantPack, graph), || {
+        arg::required(graph, "graph")?;
+        Call::new(handle, executionPlan, variantPack)?;
+        Err(no_cuda_graph())
+    })
 }
 
-/// Puts new pointers into a CUDA graph made from an execution plan. Not built yet.
+/// Puts new pointers into a CUDA graph made from an execution plan, which there is none of here.
+///
+/// Status, in this order: BAD_PARAM if `graph` is NULL, for a handle, plan or pack that is not alive and for NULL;
+/// BAD_PARAM_NOT_FINALIZED; NOT_SUPPORTED always. Source: observed on 9.27.0.
 ///
 /// # Safety
 /// No pointer is followed.
@@ -60,5 +162,9 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    stub_on!(cudnnBackendUpdateCudaGraph(handle, executionPlan, variantPack, graph))
+    entry_point!(cudnnBackendUpdateCudaGraph(handle, executionPlan, variantPack, graph), || {
+        arg::required(graph, "graph")?;
+        Call::new(handle, executionPlan, variantPack)?;
+        Err(no_cuda_graph())
+    })
 }

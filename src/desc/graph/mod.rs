@@ -35,6 +35,7 @@ pub mod rng;
 pub mod shape;
 pub mod signal;
 pub mod tensor;
+pub mod text;
 
 pub use attribute::{Storage, Type};
 pub use descriptor::{Answer, Descriptor, Expected};

@@ -3,6 +3,8 @@
 //! ```text
 //!  mod.rs         Tensor, Operation, Graph: what the descriptors of the graph interface become when they are finalised
 //!  settings.rs    what an operation is told besides its tensors
+//!  read.rs        finalised descriptors -> Graph
+//!  ports.rs       which attribute is which tensor of its operation
 //!  dag.rs         the order of operations, and what no graph may have
 //!  program.rs     Graph -> Program: one plan per operation, and what lies where in the workspace
 //!  room.rs        places in the workspace, by lifetime
@@ -16,7 +18,9 @@
 
 mod dag;
 mod lower;
+mod ports;
 mod program;
+mod read;
 mod room;
 mod settings;
 mod steps;

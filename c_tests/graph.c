@@ -1,0 +1,136 @@
+/* A graph as programs describe it: a product of matrices, a bias and a ReLU behind it, heuristics, a plan, and its execution; and what is
+ * refused. The expectations are the sums, written out. */
+#include "check.h"
+
+#include <stdbool.h>
+
+enum { ROWS = 3, INNER = 5, COLUMNS = 4 };
+
+static cudnnBackendDescriptor_t make(cudnnBackendDescriptorType_t type) {
+    cudnnBackendDescriptor_t object = NULL;
+    OK(cudnnBackendCreateDescriptor(type, &object));
+    return object;
+}
+
+static void set_object(cudnnBackendDescriptor_t object, cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value) {
+    OK(cudnnBackendSetAttribute(object, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value));
+}
+
+static cudnnBackendDescriptor_t tensor(int64_t id, int64_t rows, int64_t columns, bool is_virtual) {
+    cudnnBackendDescriptor_t object = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    const int64_t dims[3] = { 1, rows, columns }, strides[3] = { rows * columns, columns, 1 }, alignment = 16;
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id));
+    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
+    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment));
+    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 3, dims));
+    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 3, strides));
+    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual));
+    OK(cudnnBackendFinalize(object));
+    return object;
+}
+
+static cudnnBackendDescriptor_t pointwise(cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+                                          cudnnBackendDescriptor_t y) {
+    cudnnBackendDescriptor_t settings = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    OK(cudnnBackendSetAttribute(settings, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode));
+    OK(cudnnBackendSetAttribute(settings, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type));
+    OK(cudnnBackendFinalize(settings));
+    cudnnBackendDescriptor_t operation = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    set_object(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, settings);
+    set_object(operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+    if (b != NULL) set_object(operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+    set_object(operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    OK(cudnnBackendFinalize(operation));
+    OK(cudnnBackendDestroyDescriptor(settings));
+    return operation;
+}
+
+/* relu(a * b + bias), of which only the end has memory. */
+static cudnnBackendDescriptor_t describe(void) {
+    cudnnBackendDescriptor_t a = tensor('a', ROWS, INNER, false), b = tensor('b', INNER, COLUMNS, false);
+    cudnnBackendDescriptor_t product = tensor(100, ROWS, COLUMNS, true), bias = tensor('s', 1, COLUMNS, false);
+    cudnnBackendDescriptor_t sum = tensor(101, ROWS, COLUMNS, true), y = tensor('y', ROWS, COLUMNS, false);
+    cudnnBackendDescriptor_t operations[3] = { make(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) };
+    set_object(operations[0], CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
+    set_object(operations[0], CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
+    set_object(operations[0], CUDNN_ATTR_OPERATION_MATMUL_CDESC, product);
+    OK(cudnnBackendFinalize(operations[0]));
+    operations[1] = pointwise(CUDNN_POINTWISE_ADD, product, bias, sum);
+    operations[2] = pointwise(CUDNN_POINTWISE_RELU_FWD, sum, NULL, y);
+    cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    OK(cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 3, operations));
+    OK(cudnnBackendFinalize(graph));
+    /* The graph has copies of all of them. */
+    cudnnBackendDescriptor_t used[] = { a, b, product, bias, sum, y, operations[0], operations[1], operations[2] };
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++) OK(cudnnBackendDestroyDescriptor(used[i]));
+    return graph;
+}
+
+/* The plan of the first configuration that the heuristics offer. */
+static cudnnBackendDescriptor_t plan_of(cudnnBackendDescriptor_t graph) {
+    cudnnBackendDescriptor_t heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
+    int64_t count = -1;
+    set_object(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    OK(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode));
+    OK(cudnnBackendFinalize(heuristics));
+    OK(cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, NULL));
+    CHECK(count >= 1);
+    cudnnBackendDescriptor_t configuration = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    OK(cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &configuration));
+    CHECK(count == 1);
+    cudnnBackendDescriptor_t plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    set_object(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+    OK(cudnnBackendFinalize(plan));
+    OK(cudnnBackendDestroyDescriptor(heuristics));
+    OK(cudnnBackendDestroyDescriptor(configuration));
+    return plan;
+}
+
+static cudnnBackendDescriptor_t pack_of(int64_t count, const int64_t *ids, void *const *pointers, void *workspace) {
+    cudnnBackendDescriptor_t pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    OK(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids));
+    OK(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers));
+    OK(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace));
+    OK(cudnnBackendFinalize(pack));
+    return pack;
+}
+
+int main(void) {
+    cudnnHandle_t handle;
+    OK(cudnnCreate(&handle));
+    cudnnBackendDescriptor_t plan = plan_of(describe());
+    int64_t size = -1, count = -1;
+    OK(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &size));
+    CHECK(count == 1 && size >= 16);
+    static float a[ROWS * INNER], b[INNER * COLUMNS], bias[COLUMNS];
+    for (int i = 0; i < ROWS * INNER; i++) a[i] = (float)(i * 3 % 7 - 3);
+    for (int i = 0; i < INNER * COLUMNS; i++) b[i] = (float)(i * 5 % 11 - 5);
+    for (int i = 0; i < COLUMNS; i++) bias[i] = (float)(2 - i);
+    float *y = (float *)guarded_alloc(sizeof(float) * ROWS * COLUMNS);
+    void *workspace = aligned_alloc(256, ((size_t)size + 255) / 256 * 256);
+    const int64_t ids[] = { 'y', 'a', 'b', 's' };
+    void *const pointers[] = { y, a, b, bias };
+    cudnnBackendDescriptor_t pack = pack_of(4, ids, pointers, workspace), lacking = pack_of(3, ids, pointers, workspace);
+    /* What the plan needs and the pack lacks: nothing is written. */
+    BAD(cudnnBackendExecute(handle, plan, lacking));
+    CHECK(all_filled(y, sizeof(float) * ROWS * COLUMNS));
+    BAD(cudnnBackendExecute(handle, NULL, pack));
+    OK(cudnnBackendExecute(handle, plan, pack));
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < COLUMNS; j++) {
+            float sum = bias[j];
+            for (int k = 0; k < INNER; k++) sum += a[i * INNER + k] * b[k * COLUMNS + j];
+            CHECK(y[i * COLUMNS + j] == (sum > 0 ? sum : 0));
+        }
+    }
+    guarded_free(y, sizeof(float) * ROWS * COLUMNS);
+    free(workspace);
+    OK(cudnnBackendDestroyDescriptor(pack));
+    OK(cudnnBackendDestroyDescriptor(lacking));
+    OK(cudnnBackendDestroyDescriptor(plan));
+    OK(cudnnDestroy(handle));
+    return check_result("graph");
+}
