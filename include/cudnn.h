@@ -2866,24 +2866,24 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
                                        int64_t *elementCount,
                                        void *arrayOfElements);
 
-/** Bytes of workspace that an execution plan takes. Not built yet. */
+/** Bytes of workspace that an execution plan takes. */
 cudnnStatus_t cudnnGetExecutionPlanWorkspaceSize(cudnnHandle_t handle,
                                                  cudnnBackendDescriptor_t executionPlan,
                                                  cudnnBackendDescriptor_t variantPack,
                                                  size_t *workspaceSizeInBytes);
 
-/** Runs an execution plan. Not built yet. */
+/** Runs an execution plan: `tensors = graph(tensors)`, its operations one after the other. */
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
                                   cudnnBackendDescriptor_t executionPlan,
                                   cudnnBackendDescriptor_t variantPack);
 
-/** Fills a CUDA graph with the nodes of an execution plan. Not built yet. */
+/** Fills a CUDA graph with the nodes of an execution plan, which no plan here has. */
 cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle,
                                             cudnnBackendDescriptor_t executionPlan,
                                             cudnnBackendDescriptor_t variantPack,
                                             cudaGraph_t graph);
 
-/** Puts new pointers into a CUDA graph made from an execution plan. Not built yet. */
+/** Puts new pointers into a CUDA graph made from an execution plan, which there is none of here. */
 cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
                                           cudnnBackendDescriptor_t executionPlan,
                                           cudnnBackendDescriptor_t variantPack,

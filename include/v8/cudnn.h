@@ -2319,7 +2319,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
                                        void *arrayOfElements);
 
 
-/** Runs an execution plan. Not built yet. */
+/** Runs an execution plan: `tensors = graph(tensors)`, its operations one after the other. */
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
                                   cudnnBackendDescriptor_t executionPlan,
                                   cudnnBackendDescriptor_t variantPack);

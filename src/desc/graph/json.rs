@@ -197,3 +197,43 @@ impl Reader<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_all_kinds_are_read() {
+        let value = read(br#" {"a": [1, -2.5e1, true, null], "b\u00e4": "x\n\"", "a": {}} "#).unwrap();
+        assert_eq!(value.field("b\u{e4}"), Some(&Json::Text("x\n\"".to_owned())));
+        assert_eq!(value.field("a"), Some(&Json::Object(Vec::new())), "the last of two fields counts");
+        let Json::Object(fields) = &value else { panic!("an object") };
+        assert_eq!(
+            fields[0].1,
+            Json::List(vec![Json::Number(1.0), Json::Number(-25.0), Json::Bool(true), Json::Null])
+        );
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_with_its_place() {
+        for text in [
+            "",
+            "{",
+            "[1,]",
+            "{\"a\" 1}",
+            "1 2",
+            "\"\\x\"",
+            "\"",
+            "nul",
+            "-",
+            "1e999",
+            "\"\\u00g0\"",
+            "\u{1}",
+        ] {
+            let error = read(text.as_bytes()).unwrap_err();
+            assert!(error.contains("at byte"), "{text:?}: {error}");
+        }
+        let deep = [b"[".repeat(1000), b"]".repeat(1000)].concat();
+        assert!(read(&deep).unwrap_err().starts_with("too deep"));
+    }
+}

@@ -8,6 +8,7 @@ use super::check::Check;
 use super::fields::{Fields, Object, Value};
 use super::kind::Kind;
 use super::norm;
+use super::pointwise::{self, Operands};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mode::Mode;
 
@@ -72,9 +73,12 @@ fn ids(operation: &Object, written: bool) -> impl Iterator<Item = i64> {
     ports.filter_map(|(_, _, port)| Some(port.tensor.as_ref()?.uid))
 }
 
-/// Whether a port is a result; statistics are, where a normalisation does not take them.
+/// Whether a port is a result; statistics are, where a normalisation does not take them, and y is not where a gradient is computed.
 fn writes(operation: &Object, row: &Row) -> bool {
     let statistics = [norm::OPERATION_NORM_FWD_MEAN_DESC, norm::OPERATION_NORM_FWD_INV_VARIANCE_DESC];
+    if row.number == pointwise::OPERATION_POINTWISE_YDESC {
+        return pointwise::operands(&operation.fields) != Operands::Gradient;
+    }
     row.is_output || statistics.contains(&row.number) && writes_statistics(operation)
 }
 

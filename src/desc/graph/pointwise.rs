@@ -2,6 +2,7 @@
 
 use super::attribute::rows;
 use super::check::Check;
+use super::fields::Fields;
 use crate::error::Result;
 
 rows! {
@@ -61,10 +62,19 @@ impl Operands {
     }
 }
 
-/// The operation is given its settings; without them it adds.
+/// The mode of an operation, which is given its settings; without them it adds.
+fn mode(fields: &Fields) -> i64 {
+    let settings = fields.object(OPERATION_POINTWISE_PW_DESCRIPTOR);
+    settings.map_or(0, |settings| settings.fields.int_or(POINTWISE_MODE, 0))
+}
+
+/// The operands of an operation.
+pub(super) fn operands(fields: &Fields) -> Operands {
+    Operands::of(mode(fields))
+}
+
 pub(super) fn check(check: Check<'_>) -> Result<()> {
-    let mode = check.fields.object(OPERATION_POINTWISE_PW_DESCRIPTOR);
-    let mode = mode.map_or(0, |settings| settings.fields.int_or(POINTWISE_MODE, 0));
+    let mode = mode(check.fields);
     let ports: &[i32] = match Operands::of(mode) {
         Operands::One => &[OPERATION_POINTWISE_XDESC, OPERATION_POINTWISE_YDESC],
         Operands::Two => &[OPERATION_POINTWISE_XDESC, OPERATION_POINTWISE_BDESC, OPERATION_POINTWISE_YDESC],
