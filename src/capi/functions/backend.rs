@@ -97,6 +97,14 @@ pub(super) fn link(index: usize, descriptor: cudnnBackendDescriptor_t) -> Result
     link.map_err(|error| Error::mismatch(format!("element {index}: {error}")))
 }
 
+/// How many of the caller's descriptors, from the first on, are of this kind: the original fills those.
+fn count_of(descriptors: &[cudnnBackendDescriptor_t], kind: Kind) -> usize {
+    let kinds = descriptors.iter().map(|descriptor| {
+        DESCRIPTORS.with(descriptor.addr(), "arrayOfElements", |entry| Ok(entry.descriptor.kind()))
+    });
+    kinds.take_while(|found| *found == Ok(kind)).count()
+}
+
 /// Makes the caller's descriptors show these objects; those of NULL are left alone.
 ///
 /// # Errors
@@ -304,9 +312,16 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
         || {
             let (attribute, ty) = (raw(attributeName), raw(attributeType));
             let is_null = arrayOfElements.is_null();
-            let answer = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
+            let mut answer = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
                 descriptor.descriptor.answer(attribute, ty, requestedElementCount, is_null)
             })?;
+            if let (engine::ENGINEHEUR_RESULTS, Some(Value::Links(results))) = (attribute, &mut answer.values)
+            {
+                // SAFETY: as for the values below.
+                let places = unsafe { values::descriptors(arrayOfElements, results.len()) };
+                results.truncate(count_of(&places, Kind::EngineConfig));
+                answer.count = results.len();
+            }
             if let Some(value) = &answer.values {
                 // SAFETY: there are values for an array that is not NULL only, and no more than were requested.
                 unsafe { values::write(value, arrayOfElements) }?;

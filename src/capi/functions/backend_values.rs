@@ -111,11 +111,17 @@ pub(super) unsafe fn write(value: &Value, array: *mut c_void) -> Result<()> {
                     pointers.iter().map(|&pointer| std::ptr::with_exposed_provenance_mut::<c_void>(pointer));
                 arg::store(array.cast::<*mut c_void>(), pointers);
             }
-            Value::Links(links) => {
-                let descriptors: Vec<*mut c_void> = (0..links.len()).map(|index| at(array, index)).collect();
-                show(&descriptors, links)?;
-            }
+            Value::Links(links) => show(&descriptors(array, links.len()), links)?,
         }
     }
     Ok(())
+}
+
+/// The descriptors that the caller gives to be filled.
+///
+/// # Safety
+/// `array` is valid for reads of so many.
+pub(super) unsafe fn descriptors(array: *const c_void, count: usize) -> Vec<*mut c_void> {
+    // SAFETY: as the caller promises.
+    (0..count).map(|index| unsafe { at(array, index) }).collect()
 }

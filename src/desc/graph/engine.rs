@@ -143,6 +143,10 @@ pub(super) fn check_heuristic(check: Check<'_>) -> Result<()> {
 }
 
 pub(super) fn check_plan(check: Check<'_>) -> Result<()> {
+    let attribute = EXECUTION_PLAN_JSON_REPRESENTATION;
+    if check.fields.has(attribute) && check.fields.object(EXECUTION_PLAN_ENGINE_CONFIG).is_none() {
+        return Err(check.refuse(ErrorKind::NotSupported, attribute, "a text is written, not read"));
+    }
     check.object_or(ErrorKind::NotFinalized, EXECUTION_PLAN_ENGINE_CONFIG).map(drop)
 }
 
