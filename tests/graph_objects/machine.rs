@@ -167,7 +167,8 @@ impl Machine {
         let mut bytes = Vec::new();
         if let Some(name) = token.strip_prefix("J:") {
             bytes = device::text(name);
-        } else {
+        } else if token.contains('[') {
+            // Without brackets it is an object of the original's, given as an array: of what lies there, nothing is known.
             for element in elements(token) {
                 match token.as_bytes()[0] {
                     b'q' => bytes.extend(number(element).to_ne_bytes()),

@@ -46,10 +46,21 @@ const AREAS: [(&str, usize); 16] = [
 ];
 
 /// Cases that are answered otherwise, and why.
-const DIFFERENT: &[(&str, &str)] = &[(
-    "matmul-0033",
-    "the original writes one byte of an int64_t that was never set; here all eight are written",
-)];
+const DIFFERENT: &[(&str, &str)] = &[
+    (
+        "matmul-0033",
+        "the original writes one byte of an int64_t that was never set; here all eight are written",
+    ),
+    ("plan-0062", SHARED_MEMORY),
+    ("plan-0073", SHARED_MEMORY),
+    ("plan-0122", SHARED_MEMORY),
+    ("plan-0133", SHARED_MEMORY),
+    ("plan-0144", SHARED_MEMORY),
+    ("plan-0146", SHARED_MEMORY),
+];
+
+/// Of the original's engines some say how much shared memory they use, and others answer NOT_SUPPORTED.
+const SHARED_MEMORY: &str = "the engine does not say how much shared memory it uses";
 
 fn main() -> ExitCode {
     if let Ok(library) = env::var(CHILD) {
@@ -58,10 +69,7 @@ fn main() -> ExitCode {
     }
     let only = env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let (mut passed, mut failed, mut different) = (0, 0, 0);
-    println!(
-        "{:<14}{:>8}{:>9}{:>8}{:>11}{:>9}",
-        "file", "cases", "matched", "failed", "different", "not yet"
-    );
+    println!("{:<14}{:>8}{:>9}{:>8}{:>11}", "file", "cases", "matched", "failed", "different");
     for (area, least) in
         AREAS.iter().filter(|(area, _)| only.as_deref().is_none_or(|only| area.contains(only)))
     {
