@@ -21,7 +21,7 @@ impl EntryPoint {
     /// Whether all it does is to answer that it is not built.
     fn is_stub(&self) -> bool {
         let body = self.body.trim();
-        body.starts_with("stub!(") || body.starts_with("stub_on!(")
+        body.starts_with("stub!(")
     }
 
     /// What its docstring lacks. All say in one line what they do, then, where they return one, which statuses; those that

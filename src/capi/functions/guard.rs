@@ -6,8 +6,8 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::mem::MaybeUninit;
 
-use super::types::{CEnum, cudnnCallback_t, cudnnHandle_t, cudnnStatus_t, raw};
-use super::{context, log, status};
+use super::types::{CEnum, cudnnCallback_t, cudnnStatus_t, raw};
+use super::{log, status};
 use crate::error::{Error, Result};
 use crate::panics::caught;
 
@@ -54,18 +54,10 @@ macro_rules! entry_point {
 }
 pub(crate) use entry_point;
 
-/// Answers a call that is not built yet: exported, logged, NOT_SUPPORTED. A call on a library handle checks it first, so that
-/// a missing or destroyed one is reported as such; nothing else is looked at and no memory is touched.
-pub(crate) fn not_built(
-    name: &'static str,
-    arguments: fmt::Arguments<'_>,
-    handle: Option<cudnnHandle_t>,
-) -> cudnnStatus_t {
-    entry(name, arguments, || {
-        handle.map_or(Ok(()), context::check)?;
-        // The name of the call is put in front of every error.
-        Err(Error::unsupported("not built yet, as its row in MATRIX.md says"))
-    })
+/// Answers a call that is not built yet: exported, logged, NOT_SUPPORTED. Nothing is looked at and no memory is touched.
+pub(crate) fn not_built(name: &'static str, arguments: fmt::Arguments<'_>) -> cudnnStatus_t {
+    // The name of the call is put in front of every error.
+    entry(name, arguments, || Err(Error::unsupported("not built yet, as its row in MATRIX.md says")))
 }
 
 /// [`not_built`] for a function and its arguments, which are named once. Whoever builds the function takes this away and
@@ -75,23 +67,10 @@ macro_rules! stub {
         $crate::capi::functions::guard::not_built(
             stringify!($function),
             $crate::capi::functions::guard::arguments!($($argument),*),
-            None,
         )
     };
 }
 pub(crate) use stub;
-
-/// The same on a library handle, which is the first argument.
-macro_rules! stub_on {
-    ($function:ident($handle:ident $(, $argument:ident)* $(,)?)) => {
-        $crate::capi::functions::guard::not_built(
-            stringify!($function),
-            $crate::capi::functions::guard::arguments!($handle $(, $argument)*),
-            Some($handle),
-        )
-    };
-}
-pub(crate) use stub_on;
 
 /// An argument as the log shows it.
 pub(crate) struct Shown<'a, A>(pub(crate) &'a A);
