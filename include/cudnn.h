@@ -4916,7 +4916,7 @@ cudnnStatus_t cudnnRNNGetClip(cudnnHandle_t handle,
                               double *lclip,
                               double *rclip);
 
-/** Sets sizes, cell and algorithm of a recurrent network, and resets its biases to two, math type and padding to 0, */
+/** Sets sizes, cell and algorithm of a recurrent network, and resets what the other calls of version 6 set. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetRNNDescriptor_v6(cudnnHandle_t handle,
                                        cudnnRNNDescriptor_t rnnDesc,
@@ -4986,7 +4986,7 @@ CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNPaddingMode(cudnnRNNDescriptor_t rnnDesc,
                                      unsigned int *paddingMode);
 
-/** Creates a plan for a persistent network and a batch size: a handle that programs need, as no core of this library */
+/** Creates a plan for a persistent network and a batch size. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnCreatePersistentRNNPlan(cudnnRNNDescriptor_t rnnDesc,
                                            int minibatch,
@@ -5001,13 +5001,37 @@ CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetPersistentRNNPlan(cudnnRNNDescriptor_t rnnDesc,
                                         cudnnPersistentRNNPlan_t plan);
 
-/** Gives an algorithm to a network. No core of this library has a choice: the network keeps the one that it was set with, */
+/** Gives an algorithm to a network. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnSetRNNAlgorithmDescriptor(cudnnHandle_t handle,
                                              cudnnRNNDescriptor_t rnnDesc,
                                              cudnnAlgorithmDescriptor_t algoDesc);
 
-/** The outputs of a recurrent network. Not built yet. */
+/** The most results that a search for algorithms of inference gives: 1. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNForwardInferenceAlgorithmMaxCount(cudnnHandle_t handle,
+                                                           cudnnRNNDescriptor_t rnnDesc,
+                                                           int *count);
+
+/** The most results that a search for algorithms of training gives: 1. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNForwardTrainingAlgorithmMaxCount(cudnnHandle_t handle,
+                                                          cudnnRNNDescriptor_t rnnDesc,
+                                                          int *count);
+
+/** The most results that a search for algorithms of gradients by the data gives: 1. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNBackwardDataAlgorithmMaxCount(cudnnHandle_t handle,
+                                                       cudnnRNNDescriptor_t rnnDesc,
+                                                       int *count);
+
+/** The most results that a search for algorithms of gradients by the weights gives: 1. */
+CUDNN_DEPRECATED
+cudnnStatus_t cudnnGetRNNBackwardWeightsAlgorithmMaxCount(cudnnHandle_t handle,
+                                                          cudnnRNNDescriptor_t rnnDesc,
+                                                          int *count);
+
+/** `y = network(x)`, with the last states hy and cy; cudnnRNNForward with `fwdMode` 0. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnRNNForwardInference(cudnnHandle_t handle,
                                        cudnnRNNDescriptor_t rnnDesc,
@@ -5029,7 +5053,7 @@ cudnnStatus_t cudnnRNNForwardInference(cudnnHandle_t handle,
                                        void *workSpace,
                                        size_t workSpaceSizeInBytes);
 
-/** The outputs of a recurrent network, and what its backward pass needs. Not built yet. */
+/** `y = network(x)`, with the last states hy and cy; cudnnRNNForward with `fwdMode` 1. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnRNNForwardTraining(cudnnHandle_t handle,
                                       cudnnRNNDescriptor_t rnnDesc,
@@ -5053,7 +5077,7 @@ cudnnStatus_t cudnnRNNForwardTraining(cudnnHandle_t handle,
                                       void *reserveSpace,
                                       size_t reserveSpaceSizeInBytes);
 
-/** Gradients of a recurrent network by its inputs and states. Not built yet. */
+/** `dx`, `dhx`, `dcx`: gradients of a recurrent network by its inputs and first states, from those by its outputs and last states. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnRNNBackwardData(cudnnHandle_t handle,
                                    cudnnRNNDescriptor_t rnnDesc,
@@ -5083,7 +5107,7 @@ cudnnStatus_t cudnnRNNBackwardData(cudnnHandle_t handle,
                                    void *reserveSpace,
                                    size_t reserveSpaceSizeInBytes);
 
-/** Gradients of a recurrent network by its weights, added to what is there. Not built yet. */
+/** Gradients of a recurrent network by its weights, added to what is in `dw`. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnRNNBackwardWeights(cudnnHandle_t handle,
                                       cudnnRNNDescriptor_t rnnDesc,
@@ -5101,7 +5125,7 @@ cudnnStatus_t cudnnRNNBackwardWeights(cudnnHandle_t handle,
                                       const void *reserveSpace,
                                       size_t reserveSpaceSizeInBytes);
 
-/** The outputs of a recurrent network on a padded batch. Not built yet. */
+/** `y = network(x)` for a batch that may be padded, with the last states hy and cy; cudnnRNNForward with `fwdMode` 0. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnRNNForwardInferenceEx(cudnnHandle_t handle,
                                          cudnnRNNDescriptor_t rnnDesc,
@@ -5130,7 +5154,7 @@ cudnnStatus_t cudnnRNNForwardInferenceEx(cudnnHandle_t handle,
                                          void *workSpace,
                                          size_t workSpaceSizeInBytes);
 
-/** The outputs of a recurrent network on a padded batch, and what its backward pass needs. Not built yet. */
+/** `y = network(x)` for a batch that may be padded, with the last states hy and cy; cudnnRNNForward with `fwdMode` 1. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnRNNForwardTrainingEx(cudnnHandle_t handle,
                                         cudnnRNNDescriptor_t rnnDesc,
@@ -5161,7 +5185,7 @@ cudnnStatus_t cudnnRNNForwardTrainingEx(cudnnHandle_t handle,
                                         void *reserveSpace,
                                         size_t reserveSpaceSizeInBytes);
 
-/** Gradients of a recurrent network on a padded batch by its inputs and states. Not built yet. */
+/** `dx`, `dhx`, `dcx`: gradients of a recurrent network by its inputs and first states, from those by its outputs and last states. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnRNNBackwardDataEx(cudnnHandle_t handle,
                                      cudnnRNNDescriptor_t rnnDesc,
@@ -5194,7 +5218,7 @@ cudnnStatus_t cudnnRNNBackwardDataEx(cudnnHandle_t handle,
                                      void *reserveSpace,
                                      size_t reserveSpaceSizeInBytes);
 
-/** Gradients of a recurrent network on a padded batch by its weights. Not built yet. */
+/** Gradients of a recurrent network by its weights, added to what is in `dw`. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnRNNBackwardWeightsEx(cudnnHandle_t handle,
                                         cudnnRNNDescriptor_t rnnDesc,
@@ -5211,13 +5235,7 @@ cudnnStatus_t cudnnRNNBackwardWeightsEx(cudnnHandle_t handle,
                                         void *reserveSpace,
                                         size_t reserveSpaceSizeInBytes);
 
-/** The most results that a search for inference algorithms gives. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetRNNForwardInferenceAlgorithmMaxCount(cudnnHandle_t handle,
-                                                           cudnnRNNDescriptor_t rnnDesc,
-                                                           int *count);
-
-/** Inference algorithms, ranked by measuring them. Not built yet. */
+/** The algorithm of cudnnRNNForwardInference, with the time that it takes on the caller's `x`. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnFindRNNForwardInferenceAlgorithmEx(cudnnHandle_t handle,
                                                       cudnnRNNDescriptor_t rnnDesc,
@@ -5243,13 +5261,7 @@ cudnnStatus_t cudnnFindRNNForwardInferenceAlgorithmEx(cudnnHandle_t handle,
                                                       void *workspace,
                                                       size_t workSpaceSizeInBytes);
 
-/** The most results that a search for training algorithms gives. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetRNNForwardTrainingAlgorithmMaxCount(cudnnHandle_t handle,
-                                                          cudnnRNNDescriptor_t rnnDesc,
-                                                          int *count);
-
-/** Training algorithms, ranked by measuring them. Not built yet. */
+/** The algorithm of cudnnRNNForwardTraining, with the time that it takes on the caller's `x`. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnFindRNNForwardTrainingAlgorithmEx(cudnnHandle_t handle,
                                                      cudnnRNNDescriptor_t rnnDesc,
@@ -5277,13 +5289,7 @@ cudnnStatus_t cudnnFindRNNForwardTrainingAlgorithmEx(cudnnHandle_t handle,
                                                      void *reserveSpace,
                                                      size_t reserveSpaceSizeInBytes);
 
-/** The most results that a search for data gradient algorithms of recurrent networks gives. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetRNNBackwardDataAlgorithmMaxCount(cudnnHandle_t handle,
-                                                       cudnnRNNDescriptor_t rnnDesc,
-                                                       int *count);
-
-/** Data gradient algorithms of recurrent networks, ranked by measuring them. Not built yet. */
+/** The algorithm of cudnnRNNBackwardData, with the time that it takes on the caller's `dy`. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnFindRNNBackwardDataAlgorithmEx(cudnnHandle_t handle,
                                                   cudnnRNNDescriptor_t rnnDesc,
@@ -5317,13 +5323,7 @@ cudnnStatus_t cudnnFindRNNBackwardDataAlgorithmEx(cudnnHandle_t handle,
                                                   void *reserveSpace,
                                                   size_t reserveSpaceSizeInBytes);
 
-/** The most results that a search for weight gradient algorithms gives. Not built yet. */
-CUDNN_DEPRECATED
-cudnnStatus_t cudnnGetRNNBackwardWeightsAlgorithmMaxCount(cudnnHandle_t handle,
-                                                          cudnnRNNDescriptor_t rnnDesc,
-                                                          int *count);
-
-/** Weight gradient algorithms of recurrent networks, ranked by measuring them. Not built yet. */
+/** The algorithm of cudnnRNNBackwardWeights, with the time that it takes on the caller's `x`. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnFindRNNBackwardWeightsAlgorithmEx(cudnnHandle_t handle,
                                                      cudnnRNNDescriptor_t rnnDesc,
@@ -5345,7 +5345,7 @@ cudnnStatus_t cudnnFindRNNBackwardWeightsAlgorithmEx(cudnnHandle_t handle,
                                                      const void *reserveSpace,
                                                      size_t reserveSpaceSizeInBytes);
 
-/** Bytes of workspace for sequences of descriptors, one per step. Not built yet. */
+/** Bytes of workspace that a batch takes in every call. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNWorkspaceSize(cudnnHandle_t handle,
                                        cudnnRNNDescriptor_t rnnDesc,
@@ -5353,7 +5353,7 @@ cudnnStatus_t cudnnGetRNNWorkspaceSize(cudnnHandle_t handle,
                                        const cudnnTensorDescriptor_t *xDesc,
                                        size_t *sizeInBytes);
 
-/** Bytes that the forward pass keeps for the backward pass. Not built yet. */
+/** Bytes that cudnnRNNForwardTraining keeps of a batch for the backward calls. Never 0. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNTrainingReserveSize(cudnnHandle_t handle,
                                              cudnnRNNDescriptor_t rnnDesc,
@@ -5361,7 +5361,7 @@ cudnnStatus_t cudnnGetRNNTrainingReserveSize(cudnnHandle_t handle,
                                              const cudnnTensorDescriptor_t *xDesc,
                                              size_t *sizeInBytes);
 
-/** Bytes of all weights and biases. Not built yet. */
+/** Bytes of all weights and biases: those of cudnnGetRNNWeightSpaceSize, with the input size of `xDesc`. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNParamsSize(cudnnHandle_t handle,
                                     cudnnRNNDescriptor_t rnnDesc,
@@ -5369,7 +5369,7 @@ cudnnStatus_t cudnnGetRNNParamsSize(cudnnHandle_t handle,
                                     size_t *sizeInBytes,
                                     cudnnDataType_t dataType);
 
-/** Where one weight matrix lies, and its shape. Not built yet. */
+/** Where one weight matrix lies, and its shape: the place that cudnnGetRNNWeightParams tells. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNLinLayerMatrixParams(cudnnHandle_t handle,
                                               cudnnRNNDescriptor_t rnnDesc,
@@ -5381,7 +5381,7 @@ cudnnStatus_t cudnnGetRNNLinLayerMatrixParams(cudnnHandle_t handle,
                                               cudnnFilterDescriptor_t linLayerMatDesc,
                                               void **linLayerMat);
 
-/** Where one bias vector lies, and its shape. Not built yet. */
+/** Where one bias vector lies, and its shape: the place that cudnnGetRNNWeightParams tells. */
 CUDNN_DEPRECATED
 cudnnStatus_t cudnnGetRNNLinLayerBiasParams(cudnnHandle_t handle,
                                             cudnnRNNDescriptor_t rnnDesc,
