@@ -12,7 +12,7 @@ use super::types::{
 use super::{context, dropout, rnn, sequence, tensor};
 use crate::desc::rnn::{RnnAlgo, RnnInput, TypePair};
 use crate::desc::sequence::RnnDataLayout;
-use crate::desc::{DropoutDescriptor, RnnDataDescriptor, RnnNetwork};
+use crate::desc::{DropoutDescriptor, RnnDataDescriptor, RnnNetwork, TensorDescriptor};
 use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::recurrent::{Network, Problem, Sequences};
@@ -146,11 +146,23 @@ impl States {
             );
             return Err(Error::mismatch(text));
         }
-        if !found.is_packed() {
+        if !is_packed(&found) {
             return Err(Error::mismatch(format!("{name} must be packed")));
         }
         Ok(())
     }
+}
+
+/// Whether elements follow each other without a gap, the last dimension fastest, however the strides were set; strides of dims of 1 do not
+/// matter.
+fn is_packed(tensor: &TensorDescriptor) -> bool {
+    let (dims, strides) = (tensor.dims(), tensor.strides());
+    let mut expected = 1;
+    (0..dims.rank()).rev().all(|axis| {
+        let fits = dims[axis] == 1 || strides[axis] == expected;
+        expected *= dims[axis];
+        fits
+    })
 }
 
 /// Refuses a weight space that is NULL or too small.
