@@ -30,7 +30,7 @@ pub(crate) fn network(desc: &RnnDescriptor) -> Result<Network> {
 /// Operands: none. Workspace: none.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, or a `miniBatch` below 1; NOT_INITIALIZED for a
-/// descriptor that was never set.
+/// descriptor set by cudnnSetRNNDescriptor_v6, which names no input size.
 ///
 /// Aliasing: there are no operands.
 ///
@@ -47,7 +47,8 @@ pub extern "C" fn cudnnBuildRNNDynamic(
         if miniBatch < 1 {
             return Err(Error::argument("miniBatch", miniBatch.into(), "at least 1"));
         }
-        network(&desc).map(drop)
+        // Nothing is looked at that is not there, as observed.
+        if desc.is_set() { network(&desc).map(drop) } else { Ok(()) }
     })
 }
 
@@ -136,8 +137,8 @@ pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
 ///
 /// Workspace: none.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; NOT_INITIALIZED for an `rnnDesc` that was never set;
-/// BAD_PARAM for a pseudo-layer or a `linLayerID` (0 to `2 * gates`, for every cell) that is not there, a weight space that is too
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; BAD_PARAM for an `rnnDesc` that was never
+/// set, NOT_INITIALIZED for one set by cudnnSetRNNDescriptor_v6; BAD_PARAM for a pseudo-layer or a `linLayerID` (0 to `2 * gates`, for every cell) that is not there, a weight space that is too
 /// small, and where only one of `mDesc` and `mAddr` or of `bDesc` and `bAddr` is NULL. A failing call writes nothing.
 ///
 /// Aliasing: the weights are not touched.
@@ -174,7 +175,11 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
         ),
         || {
             context::check(handle)?;
-            let network = network(&rnn::get(rnnDesc)?)?;
+            let desc = rnn::get(rnnDesc)?;
+            if !desc.is_set() {
+                return Err(Error::mismatch("rnnDesc was never set: it has no pseudo-layers"));
+            }
+            let network = network(&desc)?;
             let (pseudo, lin_layer) = (i64::from(pseudoLayer), i64::from(linLayerID));
             let place = |argument, value: i64, end: i64| match value {
                 _ if (0..end).contains(&value) => Ok(()),
