@@ -11,6 +11,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // Captures ask whether libraries find the runtime: in tests it is part of the program.
     println!("cargo::rustc-link-arg-tests=-Wl,--export-dynamic-symbol=cudnnShimHostIsCapturing");
+    println!("cargo::rustc-link-arg-tests=-Wl,--export-dynamic-symbol=cudnnShimHostCapture");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the folder"));
     println!("cargo::rerun-if-changed=symbols/errors.tsv");
     let errors = fs::read_to_string("symbols/errors.tsv").expect("the table of errors");

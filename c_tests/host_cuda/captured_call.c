@@ -1,4 +1,4 @@
-/* A call of libcudnn on a stream that captures: refused, for it would compute at once what belongs into a graph. */
+/* Calls of libcudnn on a stream that captures: nothing is computed until the graph is launched, and then every time. */
 #include <cudnn.h>
 
 #include "check.h"
@@ -8,31 +8,66 @@ int main(void) {
   cudnnTensorDescriptor_t tensor;
   cudaStream_t stream, other;
   cudaGraph_t graph;
+  cudaGraphExec_t launch;
   const float one = 1, zero = 0;
-  float *x, *y, back = 0;
-  OK(cudaMalloc((void **)&x, sizeof *x));
-  OK(cudaMalloc((void **)&y, sizeof *y));
-  OK(cudaMemcpy(x, &one, sizeof one, cudaMemcpyHostToDevice));
-  OK(cudaMemcpy(y, &zero, sizeof zero, cudaMemcpyHostToDevice));
+  const float values[4] = {-3, -1, 2, 5};
+  float *x, *y, *z, back[4];
+  size_t i;
+  OK(cudaMalloc((void **)&x, sizeof values));
+  OK(cudaMalloc((void **)&y, sizeof values));
+  OK(cudaMalloc((void **)&z, sizeof values));
+  OK(cudaMemcpy(x, values, sizeof values, cudaMemcpyHostToDevice));
+  OK(cudaMemset(y, 0, sizeof values));
+  OK(cudaMemset(z, 0, sizeof values));
   OK(cudaStreamCreate(&stream));
   OK(cudaStreamCreate(&other));
   EXPECT(cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS);
   EXPECT(cudnnCreateTensorDescriptor(&tensor) == CUDNN_STATUS_SUCCESS);
-  EXPECT(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 1, 1) == CUDNN_STATUS_SUCCESS);
+  EXPECT(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 4, 1, 1) == CUDNN_STATUS_SUCCESS);
   EXPECT(cudnnSetStream(handle, stream) == CUDNN_STATUS_SUCCESS);
+
+  /* y += x, then z = softmax(y): the second reads what the first one writes. The factors are those of now. */
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  EXPECT(cudnnTransformTensor(handle, &one, tensor, x, &zero, tensor, y) == CUDNN_STATUS_NOT_SUPPORTED);
-  EXPECT(*y == 0);
+  float alpha = 1, beta = 1;
+  EXPECT(cudnnTransformTensor(handle, &alpha, tensor, x, &beta, tensor, y) == CUDNN_STATUS_SUCCESS);
+  alpha = beta = 100;
+  EXPECT(cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, &one, tensor, y, &zero, tensor, z) ==
+         CUDNN_STATUS_SUCCESS);
+  for (i = 0; i < 4; i++) EXPECT(y[i] == 0 && z[i] == 0);
+  /* What is wrong is refused at once, and spoils nothing. */
+  EXPECT(cudnnTransformTensor(handle, &one, tensor, NULL, &one, tensor, y) == CUDNN_STATUS_BAD_PARAM);
   /* Another stream computes meanwhile. */
   EXPECT(cudnnSetStream(handle, other) == CUDNN_STATUS_SUCCESS);
   EXPECT(cudnnTransformTensor(handle, &one, tensor, x, &zero, tensor, y) == CUDNN_STATUS_SUCCESS);
+  for (i = 0; i < 4; i++) EXPECT(y[i] == values[i]);
   OK(cudaStreamEndCapture(stream, &graph));
-  EXPECT(cudnnSetStream(handle, stream) == CUDNN_STATUS_SUCCESS);
-  EXPECT(cudnnTransformTensor(handle, &one, tensor, x, &one, tensor, y) == CUDNN_STATUS_SUCCESS);
-  OK(cudaMemcpy(&back, y, sizeof back, cudaMemcpyDeviceToHost));
-  EXPECT(back == 2);
+  /* The descriptor and the handle are not needed any more. */
   EXPECT(cudnnDestroyTensorDescriptor(tensor) == CUDNN_STATUS_SUCCESS);
   EXPECT(cudnnDestroy(handle) == CUDNN_STATUS_SUCCESS);
+
+  OK(cudaGraphInstantiate(&launch, graph, 0));
   OK(cudaGraphDestroy(graph));
+  for (int turn = 2; turn < 5; turn++) {
+    float sum = 0;
+    OK(cudaGraphLaunch(launch, stream));
+    OK(cudaMemcpy(back, y, sizeof back, cudaMemcpyDeviceToHost));
+    for (i = 0; i < 4; i++) EXPECT(back[i] == (float)turn * values[i]);
+    OK(cudaMemcpy(back, z, sizeof back, cudaMemcpyDeviceToHost));
+    for (i = 0; i < 4; i++) sum += back[i];
+    EXPECT(sum > 0.999F && sum < 1.001F && back[3] > back[2] && back[2] > back[1]);
+  }
+  OK(cudaGraphExecDestroy(launch));
+
+  /* A capture that was spoiled takes no call. */
+  EXPECT(cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS);
+  EXPECT(cudnnCreateTensorDescriptor(&tensor) == CUDNN_STATUS_SUCCESS);
+  EXPECT(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 4, 1, 1) == CUDNN_STATUS_SUCCESS);
+  EXPECT(cudnnSetStream(handle, stream) == CUDNN_STATUS_SUCCESS);
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  EXPECT(cudaStreamSynchronize(stream) != cudaSuccess);
+  EXPECT(cudnnTransformTensor(handle, &one, tensor, x, &zero, tensor, y) == CUDNN_STATUS_EXECUTION_FAILED);
+  EXPECT(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated);
+  EXPECT(cudnnDestroyTensorDescriptor(tensor) == CUDNN_STATUS_SUCCESS);
+  EXPECT(cudnnDestroy(handle) == CUDNN_STATUS_SUCCESS);
   return 0;
 }

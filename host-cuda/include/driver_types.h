@@ -52,9 +52,13 @@
 #define cudaInitDeviceFlagsAreValid 0x01
 #define cudaMemPoolCreateUsageHwDecompress 0x2
 
+/* cudnn.h declares these two itself if it comes first. */
+#ifndef CUDNN_SHIM_CUDA_TYPES
+#define CUDNN_SHIM_CUDA_TYPES 1
 typedef struct CUstream_st *cudaStream_t;
-typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUgraph_st *cudaGraph_t;
+#endif
+typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUgraphNode_st *cudaGraphNode_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;

@@ -124,13 +124,14 @@ impl Context {
     }
 
     /// Runs a plan on operands at these addresses, one for each of [`Plan::operands`], as if everything were read before
-    /// anything is written. The CUDA core queues it on the stream and returns.
+    /// anything is written. The CUDA core queues it on the stream and returns; so does the CPU core where the stream is one of the
+    /// CUDA runtime on host memory and captures: then the plan runs whenever the graph is launched.
     ///
     /// # Errors
     /// Bad parameter for an operand that does not fit the address space around its pointer, and for two that are both
     /// written and overlap. On the CPU core: host allocation if an operand that is read overlaps one that is written
     /// in a way that needs a copy, and there is no memory for it (nothing is written then); execution if a worker
-    /// died; not supported on a stream that captures. On the CUDA core: not supported for such an overlap; driver errors; bad parameter for memory that does not
+    /// died, or the stream's capture was spoiled. On the CUDA core: not supported for such an overlap; driver errors; bad parameter for memory that does not
     /// serve, if that is looked at: in the first calls of a handle, and with `CUDNN_SHIM_CHECK`.
     ///
     /// # Safety
@@ -138,11 +139,6 @@ impl Context {
     /// device. Every address is aligned to its operand's scalar type. Nobody else writes any of them, or reads what is
     /// written, until the work is done. The stream is alive.
     pub unsafe fn run(&self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
-        if self.is_cpu() && host_runtime::captures(self.stream) {
-            let rule =
-                "the handle's stream captures, and the CPU core computes at once: no graph can hold the call";
-            return Err(Error::Unsupported(rule.into()));
-        }
         let operands = plan.operands();
         if at.len() != operands.len() || at.len() > MAX_OPERANDS {
             return Err(Error::Internal(
@@ -180,6 +176,10 @@ impl Context {
                     copies.push(copy);
                 }
             }
+        }
+        if self.is_cpu() && host_runtime::captures(self.stream) {
+            // SAFETY: handed on.
+            return unsafe { self.record(plan, at) };
         }
         match &self.core {
             Core::Cpu { .. } => {

@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::time::Instant;
 
-use super::Context;
+use super::{Context, host_runtime};
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::ops::{ByteSpan, Plan};
@@ -49,7 +49,7 @@ impl Context {
     /// writes, on zeros of its own.
     ///
     /// # Errors
-    /// Want of memory, of the host or of the device; as [`Context::run`].
+    /// Want of memory, of the host or of the device; not supported on a stream that captures; as [`Context::run`].
     ///
     /// # Safety
     /// As for [`Context::run`], but nothing is written.
@@ -57,6 +57,9 @@ impl Context {
         if let Some(cuda) = self.cuda() {
             // SAFETY: handed on.
             return unsafe { cuda.measure(plan, at, self.stream()) };
+        }
+        if host_runtime::captures(self.stream()) {
+            return Err(Error::unsupported("the handle's stream captures, where no time can be taken"));
         }
         let mut own = Vec::new();
         let mut places = Vec::with_capacity(at.len());

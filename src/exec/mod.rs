@@ -5,6 +5,7 @@ mod graph;
 mod host_runtime;
 mod inspect;
 mod measure;
+mod recording;
 mod staging;
 
 pub use crate::backend::Address;

@@ -62,7 +62,7 @@ pub use matmul::MatmulPlan;
 pub use normalise::{Normalise, NormaliseBackward};
 pub use op::OpPlan;
 pub use padded::Padded;
-pub use plan::{Operand, Plan, Role, Step, StepSink};
+pub use plan::{Operand, OwnedStep, Plan, Role, Step, StepSink};
 pub use random::{Draw, Random};
 pub use reduce::{Indices, Reduce, ReducePlan};
 pub use reduction::Reduction;

@@ -102,19 +102,54 @@ pub trait Plan: fmt::Display {
     }
 }
 
-/// Defines the kinds of steps from a table of their names and problems.
+/// Defines the kinds of steps from a table of their names and problems; the first borrows a plan, whose parts are steps.
 macro_rules! steps {
-    ($($(#[$doc:meta])* $kind:ident($problem:ty);)*) => {
+    (
+        $(#[$plan_doc:meta])* $plan:ident($parts:ty);
+        $($(#[$doc:meta])* $kind:ident($problem:ty);)*
+    ) => {
         /// What a core runs in one go. A step refers to its problem, as half a kilobyte is not to be moved about.
         #[derive(Clone, Copy)]
         pub enum Step<'a> {
+            $(#[$plan_doc])* $plan(&'a $parts),
             $($(#[$doc])* $kind(&'a $problem),)*
+        }
+
+        /// A step that refers to nothing, for lists that outlive their plan.
+        #[derive(Clone)]
+        #[allow(clippy::large_enum_variant, reason = "the kinds that are used most are the large ones")]
+        pub enum OwnedStep {
+            $($(#[$doc])* $kind($problem),)*
+        }
+
+        impl OwnedStep {
+            /// The step to run.
+            pub fn step(&self) -> Step<'_> {
+                match self {
+                    $(OwnedStep::$kind(step) => Step::$kind(step),)*
+                }
+            }
+        }
+
+        impl Step<'_> {
+            /// Passes on copies of what it consists of, in order: of itself, or of the parts of a plan.
+            ///
+            /// # Errors
+            /// Not supported for a part beyond 64 bits.
+            pub fn copies(self, sink: &mut dyn FnMut(OwnedStep)) -> Result<()> {
+                match self {
+                    Step::$plan(plan) => return plan.for_each(&mut |part| part.copies(sink)),
+                    $(Step::$kind(step) => sink(OwnedStep::$kind(step.clone())),)*
+                }
+                Ok(())
+            }
         }
 
         /// Kind, types, factors and loops in one line.
         impl fmt::Display for Step<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
+                    Step::$plan(plan) => plan.fmt(f),
                     $(Step::$kind(step) => step.fmt(f),)*
                 }
             }
@@ -123,12 +158,12 @@ macro_rules! steps {
 }
 
 steps! {
+    /// A transform with padding, folding or blocked layouts, of several parts; operands dst, src.
+    Mapped(TransformPlan<'a>);
     /// Move, convert and scale; operands dst, src.
     Transform(Transform);
     /// Move cells, and write the zeros that share their cache lines; operands dst, src.
     Padded(Padded);
-    /// A transform with padding, folding or blocked layouts, of several parts; operands dst, src.
-    Mapped(TransformPlan<'a>);
     /// Scale, or write zeros; operand dst.
     Scale(Scale);
     /// Write one value; operand dst.
@@ -166,6 +201,6 @@ steps! {
 }
 
 /// Writes the steps of a plan one after the other.
-pub(super) fn list(plan: &dyn Plan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn list(plan: &dyn Plan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     super::list(f, |each| plan.steps(&mut |step, _| each(&step)))
 }

@@ -109,6 +109,24 @@ fn headers_are_clean_in_every_standard() {
 }
 
 #[test]
+fn headers_of_host_cuda_come_before_or_behind() {
+    let host = concat!(env!("CARGO_MANIFEST_DIR"), "/host-cuda/include");
+    let ours = "#include <cudnn.h>\n";
+    let theirs = "#include <cuda_runtime.h>\n#include <cublas_v2.h>\n";
+    for order in [[ours, theirs], [theirs, ours]] {
+        let source = order.concat() + "int main(void) { return 0; }\n";
+        for (compiler, standard) in [(GCC, "-std=c99"), (CLANG, "-std=c99"), (GXX, "-std=c++11")] {
+            let flags = [standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-I", host];
+            if compiler.is_there()
+                && let Err(said) = compiler.check(Interface::Nine, &source, &flags)
+            {
+                panic!("{} {standard} {order:?}\n{said}", compiler.program);
+            }
+        }
+    }
+}
+
+#[test]
 fn every_header_stands_alone() {
     for (interface, header) in BOTH.into_iter().flat_map(|i| all_headers(i).into_iter().map(move |h| (i, h)))
     {

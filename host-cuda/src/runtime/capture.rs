@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::thread::ThreadId;
 
 use super::error::{Error, Failure, Result};
@@ -229,10 +230,55 @@ fn shared() -> Result {
     Err(Error::NotSupported.because(rule))
 }
 
-/// Whether a stream captures, not 0 if it does, for libraries that cannot leave their calls to a graph.
+/// Whether a stream captures, not 0 if it does, for libraries that leave their calls to graphs.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimHostIsCapturing(stream: Handle) -> i32 {
     i32::from(of(&state(), stream).is_some())
+}
+
+/// A call of a library outside, which is 0 if it succeeds, and what frees its data.
+struct Foreign {
+    run: unsafe extern "C" fn(*const c_void) -> i32,
+    release: unsafe extern "C" fn(*mut c_void),
+    data: *mut c_void,
+}
+
+// SAFETY: the library gives data that serves any thread, and several at once.
+unsafe impl Send for Foreign {}
+// SAFETY: as above.
+unsafe impl Sync for Foreign {}
+
+impl Foreign {
+    fn succeeds(&self) -> bool {
+        // SAFETY: the data is that of the function, and not released yet.
+        unsafe { (self.run)(self.data) == 0 }
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // SAFETY: this is the data's only owner.
+        unsafe { (self.release)(self.data) }
+    }
+}
+
+/// Leaves a call of a library to the graph that a stream captures: `run(data)` at each launch, from any thread, and `release(data)` once
+/// when no graph holds it any more. 0 if it was taken; 1, with nothing called, if the stream does not capture or its capture is spoiled.
+///
+/// # Safety
+/// Both functions take `data`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudnnShimHostCapture(
+    stream: Handle,
+    run: unsafe extern "C" fn(*const c_void) -> i32,
+    release: unsafe extern "C" fn(*mut c_void),
+    data: *mut c_void,
+) -> i32 {
+    let taken = library_call(stream, "a call of cuDNN", || {
+        let call = Foreign { run, release, data };
+        Arc::new(move || call.succeeds())
+    });
+    i32::from(!matches!(taken, Ok(true)))
 }
 
 /// Copies a list of nodes that C passes.

@@ -248,7 +248,7 @@ fn cmake_finds_the_toolkit_if_it_is_asked_to() {
 }
 
 #[test]
-fn libcudnn_refuses_a_stream_that_captures() {
+fn libcudnn_leaves_its_calls_to_a_stream_that_captures() {
     let folder = scratch("libcudnn");
     let built = std::env::current_exe().expect("this program").with_file_name("libcudnn.so");
     fs::copy(&built, folder.join("libcudnn.so.9")).expect("the library is beside this program");
