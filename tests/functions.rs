@@ -27,27 +27,36 @@ fn generated() -> String {
     );
     let names: Vec<String> = TABLE.iter().map(|row| constant(&format!("{:?}", row.function))).collect();
     names.iter().for_each(|name| writeln!(text, "    {name},").unwrap());
-    text += "};\n\n// The words of the formulas come later, in formula.cuh: they are looked up when this is used.\n\
-             template <typename T>\n\
-             __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&operands)[5], \
-             Rounded<T> parameter) {\n    switch (function) {\n";
-    for (row, name) in TABLE.iter().zip(&names) {
-        let formula = device(row.formula);
-        writeln!(text, "    case {name}: {{").unwrap();
+    text += "};\n\n// The words of the formulas come later, in formula.cuh: they are looked up when this is used.\n";
+    for (of_graphs, name) in [(false, "formula"), (true, "graph_formula")] {
+        functions(&mut text, name, TABLE.iter().filter(|row| row.function.is_of_graphs() == of_graphs));
+    }
+    text += "// An activation and its slope.\ntemplate <typename T>\nstruct Activated {\n    Rounded<T> result, slope;\n};\n";
+    for (elementary, name) in [(false, "short_activation"), (true, "long_activation")] {
+        activations(&mut text, name, TABLE.iter().filter(|row| row.elementary == elementary));
+    }
+    text
+}
+
+/// The function that computes these rows.
+fn functions<'a>(text: &mut String, name: &str, rows: impl Iterator<Item = &'a Row>) {
+    write!(
+        text,
+        "template <typename T>\n__device__ __forceinline__ Rounded<T> {name}(u32 function, \
+         const Rounded<T> (&operands)[5], Rounded<T> parameter) {{\n    switch (function) {{\n"
+    )
+    .unwrap();
+    for row in rows {
+        writeln!(text, "    case {}: {{", constant(&format!("{:?}", row.function))).unwrap();
         for (k, operand) in row.operands.iter().enumerate() {
             writeln!(text, "        const Rounded<T> {operand} = operands[{k}];").unwrap();
         }
         for parameter in row.parameters {
             writeln!(text, "        const Rounded<T> {parameter} = parameter;").unwrap();
         }
-        writeln!(text, "        return {formula};\n    }}").unwrap();
+        writeln!(text, "        return {};\n    }}", device(row.formula)).unwrap();
     }
-    text += "    default: return {T(0)};\n    }\n}\n";
-    text += "\n// An activation and its slope.\ntemplate <typename T>\nstruct Activated {\n    Rounded<T> result, slope;\n};\n";
-    for (elementary, name) in [(false, "short_activation"), (true, "long_activation")] {
-        activations(&mut text, name, TABLE.iter().filter(|row| row.elementary == elementary));
-    }
-    text
+    *text += "    default: return {T(0)};\n    }\n}\n\n";
 }
 
 /// A formula as the device knows it.

@@ -151,11 +151,13 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
     let bytes = match main {
         None => 0,
         // One vector of each operand, or one element.
-        Some(_) if launch.kernel.starts_with("op_run") || launch.kernel == "formula_run" => VECTOR * operands,
+        Some(_) if launch.kernel.starts_with("op_run") || launch.kernel.ends_with("formula_run") => {
+            VECTOR * operands
+        }
         // A vector of the data, and of the old result.
         Some(_) if launch.kernel.starts_with("normalise_run") => VECTOR * (1 + u64::from(blended)),
         // A few elements of the first two operands, and of the old destination.
-        Some(operand) if launch.kernel.starts_with("formula") => {
+        Some(operand) if launch.kernel.contains("formula_") => {
             let each = figures.loads.get(&size(operand)).map_or(1, |count| (count / 3).clamp(1, 4));
             let touched = reads.clone().filter(|operand| operand.span.0 < operand.span.1);
             each * touched.take(2 + usize::from(blended)).map(size).sum::<u64>()

@@ -226,6 +226,11 @@ impl Function {
         &TABLE[self as usize]
     }
 
+    /// Whether graphs alone have it: the rows from the first of their own on. The CUDA core computes them in kernels of their own.
+    pub const fn is_of_graphs(self) -> bool {
+        self as u32 >= Function::Div as u32
+    }
+
     /// How many operands it reads.
     pub const fn arity(self) -> usize {
         self.row().operands.len()

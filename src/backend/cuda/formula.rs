@@ -1,4 +1,4 @@
-//! Launches of the functions of the table (`kernels/formula.cu`).
+//! Launches of the functions of the table (`kernels/formula_kernels.cuh`).
 
 use super::general::{index_for, launch};
 use super::launch::{Emit, Launch, grid};
@@ -75,6 +75,38 @@ pub(super) fn numbered(activation: Option<Activation>) -> (u32, f64, bool) {
     }
 }
 
+/// The names of the kernels that compute some functions.
+struct Kernels {
+    ordered: &'static str,
+    run: &'static str,
+    f32_i32: &'static str,
+    f32_i64: &'static str,
+    f64_i64: &'static str,
+}
+
+impl Kernels {
+    /// Those of `kernels/formula.cu`, or of `kernels/graph_formula.cu`.
+    const fn of(function: Function) -> Kernels {
+        if function.is_of_graphs() {
+            Kernels {
+                ordered: "graph_formula_ordered",
+                run: "graph_formula_run",
+                f32_i32: "graph_formula_f32_i32",
+                f32_i64: "graph_formula_f32_i64",
+                f64_i64: "graph_formula_f64_i64",
+            }
+        } else {
+            Kernels {
+                ordered: "formula_ordered",
+                run: "formula_run",
+                f32_i32: "formula_f32_i32",
+                f32_i64: "formula_f32_i64",
+                f64_i64: "formula_f64_i64",
+            }
+        }
+    }
+}
+
 /// Hands the launches of a step to `emit`; `at` are the addresses of its operands.
 ///
 /// # Errors
@@ -92,7 +124,7 @@ pub(super) fn launches<const N: usize>(
         let (nest, start) = bytes(map, at);
         let params = Params::new(&parameters(map, &nest, start, Index::I64));
         return emit(&Launch {
-            kernel: "formula_ordered",
+            kernel: Kernels::of(map.function).ordered,
             grid: [1, 1, 1],
             block: [32, 1, 1],
             shared: 0,
@@ -153,10 +185,11 @@ fn strided<const N: usize>(map: &Map<N>, at: [u64; N]) -> Result<Launch> {
     // The kernel of narrow indices is that of narrow elements, too.
     let is_narrow = map.compute == Compute::Single && map.scalars.iter().all(|scalar| scalar.size() <= 4);
     let index = if is_narrow { index_for(nest.len() as u64, &reach) } else { Index::I64 };
+    let kernels = Kernels::of(map.function);
     let kernel = match (map.compute, index) {
-        (Compute::Single, Index::I32) => "formula_f32_i32",
-        (Compute::Single, Index::I64) => "formula_f32_i64",
-        (Compute::Double, _) => "formula_f64_i64",
+        (Compute::Single, Index::I32) => kernels.f32_i32,
+        (Compute::Single, Index::I64) => kernels.f32_i64,
+        (Compute::Double, _) => kernels.f64_i64,
     };
     let params = parameters(map, &nest, at, index);
     launch(kernel, params.count, Params::new(&params))
@@ -199,7 +232,8 @@ pub(super) fn vectored<const N: usize>(map: &Map<N>, at: [u64; N], emit: Emit<'_
     let params = Parameters { splats, ..parameters(map, &vectors, start, Index::I32) };
     let grid = grid(count.div_ceil(THREADS))?;
     let block = [THREADS as u32, 1, 1];
-    emit(&Launch { kernel: "formula_run", grid, block, shared: 0, params: Params::new(&params) })?;
+    let kernel = Kernels::of(map.function).run;
+    emit(&Launch { kernel, grid, block, shared: 0, params: Params::new(&params) })?;
     let rest = inner.extent % lanes;
     if rest > 0 {
         let mut tail = *map;

@@ -318,6 +318,13 @@ __device__ __forceinline__ Rounded<T> formula(u32 function, const Rounded<T> (&o
         const Rounded<T> d = operands[3];
         return choose(less_or_equal(lower, x) & less_or_equal(x, upper), d, zero(x));
     }
+    default: return {T(0)};
+    }
+}
+
+template <typename T>
+__device__ __forceinline__ Rounded<T> graph_formula(u32 function, const Rounded<T> (&operands)[5], Rounded<T> parameter) {
+    switch (function) {
     case DIV: {
         const Rounded<T> x = operands[0];
         const Rounded<T> y = operands[1];
