@@ -41,7 +41,8 @@
 
 /* The CUDA headers where they are installed with all that they include in turn, or were included before this one. Define
    CUDNN_SHIM_NO_CUDA_HEADERS to do without them, CUDNN_SHIM_HAS_CUDA_HEADERS to include them where the preprocessor cannot
-   look for them. The types that stand in for them are the same, but that C before C11 wants only one of each. */
+   look for them. The types that stand in for them are the same. C before C11 wants only one of each: include the toolkit's headers
+   first there; those of host CUDA come in any order. */
 #if !defined(CUDNN_SHIM_NO_CUDA_HEADERS) && !defined(CUDNN_SHIM_HAS_CUDA_HEADERS)
 #if defined(__CUDA_RUNTIME_API_H__)
 #define CUDNN_SHIM_HAS_CUDA_HEADERS 1
@@ -62,7 +63,8 @@
 #endif
 #ifdef CUDNN_SHIM_HAS_CUDA_HEADERS
 #include <cuda_runtime.h>
-#else
+#elif !defined(CUDNN_SHIM_CUDA_TYPES)
+#define CUDNN_SHIM_CUDA_TYPES 1
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUgraph_st *cudaGraph_t;
 #endif

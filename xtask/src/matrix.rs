@@ -124,6 +124,8 @@ fn symbols(catalogue: &Catalogue) -> Result<Vec<Symbol>> {
 const ON_THE_HOST: &[&str] = &[
     "cudnnGetDropoutDescriptor",
     "cudnnGetMultiHeadAttnWeights",
+    "cudnnGetRNNLinLayerBiasParams",
+    "cudnnGetRNNLinLayerMatrixParams",
     "cudnnGetRNNWeightParams",
     "cudnnRestoreDropoutDescriptor",
     "cudnnSaveAlgorithm",
