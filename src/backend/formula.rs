@@ -185,14 +185,14 @@ pub(super) fn powered<N: Words>(x: N, y: N) -> N {
 #[inline(always)]
 pub(super) fn gelu<N: Words>(x: N) -> N {
     let half = N::all(N::Each::HALF);
-    half * x * (one(x) + erf(x * number(0.7071067811865476)))
+    half * x * (one(x) + erf(x * number(std::f64::consts::FRAC_1_SQRT_2)))
 }
 
 /// Its slope.
 #[inline(always)]
 pub(super) fn gelu_slope<N: Words>(x: N) -> N {
     let half = N::all(N::Each::HALF);
-    let share = half * (one(x) + erf(x * number(0.7071067811865476)));
+    let share = half * (one(x) + erf(x * number(std::f64::consts::FRAC_1_SQRT_2)));
     share + x * (number::<N>(0.3989422804014327) * exp(-(half * x * x)))
 }
 

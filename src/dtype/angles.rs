@@ -2,7 +2,13 @@
 //!
 //! As in [`math`](super::math), every operation rounds on its own and none comes from a mathematical library;
 //! `angles.cuh` says the same in the same order. What is left of an angle is found in integers, from as many bits of 2/pi as
-//! matter for its exponent, so that it is right for every number (Payne and Hanek).
+//! matter for its exponent, so that it is right for every number (Payne and Hanek). The coefficients of the polynomials are those of
+//! FreeBSD's mathematical library (k_sin.c, k_cos.c, s_atan.c).
+#![allow(
+    clippy::excessive_precision,
+    clippy::approx_constant,
+    reason = "constants stand as their source prints them"
+)]
 
 /// 64 zeros, and the bits of 2/pi behind the point.
 const TWO_OVER_PI: [u64; 20] = [

@@ -74,7 +74,9 @@ impl Execution {
                 }
             }
         }
-        if needs_workspace && (workspace == Address::NULL || workspace.addr() % WORKSPACE_ALIGNMENT != 0) {
+        if needs_workspace
+            && (workspace == Address::NULL || !workspace.addr().is_multiple_of(WORKSPACE_ALIGNMENT))
+        {
             let rule = format!("{} bytes of workspace are needed, aligned to 16", self.workspace());
             return Err(Error::mismatch(rule));
         }

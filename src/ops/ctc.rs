@@ -159,7 +159,7 @@ impl Tensors<'_> {
 pub struct CtcPlan {
     step: Ctc,
     /// Lengths of labels and inputs, and labels, where the call brings them along.
-    words: Vec<u32>,
+    words: Words,
     operands: Vec<Operand>,
     /// Gradients and probs; the same where there are no gradients.
     layouts: [Layout; 2],
@@ -205,9 +205,9 @@ impl CtcPlan {
         }
         let mut plan = CtcPlan::new(tensors, step, workspace_size)?;
         let count = labels.len() + lengths.labels.len() + lengths.inputs.len();
-        plan.words.try_reserve_exact(count).map_err(|_| Error::HostAllocation { bytes: 4 * count })?;
+        plan.words.0.try_reserve_exact(count).map_err(|_| Error::HostAllocation { bytes: 4 * count })?;
         for part in [lengths.labels, lengths.inputs, labels] {
-            plan.words.extend(part.iter().map(|&word| word as u32));
+            plan.words.0.extend(part.iter().map(|&word| word as u32));
         }
         Ok(plan)
     }
@@ -260,7 +260,7 @@ impl CtcPlan {
         let operand = |name, role, span| Operand { name, role, scalar, span };
         Ok(CtcPlan {
             step,
-            words: Vec::new(),
+            words: Words::default(),
             operands: vec![
                 operand("costs", Role::Write, costs),
                 gradients,
@@ -303,7 +303,7 @@ impl Plan for CtcPlan {
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         if self.step.on_host {
-            sink(Step::Words(&Words(&self.words)), &[2])?;
+            sink(Step::Words(&self.words), &[2])?;
             return sink(Step::Ctc(&self.step), &[0, 1, 2, 3, 2, 2, 2]);
         }
         sink(Step::Ctc(&self.step), &[0, 1, 2, 3, 4, 5, 6])

@@ -195,7 +195,7 @@ steps! {
     /// Join rows along the edges of a graph; operands as [`AggregateFunction`](super::aggregate::AggregateFunction) lists them.
     Aggregate(Aggregate);
     /// Write integers of the host; operand dst.
-    Words(Words<'a>);
+    Words(Words);
     /// Align labels with inputs; operands costs, gradients, workspace, probs, labels, their lengths, lengths of inputs.
     Ctc(Ctc);
 }

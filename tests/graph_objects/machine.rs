@@ -42,6 +42,7 @@ impl Library {
             assert!(!address.is_null(), "{name:?} is missing");
             address
         };
+        #[allow(clippy::missing_transmute_annotations, reason = "the fields say the types")]
         // SAFETY: each address is that of the function of this name, whose C declaration the type repeats; enumerators are ints.
         unsafe {
             Library {

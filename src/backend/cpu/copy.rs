@@ -35,7 +35,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
 ///
 /// # Safety
 /// As for [`crate::backend::run`].
-pub(in crate::backend) unsafe fn words(step: &Words<'_>, dst: *mut u8) {
+pub(in crate::backend) unsafe fn words(step: &Words, dst: *mut u8) {
     // SAFETY: the caller promises room for them, which is not theirs.
     unsafe { dst.cast::<u32>().copy_from_nonoverlapping(step.0.as_ptr(), step.0.len()) };
 }

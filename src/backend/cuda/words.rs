@@ -35,7 +35,7 @@ const _: () = assert!(size_of::<Parameters>() == 16 + 4 * WORDS);
 ///
 /// # Errors
 /// As for [`super::plan::launches`].
-pub(super) fn launches(step: &Words<'_>, dst: u64, emit: Emit<'_>) -> Result<()> {
+pub(super) fn launches(step: &Words, dst: u64, emit: Emit<'_>) -> Result<()> {
     for (k, part) in step.0.chunks(WORDS).enumerate() {
         let mut words = [0; WORDS];
         words[..part.len()].copy_from_slice(part);

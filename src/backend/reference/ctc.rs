@@ -11,7 +11,7 @@ use crate::ops::{Scaling, Words};
 ///
 /// # Safety
 /// As many words as the step has are writable at `dst`.
-pub unsafe fn words(step: &Words<'_>, dst: *mut u8) {
+pub unsafe fn words(step: &Words, dst: *mut u8) {
     for (k, &word) in step.0.iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe { dst.cast::<u32>().add(k).write(word) };

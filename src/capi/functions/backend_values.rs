@@ -27,36 +27,31 @@ unsafe fn at<T>(array: *const c_void, index: usize) -> T {
 pub(super) unsafe fn read(expected: &Expected, array: *const c_void) -> Result<Value> {
     let indices = 0..expected.count;
     let ty = expected.ty;
-    // SAFETY: in all of them, as the caller promises; the type says how large a value is.
-    Ok(match ty.storage() {
-        Storage::Byte if ty == Type::Char => Value::Text(unsafe { text(array, expected.count) }),
-        Storage::Byte => {
-            Value::Ints(ty, indices.map(|index| unsafe { at::<u8>(array, index) }.into()).collect())
+    // SAFETY: the caller promises as many values as are expected, and the type says how large one is.
+    let value = unsafe {
+        match ty.storage() {
+            Storage::Byte if ty == Type::Char => Value::Text(text(array, expected.count)),
+            Storage::Byte => Value::Ints(ty, indices.map(|index| at::<u8>(array, index).into()).collect()),
+            Storage::I32 => Value::Ints(ty, indices.map(|index| at::<i32>(array, index).into()).collect()),
+            Storage::I64 => Value::Ints(ty, indices.map(|index| at::<i64>(array, index)).collect()),
+            Storage::F32 => Value::Reals(ty, indices.map(|index| at::<f32>(array, index).into()).collect()),
+            Storage::F64 => Value::Reals(ty, indices.map(|index| at::<f64>(array, index)).collect()),
+            Storage::Fraction => Value::Fractions(
+                indices.map(|index| (at::<i64>(array, 2 * index), at::<i64>(array, 2 * index + 1))).collect(),
+            ),
+            Storage::Pointer => {
+                let pointers = indices.map(|index| at::<*mut c_void>(array, index));
+                Value::Pointers(pointers.map(|pointer| address(ty, pointer)).collect::<Result<_>>()?)
+            }
+            Storage::Descriptor => {
+                let descriptors = indices.map(|index| (index, at::<*mut c_void>(array, index)));
+                Value::Links(
+                    descriptors.map(|(index, descriptor)| link(index, descriptor)).collect::<Result<_>>()?,
+                )
+            }
         }
-        Storage::I32 => {
-            Value::Ints(ty, indices.map(|index| unsafe { at::<i32>(array, index) }.into()).collect())
-        }
-        Storage::I64 => Value::Ints(ty, indices.map(|index| unsafe { at::<i64>(array, index) }).collect()),
-        Storage::F32 => {
-            Value::Reals(ty, indices.map(|index| unsafe { at::<f32>(array, index) }.into()).collect())
-        }
-        Storage::F64 => Value::Reals(ty, indices.map(|index| unsafe { at::<f64>(array, index) }).collect()),
-        Storage::Fraction => Value::Fractions(
-            indices
-                .map(|index| unsafe { (at::<i64>(array, 2 * index), at::<i64>(array, 2 * index + 1)) })
-                .collect(),
-        ),
-        Storage::Pointer => {
-            let pointers = indices.map(|index| unsafe { at::<*mut c_void>(array, index) });
-            Value::Pointers(pointers.map(|pointer| address(ty, pointer)).collect::<Result<_>>()?)
-        }
-        Storage::Descriptor => {
-            let descriptors = indices.map(|index| (index, unsafe { at::<*mut c_void>(array, index) }));
-            Value::Links(
-                descriptors.map(|(index, descriptor)| link(index, descriptor)).collect::<Result<_>>()?,
-            )
-        }
-    })
+    };
+    Ok(value)
 }
 
 /// A pointer as it is kept, with its provenance exposed; a handle has to be alive or NULL.

@@ -165,6 +165,9 @@ pub unsafe extern "C" fn cudnnGetRNNParamsSize(
     })
 }
 
+/// Offset, in elements, and dims of a part of the weights, if the network has it: of a pseudo layer and a `linLayerID`.
+type Part = fn(&Network, i64, i64) -> Option<(i64, [i64; 3])>;
+
 /// The arguments that tell of one part of the weights.
 struct Request {
     rnn: cudnnRNNDescriptor_t,
@@ -175,8 +178,8 @@ struct Request {
     lin_layer: c_int,
     /// How many numbers a `linLayerID` has for each gate, and further ones.
     choices: fn(i64) -> i64,
-    /// Offset, in elements, and dims of the part, if the network has it.
-    part: fn(&Network, i64, i64) -> Option<(i64, [i64; 3])>,
+    /// Where the part lies.
+    part: Part,
 }
 
 /// Writes where a part of the weights lies, and its shape.

@@ -8,13 +8,16 @@ use crate::ops::causal::LANES;
 /// Sums that are computed together: several registers of each level.
 const TOGETHER: usize = 64;
 
+/// `lanes[k][i % LANES] += g[i] x[first + i + k]`, for each k, of those that x has.
+type Gradients<T> = unsafe fn(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize);
+
 /// The kernels of one level.
 #[derive(Clone, Copy)]
 pub struct Kernels<T: 'static> {
     /// `out[i] = sum over k, ascending, of taps[k] x[first + i + k]`, from +0, of those that x has.
     pub sums: unsafe fn(out: &mut [T], x: &[T], first: isize, taps: &[T]),
-    /// `lanes[k][i % LANES] += g[i] x[first + i + k]`, for each k, of those that x has.
-    pub gradients: unsafe fn(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize),
+    /// Sums for the gradients of taps.
+    pub gradients: Gradients<T>,
     /// `v = v sigmoid(v)`.
     pub silu: unsafe fn(values: &mut [T]),
     /// `g = g slope(v)`, the slope of the same.

@@ -36,6 +36,9 @@ fn join3<T: Real>(a: T, b: T, c: T) -> (T, T) {
     (m, log((T::ONE + exp_below_zero(l - least)) + exp_below_zero(r - least)))
 }
 
+/// `((m - most) + log(sum)) + own` of three states, the last with what is added to it, and the states' own numbers.
+type Classes<T> = unsafe fn(out: &mut [T], abc: [&[T]; 3], skip: &[T], most: T, own: &[T]);
+
 /// The functions for one computation type and the instructions of the machine. All need a processor that has them.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels<T: 'static> {
@@ -61,8 +64,8 @@ pub(super) struct Kernels<T: 'static> {
     pub raised: unsafe fn(out: &mut [T], a: &[T], b: T),
     /// `((m - most) + log(sum)) + own` of two states.
     pub blanks: unsafe fn(out: &mut [T], a: &[T], b: &[T], most: T, own: T),
-    /// The same of three, `c` with what is added to it, and the states' own numbers.
-    pub classes: unsafe fn(out: &mut [T], abc: [&[T]; 3], skip: &[T], most: T, own: &[T]),
+    /// The same of three states.
+    pub classes: Classes<T>,
 }
 
 impl<T: Real> Kernels<T> {
