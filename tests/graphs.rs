@@ -191,7 +191,9 @@ fn a_graph_that_leads_out_of_its_features_is_refused() {
         indices: vec![0, 3, 1, 1, 2],
         map: Some(vec![4, 3, 2, 1, 0]),
     };
-    let spoiled: [(&str, fn(&mut Graph)); 6] = [
+    /// What a refusal names, and what spoils a graph so.
+    type Spoiled = (&'static str, fn(&mut Graph));
+    let spoiled: [Spoiled; 6] = [
         ("cscOffsets", |graph| graph.offsets[1] = 6),
         ("cscOffsets", |graph| graph.offsets[1] = -1),
         ("cscOffsets", |graph| graph.offsets = vec![0, 3, 2]),

@@ -26,6 +26,8 @@ const SECONDS_PER_SEQUENCE: u32 = 60;
 /// Bytes of memory that calls may use as data, and those that a tensor of such a call may span.
 const ARENA: usize = 8 << 20;
 const SPAN: i64 = 8 << 10;
+/// The largest extent of a tensor without a descriptor: four of them, and some bytes an element, stay inside of the arena.
+const MOST_EXTENT: i64 = 24;
 /// Registers of a kind.
 const REGISTERS: usize = 3;
 
@@ -195,7 +197,10 @@ impl Sequence<'_> {
             };
             words.push(word);
         }
-        if far || UNBOUNDED.contains(&name) {
+        // Extents are arguments of these; the stream comes first.
+        let extends = name.contains("CausalConv1d")
+            && words.iter().skip(1).any(|word| word.parse::<i64>().is_ok_and(|extent| extent > MOST_EXTENT));
+        if far || extends || UNBOUNDED.contains(&name) {
             words
                 .iter_mut()
                 .filter(|word| word.starts_with("DATA"))

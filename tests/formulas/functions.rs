@@ -99,7 +99,7 @@ fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T
         Function::AddSquare => x + y * y,
         Function::Remainder => T::of(x.wide() % y.wide()),
         Function::FloorRemainder => match x.wide() % y.wide() {
-            left if left == 0.0 => T::of(0.0_f64.copysign(y.wide())),
+            0.0 => T::of(0.0_f64.copysign(y.wide())),
             left if (left < 0.0) != (y < zero) => T::of(left) + y,
             left => T::of(left),
         },
@@ -177,7 +177,10 @@ fn cell<T: Plain>(function: Function, [x, y, z, v, _]: [f64; MOST_OPERANDS]) -> 
         Function::GruMemory => ((x + s(y) * z).tanh(), 1.0 + x.abs() + z.abs()),
         Function::GruState => ((1.0 - s(x)) * y + s(x) * z, y.abs() + z.abs()),
         Function::GruGateGradient => (v * (z - y) * slope(s(x)), v.abs() * (z.abs() + y.abs())),
-        Function::GruMemoryGradient => (z * (1.0 - s(x)) * tanh_slope(y), z.abs() * (1.0 + y * y)),
+        // What a tiny d loses is enlarged by the slope.
+        Function::GruMemoryGradient => {
+            (z * (1.0 - s(x)) * tanh_slope(y), (z.abs() + T::TINY / T::EPSILON) * (1.0 + y * y))
+        }
         _ => return None,
     };
     Some((value, size))

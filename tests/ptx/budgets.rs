@@ -8,12 +8,13 @@ use crate::estimate::{self, Figures};
 use crate::{problems, steps};
 
 /// Kernels that wait for every load, and why that stays.
-const ONE_LOAD: [(&str, &str); 5] = [
+const ONE_LOAD: [(&str, &str); 6] = [
     ("window_columns", "every cell is a tap of its own"),
     ("sample_affine_gradient", "a thread sums its own lane, one position after the other"),
     ("random_advance", "one number is read in all"),
     ("reduce_chunks_", "a thread reads four numbers in all"),
     ("set_", "nothing is read"),
+    ("words_", "what is written are parameters"),
 ];
 
 /// Bytes in flight of a thread that families promise, by the kernel that has the fewest.

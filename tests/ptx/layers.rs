@@ -1,14 +1,41 @@
-//! Launches of every kernel of activations and softmax.
+//! Launches of every kernel of functions, activations and softmax.
+
+use std::fmt;
 
 use cudnn::backend::cuda::launch::Launch;
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{ActivationDescriptor, SoftmaxAlgorithm, SoftmaxMode, TensorDescriptor};
 use cudnn::dtype::DataType;
+use cudnn::error::Result;
 use cudnn::mode::Mode;
 use cudnn::ops::softmax::Choices;
-use cudnn::ops::{ActivationPlan, Scaling, SoftmaxPlan};
+use cudnn::ops::{ActivationPlan, Operand, Plan, Scaling, SoftmaxPlan, StepSink};
 
+use crate::steps::Row;
 use crate::{collected, packed, place, strided};
+
+/// A listed step whose loops keep their order.
+struct Ordered(Row);
+
+impl Plan for Ordered {
+    fn operands(&self) -> &[Operand] {
+        self.0.operands()
+    }
+
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        self.0.steps(sink)
+    }
+
+    fn is_ordered(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Display for Ordered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Each with the kernel that it must end in.
 pub fn launches() -> Vec<(String, Launch)> {
@@ -31,6 +58,19 @@ pub fn launches() -> Vec<(String, Launch)> {
     push(&["formula_f32_i64"], sigmoid(&strided(float, &[5, 7], &[1 << 34, 1])));
     push(&["formula_f64_i64"], sigmoid(&strided(double, &[5, 7], &[9, 1])));
     push(&["formula_ordered"], sigmoid(&strided(float, &[4, 4], &[2, 1])));
+    let sine = |types: &str, loops: &str| {
+        let step = format!("map Sin {types} alpha=[1, 1] beta=0 dst/src1/src2: {loops} +0,+0,+0");
+        Row::parse(&format!("sine {step}")).expect("a step")
+    };
+    let launched = |plan: &dyn Plan| {
+        let at: Vec<_> = (1..=plan.operands().len()).map(|k| place(k << 12)).collect();
+        collected(plan, &at)
+    };
+    push(&["graph_formula_run"], launched(&sine("f32->f32->f32", "1024*(1,1,0)")));
+    push(&["graph_formula_f32_i32"], launched(&sine("f32->f32->f32", "35*(2,1,0)")));
+    push(&["graph_formula_f32_i64"], launched(&sine("f64->f32->f32", "35*(2,1,0)")));
+    push(&["graph_formula_f64_i64"], launched(&sine("f64->f64->f64", "35*(2,1,0)")));
+    push(&["graph_formula_ordered"], launched(&Ordered(sine("f32->f32->f32", "35*(0,1,0)"))));
     let softmax = |y: &TensorDescriptor| {
         let choices = Choices { algorithm: Ok(SoftmaxAlgorithm::Accurate), mode: Ok(SoftmaxMode::Channel) };
         let plan = SoftmaxPlan::forward(choices, [y, y], Scaling::MOVE, Mode::Extended);
