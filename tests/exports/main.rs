@@ -152,8 +152,8 @@ int main(void) {
     unsigned count = 0, i;
     for (i = 0; i < sizeof all / sizeof *all; i++) count += all[i] != 0;
     if (cudnnCreate(&handle) != CUDNN_STATUS_SUCCESS) return 1;
-    /* Not built, so neither success nor any other error; a missing handle is found out all the same. */
-    if (cudnnBuildRNNDynamic(handle, 0, 0) != CUDNN_STATUS_NOT_SUPPORTED) return 2;
+    /* A missing descriptor, and a missing handle. */
+    if (cudnnBuildRNNDynamic(handle, 0, 1) != CUDNN_STATUS_BAD_PARAM) return 2;
     if (cudnnBuildRNNDynamic(0, 0, 0) != CUDNN_STATUS_BAD_PARAM) return 3;
     if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) return 4;
     printf("%u %d %s\n", count, cudnnGetVersion() == CUDNN_VERSION, cudnnGetErrorString(CUDNN_STATUS_BAD_PARAM));

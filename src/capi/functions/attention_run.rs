@@ -11,8 +11,8 @@ use super::guard::entry_point;
 use super::types::{
     cudnnAttnDescriptor_t, cudnnHandle_t, cudnnSeqDataDescriptor_t, cudnnStatus_t, cudnnWgradMode_t, raw,
 };
+use crate::desc::DropoutDescriptor;
 use crate::error::Error;
-use crate::mode::Mode;
 use crate::ops::attention::{AttentionPlan, Forward, Weights};
 
 /// `out[t] = drop(Wo * (sum over s of drop(softmax(smScaler * k[s] . q[t])) v[s], of all heads) + bo) + residuals[t]`
@@ -44,7 +44,7 @@ use crate::ops::attention::{AttentionPlan, Forward, Weights};
 /// - BAD_PARAM: weights, workspace or reserve space that are too small; a size and no pointer, a reserve space and no size
 /// - BAD_PARAM: sequences that do not fit each other or are larger than the attention allows for; a `currIdx` that is no time step,
 ///   or in training; residuals of other vectors than `out`
-/// - BAD_PARAM in strict mode: in inference a dropout of the weights with probability 1
+/// - BAD_PARAM: in inference a dropout of the weights with probability 1
 /// - BAD_PARAM: in training a dropout descriptor that was destroyed, or that has no states; data off its element's alignment
 /// - NOT_SUPPORTED: sizes beyond 64 bits
 ///
@@ -131,13 +131,12 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
                     reserve: (reserveSpace, reserveSpaceSizeInBytes),
                 };
                 let is_training = call.check(&[at.queries, at.keys, at.values, at.output], &at)?;
-                let drops_all = || {
-                    call.dropouts()
-                        .is_ok_and(|[of_weights, _]| of_weights.is_some_and(|desc| desc.probability() == 1.0))
-                };
-                if !is_training && Mode::current().is_strict() && drops_all() {
+                let drops_all = |desc: DropoutDescriptor| desc.probability() == 1.0;
+                if !is_training
+                    && call.dropouts().is_ok_and(|[of_weights, _]| of_weights.is_some_and(drops_all))
+                {
                     return Err(Error::mismatch(
-                        "attnDropoutDesc drops everything, which strict mode refuses in inference, too",
+                        "attnDropoutDesc drops everything, which is refused in inference, too",
                     ));
                 }
                 let current = (currIdx >= 0).then_some(currIdx);
