@@ -140,7 +140,7 @@ pub(in crate::backend) fn is_better(join: Join, new: f32, old: f32) -> bool {
 /// Runs `step`; `at` are its operands as [`AggregateFunction`] lists them.
 ///
 /// # Errors
-/// As [`Graph::check`]; nothing is written then.
+/// Bad parameter for offsets and indices that lead out of the features; nothing is written then.
 ///
 /// # Safety
 /// Every operand has the elements that the step says, aligned.
