@@ -128,3 +128,26 @@ pub fn rows(file: &str, list: &str) -> Vec<Row> {
         .map(|(at, line)| Row::parse(line).unwrap_or_else(|error| panic!("{file}:{at}: {error}\n{line}")))
         .collect()
 }
+
+/// A listed step whose loops keep their order.
+pub struct Ordered(pub Row);
+
+impl Plan for Ordered {
+    fn operands(&self) -> &[Operand] {
+        self.0.operands()
+    }
+
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        self.0.steps(sink)
+    }
+
+    fn is_ordered(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Display for Ordered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 
 use cudnn::error::Error;
 use cudnn::exec::{Address, Context};
-use cudnn::ops::Role;
+use cudnn::ops::function::TABLE;
+use cudnn::ops::{Plan, Role};
 
 use crate::cores::Cores;
 use crate::double::{self, Memory};
 use crate::memory;
 use crate::random::Rng;
 use crate::run_step;
-use crate::steps::{self, Row};
+use crate::steps::{self, Ordered, Row};
 
 /// Turns of all loops of a row together at most: the driver double is a slow device.
 const TURNS: i64 = 8_000;
 
-/// Runs a row on the device. `None` if the core does not take the step.
-fn on_device(cuda: &Context, row: &Row, before: &run_step::Memory) -> Option<Vec<Vec<u8>>> {
+/// Runs a row on the device, in the order of its loops or in any. `None` if the core does not take the step.
+fn on_device(cuda: &Context, row: &Row, ordered: bool, before: &run_step::Memory) -> Option<Vec<Vec<u8>>> {
     let bytes = |k: usize| before.words(k).iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
     let held: Vec<Memory> = (0..row.operands.len()).map(|k| Memory::new(&bytes(k))).collect();
     let places = held.iter().zip(&row.operands).map(|(memory, operand)| match operand.is_touched() {
@@ -27,10 +28,61 @@ fn on_device(cuda: &Context, row: &Row, before: &run_step::Memory) -> Option<Vec
     let places: Vec<Address> = places.collect();
     memory::working_on(row);
     // SAFETY: all buffers hold their operands' whole spans, at multiples of their scalars.
-    match unsafe { cuda.run(row, &places) } {
+    match unsafe { cuda.run(&*plan(row, ordered), &places) } {
         Ok(()) => Some(held.iter().map(Memory::read).collect()),
         Err(Error::Unsupported { .. }) => None,
         Err(error) => panic!("{row}: {error}"),
+    }
+}
+
+/// The step of a row as a plan.
+fn plan(row: &Row, ordered: bool) -> Box<dyn Plan> {
+    if ordered { Box::new(Ordered(row.clone())) } else { Box::new(row.clone()) }
+}
+
+/// Whether the CUDA core takes a row; then it leaves what the CPU core leaves.
+fn agree(cores: &mut Cores, row: &Row, ordered: bool, rng: &mut Rng) -> bool {
+    let before = run_step::contents(row, rng);
+    let Some(got) = on_device(&cores.cuda, row, ordered, &before) else { return false };
+    let mut want = before.clone();
+    let at = want.places(row);
+    // SAFETY: as above.
+    unsafe { cores.cpu.run(&*plan(row, ordered), &at) }.unwrap_or_else(|error| panic!("{row}: {error}"));
+    for (k, got) in got.iter().enumerate().filter(|(k, _)| row.operands[*k].role != Role::Scratch) {
+        let want: Vec<u8> = want.words(k).iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert!(*got == want, "{}: operand {k} differs\n{row}", row.name);
+    }
+    cores.solved += 1;
+    true
+}
+
+/// Functions that graphs alone have, by each of their kernels.
+pub fn functions_of_graphs(cores: &mut Cores) {
+    let mut rng = Rng(44);
+    for row in TABLE.iter().filter(|row| row.function.is_of_graphs()) {
+        let read = row.operands.len();
+        let (names, places) =
+            if read > 2 { ("dst/src1/src2/src3/src4/src5", 6) } else { ("dst/src1/src2", 3) };
+        for (types, extent, step, ordered) in [
+            ("f32->f32->f32", 1027, 1, false),
+            ("f16->f32->f16", 515, 1, false),
+            ("f32->f32->f32", 301, 2, false),
+            ("f64->f64->f64", 301, 2, false),
+            ("f64->f32->f32", 301, 2, false),
+            ("f32->f32->f32", 61, 1, true),
+        ] {
+            let strides: Vec<String> =
+                (0..places).map(|k| if k > read { 0 } else { step }.to_string()).collect();
+            let offsets = vec!["+0"; places].join(",");
+            let step = format!(
+                "map {:?} {types} alpha=[1, 1] beta=0 {names}: {extent}*({}) {offsets}",
+                row.function,
+                strides.join(",")
+            );
+            let row =
+                Row::parse(&format!("function {step}")).unwrap_or_else(|error| panic!("{step}: {error}"));
+            assert!(agree(cores, &row, ordered, &mut rng), "{row} is refused");
+        }
     }
 }
 
@@ -40,21 +92,10 @@ fn listed_steps(cores: &mut Cores) {
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     for row in steps::read() {
         let row = Row::new(&row.name, row.step.shrunk(TURNS)).expect("a part of the step");
-        let before = run_step::contents(&row, &mut rng);
-        let Some(got) = on_device(&cores.cuda, &row, &before) else {
+        if !agree(cores, &row, false, &mut rng) {
             let kind = row.to_string().split(' ').next().unwrap_or_default().to_owned();
             *refused.entry(kind).or_default() += 1;
-            continue;
-        };
-        let mut want = before.clone();
-        let at = want.places(&row);
-        // SAFETY: as above.
-        unsafe { cores.cpu.run(&row, &at) }.unwrap_or_else(|error| panic!("{row}: {error}"));
-        for (k, got) in got.iter().enumerate().filter(|(k, _)| row.operands[*k].role != Role::Scratch) {
-            let want: Vec<u8> = want.words(k).iter().flat_map(|word| word.to_ne_bytes()).collect();
-            assert!(*got == want, "{}: operand {k} differs\n{row}", row.name);
         }
-        cores.solved += 1;
     }
     assert!(refused.is_empty(), "{refused:?}");
 }
@@ -62,4 +103,9 @@ fn listed_steps(cores: &mut Cores) {
 #[test]
 fn listed_steps_leave_the_same_bits() {
     double::run(&[("CUDNN_SHIM_CHECK", "1")], || listed_steps(&mut Cores::new()));
+}
+
+#[test]
+fn functions_of_graphs_leave_the_same_bits() {
+    double::run(&[("CUDNN_SHIM_CHECK", "1")], || functions_of_graphs(&mut Cores::new()));
 }

@@ -1,41 +1,15 @@
 //! Launches of every kernel of functions, activations and softmax.
 
-use std::fmt;
-
 use cudnn::backend::cuda::launch::Launch;
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{ActivationDescriptor, SoftmaxAlgorithm, SoftmaxMode, TensorDescriptor};
 use cudnn::dtype::DataType;
-use cudnn::error::Result;
 use cudnn::mode::Mode;
 use cudnn::ops::softmax::Choices;
-use cudnn::ops::{ActivationPlan, Operand, Plan, Scaling, SoftmaxPlan, StepSink};
+use cudnn::ops::{ActivationPlan, Plan, Scaling, SoftmaxPlan};
 
-use crate::steps::Row;
+use crate::steps::{Ordered, Row};
 use crate::{collected, packed, place, strided};
-
-/// A listed step whose loops keep their order.
-struct Ordered(Row);
-
-impl Plan for Ordered {
-    fn operands(&self) -> &[Operand] {
-        self.0.operands()
-    }
-
-    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        self.0.steps(sink)
-    }
-
-    fn is_ordered(&self) -> bool {
-        true
-    }
-}
-
-impl fmt::Display for Ordered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// Each with the kernel that it must end in.
 pub fn launches() -> Vec<(String, Launch)> {
