@@ -168,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) aggregate_sources(const
             const u32 hits = __ballot_sync(~0u, own);
             const i32 place = own ? i32(source - first) : 0;
 #pragma unroll 1
-            for (u32 bit = 0; hits >> bit != 0; ++bit) {
+            for (u32 bit = 0; bit < 32 && hits >> bit != 0; ++bit) {
                 if (!(hits >> bit & 1)) continue;
                 const i32 to = __shfl_sync(~0u, place, i32(bit));
                 const i64 edge = base + bit, target = target_of(p, edge);
