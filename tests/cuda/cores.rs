@@ -10,7 +10,7 @@ use cudnn::ops::{Scaling, TransformPlan};
 
 use crate::double::{self, Memory};
 use crate::tensors::{Rng, Tensor, Words, format, packed, strided};
-use crate::{arithmetic, causal, graphs, layers, listed, memory, normal, sample, windows};
+use crate::{arithmetic, causal, graphs, layers, memory, normal, sample, windows};
 
 /// The types of one channel, one for each scalar.
 pub const PLAIN: [DataType; 11] = [
@@ -424,7 +424,6 @@ fn all(cores: &mut Cores) {
     sample::all(cores);
     causal::all(cores);
     graphs::all(cores);
-    listed::functions_of_graphs(cores);
     windows::all();
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     // Contractions agree within a bound, not to the bit: `contract.rs` runs them, and counts; so do the tests of the others.

@@ -208,4 +208,5 @@ pub fn all(cores: &mut Cores) {
     softmaxes(cores);
     table(cores);
     far_apart(cores);
+    crate::listed::functions_of_graphs(cores);
 }
