@@ -1,6 +1,6 @@
 //! What is done with rows of numbers, compiled for each instruction set level: the same operations in the same order.
 
-use crate::backend::cpu::Isa;
+use crate::backend::cpu::isa::kernels_by_level;
 use crate::backend::function::Real;
 use crate::dtype::math::{Math, sigmoid};
 use crate::ops::causal::LANES;
@@ -24,18 +24,12 @@ pub struct Kernels<T: 'static> {
     pub slope: unsafe fn(g: &mut [T], values: &[T]),
 }
 
-impl<T: Real + Math> Kernels<T> {
-    pub fn of(isa: Isa) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            return avx512::kernels::<T>();
-        } else if isa.has_avx2() {
-            return avx2::kernels::<T>();
-        }
-        let _ = isa;
-        portable::kernels::<T>()
-    }
-}
+kernels_by_level!([Real, Math] {
+    sums(out: &mut [T], x: &[T], first: isize, taps: &[T]) -> ();
+    gradients(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize) -> ();
+    silu(values: &mut [T]) -> ();
+    slope(g: &mut [T], values: &[T]) -> ();
+});
 
 /// The part of `0..n` whose elements x has, when element 0 reads `x[first]`.
 #[inline(always)]
@@ -103,34 +97,3 @@ fn slope<T: Real + Math>(g: &mut [T], values: &[T]) {
         *g = *g * (s + v * (s * (T::ONE - s)));
     }
 }
-
-/// The kernels, compiled for some instructions.
-macro_rules! compiled_for {
-    ($level:ident $(, $features:literal)?) => {
-        mod $level {
-            use super::{Kernels, LANES, Math, Real};
-
-            pub(super) fn kernels<T: Real + Math>() -> Kernels<T> {
-                Kernels { sums, gradients, silu, slope }
-            }
-
-            compiled_for!(@ [$($features)?] sums(out: &mut [T], x: &[T], first: isize, taps: &[T]));
-            compiled_for!(@ [$($features)?] gradients(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize));
-            compiled_for!(@ [$($features)?] silu(values: &mut [T]));
-            compiled_for!(@ [$($features)?] slope(g: &mut [T], values: &[T]));
-        }
-    };
-    (@ [$($features:literal)?] $name:ident($($argument:ident: $type:ty),*)) => {
-        /// # Safety
-        /// The processor has the instructions.
-        $(#[target_feature(enable = $features)])?
-        unsafe fn $name<T: Real + Math>($($argument: $type),*) {
-            super::$name::<T>($($argument),*)
-        }
-    };
-}
-compiled_for!(portable);
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");

@@ -1,6 +1,6 @@
 //! The loops of a CTC loss over numbers side by side: sums, and the rows of alpha and beta.
 
-use crate::backend::cpu::Isa;
+use crate::backend::cpu::isa::kernels_by_level;
 use crate::backend::function::Real;
 use crate::dtype::math::{exp_below_zero, log};
 use crate::ops::ctc::LANES;
@@ -68,60 +68,20 @@ pub(super) struct Kernels<T: 'static> {
     pub classes: Classes<T>,
 }
 
-impl<T: Real> Kernels<T> {
-    pub fn of(isa: Isa) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            return avx512::kernels::<T>();
-        } else if isa.has_avx2() {
-            return avx2::kernels::<T>();
-        }
-        let _ = isa;
-        portable::kernels::<T>()
-    }
-}
-
-/// The kernels, compiled for some instructions.
-macro_rules! compiled_for {
-    ($level:ident $(, $features:literal)?) => {
-        mod $level {
-            use super::{Kernels, Real};
-
-            pub(super) fn kernels<T: Real>() -> Kernels<T> {
-                Kernels {
-                    greatest, greatest_sum, total, exponentials, logits, logs, shares, weights, sums, raised, blanks,
-                    classes,
-                }
-            }
-
-            compiled_for!(@ [$($features)?] greatest(x: &[T]) -> T);
-            compiled_for!(@ [$($features)?] greatest_sum(a: &[T], b: &[T]) -> T);
-            compiled_for!(@ [$($features)?] total(x: &[T]) -> T);
-            compiled_for!(@ [$($features)?] exponentials(x: &[T], m: T) -> T);
-            compiled_for!(@ [$($features)?] logits(x: &mut [T], m: T, all: T) -> ());
-            compiled_for!(@ [$($features)?] logs(x: &mut [T]) -> ());
-            compiled_for!(@ [$($features)?] shares(out: &mut [T], x: &[T], m: T, all: T) -> ());
-            compiled_for!(@ [$($features)?] weights(a: &mut [T], b: &[T], m: T) -> ());
-            compiled_for!(@ [$($features)?] sums(out: &mut [T], a: &[T], b: &[T]) -> ());
-            compiled_for!(@ [$($features)?] raised(out: &mut [T], a: &[T], b: T) -> ());
-            compiled_for!(@ [$($features)?] blanks(out: &mut [T], a: &[T], b: &[T], most: T, own: T) -> ());
-            compiled_for!(@ [$($features)?] classes(out: &mut [T], abc: [&[T]; 3], skip: &[T], most: T, own: &[T]) -> ());
-        }
-    };
-    (@ [$($features:literal)?] $name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {
-        /// # Safety
-        /// The processor has the instructions of this module.
-        $(#[target_feature(enable = $features)])?
-        unsafe fn $name<T: Real>($($argument: $type),*) -> $result {
-            super::$name::<T>($($argument),*)
-        }
-    };
-}
-compiled_for!(portable);
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+kernels_by_level!([Real] {
+    greatest(x: &[T]) -> T;
+    greatest_sum(a: &[T], b: &[T]) -> T;
+    total(x: &[T]) -> T;
+    exponentials(x: &[T], m: T) -> T;
+    logits(x: &mut [T], m: T, all: T) -> ();
+    logs(x: &mut [T]) -> ();
+    shares(out: &mut [T], x: &[T], m: T, all: T) -> ();
+    weights(a: &mut [T], b: &[T], m: T) -> ();
+    sums(out: &mut [T], a: &[T], b: &[T]) -> ();
+    raised(out: &mut [T], a: &[T], b: T) -> ();
+    blanks(out: &mut [T], a: &[T], b: &[T], most: T, own: T) -> ();
+    classes(out: &mut [T], abc: [&[T]; 3], skip: &[T], most: T, own: &[T]) -> ();
+});
 
 /// The greatest of `number(0)`, ..., `number(n - 1)`.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! The loops of a normalisation over numbers side by side: sums in binary64, and the maps.
 
-use crate::backend::cpu::Isa;
+use crate::backend::cpu::isa::kernels_by_level;
 use crate::backend::cpu::stream::{fetch, fetch_run};
 use crate::backend::function::Real;
 use crate::ops::normalise::Tree;
@@ -98,57 +98,19 @@ pub(super) struct Kernels<T> {
     pub blend: unsafe fn(out: *mut T, old: *const T, n: usize, alpha: T, beta: T),
 }
 
-impl<T: Real> Kernels<T> {
-    pub fn of(isa: Isa) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            return avx512::kernels::<T>();
-        } else if isa.has_avx2() {
-            return avx2::kernels::<T>();
-        }
-        let _ = isa;
-        portable::kernels::<T>()
-    }
-}
-
-/// The kernels, compiled for some instructions.
-macro_rules! compiled_for {
-    ($level:ident $(, $features:literal)?) => {
-        mod $level {
-            use super::{Kernels, Real};
-
-            pub(super) fn kernels<T: Real>() -> Kernels<T> {
-                Kernels { block, columns, moments, gradients, rows, spread, line, lines, back, backs, blend }
-            }
-
-            compiled_for!(@ [$($features)?] block(g: *const T, x: *const T, n: usize, shift: [f64; 2], soon: &[*const u8]) -> [f64; 2]);
-            compiled_for!(@ [$($features)?] columns(sums: *mut f64, matrices: [*const T; 2], pitch: usize, n: usize, width: usize, shifts: *const f64) -> ());
-            compiled_for!(@ [$($features)?] moments(sums: *mut f64, shifts: *const f64, width: usize, m: f64, epsilon: f64, mean: *mut T, inverse: *mut T) -> ());
-            compiled_for!(@ [$($features)?] gradients(sums: *mut f64, inverse: *const T, width: usize, m: f64, centre: *mut T, tilt: *mut T) -> ());
-            compiled_for!(@ [$($features)?] rows(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64) -> ());
-            compiled_for!(@ [$($features)?] spread(to: *mut T, from: *const T, n: usize, width: usize) -> ());
-            compiled_for!(@ [$($features)?] line(out: *mut T, x: *const T, n: usize, mean: T, slope: T, offset: T) -> ());
-            compiled_for!(@ [$($features)?] lines(out: *mut T, x: *const T, n: usize, mean: *const T, slope: *const T, offset: *const T) -> ());
-            compiled_for!(@ [$($features)?] back(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [T; 4]) -> ());
-            compiled_for!(@ [$($features)?] backs(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [*const T; 4]) -> ());
-            compiled_for!(@ [$($features)?] blend(out: *mut T, old: *const T, n: usize, alpha: T, beta: T) -> ());
-        }
-    };
-    (@ [$($features:literal)?] $name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {
-        /// # Safety
-        /// As for the field of [`Kernels`] of this name.
-        $(#[target_feature(enable = $features)])?
-        unsafe fn $name<T: Real>($($argument: $type),*) -> $result {
-            // SAFETY: handed on.
-            unsafe { super::$name::<T>($($argument),*) }
-        }
-    };
-}
-compiled_for!(portable);
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+kernels_by_level!([Real] {
+    block(g: *const T, x: *const T, n: usize, shift: [f64; 2], soon: &[*const u8]) -> [f64; 2];
+    columns(sums: *mut f64, matrices: [*const T; 2], pitch: usize, n: usize, width: usize, shifts: *const f64) -> ();
+    moments(sums: *mut f64, shifts: *const f64, width: usize, m: f64, epsilon: f64, mean: *mut T, inverse: *mut T) -> ();
+    gradients(sums: *mut f64, inverse: *const T, width: usize, m: f64, centre: *mut T, tilt: *mut T) -> ();
+    rows(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64) -> ();
+    spread(to: *mut T, from: *const T, n: usize, width: usize) -> ();
+    line(out: *mut T, x: *const T, n: usize, mean: T, slope: T, offset: T) -> ();
+    lines(out: *mut T, x: *const T, n: usize, mean: *const T, slope: *const T, offset: *const T) -> ();
+    back(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [T; 4]) -> ();
+    backs(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [*const T; 4]) -> ();
+    blend(out: *mut T, old: *const T, n: usize, alpha: T, beta: T) -> ();
+});
 
 /// # Safety
 /// As for [`Kernels::block`].
