@@ -11,6 +11,7 @@ use crate::ops::{Contract, Map, Padded, Reduce, Rows, Scale, Set, Step, Transfor
 mod address;
 pub mod cpu;
 pub mod cuda;
+mod edges;
 mod formula;
 mod function;
 mod inverse_power;

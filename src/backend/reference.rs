@@ -13,7 +13,6 @@ mod sample;
 mod window;
 
 pub use aggregate::aggregate;
-pub(super) use aggregate::{Graph, is_better};
 pub use causal::causal;
 pub use contract::{contract, sums};
 pub use ctc::{ctc, words};

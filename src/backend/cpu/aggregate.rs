@@ -5,8 +5,8 @@ use super::row::{self, Row};
 use super::scratch::{Parts, bytes_of};
 use super::{Machine, grid, threads};
 use crate::backend::Address;
+use crate::backend::edges::Graph;
 use crate::backend::function::Real;
-use crate::backend::reference::{Graph, is_better};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::ops::Scaling;
@@ -160,7 +160,9 @@ impl Job<'_> {
                     continue;
                 }
                 for ((best, place), &number) in joined.iter_mut().zip(&mut *places).zip(&*row) {
-                    if i == edges.start || is_better(join, number, *best) {
+                    // The first of equals stays, and so does the first NaN.
+                    let beats = if join == Join::Max { number > *best } else { number < *best };
+                    if i == edges.start || beats || (number.is_nan() && !best.is_nan()) {
                         (*best, *place) = (number, i);
                     }
                 }
