@@ -2,7 +2,7 @@
  * the sequence of calls and the assumptions that it has. */
 #include <math.h>
 
-#include "check.h"
+#include "recurrent.h"
 
 static cudnnHandle_t handle;
 
@@ -11,25 +11,6 @@ static uint64_t random_state = 1;
 static double some_number(void) {
     random_state = random_state * 6364136223846793005u + 1442695040888963407u;
     return (double)(random_state >> 40) / (double)(1 << 24) - 0.5;
-}
-
-static cudnnTensorDescriptor_t tensor(cudnnDataType_t type, int a, int b, int c) {
-    cudnnTensorDescriptor_t desc;
-    int dims[3], strides[3];
-    dims[0] = a, dims[1] = b, dims[2] = c;
-    strides[0] = b * c, strides[1] = c, strides[2] = 1;
-    OK(cudnnCreateTensorDescriptor(&desc));
-    OK(cudnnSetTensorNdDescriptor(desc, type, 3, dims, strides));
-    return desc;
-}
-
-static cudnnFilterDescriptor_t filter(cudnnDataType_t type, size_t elements) {
-    cudnnFilterDescriptor_t desc;
-    int dims[3] = {1, 1, 1};
-    dims[0] = (int)elements;
-    OK(cudnnCreateFilterDescriptor(&desc));
-    OK(cudnnSetFilterNdDescriptor(desc, type, CUDNN_TENSOR_NCHW, 3, dims));
-    return desc;
 }
 
 static cudnnRNNDescriptor_t network(cudnnRNNMode_t cell, cudnnDirectionMode_t direction, int hidden, int layers, cudnnDataType_t math) {

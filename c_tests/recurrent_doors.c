@@ -2,7 +2,7 @@
  * forms of version 6 on RNN data descriptors. The same problem has to come out of all of them with the same bits: outputs, states and all
  * gradients, with sequences in any order and with padding. Workspaces and reserve spaces have exactly the size that the library asked
  * for, lie between guards, and are full of NaNs. */
-#include "check.h"
+#include "recurrent.h"
 
 enum { STEPS = 5, BATCH = 4, PIECES = 8 };
 
@@ -92,25 +92,6 @@ typedef struct {
 } Problem;
 
 static int directions(const Network *net) { return net->direction == CUDNN_BIDIRECTIONAL ? 2 : 1; }
-
-static cudnnTensorDescriptor_t tensor(cudnnDataType_t type, int a, int b, int c) {
-    cudnnTensorDescriptor_t desc;
-    int dims[3], strides[3];
-    dims[0] = a, dims[1] = b, dims[2] = c;
-    strides[0] = b * c, strides[1] = c, strides[2] = 1;
-    OK(cudnnCreateTensorDescriptor(&desc));
-    OK(cudnnSetTensorNdDescriptor(desc, type, 3, dims, strides));
-    return desc;
-}
-
-static cudnnFilterDescriptor_t filter(cudnnDataType_t type, size_t elements) {
-    cudnnFilterDescriptor_t desc;
-    int dims[3] = {1, 1, 1};
-    dims[0] = (int)elements;
-    OK(cudnnCreateFilterDescriptor(&desc));
-    OK(cudnnSetFilterNdDescriptor(desc, type, CUDNN_TENSOR_NCHW, 3, dims));
-    return desc;
-}
 
 static cudnnRNNDescriptor_t version_6(const Problem *p, int padded) {
     const Network *net = p->net;
