@@ -145,6 +145,7 @@ impl Context {
                 format!("{} addresses for {} operands", at.len(), operands.len()).into(),
             ));
         }
+        let is_recorded = self.is_cpu() && host_runtime::captures(self.stream);
         let mut places = [Address::NULL; MAX_OPERANDS];
         places[..at.len()].copy_from_slice(at);
         // Copies are alive until the plan has run.
@@ -169,7 +170,8 @@ impl Context {
                 if self.cuda().is_some() {
                     return Err(staging::refusal(operand.name, destination.name));
                 }
-                if places[other] == at[other] {
+                // What is recorded is copied at each launch.
+                if !is_recorded && places[other] == at[other] {
                     // SAFETY: the span is readable by the caller's promise.
                     let copy = unsafe { Staged::copy(at[other], operand.span) }?;
                     places[other] = copy.base();
@@ -177,7 +179,7 @@ impl Context {
                 }
             }
         }
-        if self.is_cpu() && host_runtime::captures(self.stream) {
+        if is_recorded {
             // SAFETY: handed on.
             return unsafe { self.record(plan, at) };
         }
