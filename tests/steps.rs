@@ -11,7 +11,7 @@ mod steps;
 use std::collections::BTreeSet;
 
 use random::Rng;
-use steps::{Owned, Row};
+use steps::{Row, Vary};
 
 /// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised build.
 const TURNS: i64 = 60_000;
@@ -25,7 +25,7 @@ fn every_listed_step_equals_the_reference() {
         kinds.insert(
             line.split(' ').take(1 + usize::from(line.contains(" backward "))).collect::<Vec<_>>().join(" "),
         );
-        let again = Owned::parse(&line).unwrap_or_else(|error| panic!("{line}\n{error}"));
+        let again = steps::parse(&line).unwrap_or_else(|error| panic!("{line}\n{error}"));
         assert_eq!(again.to_string(), line, "{}", row.name);
         let small = Row::new(&row.name, row.step.shrunk(TURNS)).expect("a part of the step");
         for _ in 0..2 {
@@ -54,7 +54,7 @@ fn every_listed_step_equals_the_reference() {
 #[test]
 fn lines_that_do_not_fit_are_refused() {
     let good = "map Relu f32->f32->f32 alpha=[1, 1] beta=0 dst/src1/src2: 8*(1,1,0) +0,+0,+0";
-    assert!(Owned::parse(good).is_ok());
+    assert!(steps::parse(good).is_ok());
     for (line, part) in [
         ("", "a kind of step"),
         ("maps Relu", "`maps` is no kind of step"),
@@ -89,11 +89,11 @@ fn lines_that_do_not_fit_are_refused() {
             "an extent above 0",
         ),
     ] {
-        let error = Owned::parse(line).err().unwrap_or_else(|| panic!("this is read: {line}"));
+        let error = steps::parse(line).err().unwrap_or_else(|| panic!("this is read: {line}"));
         assert!(error.contains(part), "{line}\n{error}");
     }
     let far = "scale f32 beta=0 dst: 9*(2000000000) +0";
-    assert!(Row::new("far", Owned::parse(far).expect("a step")).is_err());
+    assert!(Row::new("far", steps::parse(far).expect("a step")).is_err());
     let beyond = "random draw elements=7 threshold=9 f32 scale=2 dst/src1/src2: 8*(1,1,1) +0,+0,+0";
-    assert!(Row::new("beyond", Owned::parse(beyond).expect("a step")).is_err());
+    assert!(Row::new("beyond", steps::parse(beyond).expect("a step")).is_err());
 }

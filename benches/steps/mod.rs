@@ -14,60 +14,14 @@ mod vary;
 use std::fmt;
 
 use cudnn::error::Result;
-use cudnn::ops::{
-    Contract, Ctc, Map, Normalise, NormaliseBackward, Operand, Padded, Plan, Random, Reduce, Rows, Sample,
-    Scale, Set, Step, StepSink, Transform, Window,
-};
+pub use cudnn::ops::OwnedStep as Owned;
+use cudnn::ops::{Operand, Plan, StepSink};
+#[allow(unused_imports, reason = "every program uses its own part of this module")]
+pub use vary::Vary;
 
-/// Defines the steps that nobody else holds from a table of their kinds.
-macro_rules! owned {
-    ($($kind:ident($problem:ty);)*) => {
-        /// A step that nobody else holds.
-        #[derive(Clone)]
-        #[allow(clippy::large_enum_variant, reason = "there are few of them")]
-        pub enum Owned {
-            $($kind($problem),)*
-        }
-
-        impl Owned {
-            pub fn step(&self) -> Step<'_> {
-                match self {
-                    $(Owned::$kind(step) => Step::$kind(step),)*
-                }
-            }
-        }
-    };
-}
-
-owned! {
-    Transform(Transform);
-    Padded(Padded);
-    Scale(Scale);
-    Set(Set);
-    Map(Map);
-    WideMap(Map<6>);
-    Rows(Rows);
-    Reduce(Reduce);
-    Contract(Contract);
-    Random(Random);
-    Normalise(Normalise);
-    NormaliseBackward(NormaliseBackward);
-    Window(Window);
-    Sample(Sample);
-    Ctc(Ctc);
-}
-
-impl Owned {
-    /// Reads a line. The error says what is expected where.
-    pub fn parse(line: &str) -> std::result::Result<Owned, String> {
-        parse::step(line)
-    }
-}
-
-impl fmt::Display for Owned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.step().fmt(f)
-    }
+/// Reads a step. The error says what is expected where.
+pub fn parse(line: &str) -> std::result::Result<Owned, String> {
+    parse::step(line)
 }
 
 /// A line of the list: a name, and a step with its operands.
@@ -88,7 +42,7 @@ impl Row {
     /// Reads a name and a step.
     pub fn parse(line: &str) -> std::result::Result<Row, String> {
         let (name, step) = line.split_once(char::is_whitespace).ok_or("a name and a step are expected")?;
-        Row::new(name, Owned::parse(step)?)
+        Row::new(name, parse::step(step)?)
     }
 
     /// Bytes that the step reads and writes, if it touches all that its operands span.

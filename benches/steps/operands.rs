@@ -36,6 +36,9 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::Window(step) => window(step)?,
         Owned::Sample(step) => pictures::operands(step),
         Owned::Ctc(step) => losses::operands(step),
+        Owned::Phases(_) | Owned::Causal(_) | Owned::Aggregate(_) | Owned::Words(_) => {
+            return Err("no line says a step of this kind".to_owned());
+        }
     };
     match operands.iter().find(|operand| operand.span.1 - operand.span.0 > MOST) {
         Some(large) => Err(format!("an operand reaches from byte {} to {}", large.span.0, large.span.1)),

@@ -19,9 +19,17 @@ fn nest<const N: usize>(nest: &LoopNest<N>, f: Shorten<'_>) -> LoopNest<N> {
     LoopNest::new(&axes, nest.offsets).canonical()
 }
 
-impl Owned {
+/// Shorter steps.
+pub trait Vary {
     /// The same with every extent as `f` has it, canonical again. Only the size of a block stays.
-    pub fn with_extents(&self, f: Shorten<'_>) -> Owned {
+    fn with_extents(&self, f: Shorten<'_>) -> Owned;
+
+    /// The same with its extents halved until it has about so many turns at most.
+    fn shrunk(&self, turns: i64) -> Owned;
+}
+
+impl Vary for Owned {
+    fn with_extents(&self, f: Shorten<'_>) -> Owned {
         match self {
             Owned::Transform(step) => {
                 let mut step = *step;
@@ -85,11 +93,12 @@ impl Owned {
             }
             Owned::Sample(step) => Owned::Sample(pictures::shorter(step, f)),
             Owned::Ctc(step) => Owned::Ctc(losses::shorter(step, f)),
+            // No line says these.
+            Owned::Phases(_) | Owned::Causal(_) | Owned::Aggregate(_) | Owned::Words(_) => self.clone(),
         }
     }
 
-    /// The same with its extents halved until it has about so many turns at most.
-    pub fn shrunk(&self, turns: i64) -> Owned {
+    fn shrunk(&self, turns: i64) -> Owned {
         let mut all = 1_i64;
         let _ = self.with_extents(&mut |extent| {
             all = all.saturating_mul(extent);

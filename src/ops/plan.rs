@@ -157,6 +157,13 @@ macro_rules! steps {
     };
 }
 
+/// As the step.
+impl fmt::Display for OwnedStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.step().fmt(f)
+    }
+}
+
 steps! {
     /// A transform with padding, folding or blocked layouts, of several parts; operands dst, src.
     Mapped(TransformPlan<'a>);

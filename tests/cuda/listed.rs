@@ -12,7 +12,7 @@ use crate::double::{self, Memory};
 use crate::memory;
 use crate::random::Rng;
 use crate::run_step;
-use crate::steps::{self, Ordered, Row};
+use crate::steps::{self, Ordered, Row, Vary};
 
 /// Turns of all loops of a row together at most: the driver double is a slow device.
 const TURNS: i64 = 8_000;

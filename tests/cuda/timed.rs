@@ -6,7 +6,7 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::{Scaling, Transform};
 
 use crate::cores::Cores;
-use crate::steps::{self, Owned, Row};
+use crate::steps::{self, Owned, Row, Vary};
 use crate::{child, double};
 
 /// Turns of all loops of a row together at most on a double.

@@ -10,7 +10,7 @@ use cudnn::ops::{Operand, Plan};
 use crate::complaints::{self, Start};
 use crate::cores::Cores;
 use crate::double::{self, Memory, Traffic};
-use crate::steps::{self, Row};
+use crate::steps::{self, Row, Vary};
 use crate::{child, common, problems_listed};
 
 /// Turns of all loops of a row together at most, and bytes of a transform at which its extents are halved no more: the driver
