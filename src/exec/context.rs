@@ -180,7 +180,7 @@ impl Context {
             }
         }
         if is_recorded {
-            // SAFETY: handed on.
+            // SAFETY: as this function's caller promises.
             return unsafe { self.record(plan, at) };
         }
         match &self.core {
