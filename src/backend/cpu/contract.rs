@@ -31,6 +31,7 @@ mod pack;
 mod phases;
 #[cfg(target_arch = "x86_64")]
 mod pixels;
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
 mod planes;
 mod points;
 mod run;
@@ -250,6 +251,10 @@ struct Job<'a> {
     outputs: Outputs<'a>,
     operands: Operands,
     /// Whether F(2x2, 3x3) may be taken.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "other processors have no such kernels")
+    )]
     transformed: bool,
     threads: usize,
     /// Where only the choice of a kernel is asked for: its name goes there, and nothing is run.

@@ -256,6 +256,7 @@ unsafe fn fetch<T: Real>(
 }
 
 /// The kernel of a function for this instruction set.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
 struct KernelFor<T>(Isa, PhantomData<T>);
 
 impl<T: Real> WithFormula for KernelFor<T> {

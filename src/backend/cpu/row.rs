@@ -8,9 +8,9 @@ use super::stream::Distance;
 #[cfg(target_arch = "x86_64")]
 use super::wide::{Wide, avx2, avx512};
 use crate::dtype::Scalar;
-use crate::dtype::convert::with_element;
 #[cfg(target_arch = "x86_64")]
-use crate::dtype::convert::{Bool, E4m3, E5m2, Element, blend, convert, scale};
+use crate::dtype::convert::{Bool, E4m3, E5m2, blend, convert, scale};
+use crate::dtype::convert::{Element, with_element};
 use crate::ops::{Scaling, Transform};
 
 /// `dst[i] = convert(alpha * src[i] + beta * dst[i])` for `i < n`.

@@ -10,7 +10,9 @@ mod block;
 
 use std::ops::Range;
 
-pub(super) use self::block::{Block, Span};
+pub(super) use self::block::Block;
+#[cfg(target_arch = "x86_64")]
+pub(super) use self::block::Span;
 use super::pack::Source;
 use super::points::{Even, Point, Turn, Walk};
 use crate::dtype::Scalar;

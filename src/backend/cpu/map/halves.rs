@@ -37,6 +37,7 @@ pub(super) fn kernel<const N: usize>(map: &Map<N>, access: &[Access; N], isa: Is
 /// Operands of a kernel at most.
 const MOST: usize = 2;
 
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
 struct KernelFor(Isa, Scalar);
 
 impl WithFormula for KernelFor {
