@@ -1,10 +1,11 @@
 //! `cargo xtask test`: every test there is, and one summary of all of them.
 
 use std::fmt;
+use std::fs::File;
 use std::iter::Sum;
 use std::ops::Add;
-use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -76,7 +77,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => everything(),
         [flag] if flag == "--quick" => quick(),
-        _ => bail!("usage: cargo xtask test [--quick]"),
+        [flag] if flag == RELEASED => sum_up(&released()?),
+        _ => bail!("usage: cargo xtask test [--quick | {RELEASED}]"),
     }
 }
 
@@ -94,9 +96,22 @@ fn quick() -> Result<()> {
 
 fn everything() -> Result<()> {
     tools::install_all();
+    let beside = Beside::start()?;
+    let mut outcomes = vec![timed("cargo test", || counted(cargo_test()))];
+    outcomes.extend(beside.finish()?);
+    sum_up(&outcomes)
+}
+
+/// The argument that asks for the tests of the release library alone.
+const RELEASED: &str = "--released";
+
+/// Builds what is released and tests it.
+fn released() -> Result<Vec<Outcome>> {
+    let start = Instant::now();
     let dist = dist::build()?;
-    sum_up(&[
-        timed("cargo test", || counted(cargo_test())),
+    let built = Outcome { name: "release build".to_owned(), tally: Tally::default(), took: start.elapsed() };
+    Ok(vec![
+        built,
         timed("size", || runner("size", || size(&dist))),
         timed("dependencies", || runner("dependencies", dependencies::check)),
         timed("demo", || demo_runs(&dist)),
@@ -107,6 +122,45 @@ fn everything() -> Result<()> {
         timed("aarch64", || runner("aarch64", other_processor)),
         timed("packages", || runner("packages", || package::verify(&dist))),
     ])
+}
+
+/// The tests of the release library, beside those of cargo: either half leaves one of two processors idle for most of its
+/// time. What they print follows in the end.
+struct Beside {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Beside {
+    fn start() -> Result<Beside> {
+        let output = shell::target().join("released.log");
+        let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["test", RELEASED]).stdout(file.try_clone()?).stderr(file);
+        println!(
+            "the release library is tested at the same time; until that is printed: {}",
+            output.display()
+        );
+        Ok(Beside {
+            child: command.spawn().context("cannot start the tests of the release library")?,
+            output,
+        })
+    }
+
+    /// Waits for the end, prints what was printed, and reads what each runner counted.
+    fn finish(mut self) -> Result<Vec<Outcome>> {
+        let status = self.child.wait()?;
+        let text = String::from_utf8_lossy(&std::fs::read(&self.output)?).into_owned();
+        let (output, summary) = text.split_once(&heading(SUMMARY)).unwrap_or((&text, ""));
+        println!("{output}");
+        let mut outcomes: Vec<Outcome> = summary.lines().filter_map(Outcome::parse).collect();
+        let total: Tally = outcomes.iter().map(|outcome| outcome.tally).sum();
+        if total.judged(status) != total {
+            let name = "release".to_owned();
+            outcomes.push(Outcome { name, tally: Tally::FAIL, took: Duration::default() });
+        }
+        Ok(outcomes)
+    }
 }
 
 /// The library, its build script and its lints, for a processor whose kernels are all portable ones.
@@ -131,24 +185,42 @@ fn size(dist: &Dist) -> Result<Tally> {
 }
 
 /// What a runner counted, and how long it ran.
+#[derive(Debug, PartialEq)]
 struct Outcome {
-    name: &'static str,
+    name: String,
     tally: Tally,
     took: Duration,
 }
 
-/// Runs a runner and measures its time.
-fn timed(name: &'static str, run: impl FnOnce() -> Tally) -> Outcome {
-    let start = Instant::now();
-    Outcome { name, tally: run(), took: start.elapsed() }
+impl Outcome {
+    /// Reads what [`Display`](fmt::Display) prints.
+    fn parse(line: &str) -> Option<Outcome> {
+        let (head, tally) = line.split_once(" s   ")?;
+        let (name, seconds) = head.rsplit_once(' ')?;
+        let took = Duration::from_secs(seconds.parse().ok()?);
+        Some(Outcome { name: name.trim().to_owned(), tally: Tally::parse(tally)?, took })
+    }
 }
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome { name, tally, took } = self;
+        write!(f, "{name:20}{:>6} s   {tally}", took.as_secs())
+    }
+}
+
+/// Runs a runner and measures its time.
+fn timed(name: &str, run: impl FnOnce() -> Tally) -> Outcome {
+    let start = Instant::now();
+    Outcome { name: name.to_owned(), tally: run(), took: start.elapsed() }
+}
+
+const SUMMARY: &str = "summary";
 
 /// Prints what each runner counted, and the sum as the last line.
 fn sum_up(runners: &[Outcome]) -> Result<()> {
-    println!("\n{}", heading("summary"));
-    for Outcome { name, tally, took } in runners {
-        println!("{name:20}{:>6} s   {tally}", took.as_secs());
-    }
+    println!("\n{}", heading(SUMMARY));
+    runners.iter().for_each(|outcome| println!("{outcome}"));
     let total: Tally = runners.iter().map(|outcome| outcome.tally).sum();
     println!("\n{total}");
     if total.failed > 0 {
@@ -369,7 +441,9 @@ fn driver_double(folder: &Path) -> Result<Tally> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CargoCount, Tally, counted};
+    use std::time::Duration;
+
+    use super::{CargoCount, Outcome, Tally, counted};
 
     #[test]
     fn a_runner_that_cannot_go_on_is_one_failure() {
@@ -383,6 +457,15 @@ mod tests {
         assert_eq!(Tally::parse(&tally.to_string()), Some(tally));
         assert_eq!(Tally::parse("12 passed, 3 failed"), None);
         assert_eq!(Tally::parse("all passed, 3 failed, 4 skipped"), None);
+    }
+
+    #[test]
+    fn an_outcome_survives_printing() {
+        let tally = Tally { passed: 100_868, failed: 0, skipped: 6 };
+        let took = Duration::from_secs(629);
+        let outcome = Outcome { name: "NumPy differential".to_owned(), tally, took };
+        assert_eq!(Outcome::parse(&outcome.to_string()), Some(outcome));
+        assert_eq!(Outcome::parse("134261 passed, 3 failed, 32 skipped"), None);
     }
 
     #[test]
