@@ -35,15 +35,17 @@ pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool)
         format!("-Wl,-u,{function}\n{alias}")
     };
     fs::write(&undefined, symbols.iter().map(wanted).collect::<String>())?;
-    let (whole, object) = (folder.join("whole.o"), folder.join("library.o"));
-    shell::run(
-        tools::c_compiler()?
-            .args(["-r", "-nostdlib", "-fuse-ld=bfd", "-Wl,--gc-sections"])
-            .arg(format!("@{}", undefined.display()))
-            .arg(from)
-            .arg("-o")
-            .arg(&whole),
-    )?;
+    let (needed, whole, object) = (folder.join("needed.o"), folder.join("whole.o"), folder.join("library.o"));
+    let link = |arguments: &[String], from: &Path, to: &Path| {
+        let mut command = tools::c_compiler()?;
+        command.args(["-r", "-nostdlib", "-fuse-ld=bfd"]).args(arguments);
+        shell::run(command.arg(from).arg("-o").arg(to))
+    };
+    link(&["-Wl,--gc-sections".to_owned(), format!("@{}", undefined.display())], from, &needed)?;
+    // A section for every function, with its own name, header and relocations, makes the file half as long again.
+    let sections = folder.join("sections.ld");
+    fs::write(&sections, merged(SECTIONS))?;
+    link(&[format!("-Wl,-T,{}", sections.display())], &needed, &whole)?;
     let mut objcopy = Command::new("objcopy");
     // Several modules' LLVM bitcode in one section can no longer be read, and tools with an LLVM plugin try.
     objcopy.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]);
@@ -56,6 +58,17 @@ pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool)
         fs::remove_file(to)?;
     }
     shell::run(Command::new("ar").arg("rcs").arg(to).arg(&object))
+}
+
+/// Sections of which compilers make one for each function or variable.
+const SECTIONS: &[&str] =
+    &[".text", ".rodata", ".data.rel.ro", ".data", ".tdata", ".tbss", ".bss", ".gcc_except_table"];
+
+/// A linker script that makes one section of all those whose names begin with its name.
+fn merged(sections: &[&str]) -> String {
+    let rules: String =
+        sections.iter().map(|name| format!("  {name} : {{ *({name} {name}.*) }}\n")).collect();
+    format!("SECTIONS {{\n{rules}}}\n")
 }
 
 /// Every symbol of the interface.
