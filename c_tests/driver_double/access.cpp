@@ -178,7 +178,7 @@ void check(void *pointer, size_t size, bool write, bool aligned, const void *pla
 
 void forget_accesses() { ++block; }
 
-void touch(void *pointer, size_t size, bool write) { check(pointer, size, write, true, NULL); }
+void touch(void *pointer, size_t size, bool write, const void *place) { check(pointer, size, write, true, place); }
 
 }  // namespace driver_double
 

@@ -2,6 +2,8 @@
 # Builds the driver double and its companion into a directory: libcuda.so.1 and libcudart.so.12.
 #   build.sh OUT [SOURCE.cu PTX]
 # The kernels are the library's own unless others are named: every entry of a PTX has to be in the source of that name.
+# With CUDNN_SHIM_DOUBLE=ptx there are no sources in it, and the double executes the texts that it is given: into a directory of its
+# own.
 # Only what is older than its sources is compiled. Needs g++ (CXX chooses another).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -45,7 +47,9 @@ family() {
 }
 
 objects=
-if [ $# -gt 1 ]; then
+if [ "${CUDNN_SHIM_DOUBLE:-source}" = ptx ]; then
+    :
+elif [ $# -gt 1 ]; then
     family "$(basename "$2" .cu)" "$2" "$3"
 else
     # Two at a time.
@@ -72,6 +76,13 @@ for part in state memory access traffic grid matrix copies driver kinds launch c
         mv "$out/$part.part" "$out/$part.o"
     fi
     [ "$part" = cudart ] || objects="$objects $out/$part.o"
+done
+for part in text instructions decode forms memory together run; do
+    if ! is_newer "$out/ptx_$part.o" "$here"/*.h "$here/ptx"/*.h "$here/build.sh" "$here/ptx/$part.cpp"; then
+        $cxx $flags -O2 -fexceptions $warn -I"$here" -c "$here/ptx/$part.cpp" -o "$out/ptx_$part.part"
+        mv "$out/ptx_$part.part" "$out/ptx_$part.o"
+    fi
+    objects="$objects $out/ptx_$part.o"
 done
 if ! is_newer "$out/libcudart.so.12" $objects "$out/cudart.o"; then
     $cxx -shared -pthread -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $objects -o "$out/libcuda.part"

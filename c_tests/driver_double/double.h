@@ -133,8 +133,8 @@ unsigned dynamic_shared_size();
 
 // Forgets who touched shared memory: at the start of each block.
 void forget_accesses();
-// What an instruction of the running kernel touches that the compiler does not see.
-void touch(void *pointer, size_t size, bool write);
+// What an instruction of the running kernel touches that the compiler does not see, and the place of the instruction.
+void touch(void *pointer, size_t size, bool write, const void *place = NULL);
 
 // traffic.cpp ---------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 // The entry points of libcuda.so.1 for modules, launches, streams and graphs.
 #include "driver.h"
+#include "ptx/programs.h"
 
 #include <unistd.h>
 #include <algorithm>
@@ -20,6 +21,8 @@ struct Function {
     const emu::Kernel *kernel;
     Module *module;
     unsigned max_threads;
+    // What every block has to be, zeros if that is left to the caller.
+    uint3 threads;
 };
 
 struct Module {
@@ -118,6 +121,22 @@ const emu::Kernel *host_build(const std::string &name) {
     return kernel;
 }
 
+// Whether the texts themselves are executed: where there is nothing that the host made of the sources.
+bool executes_ptx() { return emu::kernels == NULL; }
+
+// Makes kernels of a text; false, and why, if the double does not take it.
+bool decode_ptx(const std::string &text, Module *module, std::string *wrong) {
+    const ptx::Program *program = ptx::program_of(text, wrong);
+    if (program == NULL) {
+        complain("the double's assembler does not take a text: %s", wrong->c_str());
+        return false;
+    }
+    for (const ptx::Entry &entry : program->entries) {
+        module->functions[entry.name] = {&entry, module, entry.max_threads, entry.threads};
+    }
+    return true;
+}
+
 // Reads the entries of a PTX text and finds their host builds; false if the two do not fit.
 bool read_ptx(const std::string &text, Module *module) {
     static const std::string mark = ".entry ";
@@ -138,7 +157,7 @@ bool read_ptx(const std::string &text, Module *module) {
                      kernel->size);
             return false;
         }
-        Function function = {kernel, module, emu::MAX_THREADS};
+        Function function = {kernel, module, emu::MAX_THREADS, {0, 0, 0}};
         const std::string directives = text.substr(close, body - close);
         const size_t limit = directives.find(".maxntid");
         if (limit != std::string::npos) {
@@ -179,7 +198,9 @@ int check_grid(const Function *function, uint3 blocks, uint3 threads, unsigned s
     const bool good = blocks.x >= 1 && blocks.y >= 1 && blocks.z >= 1 && blocks.x <= 2147483647u && blocks.y <= 65535 &&
                       blocks.z <= 65535 && all >= 1 && threads.x <= 1024 && threads.y <= 1024 && threads.z <= 64 &&
                       all <= function->max_threads && shared <= MAX_DYNAMIC_SHARED;
-    if (good) return SUCCESS;
+    const uint3 fixed = function->threads;
+    const bool fits = fixed.x == 0 || (threads.x == fixed.x && threads.y == fixed.y && threads.z == fixed.z);
+    if (good && fits) return SUCCESS;
     complain("%s: a grid of %u x %u x %u blocks of %u x %u x %u threads with %u bytes of shared memory",
              function->kernel->name, blocks.x, blocks.y, blocks.z, threads.x, threads.y, threads.z, shared);
     return INVALID_VALUE;
@@ -271,12 +292,12 @@ ENTRY(cuModuleLoadDataEx, Module **module, const char *image, unsigned count, co
     const size_t target = text.find("\n.target sm_");
     const bool is_ptx = text.find(".version") != std::string::npos && target != std::string::npos;
     const bool is_later = is_ptx && atoi(text.c_str() + target + 12) > capability();
-    if (is_ptx && !is_later && read_ptx(text, loaded)) {
+    std::string wrong = is_later ? "this text is for later devices" : "the double's assembler does not take this text";
+    if (is_ptx && !is_later && (executes_ptx() ? decode_ptx(text, loaded, &wrong) : read_ptx(text, loaded))) {
         *module = loaded;
         return SUCCESS;
     }
-    const char *wrong = is_later ? "this text is for later devices" : "the double's assembler does not take this text";
-    if (log != NULL) snprintf(log, size, "%s", wrong);
+    if (log != NULL) snprintf(log, size, "%s", wrong.c_str());
     delete loaded;
     return is_ptx ? INVALID_PTX : INVALID_IMAGE;
 }

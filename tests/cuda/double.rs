@@ -19,23 +19,54 @@ pub fn is_full() -> bool {
     env::var_os("CUDNN_SHIM_TEST_FULL").is_some_and(|value| value == "1")
 }
 
+/// What a double runs: what the host's compiler made of the kernels' sources, or the PTX that is loaded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    Source,
+    Ptx,
+}
+
+impl Runs {
+    /// What the tests are told to take: `CUDNN_SHIM_DOUBLE=ptx`, the sources without it.
+    pub fn asked() -> Runs {
+        match env::var("CUDNN_SHIM_DOUBLE").as_deref() {
+            Ok("ptx") => Runs::Ptx,
+            Ok("source") | Err(_) => Runs::Source,
+            Ok(other) => panic!("CUDNN_SHIM_DOUBLE is \"ptx\" or \"source\", not {other:?}"),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Runs::Source => "source",
+            Runs::Ptx => "ptx",
+        }
+    }
+}
+
+/// Builds a double into the directory `name`, with the kernels that `sources` name, and returns it. In a child it is there.
+pub fn built(name: &str, runs: Runs, sources: &[PathBuf]) -> PathBuf {
+    let name = if runs == Runs::Ptx { format!("{name}_ptx") } else { name.to_owned() };
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if !child::is_one() {
+        let script = common::project_root().join("c_tests/driver_double/build.sh");
+        let mut command = Command::new("sh");
+        command.arg(script).arg(&dir).args(sources).env("CUDNN_SHIM_DOUBLE", runs.name());
+        assert!(
+            command.status().expect("a shell").success(),
+            "the driver double was not built; it needs g++"
+        );
+    }
+    dir
+}
+
 /// The directory with the double's libraries, built by the first test that asks; empty for the real driver.
 pub fn libraries() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if is_real() {
         return PathBuf::new();
     }
-    BUILT
-        .get_or_init(|| {
-            let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("driver_double");
-            if !child::is_one() {
-                let script = common::project_root().join("c_tests/driver_double/build.sh");
-                let status = Command::new("sh").arg(script).arg(&dir).status().expect("a shell");
-                assert!(status.success(), "the driver double was not built; it needs g++");
-            }
-            dir
-        })
-        .clone()
+    BUILT.get_or_init(|| built("driver_double", Runs::asked(), &[])).clone()
 }
 
 /// Runs `body` in a child process that finds the double as its driver, and has tried it: what the first handle of a process

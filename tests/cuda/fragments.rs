@@ -2,14 +2,13 @@
 
 use std::ffi::{CString, c_void};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::{env, fs, ptr};
+use std::{fs, ptr};
 
 use half::{bf16, f16};
 
-use crate::double::{self, Memory};
+use crate::double::{self, Memory, Runs};
 use crate::random::Rng;
 use crate::{child, common, complaints};
 
@@ -18,15 +17,9 @@ fn libraries() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
         .get_or_init(|| {
-            let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("driver_double_fragments");
-            if !child::is_one() {
-                let double = common::project_root().join("c_tests/driver_double");
-                let mut command = Command::new("sh");
-                command.arg(double.join("build.sh")).arg(&dir);
-                command.arg(double.join("fragments.cu")).arg(double.join("fragments.ptx"));
-                assert!(command.status().expect("a shell").success(), "the driver double was not built");
-            }
-            dir
+            let double = common::project_root().join("c_tests/driver_double");
+            let sources = ["fragments.cu", "fragments.ptx"].map(|name| double.join(name));
+            double::built("driver_double_fragments", Runs::asked(), &sources)
         })
         .clone()
 }

@@ -40,6 +40,7 @@ mod problems;
 #[path = "../../benches/problems/mod.rs"]
 mod problems_listed;
 mod programs;
+mod ptx;
 #[path = "../common/random.rs"]
 mod random;
 #[path = "../common/run_step.rs"]

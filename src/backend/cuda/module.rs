@@ -9,7 +9,7 @@
 //! 3. `<family>.rs` here, and its `mod` line: the same struct, `#[repr(C)]` and `Copy`, the same assertion of its size, and
 //!    a function that emits [`Launch`]es with `Params::new(&parameters)`, by the names of the kernels.
 //! 4. `tests/ptx/<family>.rs`: launches that name every kernel once, for the test that holds parameter sizes against the
-//!    PTX; and a problem for each kernel in `tests/cuda`, which runs the sources on the driver double.
+//!    PTX; and a problem for each kernel in `tests/cuda`, which runs the sources and the PTX on the driver double.
 
 use std::collections::HashMap;
 use std::ffi::CString;

@@ -1,0 +1,130 @@
+// Accesses to memory: every space by its own addresses, vectors as one access that is aligned as a whole.
+#include <cstdio>
+
+#include "ptx.h"
+
+namespace driver_double {
+namespace ptx {
+namespace {
+
+enum class Space { GLOBAL, SHARED, PARAMETER };
+
+// What stands for shared memory of all kernels; arrays of a text lie apart from each other in it.
+char shared_memory[MAX_SHARED] __attribute__((aligned(128)));
+
+[[noreturn]] void outside(const Frame &frame, const Instruction &i, uint64_t address, size_t size, const char *space) {
+    char what[160];
+    snprintf(what, sizeof what, "%zu bytes at %#llx of %s memory, which no declaration covers", size,
+             static_cast<unsigned long long>(address), space);
+    fault(frame, i, ILLEGAL_ADDRESS, what);
+}
+
+// The host's place of an address of shared memory.
+void *shared_at(const Frame &frame, const Instruction &i, uint64_t address, size_t size) {
+    for (const Extent &array : frame.entry->shared) {
+        const uint64_t from = address - SHARED - array.start;
+        if (address >= SHARED + array.start && from < array.size && size <= array.size - from) {
+            return shared_memory + (address - SHARED);
+        }
+    }
+    if (frame.entry->dynamic && address >= DYNAMIC && address - DYNAMIC < MAX_DYNAMIC_SHARED) {
+        return emu::running.dynamic_shared + (address - DYNAMIC);
+    }
+    outside(frame, i, address, size, "shared");
+}
+
+uint64_t address_of(const Frame &frame, const Instruction &i, uint32_t slot) {
+    need(frame, i, slot, "the address was never computed");
+    return frame.slots[slot] + uint64_t(i.offset);
+}
+
+template <class T, unsigned N, bool STORE, Space SPACE>
+void access(Frame &frame, const Instruction &i) {
+    constexpr size_t size = N * sizeof(T);
+    const uint64_t address = address_of(frame, i, i.s[0]);
+    unsigned char *at = NULL;
+    unsigned char *marks = NULL;
+    if constexpr (SPACE == Space::PARAMETER) {
+        const bool local = address >= LOCALS;
+        const uint64_t start = local ? address - LOCALS : address - PARAMETERS;
+        const uint64_t end = local ? frame.entry->program->locals : frame.entry->size;
+        if (start >= end || size > end - start || (STORE && !local)) outside(frame, i, address, size, "parameter");
+        if (start % size != 0) fault(frame, i, MISALIGNED_ADDRESS, "a parameter off its alignment");
+        at = local ? frame.locals + start : const_cast<unsigned char *>(frame.parameter) + start;
+        if (local) marks = frame.locals_defined + start;
+    } else {
+        void *host = SPACE == Space::SHARED ? shared_at(frame, i, address, size) : reinterpret_cast<void *>(address);
+        touch(host, size, STORE, &i);
+        at = static_cast<unsigned char *>(host);
+    }
+    for (unsigned k = 0; k < N; ++k) {
+        const uint32_t slot = N == 1 ? i.d : i.more->slots[k];
+        unsigned char *part = at + k * sizeof(T);
+        if (STORE) {
+            if (marks != NULL) {
+                memset(marks + k * sizeof(T), frame.defined[slot], sizeof(T));
+            } else {
+                need(frame, i, slot, "what is stored was never computed");
+            }
+            memcpy(part, &frame.slots[slot], sizeof(T));
+        } else {
+            T value;
+            memcpy(&value, part, sizeof value);
+            // To the width of the register, by the sign of the type.
+            frame.slots[slot] = uint64_t(int64_t(value)) & i.mask;
+            frame.defined[slot] = marks == NULL || memchr(marks + k * sizeof(T), 0, sizeof(T)) == NULL;
+        }
+    }
+}
+
+template <class T, bool STORE, Space SPACE>
+Handler of_count(unsigned count) {
+    if (count == 1) return access<T, 1, STORE, SPACE>;
+    if constexpr (sizeof(T) <= 8) {
+        if (count == 2) return access<T, 2, STORE, SPACE>;
+    }
+    if constexpr (sizeof(T) <= 4) {
+        if (count == 4) return access<T, 4, STORE, SPACE>;
+    }
+    return NULL;
+}
+template <bool STORE, Space SPACE>
+Handler of_type(Type type, unsigned count) {
+    const bool is_signed = type.kind == 's';
+    switch (type.bits) {
+    case 8: return is_signed ? of_count<int8_t, STORE, SPACE>(count) : of_count<uint8_t, STORE, SPACE>(count);
+    case 16: return is_signed ? of_count<int16_t, STORE, SPACE>(count) : of_count<uint16_t, STORE, SPACE>(count);
+    case 32: return is_signed ? of_count<int32_t, STORE, SPACE>(count) : of_count<uint32_t, STORE, SPACE>(count);
+    case 64: return of_count<uint64_t, STORE, SPACE>(count);
+    default: return NULL;
+    }
+}
+template <Space SPACE>
+Handler of_space(bool store, Type type, unsigned count) {
+    return store ? of_type<true, SPACE>(type, count) : of_type<false, SPACE>(type, count);
+}
+
+}  // namespace
+
+Handler access_of(bool store, const std::string &space, Type type, unsigned count) {
+    if (type.kind == 'p') return NULL;
+    if (space == "global") return of_space<Space::GLOBAL>(store, type, count);
+    if (space == "shared") return of_space<Space::SHARED>(store, type, count);
+    if (space == "param") return of_space<Space::PARAMETER>(store, type, count);
+    return NULL;
+}
+
+// [d], [s0], the bytes of the copy as the offset, and what of them is there in s1.
+void copy_async(Frame &frame, const Instruction &i) {
+    for (const uint32_t slot : {i.d, i.s[0], i.s[1]}) need(frame, i, slot, "an operand was never computed");
+    const size_t bytes = size_t(i.offset);
+    const uint64_t there = frame.slots[i.s[1]] & 0xffffffff;
+    if (there != 0 && there != bytes) fault(frame, i, LAUNCH_FAILED, "a copy of which only a part is there");
+    void *to = shared_at(frame, i, frame.slots[i.d], bytes);
+    emu::copy_async(to, reinterpret_cast<const void *>(frame.slots[i.s[0]]), there != 0, unsigned(bytes));
+}
+void commit_copies(Frame &, const Instruction &) { emu::commit_copies(); }
+void wait_for_copies(Frame &, const Instruction &i) { emu::wait_for_copies(unsigned(i.offset)); }
+
+}  // namespace ptx
+}  // namespace driver_double
