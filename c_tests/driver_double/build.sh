@@ -2,8 +2,7 @@
 # Builds the driver double and its companion into a directory: libcuda.so.1 and libcudart.so.12.
 #   build.sh OUT [SOURCE.cu PTX]
 # The kernels are the library's own unless others are named: every entry of a PTX has to be in the source of that name.
-# With CUDNN_SHIM_DOUBLE=ptx there are no sources in it, and the double executes the texts that it is given: into a directory of its
-# own.
+# With CUDNN_SHIM_DOUBLE=ptx there are no sources in it, and the double executes the texts that it is given.
 # Only what is older than its sources is compiled. Needs g++ (CXX chooses another).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -47,7 +46,8 @@ family() {
 }
 
 objects=
-if [ "${CUDNN_SHIM_DOUBLE:-source}" = ptx ]; then
+runs=${CUDNN_SHIM_DOUBLE:-source}
+if [ "$runs" = ptx ]; then
     :
 elif [ $# -gt 1 ]; then
     family "$(basename "$2" .cu)" "$2" "$3"
@@ -84,10 +84,12 @@ for part in text instructions decode forms memory together run; do
     fi
     objects="$objects $out/ptx_$part.o"
 done
-if ! is_newer "$out/libcudart.so.12" $objects "$out/cudart.o"; then
+# What is linked says what it runs, for objects of the other way may lie there, too.
+if [ "$(cat "$out/runs" 2>/dev/null)" != "$runs" ] || ! is_newer "$out/libcudart.so.12" $objects "$out/cudart.o"; then
     $cxx -shared -pthread -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $objects -o "$out/libcuda.part"
     mv "$out/libcuda.part" "$out/libcuda.so.1"
     $cxx -shared -Wl,-soname,libcudart.so.12 -Wl,-z,defs "$out/cudart.o" "$out/libcuda.so.1" -o "$out/libcudart.part"
     mv "$out/libcudart.part" "$out/libcudart.so.12"
     ln -sf libcudart.so.12 "$out/libcudart.so"
+    echo "$runs" >"$out/runs"
 fi
