@@ -23,6 +23,8 @@ struct Byte {
     Touch written;
     // Two different threads, so that a writer always finds one that is not itself.
     Touch read[2];
+    // The block that has put something there that it had computed.
+    unsigned known;
 };
 
 // One for each byte from __bss_start to _end. Pages that nobody touches cost nothing.
@@ -85,6 +87,7 @@ void check_shared(uintptr_t address, Byte *bytes, size_t size, bool write) {
         const Touch touch = {thread, moment, block};
         if (write) {
             byte.written = touch;
+            byte.known = block;
         } else if (unordered(byte.read[0], thread, moment)) {
             byte.read[1] = touch;
         } else {
@@ -179,6 +182,14 @@ void check(void *pointer, size_t size, bool write, bool aligned, const void *pla
 void forget_accesses() { ++block; }
 
 void touch(void *pointer, size_t size, bool write, const void *place) { check(pointer, size, write, true, place); }
+
+bool is_known(const void *shared) {
+    const Byte *byte = shadow_of(reinterpret_cast<uintptr_t>(shared));
+    return byte != NULL && byte->known == block;
+}
+void forget_known(const void *shared) {
+    if (Byte *byte = shadow_of(reinterpret_cast<uintptr_t>(shared))) byte->known = 0;
+}
 
 }  // namespace driver_double
 

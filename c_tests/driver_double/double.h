@@ -135,6 +135,9 @@ unsigned dynamic_shared_size();
 void forget_accesses();
 // What an instruction of the running kernel touches that the compiler does not see, and the place of the instruction.
 void touch(void *pointer, size_t size, bool write, const void *place = NULL);
+// Whether a byte of shared memory holds what a thread of the running block has computed; and that it does not, though one wrote it.
+bool is_known(const void *shared);
+void forget_known(const void *shared);
 
 // traffic.cpp ---------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ fn text(directives: &str, body: &str) -> String {
 
 /// The parts that several kernels have: a thread stores its number in the tile, and takes its neighbour's from there.
 const STORE: &str = "st.shared.u32 [%r7], %r1;\n";
-const TAKE: &str = "xor.b32 %r8, %r7, 4;\nld.shared.u32 %r9, [%r8];\nst.global.u32 [%rd4], %r9;";
+const TAKE: &str = "xor.b32 %r8, %r7, 4;\nld.shared.u32 %r9, [%r8];\n";
 
 fn expect_complaint(start: Start, text: &str, complaint: &str) {
     let output = child::start(&libraries(), &[], || {
@@ -61,16 +61,47 @@ faults! {
     a_shuffled_value_that_was_never_computed: 719, "what is stored was never computed",
         "shfl.sync.bfly.b32 %r9, %r8, 1, 31, -1;\nst.global.u32 [%rd4], %r9;";
     shared_memory_without_a_barrier: 719, "with no barrier between", &format!("{STORE}{TAKE}");
+    two_writes_without_a_barrier: 719, "with no barrier between", "st.shared.u32 [tile], %r1;";
+    a_write_behind_a_read_without_a_barrier: 719, "with no barrier between",
+        &format!("{STORE}bar.sync 0;\n{TAKE}st.shared.u32 [%r7], %r9;");
+    a_barrier_of_each_warp_is_none_of_the_block: 719, "with no barrier between",
+        &format!("{STORE}bar.warp.sync -1;\n{}", TAKE.replace("%r7, 4", "%r7, 128"));
+    shared_memory_that_nobody_wrote: 719, "what is stored was never computed",
+        "ld.shared.u32 %r9, [%r7];\nst.global.u32 [%rd4], %r9;";
+    shared_memory_of_which_nobody_wrote_a_part: 719, "what is stored was never computed",
+        "st.shared.u16 [%r7], %rs1;\nst.shared.u16 [%r7], 7;\nld.shared.u32 %r9, [%r7];\nst.global.u32 [%rd4], %r9;";
+    an_address_in_shared_memory_that_nobody_wrote: 719, "the address was never computed",
+        "ld.shared.u32 %r9, [%r7];\ncvt.u64.u32 %rd9, %r9;\nadd.s64 %rd9, %rd9, %rd2;\nst.global.u32 [%rd9], %r1;";
     shared_memory_behind_its_array: 700, "which no declaration covers", "st.shared.u32 [tile+256], %r1;";
     shared_memory_in_front_of_its_array: 700, "which no declaration covers", "st.shared.u32 [tile+-4], %r1;";
     shared_memory_across_the_end_of_its_array: 700, "which no declaration covers",
         "mov.u32 %r9, 252;\nadd.s32 %r9, %r9, %r5;\nmov.u64 %rd9, 7;\nst.shared.u64 [%r9], %rd9;";
     a_parameter_beyond_its_size: 700, "of parameter memory, which no declaration covers",
         "ld.param.u32 %r9, [tried_param_0+16];";
+    a_parameter_that_is_written: 700, "of parameter memory, which no declaration covers",
+        "st.param.b32 [tried_param_0], %r1;";
     a_parameter_off_its_alignment: 716, "a parameter off its alignment", "ld.param.u32 %r9, [tried_param_0+2];";
     barriers_that_differ: 719, "while others wait at that of line",
         "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra $L1;\nbar.sync 0;\nbra.uni $L2;\n$L1:\nbar.sync 0;\n$L2:";
     a_barrier_that_some_miss: 719, "others", "setp.lt.u32 %p1, %r1, 60;\n@%p1 bra $L1;\nret;\n$L1:\nbar.sync 0;";
+    a_barrier_for_fewer_threads: 719, "a barrier for 32 threads in a block of 64", "bar.sync 0, 32;";
+    a_barrier_for_more_threads: 719, "a barrier for 96 threads in a block of 64", "bar.sync 0, 96;";
+    a_barrier_for_as_many_threads_as_was_never_computed: 719, "the number of threads was never computed",
+        "bar.sync 0, %r9;";
+    a_count_at_a_barrier_that_some_miss: 719, "others",
+        "setp.lt.u32 %p1, %r1, 60;\n@%p1 bra $L1;\nret;\n$L1:\nbar.red.popc.u32 %r8, 0, %p1;";
+    a_count_of_what_was_never_computed: 719, "the predicate was never computed", "bar.red.popc.u32 %r8, 0, %p3;";
+    a_barrier_of_a_warp_that_a_lane_misses: 719, "of its warp",
+        "setp.eq.s32 %p1, %r1, 3;\n@%p1 bra $L1;\nbar.warp.sync -1;\n$L1:";
+    a_mask_without_the_lane_itself: 719, "which lacks its own lane", "shfl.sync.bfly.b32 %r8, %r1, 1, 31, -2;";
+    masks_that_differ: 719, "with another mask",
+        "setp.eq.s32 %p1, %r1, 3;\nselp.b32 %r9, 255, -1, %p1;\nshfl.sync.bfly.b32 %r8, %r1, 1, 31, %r9;";
+    a_shuffle_that_meets_a_vote: 719, "do something else",
+        "setp.eq.s32 %p1, %r1, 3;\n@%p1 bra $L1;\nshfl.sync.bfly.b32 %r8, %r1, 1, 31, -1;\nret;\n\
+         $L1:\nvote.sync.ballot.b32 %r8, %p1, -1;";
+    a_mask_that_was_never_computed: 719, "the mask was never computed", "bar.warp.sync %r9;";
+    a_product_of_what_was_never_computed: 719, "an element of the product was never computed",
+        "mov.u32 %r8, 0;\nmma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r9, %r10}, {%r8}, {%r11}, {%r8, %r8};";
     a_shuffle_without_some_lanes: 719, "of its warp",
         "and.b32 %r9, %r1, 31;\nsetp.gt.u32 %p1, %r9, 20;\n@%p1 bra $L1;\n\
          shfl.sync.bfly.b32 %r8, %r1, 1, 31, -1;\n$L1:";
@@ -84,6 +115,13 @@ faults! {
          mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r9, %r10}, {%r8}, {%r8}, {%r8, %r8};\n$L1:";
     a_vector_off_its_alignment: 716, "is not aligned to 16 bytes",
         "ld.global.v4.u32 {%r8, %r9, %r10, %r11}, [%rd2+8];";
+    a_word_off_its_alignment: 716, "is not aligned to 4 bytes", "ld.global.u32 %r8, [%rd2+2];";
+    a_vector_across_the_end_of_an_allocation: 700, "from the start of an allocation",
+        "setp.eq.s32 %p1, %r1, 0;\n@%p1 ld.global.v4.u32 {%r8, %r9, %r10, %r11}, [%rd2+256];";
+    a_copy_off_its_alignment: 716, "is not aligned to 16 bytes",
+        "cp.async.cg.shared.global [%r5], [%rd4], 16;\ncp.async.commit_group;\ncp.async.wait_group 0;";
+    a_copy_behind_its_array: 700, "which no declaration covers",
+        "add.s32 %r9, %r5, 256;\ncp.async.ca.shared.global [%r9], [%rd4], 4;";
     a_shared_vector_off_its_alignment: 716, "is not aligned to 8 bytes",
         "st.shared.v2.u32 [tile+4], {%r1, %r1};";
     device_memory_behind_its_allocation: 700, "from the start of an allocation",
@@ -91,9 +129,36 @@ faults! {
     a_copy_that_is_read_early: 719, "with no barrier between",
         "shl.b64 %rd5, %rd3, 0;\nadd.s64 %rd6, %rd2, %rd5;\nmov.u32 %r8, 4;\n\
          cp.async.ca.shared.global [%r7], [%rd6], 4, %r8;\ncp.async.commit_group;\n\
-         xor.b32 %r9, %r7, 4;\nld.shared.u32 %r10, [%r9];\nst.global.u32 [%rd4], %r10;\ncp.async.wait_group 0;";
+         xor.b32 %r9, %r7, 4;\nld.shared.u32 %r10, [%r9];\ncp.async.wait_group 0;";
     a_copy_that_nobody_waits_for: 719, "copies to shared memory that it has not waited for",
         "mov.u32 %r8, 4;\ncp.async.ca.shared.global [%r7], [%rd4], 4, %r8;\ncp.async.commit_group;";
+}
+
+#[test]
+fn bytes_that_two_blocks_write() {
+    let start = Start { blocks: 2, code: 719, ..Start::of("tried") };
+    expect_complaint(start, &text("", "st.global.u32 [%rd4], %r1;"), "in the same launch");
+}
+
+#[test]
+fn dynamic_shared_memory_behind_what_the_launch_gives() {
+    let array = ".extern .shared .align 16 .b8 more[];\n.visible";
+    let text = text("", "mov.u32 %r9, more;\nst.shared.u32 [%r9+60], %r3;\nst.shared.u32 [%r9+64], %r3;");
+    let start = Start { threads: 1, shared: 64, code: 700, ..Start::of("tried") };
+    expect_complaint(
+        start,
+        &text.replace(".visible", array),
+        "4 bytes at 64 of 64 bytes of dynamic shared memory",
+    );
+}
+
+#[test]
+fn a_parameter_that_a_call_did_not_pass() {
+    let taker = ".func taker(\n.param .b32 taker_param_0\n)\n{\n.reg .b32 %q<3>;\n.reg .b64 %qd<3>;\n\
+                 ld.param.u32 %q1, [taker_param_0];\ncvt.u64.u32 %qd1, %q1;\nst.global.u32 [%qd1], 7;\nret;\n}\n.visible";
+    let text = text("", "{\n.param .b32 param0;\ncall.uni taker, (param0);\n}");
+    let start = Start { code: 719, ..Start::of("tried") };
+    expect_complaint(start, &text.replace(".visible", taker), "the address was never computed");
 }
 
 #[test]
@@ -101,7 +166,7 @@ fn barriers_order_what_is_shared() {
     child::run(&libraries(), &[], || {
         double::use_device(0);
         let memory = Memory::new(&ints(0..64));
-        let text = text("", &format!("{STORE}bar.sync 0;\n{TAKE}"));
+        let text = text("", &format!("{STORE}bar.sync 0;\n{TAKE}st.global.u32 [%rd4], %r9;"));
         assert_eq!(Start::of("tried").run(&text, memory.address), 0);
         assert_eq!(memory.read(), ints((0..64).map(|i| i ^ 1)));
     });

@@ -16,36 +16,72 @@ Type type_of() {
     else return {'u', 8 * sizeof(T)};
 }
 
-// A result is worth as much as what it is made of.
+// How many sources an operation moves, bit by bit, to where the others say; 0 if it computes.
+template <class Operation>
+constexpr size_t moved = 0;
+template <>
+constexpr size_t moved<Same> = 1;
+template <>
+constexpr size_t moved<Left> = 1;
+template <>
+constexpr size_t moved<Right> = 1;
+template <>
+constexpr size_t moved<Extract> = 1;
+template <>
+constexpr size_t moved<Insert> = 2;
+template <>
+constexpr size_t moved<Permute> = 2;
+template <>
+constexpr size_t moved<FunnelLeftWrap> = 2;
+template <>
+constexpr size_t moved<FunnelRightWrap> = 2;
+template <>
+constexpr size_t moved<FunnelLeftClamp> = 2;
+template <>
+constexpr size_t moved<FunnelRightClamp> = 2;
+
+// What is not known of a result of which not all sources are: the bits that come from there, or all.
 template <class Operation, class D, class... S, size_t... K>
-void apply(Frame &frame, const Instruction &i, std::index_sequence<K...>) {
-    const bool defined = (frame.defined[i.s[K]] & ...);
+uint64_t unknown_of(const Frame &frame, const Instruction &i, std::index_sequence<K...>) {
+    if constexpr (moved<Operation> > 0) {
+        if (((K < moved<Operation> || is_known<S>(frame, i.s[K])) && ...)) {
+            return slot_of<D>(Operation::of(get<S>(K < moved<Operation> ? frame.unknown : frame.slots, i.s[K])...));
+        }
+    }
+    return ~uint64_t(0);
+}
+template <class Operation, class D, class... S, size_t... K>
+void apply(Frame &frame, const Instruction &i, std::index_sequence<K...> all) {
+    const uint64_t unknown = (is_known<S>(frame, i.s[K]) && ...) ? 0 : unknown_of<Operation, D, S...>(frame, i, all);
     put<D>(frame, i.d, Operation::of(get<S>(frame, i.s[K])...));
-    frame.defined[i.d] = defined;
+    frame.unknown[i.d] = unknown;
 }
 template <class Operation, class D, class... S>
 void operate(Frame &frame, const Instruction &i) {
     apply<Operation, D, S...>(frame, i, std::index_sequence_for<S...>());
 }
-// What decides alone needs no other one.
-template <class Operation, bool DECIDES>
+// What decides a bit alone needs no other one: zeros of And, ones of Or.
+template <class Operation, class T, bool DECIDES>
 void connect(Frame &frame, const Instruction &i) {
-    const bool a = get<bool>(frame, i.s[0]), b = get<bool>(frame, i.s[1]);
-    const bool has_a = frame.defined[i.s[0]], has_b = frame.defined[i.s[1]];
-    put<bool>(frame, i.d, Operation::of(a, b));
-    frame.defined[i.d] = (has_a && has_b) || (has_a && a == DECIDES) || (has_b && b == DECIDES);
+    const uint64_t a = frame.slots[i.s[0]], b = frame.slots[i.s[1]];
+    const uint64_t no_a = frame.unknown[i.s[0]], no_b = frame.unknown[i.s[1]];
+    const uint64_t open_a = no_a | (DECIDES ? ~a : a), open_b = no_b | (DECIDES ? ~b : b);
+    const uint64_t all = std::is_same_v<T, bool> ? 1 : ~uint64_t(0) >> (64 - 8 * sizeof(T));
+    put<T>(frame, i.d, Operation::of(get<T>(frame, i.s[0]), get<T>(frame, i.s[1])));
+    frame.unknown[i.d] = (no_a | no_b) & open_a & open_b & all;
 }
 void select(Frame &frame, const Instruction &i) {
     const uint32_t from = i.s[get<bool>(frame, i.s[2]) ? 0 : 1];
-    const bool defined = frame.defined[from] & frame.defined[i.s[2]];
+    const uint64_t unknown = is_known<bool>(frame, i.s[2]) ? frame.unknown[from] : ~uint64_t(0);
     frame.slots[i.d] = frame.slots[from];
-    frame.defined[i.d] = defined;
+    frame.unknown[i.d] = unknown;
 }
 // Into a register that may be wider than the type.
 template <class D, class S>
 void widen(Frame &frame, const Instruction &i) {
+    const uint64_t unknown = uint64_t(int64_t(D(get<S>(frame.unknown, i.s[0])))) & i.mask;
     frame.slots[i.d] = uint64_t(int64_t(D(get<S>(frame, i.s[0])))) & i.mask;
-    frame.defined[i.d] = frame.defined[i.s[0]];
+    frame.unknown[i.d] = unknown;
 }
 
 struct Forms {
@@ -84,8 +120,8 @@ struct Forms {
     }
     template <class T>
     void bits(const std::string &t) {
-        add<And, T, T, T>("and." + t);
-        add<Or, T, T, T>("or." + t);
+        table["and." + t] = {connect<And, T, false>, type_of<T>(), {type_of<T>(), type_of<T>()}, false, false};
+        table["or." + t] = {connect<Or, T, true>, type_of<T>(), {type_of<T>(), type_of<T>()}, false, false};
         add<Xor, T, T, T>("xor." + t);
         add<Not, T, T>("not." + t);
         if constexpr (!std::is_same_v<T, bool>) {
@@ -187,9 +223,6 @@ struct Forms {
         bits<u32>("b32");
         bits<u64>("b64");
         bits<bool>("pred");
-        const Type p = type_of<bool>();
-        table["and.pred"] = {connect<And, false>, p, {p, p}, false, false};
-        table["or.pred"] = {connect<Or, true>, p, {p, p}, false, false};
         floats<f32>("f32");
         floats<f64>("f64");
         for (const char *kind : {"u", "s", "b"}) {

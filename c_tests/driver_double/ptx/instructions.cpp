@@ -198,7 +198,7 @@ bool Decoder::move(Instruction *made, const std::string &opcode, const std::vect
     const bool packs = operands[1].kind == Operand::VECTOR;
     if (!packs && operands[0].kind != Operand::VECTOR) return false;
     const std::vector<Operand> &parts = operands[packs ? 1 : 0].parts;
-    if (type.kind != 'b' || parts.empty() || type.bits % parts.size() != 0) reader.refuse("parts of another size");
+    if (type.kind != 'b' || parts.size() < 2 || type.bits % parts.size() != 0) reader.refuse("parts of another size");
     const Type part = {'b', unsigned(type.bits / parts.size())};
     made->run = packs ? pack : unpack;
     made->offset = part.bits;
@@ -218,9 +218,10 @@ bool Decoder::together(Instruction *made, const std::string &opcode, const std::
     uint64_t ignored = 0;
     const auto is_zero = [&](const Operand &operand) { return operand.kind == Operand::NUMBER && operand.value == 0; };
     if (opcode == "bar.sync" || opcode == "barrier.sync") {
-        need_count(operands, 1, 1);
+        need_count(operands, 1, 2);
         if (!is_zero(operands[0])) reader.refuse("the double has one barrier, 0");
-        made->run = barrier;
+        made->run = operands.size() == 1 ? barrier : counted_barrier;
+        if (operands.size() == 2) made->s[0] = source(operands[1], b32, false);
     } else if (opcode == "bar.warp.sync") {
         need_count(operands, 1, 1);
         made->run = warp_barrier;

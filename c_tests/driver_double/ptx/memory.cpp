@@ -38,12 +38,26 @@ uint64_t address_of(const Frame &frame, const Instruction &i, uint32_t slot) {
     return frame.slots[slot] + uint64_t(i.offset);
 }
 
+// The bits of bytes of shared memory that nobody has computed.
+template <class T>
+T unknown_bytes(const unsigned char *shared) {
+    uint64_t bits = 0;
+    for (size_t i = 0; i < sizeof(T); ++i) bits |= driver_double::is_known(shared + i) ? 0 : uint64_t(255) << (8 * i);
+    return T(bits);
+}
+template <class T>
+void forget_bytes(const unsigned char *shared, T unknown) {
+    for (size_t i = 0; i < sizeof(T); ++i) {
+        if ((uint64_t(unknown) >> (8 * i) & 255) != 0) forget_known(shared + i);
+    }
+}
+
 template <class T, unsigned N, bool STORE, Space SPACE>
 void access(Frame &frame, const Instruction &i) {
     constexpr size_t size = N * sizeof(T);
     const uint64_t address = address_of(frame, i, i.s[0]);
     unsigned char *at = NULL;
-    unsigned char *marks = NULL;
+    unsigned char *unknown_at = NULL;
     if constexpr (SPACE == Space::PARAMETER) {
         const bool local = address >= LOCALS;
         const uint64_t start = local ? address - LOCALS : address - PARAMETERS;
@@ -51,7 +65,7 @@ void access(Frame &frame, const Instruction &i) {
         if (start >= end || size > end - start || (STORE && !local)) outside(frame, i, address, size, "parameter");
         if (start % size != 0) fault(frame, i, MISALIGNED_ADDRESS, "a parameter off its alignment");
         at = local ? frame.locals + start : const_cast<unsigned char *>(frame.parameter) + start;
-        if (local) marks = frame.locals_defined + start;
+        if (local) unknown_at = frame.locals_unknown + start;
     } else {
         void *host = SPACE == Space::SHARED ? shared_at(frame, i, address, size) : reinterpret_cast<void *>(address);
         touch(host, size, STORE, &i);
@@ -60,19 +74,25 @@ void access(Frame &frame, const Instruction &i) {
     for (unsigned k = 0; k < N; ++k) {
         const uint32_t slot = N == 1 ? i.d : i.more->slots[k];
         unsigned char *part = at + k * sizeof(T);
+        T value, unknown = 0;
         if (STORE) {
-            if (marks != NULL) {
-                memset(marks + k * sizeof(T), frame.defined[slot], sizeof(T));
-            } else {
-                need(frame, i, slot, "what is stored was never computed");
+            memcpy(&unknown, &frame.unknown[slot], sizeof unknown);
+            memcpy(part, &frame.slots[slot], sizeof value);
+            // What nobody has computed may lie in shared memory, where tiles have edges, and go to functions.
+            if (SPACE == Space::SHARED) {
+                if (unknown != 0) forget_bytes(part, unknown);
+            } else if (unknown_at != NULL) {
+                memcpy(unknown_at + k * sizeof unknown, &unknown, sizeof unknown);
+            } else if (unknown != 0) {
+                fault(frame, i, LAUNCH_FAILED, "what is stored was never computed");
             }
-            memcpy(part, &frame.slots[slot], sizeof(T));
         } else {
-            T value;
             memcpy(&value, part, sizeof value);
+            if (SPACE == Space::SHARED) unknown = unknown_bytes<T>(part);
+            if (unknown_at != NULL) memcpy(&unknown, unknown_at + k * sizeof unknown, sizeof unknown);
             // To the width of the register, by the sign of the type.
             frame.slots[slot] = uint64_t(int64_t(value)) & i.mask;
-            frame.defined[slot] = marks == NULL || memchr(marks + k * sizeof(T), 0, sizeof(T)) == NULL;
+            frame.unknown[slot] = uint64_t(int64_t(unknown)) & i.mask;
         }
     }
 }

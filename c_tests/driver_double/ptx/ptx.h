@@ -87,12 +87,12 @@ struct Program {
 // A thread at work.
 struct Frame {
     uint64_t *slots;
-    // Whether a slot holds what the program put there.
-    uint8_t *defined;
+    // The bits of a slot that nobody has computed: they may be moved, but not be stored or decide anything.
+    uint64_t *unknown;
     const Instruction *next;
     const Instruction *calls[8];
     unsigned depth;
-    unsigned char *locals, *locals_defined;
+    unsigned char *locals, *locals_unknown;
     const unsigned char *parameter;
     const Entry *entry;
 };
@@ -129,6 +129,8 @@ void branch(Frame &frame, const Instruction &instruction);
 void call(Frame &frame, const Instruction &instruction);
 void leave(Frame &frame, const Instruction &instruction);
 void barrier(Frame &frame, const Instruction &instruction);
+// One that says how many threads come to it.
+void counted_barrier(Frame &frame, const Instruction &instruction);
 void warp_barrier(Frame &frame, const Instruction &instruction);
 // NULL if there is no such form; `counts` are the registers of D, A, B and C.
 Handler reduction_of(const std::string &form);
@@ -146,27 +148,44 @@ const Program *decode(const std::string &text, std::string *wrong);
 void run_thread(const void *parameter);
 // Complains of an instruction, and leaves the kernel.
 [[noreturn]] void fault(const Frame &frame, const Instruction &instruction, int code, const char *what);
-// Complains if a register was never written.
+// Whether all bits are known that a type reads of a slot.
+template <class T>
+inline bool is_known(const Frame &frame, uint32_t slot) {
+    return (frame.unknown[slot] & (~uint64_t(0) >> (64 - 8 * sizeof(T)))) == 0;
+}
+// Complains of bits that were never computed.
+template <class T = uint64_t>
 inline void need(const Frame &frame, const Instruction &instruction, uint32_t slot, const char *what) {
-    if (!frame.defined[slot]) fault(frame, instruction, LAUNCH_FAILED, what);
+    if (!is_known<T>(frame, slot)) fault(frame, instruction, LAUNCH_FAILED, what);
 }
 
+// What a slot of a file holds, slots or unknown bits.
 template <class T>
-inline T get(const Frame &frame, uint32_t slot) {
+inline T get(const uint64_t *file, uint32_t slot) {
     T value;
-    memcpy(&value, &frame.slots[slot], sizeof value);
+    memcpy(&value, &file[slot], sizeof value);
     return value;
 }
 // Bits of a predicate that was never computed are no bool.
 template <>
-inline bool get<bool>(const Frame &frame, uint32_t slot) {
-    return (frame.slots[slot] & 1) != 0;
+inline bool get<bool>(const uint64_t *file, uint32_t slot) {
+    return (file[slot] & 1) != 0;
 }
 template <class T>
-inline void put(Frame &frame, uint32_t slot, T value) {
+inline T get(const Frame &frame, uint32_t slot) {
+    return get<T>(frame.slots, slot);
+}
+template <class T>
+inline uint64_t slot_of(T value) {
     uint64_t wide = 0;
     memcpy(&wide, &value, sizeof value);
-    frame.slots[slot] = wide;
+    return wide;
+}
+// Puts a value into a slot, all of which is known then.
+template <class T>
+inline void put(Frame &frame, uint32_t slot, T value) {
+    frame.slots[slot] = slot_of(value);
+    frame.unknown[slot] = 0;
 }
 
 }  // namespace ptx

@@ -15,9 +15,8 @@ namespace {
 
 // What a thread works on. Kernels are left in the middle by a jump, so that files are not given back one by one then.
 struct File {
-    std::vector<uint64_t> slots;
-    std::vector<uint8_t> defined;
-    std::vector<unsigned char> locals, locals_defined;
+    std::vector<uint64_t> slots, unknown;
+    std::vector<unsigned char> locals, locals_unknown;
 };
 std::deque<File> files;
 std::vector<File *> idle;
@@ -65,15 +64,15 @@ void run_thread(const void *parameter) {
     const size_t constants = program.constants.size();
     if (file->slots.size() < program.slots) {
         file->slots.resize(program.slots);
-        file->defined.resize(program.slots);
+        file->unknown.resize(program.slots);
     }
     file->locals.resize(program.locals);
-    file->locals_defined.assign(program.locals, 0);
+    file->locals_unknown.assign(program.locals, 255);
     memcpy(file->slots.data(), program.constants.data(), constants * sizeof(uint64_t));
-    memset(file->defined.data(), 1, constants);
-    memset(file->defined.data() + constants, 0, program.slots - constants);
+    memset(file->unknown.data(), 0, constants * sizeof(uint64_t));
+    memset(file->unknown.data() + constants, 255, (program.slots - constants) * sizeof(uint64_t));
     for (const auto &[slot, which] : program.specials) file->slots[slot] = special(which);
-    Frame frame = {file->slots.data(), file->defined.data(), NULL, {}, 0, file->locals.data(), file->locals_defined.data(),
+    Frame frame = {file->slots.data(), file->unknown.data(), NULL, {}, 0, file->locals.data(), file->locals_unknown.data(),
                    static_cast<const unsigned char *>(parameter), entry};
     for (const Instruction *i = &program.code[entry->start]; i != NULL; i = frame.next) {
         frame.next = i + 1;

@@ -1,4 +1,7 @@
 // What a thread does with others of its warp and block, and where it goes: chapters 9.7.12 and 9.7.13 of the manual.
+#include <algorithm>
+#include <cstdio>
+
 #include "ptx.h"
 
 namespace driver_double {
@@ -7,13 +10,12 @@ namespace {
 
 const char *const NAME = "PTX";
 
-
 enum class Way { UP, DOWN, BUTTERFLY, INDEX };
 
 // d|p, a, b, c, mask: s are a, b, c and the mask; p is in `more`.
 template <Way WAY>
 void shuffle(Frame &frame, const Instruction &i) {
-    for (const uint32_t slot : {i.s[1], i.s[2], i.s[3]}) need(frame, i, slot, "an operand was never computed");
+    for (const uint32_t slot : {i.s[1], i.s[2], i.s[3]}) need<uint32_t>(frame, i, slot, "an operand was never computed");
     const unsigned lane = emu::running.thread->lane;
     const unsigned by = get<uint32_t>(frame, i.s[1]) & 31, clamp = get<uint32_t>(frame, i.s[2]);
     const unsigned segment = clamp >> 8 & 31;
@@ -39,13 +41,12 @@ void shuffle(Frame &frame, const Instruction &i) {
         break;
     }
     if (!inside) source = lane;
-    const uint64_t sent = frame.slots[i.s[0]] | uint64_t(frame.defined[i.s[0]]) << 32;
+    const uint64_t sent = get<uint32_t>(frame, i.s[0]) | frame.unknown[i.s[0]] << 32;
     const uint64_t received = emu::shuffle(get<uint32_t>(frame, i.s[3]), sent, source);
     put<uint32_t>(frame, i.d, uint32_t(received));
-    frame.defined[i.d] = uint8_t(received >> 32);
+    frame.unknown[i.d] = received >> 32;
     if (i.more != NULL) {
         put<bool>(frame, i.more->slots[0], inside);
-        frame.defined[i.more->slots[0]] = 1;
     }
 }
 
@@ -59,7 +60,6 @@ void vote(Frame &frame, const Instruction &i) {
     const unsigned lanes = emu::ballot(mask, get<bool>(frame, i.s[0]));
     if (VOTE == Vote::BALLOT) put<uint32_t>(frame, i.d, lanes);
     else put<bool>(frame, i.d, VOTE == Vote::ANY ? lanes != 0 : lanes == mask);
-    frame.defined[i.d] = 1;
 }
 
 enum class Joined { COUNT, ANY, ALL };
@@ -71,7 +71,6 @@ void reduce(Frame &frame, const Instruction &i) {
     const uint3 b = emu::running.block_dim;
     if (JOINED == Joined::COUNT) put<uint32_t>(frame, i.d, uint32_t(count));
     else put<bool>(frame, i.d, JOINED == Joined::ANY ? count > 0 : unsigned(count) == b.x * b.y * b.z);
-    frame.defined[i.d] = 1;
 }
 
 template <emu::Element ELEMENT>
@@ -87,7 +86,6 @@ void product(Frame &frame, const Instruction &i) {
     emu::multiply_add(ELEMENT, left, right, sums);
     for (unsigned k = 0; k < d; ++k) {
         put<uint32_t>(frame, slots[k], sums[k]);
-        frame.defined[slots[k]] = 1;
     }
 }
 
@@ -117,9 +115,9 @@ void call(Frame &frame, const Instruction &i) {
     if (frame.depth == sizeof frame.calls / sizeof *frame.calls) fault(frame, i, LAUNCH_FAILED, "calls without end");
     for (const Copy &copy : more.arguments) {
         memcpy(frame.locals + copy.to, frame.locals + copy.from, copy.size);
-        memcpy(frame.locals_defined + copy.to, frame.locals_defined + copy.from, copy.size);
+        memcpy(frame.locals_unknown + copy.to, frame.locals_unknown + copy.from, copy.size);
     }
-    memset(frame.defined + more.first, 0, more.end - more.first);
+    std::fill(frame.unknown + more.first, frame.unknown + more.end, ~uint64_t(0));
     frame.calls[frame.depth++] = &i;
     branch(frame, i);
 }
@@ -132,12 +130,24 @@ void leave(Frame &frame, const Instruction &) {
     const Instruction *caller = frame.calls[--frame.depth];
     for (const Copy &copy : caller->more->results) {
         memcpy(frame.locals + copy.to, frame.locals + copy.from, copy.size);
-        memcpy(frame.locals_defined + copy.to, frame.locals_defined + copy.from, copy.size);
+        memcpy(frame.locals_unknown + copy.to, frame.locals_unknown + copy.from, copy.size);
     }
     frame.next = caller + 1;
 }
 
 void barrier(Frame &, const Instruction &i) { emu::sync_block(NAME, int(i.line)); }
+void counted_barrier(Frame &frame, const Instruction &i) {
+    need(frame, i, i.s[0], "the number of threads was never computed");
+    const uint3 b = emu::running.block_dim;
+    // Threads come in whole warps.
+    const unsigned all = (b.x * b.y * b.z + 31) / 32 * 32, wanted = get<uint32_t>(frame, i.s[0]);
+    if (wanted != all) {
+        char what[96];
+        snprintf(what, sizeof what, "a barrier for %u threads in a block of %u", wanted, b.x * b.y * b.z);
+        fault(frame, i, LAUNCH_FAILED, what);
+    }
+    barrier(frame, i);
+}
 void warp_barrier(Frame &frame, const Instruction &i) {
     need(frame, i, i.s[0], "the mask was never computed");
     emu::sync_warp(get<uint32_t>(frame, i.s[0]), emu::Together::BARRIER);
@@ -173,21 +183,21 @@ Handler product_of(const std::string &form, unsigned counts[4]) {
 
 // The parts of a register, lowest first; `offset` are the bits of a part.
 void pack(Frame &frame, const Instruction &i) {
-    uint64_t whole = 0;
-    uint8_t defined = 1;
+    const uint64_t part = (uint64_t(1) << i.offset) - 1;
+    uint64_t whole = 0, unknown = 0;
     for (size_t k = 0; k < i.more->slots.size(); ++k) {
-        whole |= frame.slots[i.more->slots[k]] << (uint64_t(i.offset) * k);
-        defined &= frame.defined[i.more->slots[k]];
+        whole |= (frame.slots[i.more->slots[k]] & part) << (uint64_t(i.offset) * k);
+        unknown |= (frame.unknown[i.more->slots[k]] & part) << (uint64_t(i.offset) * k);
     }
     frame.slots[i.d] = whole;
-    frame.defined[i.d] = defined;
+    frame.unknown[i.d] = unknown;
 }
 void unpack(Frame &frame, const Instruction &i) {
-    const uint64_t whole = frame.slots[i.s[0]];
-    const uint8_t defined = frame.defined[i.s[0]];
+    const uint64_t part = (uint64_t(1) << i.offset) - 1;
+    const uint64_t whole = frame.slots[i.s[0]], unknown = frame.unknown[i.s[0]];
     for (size_t k = 0; k < i.more->slots.size(); ++k) {
-        frame.slots[i.more->slots[k]] = whole >> (uint64_t(i.offset) * k) & ((uint64_t(1) << i.offset) - 1);
-        frame.defined[i.more->slots[k]] = defined;
+        frame.slots[i.more->slots[k]] = whole >> (uint64_t(i.offset) * k) & part;
+        frame.unknown[i.more->slots[k]] = unknown >> (uint64_t(i.offset) * k) & part;
     }
 }
 
