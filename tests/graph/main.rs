@@ -1,7 +1,10 @@
 //! Graphs of operations on the CPU core, against plain loops in binary64.
 
+mod composed;
 mod layers;
 mod modes;
+#[path = "../common/operations/mod.rs"]
+mod operations;
 #[path = "../common/random.rs"]
 mod random;
 
@@ -18,49 +21,8 @@ use cudnn::ops::graph::{
     Resample, Reshape, Slice, Softmax, Spatial, Tensor, Transpose,
 };
 use half::f16;
+use operations::{by_value, float, hidden, indices, offset, packed, row_major};
 use random::Rng;
-
-fn row_major(dims: &[i64]) -> Vec<i64> {
-    let mut strides = vec![1; dims.len()];
-    for k in (1..dims.len()).rev() {
-        strides[k - 1] = strides[k] * dims[k];
-    }
-    strides
-}
-
-fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Arc<Tensor> {
-    Arc::new(Tensor::new(uid, data_type, dims, &row_major(dims)))
-}
-
-fn float(uid: i64, dims: &[i64]) -> Arc<Tensor> {
-    packed(uid, DataType::Float, dims)
-}
-
-fn hidden(uid: i64, data_type: DataType, dims: &[i64]) -> Arc<Tensor> {
-    Arc::new(Tensor { is_virtual: true, ..Tensor::new(uid, data_type, dims, &row_major(dims)) })
-}
-
-fn by_value(uid: i64, data_type: DataType, rank: usize) -> Arc<Tensor> {
-    Arc::new(Tensor { by_value: true, ..Tensor::new(uid, data_type, &vec![1; rank], &vec![1; rank]) })
-}
-
-fn data_type(tensor: &Tensor) -> DataType {
-    match tensor.data_type {
-        cudnn::ops::graph::Type::Known(data_type) => data_type,
-        other => panic!("{other}"),
-    }
-}
-
-/// Every index tuple, the last dimension fastest.
-fn indices(dims: &[i64]) -> Vec<Vec<i64>> {
-    let count: i64 = dims.iter().product();
-    let strides = row_major(dims);
-    (0..count).map(|i| (0..dims.len()).map(|k| i / strides[k] % dims[k]).collect()).collect()
-}
-
-fn offset(index: &[i64], tensor: &Tensor) -> usize {
-    index.iter().zip(tensor.strides.iter()).map(|(i, s)| i * s).sum::<i64>() as usize
-}
 
 /// Numbers by uid, in the order of the dimensions, and their memory.
 #[derive(Default)]
@@ -70,23 +32,7 @@ struct World {
 
 impl World {
     fn put(&mut self, tensor: &Arc<Tensor>, numbers: &[f64]) {
-        let places: Vec<usize> = indices(&tensor.dims).iter().map(|index| offset(index, tensor)).collect();
-        let size = data_type(tensor).size();
-        let words = (places.iter().max().unwrap_or(&0) + 1) * size / 8 + 1;
-        let mut bytes = vec![0xff_u8; words * 8];
-        for (at, x) in places.iter().zip(numbers) {
-            let cell = match data_type(tensor) {
-                DataType::Float => (*x as f32).to_le_bytes().to_vec(),
-                DataType::Double => x.to_le_bytes().to_vec(),
-                DataType::Half => f16::from_f64(*x).to_le_bytes().to_vec(),
-                DataType::Int32 => (*x as i32).to_le_bytes().to_vec(),
-                DataType::Boolean => vec![u8::from(*x != 0.0)],
-                other => panic!("no numbers of {other:?} here"),
-            };
-            bytes[at * size..][..size].copy_from_slice(&cell);
-        }
-        let words = bytes.chunks(8).map(|chunk| u64::from_le_bytes(chunk.try_into().expect("8 bytes")));
-        self.memory.insert(tensor.uid, (Arc::clone(tensor), words.collect()));
+        self.memory.insert(tensor.uid, (Arc::clone(tensor), operations::words(tensor, numbers)));
     }
 
     fn random(&mut self, rng: &mut Rng, tensor: &Arc<Tensor>) -> Vec<f64> {
@@ -101,21 +47,7 @@ impl World {
     }
 
     fn get(&self, tensor: &Tensor) -> Vec<f64> {
-        let words = &self.memory[&tensor.uid].1;
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let size = data_type(tensor).size();
-        let number = |index: &Vec<i64>| {
-            let cell = &bytes[offset(index, tensor) * size..][..size];
-            match data_type(tensor) {
-                DataType::Float => f32::from_le_bytes(cell.try_into().expect("4 bytes")).into(),
-                DataType::Double => f64::from_le_bytes(cell.try_into().expect("8 bytes")),
-                DataType::Half => f16::from_le_bytes(cell.try_into().expect("2 bytes")).into(),
-                DataType::Int32 => i32::from_le_bytes(cell.try_into().expect("4 bytes")).into(),
-                DataType::Boolean => cell[0].into(),
-                other => panic!("no numbers of {other:?} here"),
-            }
-        };
-        indices(&tensor.dims).iter().map(number).collect()
+        operations::numbers(tensor, &self.memory[&tensor.uid].1)
     }
 
     /// Runs the operations, in a workspace that is full of NaNs.
@@ -145,7 +77,7 @@ fn assert_near(got: &[f64], want: &[f64], bound: f64, what: &str) {
 }
 
 fn matmul(a: &Arc<Tensor>, b: &Arc<Tensor>, c: &Arc<Tensor>) -> Operation {
-    let settings = Matmul { math: DataType::Float.into(), padding: 0.0 };
+    let settings = Matmul { math: DataType::Float.into(), padding: 0.0, transposed: [false; 2] };
     Operation::new(Kind::Matmul(settings), &[(Port::A, a), (Port::B, b)], &[(Port::C, c)])
 }
 

@@ -4,20 +4,26 @@
 //!  mod.rs         Tensor, Operation, Graph: what the descriptors of the graph interface become when they are finalised
 //!  settings.rs    what an operation is told besides its tensors
 //!  read.rs        finalised descriptors -> Graph
+//!  mode.rs        the numbers of pointwise modes
 //!  ports.rs       which attribute is which tensor of its operation
 //!  dag.rs         the order of operations, and what no graph may have
 //!  program.rs     Graph -> Program: one plan per operation, and what lies where in the workspace
+//!  compose/       operations that are graphs of others
 //!  room.rs        places in the workspace, by lifetime
 //!  view.rs        where the elements of an operand lie
 //!  values.rs      what is passed by value
 //!  steps.rs       the plan of an operation under construction
+//!  masks.rs       indices, and what they leave of a tensor, as parts of such a plan
 //!  lower/         from each kind of operation to steps
 //! ```
 //! An operation names its tensors by [`Port`]: the checks of a graph and the order of its operations ask only what is
 //! read and what is written, whatever the operation computes.
 
+mod compose;
 mod dag;
 mod lower;
+mod masks;
+mod mode;
 mod ports;
 mod program;
 mod read;
@@ -32,8 +38,8 @@ use std::sync::Arc;
 
 pub use program::{Program, Value};
 pub use settings::{
-    BandMask, BatchNormFinalise, Concat, Convolution, Direction, GenStats, Kind, Matmul, Norm, Pointwise,
-    Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial, Transpose,
+    Attention, BandMask, BatchNormFinalise, Concat, Convolution, Direction, GenStats, Kind, Matmul, Modifier,
+    Norm, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial, Transpose,
 };
 pub use values::ValuesPlan;
 
@@ -241,6 +247,48 @@ ports! {
     LeftBound;
     /// Right bound of a band.
     RightBound;
+    /// Queries of attention.
+    Q;
+    /// Keys of attention.
+    K;
+    /// Values of attention.
+    V;
+    /// The result of attention.
+    O;
+    /// The gradient of that.
+    Do;
+    /// The gradient of queries.
+    Dq;
+    /// The gradient of keys.
+    Dk;
+    /// The gradient of values.
+    Dv;
+    /// The gradient of the sink.
+    Dsink;
+    /// Which page of keys is where.
+    PagesK;
+    /// Which page of values is where.
+    PagesV;
+    /// Which blocks of scores count.
+    BlockMask;
+    /// Random numbers that were drawn.
+    Dump;
+    /// What queries in FP8 are multiplied by.
+    DescaleQ;
+    /// What keys in FP8 are multiplied by.
+    DescaleK;
+    /// What values in FP8 are multiplied by.
+    DescaleV;
+    /// What weights in FP8 are multiplied by.
+    DescaleS;
+    /// What weights are multiplied by before they become FP8.
+    ScaleS;
+    /// What the result is multiplied by before it becomes FP8.
+    ScaleO;
+    /// The largest magnitude of a weight.
+    AmaxS;
+    /// The largest magnitude of the result.
+    AmaxO;
     /// A tensor of an operation that is not computed.
     Other;
 }

@@ -116,6 +116,40 @@ pub(super) fn port(attribute: i32) -> Port {
         attention::OPERATION_SOFTMAX_MAX_DESC => Port::Max,
         attention::OPERATION_SOFTMAX_SUM_EXP_DESC => Port::SumExp,
         attention::OPERATION_SOFTMAX_SINK_DESC => Port::Sink,
+        attention::OPERATION_SDPA_FWD_QDESC | attention::OPERATION_SDPA_BWD_QDESC => Port::Q,
+        attention::OPERATION_SDPA_FWD_KDESC | attention::OPERATION_SDPA_BWD_KDESC => Port::K,
+        attention::OPERATION_SDPA_FWD_VDESC | attention::OPERATION_SDPA_BWD_VDESC => Port::V,
+        attention::OPERATION_SDPA_FWD_ODESC | attention::OPERATION_SDPA_BWD_ODESC => Port::O,
+        attention::OPERATION_SDPA_FWD_STATSDESC | attention::OPERATION_SDPA_BWD_STATSDESC => Port::Stats,
+        attention::OPERATION_SDPA_FWD_SCALEDESC | attention::OPERATION_SDPA_BWD_SCALEDESC => Port::Scale,
+        attention::OPERATION_SDPA_FWD_SEQ_LEN_QDESC | attention::OPERATION_SDPA_BWD_SEQ_LEN_QDESC => {
+            Port::LengthQ
+        }
+        attention::OPERATION_SDPA_FWD_SEQ_LEN_KVDESC | attention::OPERATION_SDPA_BWD_SEQ_LEN_KVDESC => {
+            Port::LengthKv
+        }
+        attention::OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC => Port::CumulativeQ,
+        attention::OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC => Port::CumulativeKv,
+        attention::OPERATION_SDPA_FWD_BLOCK_MASK_DESC => Port::BlockMask,
+        attention::OPERATION_SDPA_FWD_PAGE_TABLE_KDESC => Port::PagesK,
+        attention::OPERATION_SDPA_FWD_PAGE_TABLE_VDESC => Port::PagesV,
+        attention::OPERATION_SDPA_FWD_DROPOUT_SEED_DESC => Port::Seed,
+        attention::OPERATION_SDPA_FWD_DROPOUT_OFFSET_DESC => Port::Offset,
+        attention::OPERATION_SDPA_FWD_DROPOUT_RNG_DUMP_DESC => Port::Dump,
+        attention::OPERATION_SDPA_FWD_DESCALE_QDESC => Port::DescaleQ,
+        attention::OPERATION_SDPA_FWD_DESCALE_KDESC => Port::DescaleK,
+        attention::OPERATION_SDPA_FWD_DESCALE_VDESC => Port::DescaleV,
+        attention::OPERATION_SDPA_FWD_DESCALE_SDESC => Port::DescaleS,
+        attention::OPERATION_SDPA_FWD_SCALE_SDESC => Port::ScaleS,
+        attention::OPERATION_SDPA_FWD_SCALE_ODESC => Port::ScaleO,
+        attention::OPERATION_SDPA_FWD_AMAX_SDESC => Port::AmaxS,
+        attention::OPERATION_SDPA_FWD_AMAX_ODESC => Port::AmaxO,
+        attention::OPERATION_SDPA_BWD_DODDESC => Port::Do,
+        attention::OPERATION_SDPA_BWD_DQDESC => Port::Dq,
+        attention::OPERATION_SDPA_BWD_DKDESC => Port::Dk,
+        attention::OPERATION_SDPA_BWD_DVDESC => Port::Dv,
+        attention::OPERATION_SDPA_BWD_SINK_DESC => Port::Sink,
+        attention::OPERATION_SDPA_BWD_DSINK_DESC => Port::Dsink,
         attention::OPERATION_ROPE_FWD_FREQSDESC | attention::OPERATION_ROPE_BWD_FREQSDESC => {
             Port::Frequencies
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::dag::Dag;
 use super::room::Room;
 use super::steps::{Builder, Home};
-use super::{Graph, Tensor, lower};
+use super::{Graph, Tensor, compose, lower};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -49,6 +49,7 @@ impl Program {
     /// Those of [`Graph::check`]. Not supported, with the operation and the reason: types and operations that are not
     /// computed, shapes that do not fit, a virtual tensor that nothing writes.
     pub fn new(graph: &Graph) -> Result<Self> {
+        let graph = &compose::composed(graph)?;
         let dag = Dag::new(graph)?;
         let mut room = Room::default();
         let (mut values, mut begins) = (Vec::new(), HashMap::new());
@@ -95,12 +96,13 @@ impl Program {
             };
             let mut builder = Builder::new(operation, &find, lower::is_wide(operation)).map_err(explained)?;
             lower::lower(operation, &mut builder).map_err(explained)?;
-            let (plan, homes, scratch) = builder.finish();
+            let (plan, homes, pieces) = builder.finish();
             if homes.len() > MAX_OPERANDS {
                 return Err(explained(Error::unsupported(format!("more than {MAX_OPERANDS} tensors"))));
             }
-            if scratch > 0 {
-                begins.insert(home_key(at, Home::Scratch), room.take(scratch, at, at).ok_or_else(beyond)?);
+            for (piece, &bytes) in pieces.iter().enumerate().filter(|&(_, &bytes)| bytes > 0) {
+                let begin = room.take(bytes, at, at).ok_or_else(beyond)?;
+                begins.insert(home_key(at, Home::Scratch(piece)), begin);
             }
             planned.push((plan, homes));
         }
@@ -108,7 +110,7 @@ impl Program {
             let place = |home: &Home| match (begins.get(&home_key(at, *home)), home) {
                 (Some(&offset), _) => Place::workspace(offset),
                 (None, Home::Tensor(uid)) => Place::of(*uid),
-                (None, Home::Scratch) => Place::workspace(0),
+                (None, Home::Scratch(_)) => Place::workspace(0),
             };
             Part { places: homes.iter().map(place).collect(), plan: Box::new(plan) }
         });
@@ -118,10 +120,10 @@ impl Program {
 }
 
 /// Scratch is one operation's, a tensor everybody's.
-fn home_key(operation: usize, home: Home) -> (Option<i64>, usize) {
+fn home_key(operation: usize, home: Home) -> (usize, Home) {
     match home {
-        Home::Tensor(uid) => (Some(uid), 0),
-        Home::Scratch => (None, operation),
+        Home::Tensor(_) => (0, home),
+        Home::Scratch(_) => (operation, home),
     }
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::ports::port;
 use super::settings::{
-    BandMask, BatchNormFinalise, Concat, Convolution, Direction, GenStats, Kind, Matmul, Norm, Pointwise,
-    Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial, Transpose,
+    Attention, BandMask, BatchNormFinalise, Concat, Convolution, Direction, GenStats, Kind, Matmul, Modifier,
+    Norm, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial, Transpose,
 };
-use super::{Graph, Link, Operation, Ragged, Tensor, Type, Vector};
+use super::{Graph, Link, Operation, Port, Ragged, Tensor, Type, Vector};
 use crate::desc::graph::{self, Fields, Object};
 use crate::desc::graph::{
     attention, batch_norm, convolution, matmul, norm, operation_graph, pointwise, reduction, resample, rng,
@@ -32,6 +32,12 @@ impl Graph {
 fn read(object: &Object) -> Result<Operation> {
     let kind = kind(object)?;
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    if let Some(softmax) = object.fields.object(attention::OPERATION_SDPA_FWD_SOFTMAX_DESC) {
+        // Its own data is inside of the attention.
+        let softmax = read(softmax)?;
+        reads.extend(softmax.reads.into_iter().filter(|link| link.port != Port::X));
+        writes.extend(softmax.writes.into_iter().filter(|link| link.port != Port::Y));
+    }
     for (attribute, written, tensor) in object.ports() {
         let link = Link { port: port(attribute), tensor: tensor_of(tensor)? };
         if written { writes.push(link) } else { reads.push(link) }
@@ -85,7 +91,11 @@ fn kind(object: &Object) -> Result<Kind> {
             let settings = settings(fields, matmul::OPERATION_MATMUL_DESC);
             let math = settings.map_or(0, |settings| settings.int_or(matmul::MATMUL_COMP_TYPE, 0));
             let padding = settings.and_then(|settings| settings.real(matmul::MATMUL_PADDING_VALUE));
-            Kind::Matmul(Matmul { math: data_type(math), padding: padding.unwrap_or(0.0) })
+            Kind::Matmul(Matmul {
+                math: data_type(math),
+                padding: padding.unwrap_or(0.0),
+                transposed: [false; 2],
+            })
         }
         Descriptor::ConvolutionForward => Kind::Convolution(convolution_of(fields, Direction::Forward)?),
         Descriptor::ConvolutionBackwardData => {
@@ -151,12 +161,49 @@ fn kind(object: &Object) -> Result<Kind> {
             scale: fields.real(attention::OPERATION_ROPE_BWD_OUTPUT_SCALE).unwrap_or(1.0),
             dim: fields.int(attention::OPERATION_ROPE_BWD_ROPE_DIM).filter(|&dim| dim > 0),
         }),
+        Descriptor::SdpaForward => {
+            let softmax = settings(fields, attention::OPERATION_SDPA_FWD_SOFTMAX_DESC);
+            Kind::AttentionForward(Attention {
+                modifier: modifier(
+                    fields,
+                    [
+                        attention::OPERATION_SDPA_FWD_SUBGRAPH,
+                        attention::OPERATION_SDPA_FWD_SUBGRAPH_INPUT_UID,
+                        attention::OPERATION_SDPA_FWD_SUBGRAPH_OUTPUT_UID,
+                    ],
+                )?,
+                log2: softmax.is_some_and(|softmax| softmax.is_set(attention::OPERATION_SOFTMAX_STATS_LOG2)),
+                dropout: fields.real(attention::OPERATION_SDPA_FWD_DROPOUT_PROBABILITY).unwrap_or(0.0),
+            })
+        }
+        Descriptor::SdpaBackward => Kind::AttentionBackward(Attention {
+            modifier: modifier(
+                fields,
+                [
+                    attention::OPERATION_SDPA_BWD_SUBGRAPH,
+                    attention::OPERATION_SDPA_BWD_SUBGRAPH_INPUT_UID,
+                    attention::OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID,
+                ],
+            )?,
+            ..Attention::default()
+        }),
         other => Kind::Other(other as i32),
     })
 }
 
 /// `CUDNN_RESHAPE_LOGICAL`
 const RESHAPE_LOGICAL: i64 = 1;
+
+/// The graph that an attention applies to its scores: attributes of the graph, of what it is given and of what it makes.
+fn modifier(fields: &Fields, [graph, input, output]: [i32; 3]) -> Result<Option<Modifier>> {
+    let Some(graph) = fields.object(graph) else { return Ok(None) };
+    let uid = |attribute| {
+        fields
+            .int(attribute)
+            .ok_or_else(|| Error::unsupported("a graph of scores without the id of an end of it"))
+    };
+    Ok(Some(Modifier { operations: Graph::of(graph)?.operations, input: uid(input)?, output: uid(output)? }))
+}
 
 /// The settings descriptor of an operation, if it has one.
 fn settings(fields: &Fields, attribute: i32) -> Option<&Fields> {

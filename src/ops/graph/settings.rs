@@ -3,7 +3,7 @@
 //! Modes that no Finalize looks at are kept as their numbers in the C interface; whether they can be computed is asked
 //! when an operation becomes a plan.
 
-use super::Type;
+use super::{Operation, Type};
 use crate::desc::NanPropagation;
 use crate::dtype::DataType;
 use crate::layout::Dims;
@@ -49,10 +49,19 @@ pub enum Kind {
     Softmax(Softmax),
     /// Elements outside a band replaced: reads X, B, lengths and bounds, writes Y.
     BandMask(BandMask),
+    /// Elements beyond lengths replaced, a part of others: reads X and lengths, writes Y.
+    Padding(Padding),
     /// Pairs of elements rotated: reads X, Frequencies, writes Y.
     RopeForward(Rope),
     /// Its gradient: reads Dy, Frequencies, writes Dx.
     RopeBackward(Rope),
+    /// Attention: reads Q, K, V, Scale, lengths, tables of pages, Seed, Offset, Sink, factors of FP8 and what the modifier of the scores
+    /// takes besides; writes O, Stats, Max, SumExp, Dump and amax.
+    AttentionForward(Attention),
+    /// Its gradients: reads Q, K, V, O, Do, Stats, Scale, lengths, Sink; writes Dq, Dk, Dv, Dsink.
+    AttentionBackward(Attention),
+    /// The weights of attention again: `y = exp(x - stats)`, 0 where x is minus infinity; a part of its gradients.
+    Weights,
     /// `cudnnBackendDescriptorType_t` of an operation that is not computed: its graph has no engine.
     Other(i32),
 }
@@ -79,8 +88,12 @@ impl Kind {
             Kind::Rng(_) => "rng",
             Kind::Softmax(_) => "softmax",
             Kind::BandMask(_) => "diagonal band mask",
+            Kind::Padding(_) => "padding mask",
             Kind::RopeForward(_) => "rope",
             Kind::RopeBackward(_) => "rope backward",
+            Kind::AttentionForward(_) => "sdpa",
+            Kind::AttentionBackward(_) => "sdpa backward",
+            Kind::Weights => "attention weights",
             Kind::Other(_) => "an operation that is not computed",
         }
     }
@@ -136,6 +149,8 @@ pub struct Matmul {
     pub math: Type,
     /// What lies outside of the rows and columns that count.
     pub padding: f64,
+    /// Whether A or B is given with its last two dimensions the other way about.
+    pub transposed: [bool; 2],
 }
 
 /// Which gradient of a convolution, if any.
@@ -299,6 +314,39 @@ pub struct Softmax {
 pub struct BandMask {
     /// The comparison, `cudnnPointwiseMode_t`.
     pub comparison: i32,
+}
+
+/// Settings of a mask of what lies beyond the lengths of sequences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Padding {
+    /// The dimension that the lengths of queries bound.
+    pub rows: usize,
+    /// The dimension that the lengths of keys and values bound.
+    pub columns: usize,
+    /// What stands beyond.
+    pub value: f64,
+}
+
+/// Settings of an attention.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attention {
+    /// What becomes of the scaled scores before the softmax.
+    pub modifier: Option<Modifier>,
+    /// Whether the statistics are logarithms to base 2.
+    pub log2: bool,
+    /// The probability with which a weight is dropped.
+    pub dropout: f64,
+}
+
+/// A graph inside of an operation: from one tensor of its own to another one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Modifier {
+    /// Its operations.
+    pub operations: Vec<Operation>,
+    /// The uid of what it is given.
+    pub input: i64,
+    /// The uid of what it makes of it.
+    pub output: i64,
 }
 
 /// Settings of a rotary embedding.

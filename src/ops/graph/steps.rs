@@ -13,15 +13,15 @@ use crate::ops::contract::Contract;
 use crate::ops::function::Function;
 use crate::ops::map::{Factors, Map};
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
-use crate::ops::{Compute, Reduce, Reduction, Scaling, Sequence, Set, Transform, Window};
+use crate::ops::{Compute, Random, Reduce, Reduction, Scaling, Sequence, Set, Transform, Window};
 
 /// Where an operand of a plan lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Home {
     /// The tensor of a uid.
     Tensor(i64),
-    /// Scratch of the operation.
-    Scratch,
+    /// Scratch of the operation: piece 0 for most of it, others for what a step takes as an operand of its own.
+    Scratch(usize),
 }
 
 /// A step that a plan keeps.
@@ -33,6 +33,7 @@ enum Work {
     Reduce(Box<Reduce>),
     Contract(Box<Contract>),
     Window(Box<Window>),
+    Random(Box<Random>),
 }
 
 impl Work {
@@ -45,6 +46,7 @@ impl Work {
             Work::Reduce(step) => Step::Reduce(step),
             Work::Contract(step) => Step::Contract(step),
             Work::Window(step) => Step::Window(step),
+            Work::Random(step) => Step::Random(step),
         }
     }
 
@@ -58,7 +60,7 @@ impl Work {
             Work::Transform(step) => same(&step.nest, operand),
             Work::Map(step) => same(&step.nest, operand),
             Work::WideMap(step) => same(&step.nest, operand),
-            Work::Set(_) | Work::Reduce(_) | Work::Contract(_) | Work::Window(_) => false,
+            Work::Set(_) | Work::Reduce(_) | Work::Contract(_) | Work::Window(_) | Work::Random(_) => false,
         }
     }
 }
@@ -115,6 +117,8 @@ pub(super) struct Builder<'a> {
     homes: Vec<Home>,
     plan: StepsPlan,
     scratch: usize,
+    /// Bytes of the other pieces of scratch.
+    pieces: Vec<usize>,
     /// What functions are computed in.
     pub compute: Compute,
 }
@@ -135,7 +139,7 @@ impl<'a> Builder<'a> {
         }
         let compute = if wide { Compute::Double } else { Compute::of(&scalars) };
         let plan = StepsPlan { operands: Vec::new(), layouts: Vec::new(), works: Vec::new() };
-        Ok(Builder { operation, describe, homes: Vec::new(), plan, scratch: 0, compute })
+        Ok(Builder { operation, describe, homes: Vec::new(), plan, scratch: 0, pieces: Vec::new(), compute })
     }
 
     fn view(&mut self, port: Port, tensor: &Tensor, role: Role) -> Result<View> {
@@ -225,6 +229,22 @@ impl<'a> Builder<'a> {
         Ok(View { slot: SCRATCH, offset: (begin / scalar.size()) as i64, scalar, layout })
     }
 
+    /// Room for `count` scalars that is an operand of its own, as steps need it whose operand has to begin with what they look for.
+    ///
+    /// # Errors
+    /// Not supported beyond 64 bits.
+    pub fn piece(&mut self, scalar: Scalar, count: i64) -> Result<View> {
+        let bytes = count.checked_mul(scalar.size() as i64).and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.ok_or_else(|| Error::unsupported("scratch beyond 64 bits"))?;
+        self.pieces.push(bytes);
+        self.homes.push(Home::Scratch(self.pieces.len()));
+        let span = (0, bytes as i64);
+        self.plan.operands.push(Operand { name: "scratch", role: Role::Scratch, scalar, span });
+        self.plan.layouts.push(None);
+        let layout = Layout { dims: Dims::new(&[count]), strides: Dims::new(&[1]), split: None };
+        Ok(View { slot: self.homes.len() - 1, offset: 0, scalar, layout })
+    }
+
     /// Room for intermediate results of these dims, in the type of the computation.
     ///
     /// # Errors
@@ -250,10 +270,14 @@ impl<'a> Builder<'a> {
 
     /// `to = value`
     pub fn fill(&mut self, to: &View, value: f64) {
+        self.fill_bits(to, with_element!(to.scalar, D => Element::to_bits(<D as Element>::from_f64(value))));
+    }
+
+    /// The low bits of `cell` in every element.
+    pub fn fill_bits(&mut self, to: &View, cell: u64) {
         if to.is_empty() {
             return;
         }
-        let cell = with_element!(to.scalar, D => Element::to_bits(<D as Element>::from_f64(value)));
         layout::nests([&to.layout], &mut |nest| {
             let nest = placed(nest, [to]);
             self.push(Work::Set(Set { nest, dst: to.scalar, cell }), &[to.slot]);
@@ -424,6 +448,11 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// A random step; operands destination, source, mask, states.
+    pub fn random(&mut self, step: Random, slots: [&View; 4]) {
+        self.push(Work::Random(Box::new(step)), &slots.map(|view| view.slot));
+    }
+
     /// The steps of a plan whose operands are these tensors as they lie; where it has an operand that is not touched there is none.
     ///
     /// # Errors
@@ -449,14 +478,14 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The plan, where its operands lie, and how many bytes of scratch it takes.
-    pub fn finish(mut self) -> (StepsPlan, Vec<Home>, usize) {
+    /// The plan, where its operands lie, and the bytes of each piece of scratch.
+    pub fn finish(mut self) -> (StepsPlan, Vec<Home>, Vec<usize>) {
         if self.scratch > 0 {
             let last = self.homes.len();
             for (_, slots) in &mut self.plan.works {
                 slots.iter_mut().filter(|slot| **slot == SCRATCH).for_each(|slot| *slot = last);
             }
-            self.homes.push(Home::Scratch);
+            self.homes.push(Home::Scratch(0));
             let span = (0, self.scratch as i64);
             self.plan.operands.push(Operand {
                 name: "scratch",
@@ -466,7 +495,8 @@ impl<'a> Builder<'a> {
             });
             self.plan.layouts.push(None);
         }
-        (self.plan, self.homes, self.scratch)
+        self.pieces.insert(0, self.scratch);
+        (self.plan, self.homes, self.pieces)
     }
 }
 

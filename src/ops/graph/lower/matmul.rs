@@ -1,8 +1,8 @@
 //! Products of matrices: one contraction, whose batch repeats matrices of the smaller operand.
 
-use super::super::Port;
 use super::super::steps::Builder;
 use super::super::view::View;
+use super::super::{Matmul, Port};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Axis;
@@ -12,22 +12,75 @@ use crate::ops::contract::{Accumulate, Contract, Epilogue, Role};
 /// Adds the steps.
 ///
 /// # Errors
-/// Not supported: rows and columns that do not all count; dims that do not fit; a product of BOOLEAN.
-pub fn lower(steps: &mut Builder<'_>) -> Result<()> {
+/// Not supported: dims that do not fit; a product of BOOLEAN; counts of another rank.
+pub fn lower(of: &Matmul, steps: &mut Builder<'_>) -> Result<()> {
     let c = steps.write(Port::C)?;
-    let (a, b) = (steps.read(Port::A)?, steps.read(Port::B)?);
-    for port in [Port::MOverride, Port::NOverride, Port::KOverride] {
-        if steps.given(port)?.is_some() {
-            return Err(Error::unsupported(format!("a product of matrices with {}", port.name())));
-        }
+    let [mut a, mut b] = [steps.read(Port::A)?, steps.read(Port::B)?];
+    for (view, swaps) in [&mut a, &mut b].into_iter().zip(of.transposed) {
+        *view = if swaps { transposed(&steps.flat(view)?)? } else { *view };
+    }
+    let rows = steps.given(Port::MOverride)?;
+    let columns = steps.given(Port::NOverride)?;
+    let terms = steps.given(Port::KOverride)?;
+    let rank = c.dims().rank();
+    if rank < 2 || a.dims().rank() != rank || b.dims().rank() != rank {
+        return Err(misfit(&c, &a, &b));
+    }
+    if c.is_empty() {
+        return Ok(());
+    }
+    if let Some(terms) = &terms {
+        // What does not count may be anything, of either factor.
+        a = counted(steps, &a, &[(rank - 1, terms)], 0.0)?;
+        b = counted(steps, &b, &[(rank - 2, terms)], 0.0)?;
     }
     let [a, b] = [factor(steps, &a)?, factor(steps, &b)?];
-    if c.layout.split.is_some() || c.scalar == Scalar::Bool {
-        let flat = steps.wide(c.dims())?;
-        product(steps, &flat, &a, &b)?;
-        return steps.transform(&c, &flat);
+    let counts: Vec<(usize, &View)> = [(rank - 2, &rows), (rank - 1, &columns)]
+        .into_iter()
+        .filter_map(|(axis, count)| Some((axis, count.as_ref()?)))
+        .collect();
+    if counts.is_empty() && c.layout.split.is_none() && c.scalar != Scalar::Bool {
+        return product(steps, &c, &a, &b);
     }
-    product(steps, &c, &a, &b)
+    let flat = steps.wide(c.dims())?;
+    product(steps, &flat, &a, &b)?;
+    let kept = counted(steps, &flat, &counts, of.padding)?;
+    steps.transform(&c, &kept)
+}
+
+/// Last two dimensions the other way about. Pre: no blocks.
+fn transposed(view: &View) -> Result<View> {
+    let (mut dims, mut strides) = (*view.dims(), view.layout.strides);
+    let rank = dims.rank();
+    if rank < 2 {
+        return Err(Error::unsupported(format!("{dims} is no matrix")));
+    }
+    dims.swap(rank - 2, rank - 1);
+    strides.swap(rank - 2, rank - 1);
+    Ok(view.with(dims, strides))
+}
+
+/// A copy in which what is not below these counts, by dimension, is a number; the tensor itself without counts.
+fn counted(steps: &mut Builder<'_>, view: &View, counts: &[(usize, &View)], value: f64) -> Result<View> {
+    if counts.is_empty() || view.is_empty() {
+        return Ok(*view);
+    }
+    let (mut dims, mut flags) = (*view.dims(), Vec::new());
+    for &(axis, count) in counts {
+        if count.dims().rank() != dims.rank() || count.dims()[axis] != 1 {
+            return Err(Error::unsupported(format!("{} counts of {}", count.dims(), view.dims())));
+        }
+        dims.iter_mut().zip(count.dims().iter()).for_each(|(dim, &other)| *dim = (*dim).max(other));
+        flags.push(steps.below(axis, view.dims()[axis], count)?);
+    }
+    let copy = steps.scratch(view.scalar, &dims)?;
+    let other = steps.constant(value, &dims)?;
+    steps.keep(&copy, view, &flags, &other)?;
+    Ok(copy)
+}
+
+fn misfit(c: &View, a: &View, b: &View) -> Error {
+    Error::unsupported(format!("a product of matrices {} and {} to {}", a.dims(), b.dims(), c.dims()))
 }
 
 /// A factor of a type that is multiplied, without blocks.
@@ -43,10 +96,7 @@ fn factor(steps: &mut Builder<'_>, view: &View) -> Result<View> {
 fn product(steps: &mut Builder<'_>, c: &View, a: &View, b: &View) -> Result<()> {
     let (dc, da, db) = (c.dims(), a.dims(), b.dims());
     let rank = dc.rank();
-    let misfit = || Error::unsupported(format!("a product of matrices {da} and {db} to {dc}"));
-    if rank < 2 || da.rank() != rank || db.rank() != rank {
-        return Err(misfit());
-    }
+    let misfit = || misfit(c, a, b);
     let (row, column) = (rank - 2, rank - 1);
     let (m, n, k) = (dc[row], dc[column], da[column]);
     if da[row] != m || db[row] != k || db[column] != n {

@@ -1,11 +1,14 @@
 //! From each kind of operation to steps.
 
 mod convolution;
+mod masks;
 mod matmul;
 mod norm;
 mod pointwise;
+mod random;
 mod reduction;
 mod resample;
+mod rope;
 mod shape;
 mod softmax;
 mod statistics;
@@ -37,7 +40,7 @@ pub(super) fn is_wide(operation: &Operation) -> bool {
 pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()> {
     match &operation.kind {
         Kind::Pointwise(of) => pointwise::lower(of, steps),
-        Kind::Matmul(_) => matmul::lower(steps),
+        Kind::Matmul(of) => matmul::lower(of, steps),
         Kind::Convolution(of) => convolution::lower(of, steps),
         Kind::Reduction(of) => reduction::lower(of, steps),
         Kind::Reshape(of) => shape::reshape(of, operation, steps),
@@ -52,7 +55,14 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
         Kind::Softmax(of) => softmax::lower(of, steps),
         Kind::ResampleForward(of) => resample::forward(of, steps),
         Kind::ResampleBackward(of) => resample::backward(of, steps),
-        Kind::Rng(_) | Kind::BandMask(_) | Kind::RopeForward(_) | Kind::RopeBackward(_) | Kind::Other(_) => {
+        Kind::Rng(of) => random::lower(of, steps),
+        Kind::BandMask(of) => masks::band(of, steps),
+        Kind::Padding(of) => masks::padding(of, steps),
+        Kind::RopeForward(of) => rope::forward(of, steps),
+        Kind::RopeBackward(of) => rope::backward(of, steps),
+        Kind::Weights => softmax::weights(steps),
+        // What is a graph of others is one when it gets here.
+        Kind::AttentionForward(_) | Kind::AttentionBackward(_) | Kind::Other(_) => {
             Err(Error::unsupported("nothing computes it yet"))
         }
     }

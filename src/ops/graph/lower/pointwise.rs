@@ -1,70 +1,13 @@
 //! Pointwise operations: a function of the table, or a few of them.
 
+use super::super::mode;
 use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::{Pointwise, Port};
 use crate::desc::NanPropagation;
-use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
-use crate::ops::Compute;
 use crate::ops::function::{Function, Scaled};
-
-/// The modes, by their numbers in the C interface.
-mod mode {
-    pub const ADD: i32 = 0;
-    pub const MUL: i32 = 1;
-    pub const MIN: i32 = 2;
-    pub const MAX: i32 = 3;
-    pub const SQRT: i32 = 4;
-    pub const ADD_SQUARE: i32 = 5;
-    pub const DIV: i32 = 6;
-    pub const MOD: i32 = 7;
-    pub const POW: i32 = 8;
-    pub const SUB: i32 = 9;
-    pub const ABS: i32 = 10;
-    pub const CEIL: i32 = 11;
-    pub const COS: i32 = 12;
-    pub const EXP: i32 = 13;
-    pub const FLOOR: i32 = 14;
-    pub const LOG: i32 = 15;
-    pub const NEG: i32 = 16;
-    pub const RSQRT: i32 = 17;
-    pub const SIN: i32 = 18;
-    pub const TAN: i32 = 19;
-    pub const ERF: i32 = 20;
-    pub const IDENTITY: i32 = 21;
-    pub const RECIPROCAL: i32 = 22;
-    pub const ATAN2: i32 = 23;
-    pub const FLOOR_MOD: i32 = 24;
-    pub const RELU: i32 = 100;
-    pub const TANH: i32 = 101;
-    pub const SIGMOID: i32 = 102;
-    pub const ELU: i32 = 103;
-    pub const GELU: i32 = 104;
-    pub const SOFTPLUS: i32 = 105;
-    pub const SWISH: i32 = 106;
-    pub const GELU_TANH: i32 = 107;
-    pub const RELU_BACKWARD: i32 = 200;
-    pub const TANH_BACKWARD: i32 = 201;
-    pub const SIGMOID_BACKWARD: i32 = 202;
-    pub const ELU_BACKWARD: i32 = 203;
-    pub const GELU_BACKWARD: i32 = 204;
-    pub const SOFTPLUS_BACKWARD: i32 = 205;
-    pub const SWISH_BACKWARD: i32 = 206;
-    pub const GELU_TANH_BACKWARD: i32 = 207;
-    pub const EQUAL: i32 = 300;
-    pub const NOT_EQUAL: i32 = 301;
-    pub const GREATER: i32 = 302;
-    pub const GREATER_OR_EQUAL: i32 = 303;
-    pub const LESS: i32 = 304;
-    pub const LESS_OR_EQUAL: i32 = 305;
-    pub const AND: i32 = 400;
-    pub const OR: i32 = 401;
-    pub const NOT: i32 = 402;
-    pub const GEN_INDEX: i32 = 501;
-    pub const SELECT: i32 = 601;
-}
 
 /// Adds the steps.
 ///
@@ -283,7 +226,7 @@ fn backward(of: &Pointwise, steps: &mut Builder<'_>) -> Result<()> {
     steps.map_with(&dx, function, &[from, dy], parameter, [1.0; 2])
 }
 
-/// `y = index along the axis`: a line of them by doubling, which is then repeated.
+/// `y = index along the axis`: a line of them, which is then repeated.
 fn indices(of: &Pointwise, steps: &mut Builder<'_>) -> Result<()> {
     let y = steps.write(Port::Y)?;
     let rank = y.dims().rank();
@@ -293,20 +236,6 @@ fn indices(of: &Pointwise, steps: &mut Builder<'_>) -> Result<()> {
     if y.is_empty() {
         return Ok(());
     }
-    steps.compute = if count < 1 << 24 { Compute::Single } else { Compute::Double };
-    let scalar: Scalar = steps.compute.scalar();
-    let mut dims = Dims::filled(rank, 1);
-    dims[axis] = count;
-    let line = steps.scratch(scalar, &dims)?;
-    steps.fill(&line.part(axis, 0, 1, 1)?, 0.0);
-    let mut done = 1;
-    while done < count {
-        let next = done.min(count - done);
-        let one = Dims::filled(rank, 1);
-        let shift = steps.constant(done as f64, &one)?;
-        let from = line.part(axis, 0, next, 1)?;
-        steps.map(&line.part(axis, done, next, 1)?, Function::Add, &[from, shift])?;
-        done += next;
-    }
+    let line = steps.line(rank, axis, count)?;
     steps.transform(&y, &line)
 }

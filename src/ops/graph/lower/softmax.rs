@@ -6,6 +6,21 @@ use crate::error::{Error, Result};
 use crate::ops::function::Function;
 use crate::ops::{NanRule, Reduction};
 
+/// `y = exp(x - stats)`: the softmax again, from its statistics, whose rows of minus infinity are those of x, and give 0.
+///
+/// # Errors
+/// Not supported: shapes that do not fit, what is missing.
+pub fn weights(steps: &mut Builder<'_>) -> Result<()> {
+    let y = steps.write(Port::Y)?;
+    let (x, stats) = (steps.read(Port::X)?, steps.read(Port::Stats)?);
+    let lowest = steps.constant(-f64::from(f32::MAX), stats.dims())?;
+    let shift = steps.wide(stats.dims())?;
+    steps.map(&shift, Function::MaxOrNan, &[stats, lowest])?;
+    let powers = steps.wide(y.dims())?;
+    steps.subtract(&powers, &x, &shift)?;
+    steps.map(&y, Function::Exp, &[powers])
+}
+
 /// `y = exp(x - max) / sum`, `sum = sum of exp(x - max)`, with one more element for each head, the sink, if there is one; the
 /// statistics are `max + log(sum)`. Rows of minus infinity give 0.
 ///

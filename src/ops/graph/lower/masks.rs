@@ -1,0 +1,90 @@
+//! Masks: of a diagonal band, and of what lies beyond the lengths of sequences.
+
+use super::super::mode;
+use super::super::steps::Builder;
+use super::super::view::View;
+use super::super::{BandMask, Padding, Port};
+use crate::error::{Error, Result};
+use crate::ops::function::Function;
+
+/// The dimensions of rows (queries) and columns (keys).
+const ROWS: usize = 2;
+const COLUMNS: usize = 3;
+
+/// `y = x` where `row + length of keys - length of queries + bound` compares to `column`, else `b`, without which it is 0; with a left bound where
+/// `column + bound - length of keys + length of queries` compares to `row`. What is not given is 0.
+///
+/// # Errors
+/// Not supported: other ranks, lengths that are cumulative, both bounds, comparisons that there are none of.
+pub fn band(of: &BandMask, steps: &mut Builder<'_>) -> Result<()> {
+    let y = steps.write(Port::Y)?;
+    let x = steps.read(Port::X)?;
+    let b = steps.given(Port::B)?;
+    for port in [Port::CumulativeQ, Port::CumulativeKv] {
+        if steps.given(port)?.is_some() {
+            return Err(Error::unsupported("a band by ends of sequences in what is packed"));
+        }
+    }
+    let (left, right) = (steps.given(Port::LeftBound)?, steps.given(Port::RightBound)?);
+    let (queries, keys) = (steps.given(Port::LengthQ)?, steps.given(Port::LengthKv)?);
+    if y.dims().rank() != COLUMNS + 1 || left.is_some() && right.is_some() {
+        return Err(Error::unsupported("a band needs four dimensions and one bound"));
+    }
+    let (function, swaps) = match of.comparison {
+        mode::EQUAL => (Function::Equal, false),
+        mode::NOT_EQUAL => (Function::NotEqual, false),
+        mode::GREATER => (Function::Less, true),
+        mode::GREATER_OR_EQUAL => (Function::LessOrEqual, true),
+        mode::LESS => (Function::Less, false),
+        mode::LESS_OR_EQUAL => (Function::LessOrEqual, false),
+        other => return Err(Error::unsupported(format!("mode {other} is no comparison"))),
+    };
+    if y.is_empty() {
+        return Ok(());
+    }
+    let row = steps.line(y.dims().rank(), ROWS, y.dims()[ROWS])?;
+    let column = steps.line(y.dims().rank(), COLUMNS, y.dims()[COLUMNS])?;
+    let (mut moved, other, plus, minus) =
+        if left.is_some() { (column, row, queries, keys) } else { (row, column, keys, queries) };
+    for (term, sign) in [(left.or(right), 1.0), (plus, 1.0), (minus, -1.0)] {
+        let Some(term) = term else { continue };
+        let mut dims = *moved.dims();
+        dims.iter_mut().zip(term.dims().iter()).for_each(|(dim, &other)| *dim = (*dim).max(other));
+        let sum = steps.wide(&dims)?;
+        steps.map_with(&sum, Function::Add, &[moved, term], 0.0, [1.0, sign])?;
+        moved = sum;
+    }
+    let flags = if swaps {
+        steps.joined(function, &other, &moved)?
+    } else {
+        steps.joined(function, &moved, &other)?
+    };
+    let b = match b {
+        Some(b) => b,
+        None => steps.constant(0.0, y.dims())?,
+    };
+    steps.keep(&y, &x, &[flags], &b)
+}
+
+/// `y = x` where the indices are below the lengths that are given, else a number.
+///
+/// # Errors
+/// Not supported: lengths of another rank.
+pub fn padding(of: &Padding, steps: &mut Builder<'_>) -> Result<()> {
+    let y = steps.write(Port::Y)?;
+    let x = steps.read(Port::X)?;
+    let lengths = [(of.rows, Port::LengthQ), (of.columns, Port::LengthKv)];
+    let mut flags: Vec<View> = Vec::new();
+    for (axis, port) in lengths {
+        if let Some(length) = steps.given(port)?
+            && !y.is_empty()
+        {
+            if axis >= y.dims().rank() || length.dims().rank() != y.dims().rank() {
+                return Err(Error::unsupported(format!("lengths {} of {}", length.dims(), y.dims())));
+            }
+            flags.push(steps.below(axis, y.dims()[axis], &length)?);
+        }
+    }
+    let other = steps.constant(of.value, y.dims())?;
+    steps.keep(&y, &x, &flags, &other)
+}

@@ -1,0 +1,68 @@
+//! Indices, and what they leave of a tensor: parts of the plan of an operation.
+
+use super::steps::Builder;
+use super::view::View;
+use crate::error::Result;
+use crate::layout::Dims;
+use crate::ops::Compute;
+use crate::ops::function::Function;
+
+impl Builder<'_> {
+    /// The index along a dimension, in dims that have one element elsewhere: by doubling what is there. Pre: `count > 0`.
+    ///
+    /// # Errors
+    /// As for [`scratch`](Builder::scratch).
+    pub fn line(&mut self, rank: usize, axis: usize, count: i64) -> Result<View> {
+        let own = if count < 1 << 24 { Compute::Single } else { Compute::Double };
+        let compute = std::mem::replace(&mut self.compute, own);
+        let one = Dims::filled(rank, 1);
+        let mut dims = one;
+        dims[axis] = count;
+        let line = self.wide(&dims)?;
+        self.fill(&line.part(axis, 0, 1, 1)?, 0.0);
+        let mut done = 1;
+        while done < count {
+            let next = done.min(count - done);
+            let shift = self.constant(done as f64, &one)?;
+            let from = line.part(axis, 0, next, 1)?;
+            self.map(&line.part(axis, done, next, 1)?, Function::Add, &[from, shift])?;
+            done += next;
+        }
+        self.compute = compute;
+        Ok(line)
+    }
+
+    /// `function(a, b)`, in the dims that both broadcast to. Pre: of one rank.
+    ///
+    /// # Errors
+    /// Not supported for dims that do not broadcast.
+    pub fn joined(&mut self, function: Function, a: &View, b: &View) -> Result<View> {
+        let mut dims = *a.dims();
+        dims.iter_mut().zip(b.dims().iter()).for_each(|(dim, &other)| *dim = (*dim).max(other));
+        let to = self.wide(&dims)?;
+        self.map(&to, function, &[*a, *b])?;
+        Ok(to)
+    }
+
+    /// 1 where the index along a dimension of `count` elements is below a length, else 0. Pre: as for [`line`](Builder::line).
+    ///
+    /// # Errors
+    /// Not supported for lengths of another rank.
+    pub fn below(&mut self, axis: usize, count: i64, length: &View) -> Result<View> {
+        let line = self.line(length.dims().rank(), axis, count)?;
+        self.joined(Function::Less, &line, length)
+    }
+
+    /// `to = from` where every flag is set, else `other`; all broadcast.
+    ///
+    /// # Errors
+    /// Not supported if they do not.
+    pub fn keep(&mut self, to: &View, from: &View, flags: &[View], other: &View) -> Result<()> {
+        let Some((first, more)) = flags.split_first() else { return self.transform(to, from) };
+        let mut all = *first;
+        for flag in more {
+            all = self.joined(Function::And, &all, flag)?;
+        }
+        self.map(to, Function::Select, &[*from, *other, all])
+    }
+}

@@ -1,0 +1,227 @@
+//! Random numbers, bands, rotations, products of matrices of which a part counts.
+
+use cudnn::ops::graph::{BandMask, Matmul, Rng as Numbers, Rope};
+
+use super::*;
+
+pub fn problems(rng: &mut Rng) -> Vec<Problem> {
+    let mut all = random_numbers();
+    all.extend(bands(rng));
+    all.extend(rotations(rng));
+    all.extend(counted_products(rng));
+    all
+}
+
+/// Word `which` of Philox4x32-10, from its paper.
+fn philox(seed: u64, counter: [u64; 2], which: usize) -> u32 {
+    let mut x = [counter[0] as u32, (counter[0] >> 32) as u32, counter[1] as u32, (counter[1] >> 32) as u32];
+    let mut key = [seed as u32, (seed >> 32) as u32];
+    for _ in 0..10 {
+        let (p, q) = (u64::from(x[0]) * 0xD251_1F53, u64::from(x[2]) * 0xCD9E_8D57);
+        x = [(q >> 32) as u32 ^ x[1] ^ key[0], q as u32, (p >> 32) as u32 ^ x[3] ^ key[1], p as u32];
+        key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
+    }
+    x[which]
+}
+
+/// The number that element i of a call has.
+fn number(seed: u64, call: u64, i: u64) -> u64 {
+    philox(seed, [8 * (i / 32) + i % 8, call], (i % 32 / 8) as usize).into()
+}
+
+/// The first numbers of a call that are 1 with this probability, else 0.
+pub fn chances(seed: u64, call: u64, probability: f64, count: u64) -> Vec<f64> {
+    let threshold = ((1.0 - probability) * (1_u64 << 32) as f64).round() as u64;
+    (0..count).map(|i| f64::from(u8::from(number(seed, call, i) >= threshold))).collect()
+}
+
+/// Word i of even chances, by 2^-32, in 24 bits.
+fn fraction(seed: u64, call: u64, i: u64) -> f64 {
+    let word =
+        (0..32).fold(0_u32, |word, bit| word | u32::from(number(seed, call, 32 * i + bit) >= 1 << 31) << bit);
+    // The words are signed.
+    ((f64::from(word as i32) / 256.0).floor() + f64::from(1 << 23)) / f64::from(1 << 24)
+}
+
+fn random_numbers() -> Vec<Problem> {
+    let mut all = Vec::new();
+    let (seed, call) = (0x1234_5678_9abc_i64, 7_i64);
+    for (distribution, of) in
+        [(0, DataType::Float), (0, DataType::Boolean), (1, DataType::Double), (2, DataType::Float)]
+    {
+        for strides in [[15, 5, 1], [1, 2, 6]] {
+            let dims = [2, 3, 5];
+            let y = Arc::new(Tensor::new(1, of, &dims, &strides));
+            let mut problem =
+                Problem::new(format!("random numbers of distribution {distribution} in {of:?}"));
+            let (seeds, offsets) = (packed(2, DataType::Int64, &[1, 1, 1]), by_value(3, DataType::Int32, 3));
+            let settings = Numbers {
+                distribution,
+                normal: [3.0, 0.5],
+                uniform: [-1.0, 3.0],
+                probability: 0.25,
+                seed: None,
+            };
+            let want = (0..30).map(|i| match distribution {
+                0 => f64::from(u8::from(number(seed as u64, call as u64, i) >= 3 << 30)),
+                1 => -1.0 + 4.0 * fraction(seed as u64, call as u64, i),
+                _ => {
+                    let [u, v] = [0, 1].map(|k| fraction(seed as u64, call as u64, 2 * i + k));
+                    3.0 + 0.5 * (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+                }
+            });
+            problem.wanted.push((Arc::clone(&y), want.collect()));
+            problem.given.push((Arc::clone(&seeds), vec![seed as f64]));
+            problem.given.push((Arc::clone(&offsets), vec![call as f64]));
+            problem.push(
+                Kind::Rng(settings),
+                &[(Port::Seed, &seeds), (Port::Offset, &offsets)],
+                &[(Port::Y, &y)],
+            );
+            all.push(problem);
+        }
+    }
+    all
+}
+
+fn bands(rng: &mut Rng) -> Vec<Problem> {
+    let mut all = Vec::new();
+    for comparison in 300..=305 {
+        for (bound, lengths) in
+            [(None, false), (None, true), (Some(false), true), (Some(true), true), (Some(true), false)]
+        {
+            let mut problem =
+                Problem::new(format!("band by {comparison}, left bound {bound:?}, lengths {lengths}"));
+            let dims = [2, 3, 4, 5];
+            let (x, y, b) = (float(1, &dims), float(2, &dims), by_value(3, DataType::Float, 4));
+            let [queries, keys] = [4, 5].map(|uid| packed(uid, DataType::Int32, &[2, 1, 1, 1]));
+            let shift = by_value(6, DataType::Int32, 4);
+            let xs = problem.random(rng, &x);
+            problem.given.push((Arc::clone(&b), vec![-7.0]));
+            let mut reads = vec![(Port::X, &x), (Port::B, &b)];
+            let [sq, sk] = if lengths { [[3, 4], [5, 2]] } else { [[0, 0], [0, 0]] };
+            if lengths {
+                for (tensor, port, of) in [(&queries, Port::LengthQ, sq), (&keys, Port::LengthKv, sk)] {
+                    problem.given.push((Arc::clone(tensor), of.map(f64::from).to_vec()));
+                    reads.push((port, tensor));
+                }
+            }
+            if let Some(is_left) = bound {
+                problem.given.push((Arc::clone(&shift), vec![2.0]));
+                reads.push((if is_left { Port::LeftBound } else { Port::RightBound }, &shift));
+            }
+            let want = indices(&dims).into_iter().zip(&xs).map(|(i, &x)| {
+                let batch = i[0] as usize;
+                let (row, column) = (i[2] as i32, i[3] as i32);
+                let [a, b] = match bound {
+                    Some(true) => [column + 2 - sk[batch] + sq[batch], row],
+                    Some(false) => [row + 2 + sk[batch] - sq[batch], column],
+                    None => [row + sk[batch] - sq[batch], column],
+                };
+                let holds = [a == b, a != b, a > b, a >= b, a < b, a <= b][comparison as usize - 300];
+                if holds { x } else { -7.0 }
+            });
+            problem.wanted.push((Arc::clone(&y), want.collect()));
+            problem.push(Kind::BandMask(BandMask { comparison }), &reads, &[(Port::Y, &y)]);
+            all.push(problem);
+        }
+    }
+    all
+}
+
+fn rotations(rng: &mut Rng) -> Vec<Problem> {
+    let mut all = Vec::new();
+    for (dim, of) in [(None, DataType::Float), (Some(4), DataType::Float), (Some(2), DataType::Half)] {
+        for is_forward in [true, false] {
+            let mut problem =
+                Problem::new(format!("the last {dim:?} elements rotated, forward {is_forward}"));
+            let dims = [2, 3, 4, 6];
+            let x = Arc::new(Tensor::new(1, of, &dims, &[72, 6, 18, 1]));
+            let (y, angles) = (packed(2, of, &dims), float(3, &[1, 1, 4, 6]));
+            let (xs, thetas) = (problem.random(rng, &x), problem.random(rng, &angles));
+            let turned = dim.unwrap_or(6);
+            let sign = if is_forward { 1.0 } else { -1.0 };
+            let want = indices(&dims).into_iter().enumerate().map(|(at, i)| {
+                let (still, half) = (6 - turned, turned / 2);
+                let place = i[3] - still;
+                if place < 0 {
+                    return 0.5 * xs[at];
+                }
+                let theta = sign * thetas[(i[2] * 6 + place % half) as usize];
+                let half = half as usize;
+                0.5 * if place < half as i64 {
+                    xs[at] * theta.cos() - xs[at + half] * theta.sin()
+                } else {
+                    xs[at] * theta.cos() + xs[at - half] * theta.sin()
+                }
+            });
+            problem.wanted.push((Arc::clone(&y), want.collect()));
+            let settings = Rope { scale: 0.5, dim };
+            problem.bound = if of == DataType::Half { 1e-3 } else { 1e-5 };
+            if is_forward {
+                problem.push(
+                    Kind::RopeForward(settings),
+                    &[(Port::X, &x), (Port::Frequencies, &angles)],
+                    &[(Port::Y, &y)],
+                );
+            } else {
+                problem.push(
+                    Kind::RopeBackward(settings),
+                    &[(Port::Dy, &x), (Port::Frequencies, &angles)],
+                    &[(Port::Dx, &y)],
+                );
+            }
+            all.push(problem);
+        }
+    }
+    all
+}
+
+/// Elements that do not count are NaNs.
+fn counted_products(rng: &mut Rng) -> Vec<Problem> {
+    let mut all = Vec::new();
+    let counts = [[3_i64, 2], [5, 0], [4, 1]];
+    for chosen in 0..8_usize {
+        let mut problem = Problem::new(format!("a product of which a part counts: {chosen:b}"));
+        let (a, b, c) = (float(1, &[2, 1, 4, 5]), float(2, &[2, 1, 5, 5]), float(3, &[2, 1, 4, 5]));
+        let (mut xs, mut ys) = (problem.random(rng, &a), problem.random(rng, &b));
+        let tensors = [4, 5, 6].map(|uid| packed(uid, DataType::Int32, &[2, 1, 1, 1]));
+        let ports = [Port::MOverride, Port::NOverride, Port::KOverride];
+        let mut reads = vec![(Port::A, &a), (Port::B, &b)];
+        let mut bounds = [[4; 2], [5; 2], [5; 2]];
+        for (which, (tensor, port)) in tensors.iter().zip(ports).enumerate() {
+            if chosen >> which & 1 == 1 {
+                bounds[which] = counts[which];
+                problem.given.push((Arc::clone(tensor), counts[which].map(|count| count as f64).to_vec()));
+                reads.push((port, tensor));
+            }
+        }
+        let want = indices(&c.dims).into_iter().map(|i| {
+            let [m, n, k] = bounds.map(|bound| bound[i[0] as usize]);
+            if i[2] >= m || i[3] >= n {
+                return 9.0;
+            }
+            (0..k)
+                .map(|l| xs[(i[0] * 20 + i[2] * 5 + l) as usize] * ys[(i[0] * 25 + l * 5 + i[3]) as usize])
+                .sum()
+        });
+        problem.wanted.push((Arc::clone(&c), want.collect()));
+        for i in 0..2 {
+            for (l, part) in (0..5)
+                .flat_map(|l| (0..5).map(move |part| (l, part)))
+                .filter(|(l, _)| *l >= bounds[2][i] as usize)
+            {
+                ys[25 * i + 5 * l + part] = f64::NAN;
+                if part < 4 {
+                    xs[20 * i + 5 * part + l] = f64::NAN;
+                }
+            }
+        }
+        problem.given[0].1 = xs;
+        problem.given[1].1 = ys;
+        let settings = Matmul { math: DataType::Float.into(), padding: 9.0, transposed: [false; 2] };
+        problem.push(Kind::Matmul(settings), &reads, &[(Port::C, &c)]);
+        all.push(problem);
+    }
+    all
+}
