@@ -1,6 +1,7 @@
 /* Multi-head attention as programs call it: without a projection and with weights NULL, over windows up to INT_MAX, with the queries
  * as residuals; self-attention with all projections, whose weights are written by their descriptors, step by step and as a whole;
- * training with both gradients against differences of the output; and wrong calls, which write nothing. */
+ * training with both gradients against differences of the output; wrong calls, which write nothing; and lengths in the arrays that are
+ * shorter than those of the descriptors. */
 #include "check.h"
 #include "data.h"
 
@@ -23,13 +24,17 @@ static void sizes(cudnnHandle_t handle, cudnnAttnDescriptor_t attention) {
     CHECK(none == 0 && reserve_size >= 16);
 }
 
-static cudnnSeqDataDescriptor_t sequences(int vector) {
+static cudnnSeqDataDescriptor_t sequences_of(int vector, const int *lengths) {
     const int dims[CUDNN_SEQDATA_DIM_COUNT] = { T, B, 1, vector };
     const cudnnSeqDataAxis_t axes[] = { CUDNN_SEQDATA_BATCH_DIM, CUDNN_SEQDATA_BEAM_DIM, CUDNN_SEQDATA_TIME_DIM, CUDNN_SEQDATA_VECT_DIM };
     cudnnSeqDataDescriptor_t desc;
     OK(cudnnCreateSeqDataDescriptor(&desc));
     OK(cudnnSetSeqDataDescriptor(desc, CUDNN_DATA_FLOAT, CUDNN_SEQDATA_DIM_COUNT, dims, axes, B, lengths, NULL));
     return desc;
+}
+
+static cudnnSeqDataDescriptor_t sequences(int vector) {
+    return sequences_of(vector, lengths);
 }
 
 static void same(const float *got, const double *want, int count, double bound, int line) {
@@ -215,6 +220,107 @@ static void self_attention(cudnnHandle_t handle, const float *x) {
     OK(cudnnDestroyAttnDescriptor(attention));
 }
 
+/* What the three calls of a step of training compute, and inference. */
+struct results {
+    float out[OUT * H], inferred[OUT * H], gradients[3][OUT], *weights;
+};
+
+/* Computes them with these lengths of descriptors and these of the arrays. What is behind the ends is `behind`. */
+static void compute(cudnnHandle_t handle, cudnnAttnDescriptor_t attention, char *weights, int vector, const int *of_descriptors[2],
+                    const int *of_arrays[2], const float *x, float behind, struct results *results) {
+    const size_t size = T * B * (size_t)vector * sizeof *x;
+    cudnnSeqDataDescriptor_t desc[2], out_desc = sequences_of(vector, of_descriptors[0]);
+    float inputs[3][OUT], finite[3][OUT], gradient[OUT * H];
+    void *q[3], *numbers[3], *d[3], *length[2];
+    for (int side = 0; side < 2; side++) {
+        desc[side] = sequences_of(D, of_descriptors[side]);
+        length[side] = data_new(of_arrays[side], B * sizeof(int));
+    }
+    for (int which = 0; which < 3; which++) {
+        for (int i = 0; i < OUT; i++) {
+            const int end = of_arrays[which > 0][i / D / T], is_there = i / D % T < end;
+            finite[which][i] = x[(i + which) % OUT];
+            inputs[which][i] = is_there ? finite[which][i] : behind;
+        }
+        q[which] = data_new(inputs[which], sizeof inputs[which]);
+        numbers[which] = data_new(finite[which], sizeof finite[which]);
+        d[which] = data_new(NULL, sizeof inputs[which]);
+    }
+    for (int i = 0; i < OUT * H; i++) {
+        const int end = of_arrays[0][i / vector / T % B];
+        gradient[i] = i / vector % T < end ? x[i % OUT] : behind;
+    }
+    void *y = data_new(NULL, size), *dy = data_new(gradient, size), *w = data_new(weights, weight_size + 1), *dw = data_new(NULL, weight_size + 1);
+    void *work = data_new(NULL, work_size), *reserve = data_new(NULL, reserve_size);
+    OK(cudnnMultiHeadAttnForward(handle, attention, -1, low, causal, length[0], length[1], desc[0], q[0], NULL, desc[1], q[1], desc[1], q[2],
+                                 out_desc, y, weight_size, w, work_size, work, 0, NULL));
+    data_read(results->inferred, y, size);
+    OK(cudnnMultiHeadAttnForward(handle, attention, -1, low, causal, length[0], length[1], desc[0], q[0], NULL, desc[1], q[1], desc[1], q[2],
+                                 out_desc, y, weight_size, w, 0, NULL, reserve_size, reserve));
+    data_read(results->out, y, size);
+    OK(cudnnMultiHeadAttnBackwardData(handle, attention, low, causal, length[0], length[1], out_desc, dy, desc[0], d[0], q[0], desc[1], d[1],
+                                      q[1], desc[1], d[2], q[2], weight_size, w, 0, NULL, reserve_size, reserve));
+    for (int which = 0; which < 3; which++) data_read(results->gradients[which], d[which], sizeof inputs[which]);
+    /* This call has no lengths: it multiplies what is behind the ends of the arrays by zeros. */
+    OK(cudnnMultiHeadAttnBackwardWeights(handle, attention, CUDNN_WGRAD_MODE_SET, desc[0], numbers[0], desc[1], numbers[1], desc[1],
+                                         numbers[2], out_desc, dy, weight_size, w, dw, 0, NULL, reserve_size, reserve));
+    results->weights = malloc(weight_size + 1);
+    data_read(results->weights, dw, weight_size + 1);
+    for (int which = 0; which < 3; which++) data_free(q[which]), data_free(numbers[which]), data_free(d[which]);
+    for (int side = 0; side < 2; side++) {
+        OK(cudnnDestroySeqDataDescriptor(desc[side]));
+        data_free(length[side]);
+    }
+    OK(cudnnDestroySeqDataDescriptor(out_desc));
+    data_free(y), data_free(dy), data_free(w), data_free(dw), data_free(work), data_free(reserve);
+}
+
+static void close_to(const float *got, const float *want, int count, int line) {
+    for (int i = 0; i < count; i++) {
+        if (fabs(got[i] - want[i]) <= 1e-5 * (1 + fabs(want[i]))) continue;
+        fprintf(stderr, "line %d: %g instead of %g at %d\n", line, got[i], want[i], i);
+        check_failures++;
+        return;
+    }
+}
+
+/* Lengths in the arrays that are shorter than those of the descriptors give what descriptors of these lengths give, on both cores,
+ * and what is behind them does no harm: nothing of it is read, or it is taken away. */
+static void shorter(cudnnHandle_t handle, const float *x, int is_projected) {
+    static const int all[B] = { T, T };
+    /* Of queries and of keys: the lengths, and arrays that mean them. Descriptors have no lengths of 0. */
+    static const int ends[][2][2][B] = { { { { 2, T }, { 3, 1 } }, { { 2, T }, { 3, 1 } } },
+                                         { { { T, 1 }, { T, 2 } }, { { T + 5, 1 }, { INT_MAX, 2 } } },
+                                         { { { 3, 0 }, { 0, T } }, { { 3, -1 }, { INT_MIN, T } } } };
+    const int vector = is_projected ? D : H * D, projected = is_projected ? P : 0;
+    cudnnAttnDescriptor_t attention;
+    OK(cudnnCreateAttnDescriptor(&attention));
+    OK(cudnnSetAttnDescriptor(attention, CUDNN_ATTN_QUERYMAP_ALL_TO_ONE | (is_projected ? CUDNN_ATTN_ENABLE_PROJ_BIASES : 0), H, 0.7,
+                              CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, NULL, NULL, D, D, D, projected, projected, projected,
+                              is_projected ? D : 0, T, T, B, 1));
+    sizes(handle, attention);
+    char *weights = malloc(weight_size + 1);
+    for (int kind = 0; is_projected && kind < CUDNN_ATTN_WKIND_COUNT; kind++)
+        fill(handle, attention, (cudnnMultiHeadAttnWeightKind_t)kind, weights);
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+        struct results want, got;
+        const int *exact[2] = { ends[k][0][0], ends[k][0][1] }, *given[2] = { ends[k][1][0], ends[k][1][1] }, *most[2] = { all, all };
+        compute(handle, attention, weights, vector, k < 2 ? exact : most, exact, x, 0, &want);
+        compute(handle, attention, weights, vector, most, given, x, NAN, &got);
+        close_to(got.inferred, want.inferred, T * B * vector, __LINE__);
+        close_to(got.out, want.out, T * B * vector, __LINE__);
+        for (int which = 0; which < 3; which++) close_to(got.gradients[which], want.gradients[which], OUT, __LINE__);
+        for (int i = 0; k == 2 && i < T * B * vector; i++) {
+            /* The first sample has no keys, the second no queries. */
+            if (!is_projected || i / vector >= T) CHECK(got.out[i] == 0 && got.inferred[i] == 0);
+        }
+        close_to(got.weights, want.weights, (int)(weight_size / sizeof(float)), __LINE__);
+        free(want.weights), free(got.weights);
+    }
+    free(weights);
+    OK(cudnnDestroyAttnDescriptor(attention));
+}
+
 int main(void) {
     cudnnHandle_t handle;
     float x[OUT];
@@ -223,6 +329,8 @@ int main(void) {
     OK(cudnnCreate(&handle));
     without_weights(handle, x);
     self_attention(handle, x);
+    shorter(handle, x, 0);
+    shorter(handle, x, 1);
     OK(cudnnDestroy(handle));
     return check_result("attention");
 }

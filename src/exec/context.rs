@@ -115,6 +115,12 @@ impl Context {
         self.cuda().is_none()
     }
 
+    /// Whether a call computes before it returns, so that what its pointers lead to can be read now: not on the CUDA core, and not
+    /// where the call is left to a graph.
+    pub fn runs_at_once(&self) -> bool {
+        self.is_cpu() && !host_runtime::captures(self.stream)
+    }
+
     /// The CUDA core, unless this is the CPU core.
     pub(super) fn cuda(&self) -> Option<&Cuda> {
         match &self.core {

@@ -15,11 +15,13 @@
 //! ```text
 //! check.rs   what descriptors must agree on     sizes.rs   the order of the weights, the parts of the memory
 //! groups.rs  samples and time steps that have steps in common     view.rs   operands, and steps over their loops
+//! ends.rs    what is behind the ends of sequences whose lengths are data
 //! forward.rs   the output      data.rs   gradients by queries, keys and values     weights.rs   gradients by weights
 //! ```
 
 mod check;
 mod data;
+mod ends;
 mod forward;
 mod groups;
 mod sizes;
@@ -30,6 +32,7 @@ use std::fmt;
 use std::ops::Range;
 
 pub use self::check::{Sequences, Shapes};
+pub use self::ends::Lengths;
 use self::groups::Problem;
 use self::sizes::PARTS;
 pub use self::sizes::{Extents, PROJECTIONS, Part, WeightLayout, Weights};
@@ -68,6 +71,10 @@ pub enum Place {
     ValueGradient,
     /// The gradient by the weights.
     WeightGradient,
+    /// The lengths of queries and output.
+    QueryLengths,
+    /// The lengths of keys and values.
+    KeyLengths,
     /// So many bytes behind the start of reserve space or workspace.
     Memory(i64),
 }
@@ -90,8 +97,8 @@ pub struct Forward<'a> {
     pub current: Option<i32>,
     /// First and end of the window of each time step that is computed.
     pub windows: Vec<[i32; 2]>,
-    /// Lengths of queries and of keys that count where they are shorter than those of the descriptors.
-    pub lengths: [Option<&'a [i32]>; 2],
+    /// Lengths of queries and of keys.
+    pub lengths: Lengths<'a>,
     /// The dropouts behind softmax and behind the output.
     pub dropouts: [Option<DropoutDescriptor>; 2],
     /// Whether there is a reserve space.
@@ -135,6 +142,8 @@ struct Views {
     /// Queries, keys and values that weights gradients are computed from.
     inputs: [View; 4],
     residuals: View,
+    /// Lengths of queries and of keys, where they are data.
+    lengths: [View; 2],
     /// Matrices, then biases.
     weights: [View; 2 * PROJECTIONS],
     parts: [View; PARTS],
@@ -165,7 +174,7 @@ impl AttentionPlan {
     pub fn data(
         desc: &AttentionDescriptor,
         sequences: Sequences<'_>,
-        lengths: [Option<&[i32]>; 2],
+        lengths: Lengths<'_>,
         windows: &[[i32; 2]],
         dropouts: [Option<DropoutDescriptor>; 2],
     ) -> Result<Self> {
@@ -182,7 +191,8 @@ impl AttentionPlan {
         let shapes = Shapes::new(desc, sequences, None, true)?;
         let rows = 0..shapes.queries;
         let windows = vec![[0, 0]; shapes.queries as usize];
-        Self::new(Pass::Weights { is_added }, desc, sequences, (shapes, rows), [None; 2], &windows, [None; 2])
+        let lengths = Lengths::OfDescriptors;
+        Self::new(Pass::Weights { is_added }, desc, sequences, (shapes, rows), lengths, &windows, [None; 2])
     }
 
     fn new(
@@ -190,7 +200,7 @@ impl AttentionPlan {
         desc: &AttentionDescriptor,
         sequences: Sequences<'_>,
         (shapes, rows): (Shapes, Range<i64>),
-        lengths: [Option<&[i32]>; 2],
+        lengths: Lengths<'_>,
         windows: &[[i32; 2]],
         dropouts: [Option<DropoutDescriptor>; 2],
     ) -> Result<Self> {
@@ -242,7 +252,7 @@ impl AttentionPlan {
     /// Queries, keys or values as heads see them: projected, or the caller's.
     fn head_view(&self, which: usize) -> View {
         let Extents { entries, value_entries, .. } = self.problem.extents;
-        if self.problem.extents.is_projected[which] {
+        if self.is_projected(which) || self.is_copied(which) {
             return self.part([Part::Queries, Part::Keys, Part::Values][which]);
         }
         self.views.inputs[which].in_heads(if which == 2 { value_entries } else { entries }, true)
@@ -344,6 +354,22 @@ impl Building {
             }
             _ => {}
         }
+        let mut lengths = [nothing; 2];
+        if problem.lengths_are_data {
+            let given: &[(&'static str, Place)] = match pass {
+                Pass::Forward { .. } => {
+                    &[("devSeqLengthsQO", Place::QueryLengths), ("devSeqLengthsKV", Place::KeyLengths)]
+                }
+                _ => &[("devSeqLengthsDQDO", Place::QueryLengths)],
+            };
+            let batch = (Loop::Batch, problem.extents.batch);
+            let loops = [vec![batch, (Loop::Beam, problem.extents.beam)], vec![batch]];
+            for (which, &(name, place)) in given.iter().enumerate() {
+                let count: i64 = loops[which].iter().map(|&(_, extent)| extent).product();
+                let slot = self.operand(name, Role::Read, Scalar::I32, 4 * count, place);
+                lengths[which] = View::packed(slot, Scalar::I32, &loops[which]);
+            }
+        }
         let scalar = match pass {
             // Gradients are summed before they are converted.
             Pass::Weights { .. } => problem.extents.scalar,
@@ -367,7 +393,7 @@ impl Building {
                 (false, _) => view.with(Loop::Head, head).with(Loop::Entry, row),
             }
         });
-        Ok((Views { outer, inputs, residuals, weights, parts }, states))
+        Ok((Views { outer, inputs, residuals, lengths, weights, parts }, states))
     }
 
     /// The parts of workspace or reserve space, each an operand.
@@ -383,7 +409,7 @@ impl Building {
             (Pass::Forward { is_training: false, .. }, _) | (_, Dropped | WeightGradients) => Role::Scratch,
             (Pass::Forward { .. }, _) => Role::Write,
             (Pass::Data, Output | QueryGradients | KeyGradients | ValueGradients) => Role::Write,
-            (Pass::Data, HeadGradients) => Role::Scratch,
+            (Pass::Data, HeadGradients | Numbers | Fills | QueryMask) => Role::Scratch,
             _ => Role::Read,
         };
         let rows = [(Batch, extents.batch), (Beam, extents.beam), (Query, extents.queries)];
@@ -401,29 +427,15 @@ impl Building {
                 }
                 Weights | Dropped => matrix.to_vec(),
                 Output => [&rows[..], &[(Vector, extents.output)]].concat(),
-                WeightGradients | WeightMask | OutputMask => Vec::new(),
+                QueryMask => rows.to_vec(),
+                KeyMask => keys.to_vec(),
+                WeightGradients | WeightMask | OutputMask | Numbers | Fills => Vec::new(),
             }
         };
-        let all = [
-            Queries,
-            Keys,
-            Values,
-            Weights,
-            Heads,
-            Dropped,
-            Output,
-            HeadGradients,
-            QueryGradients,
-            KeyGradients,
-            ValueGradients,
-            WeightGradients,
-            WeightMask,
-            OutputMask,
-        ];
         let memory = extents.parts(is_training)?;
         let mut views = [View::packed(0, Scalar::F32, &[]); PARTS];
-        for ((view, part), (scalar, range)) in views.iter_mut().zip(all).zip(memory) {
-            if range.is_empty() {
+        for ((view, part), (scalar, range)) in views.iter_mut().zip(Part::ALL).zip(memory) {
+            if range.is_empty() || !problem.uses(pass, part) {
                 continue;
             }
             let place = Place::Memory(range.start);

@@ -262,9 +262,6 @@ class Bench:
         drawn = float(rng.choice([0.0, 0.25, 0.5])), float(rng.choice([0.0, 0.25, 0.5, 1.0]))
         dropouts = (0.0, 0.0) if rng.random() < 0.6 else drawn
         p = Problem(rng, dropouts)
-        if self.options.core == "cuda":
-            # The device's lengths are those of the descriptors.
-            p.arrays = [lengths.copy() for lengths in p.lengths]
         a = Attention(self.lib, p)
         try:
             return (wrong := self.outputs(rng, p, a) or self.gradients(rng, p, a)) and f"{p}: {wrong}"

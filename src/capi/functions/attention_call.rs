@@ -11,7 +11,7 @@ use crate::desc::dropout::STATES_ALIGNMENT;
 use crate::desc::{AttentionDescriptor, DropoutDescriptor, SeqDataDescriptor};
 use crate::error::{Error, Result};
 use crate::exec::{Address, Context};
-use crate::ops::attention::{AttentionPlan, Extents, Place, Sequences, Weights, memory_scalar};
+use crate::ops::attention::{AttentionPlan, Extents, Lengths, Place, Sequences, Weights, memory_scalar};
 use crate::ops::{Operand, Plan};
 
 /// A pointer to data and what the call names it.
@@ -25,12 +25,26 @@ pub(super) struct Pointers {
     /// The output, or the gradient by it.
     pub output: Data,
     pub residuals: *mut c_void,
+    /// The arrays of lengths of queries and of keys.
+    pub lengths: [*const c_int; 2],
     /// The gradients by queries, keys and values.
     pub gradients: [*mut c_void; 3],
     pub weights: (*mut c_void, usize),
     pub weight_gradient: *mut c_void,
     pub workspace: (*mut c_void, usize),
     pub reserve: (*mut c_void, usize),
+}
+
+/// Lengths of queries and of keys, if they are known.
+pub(super) struct GivenLengths(Option<[Vec<i32>; 2]>);
+
+impl GivenLengths {
+    pub fn get(&self) -> Lengths<'_> {
+        match &self.0 {
+            Some(lengths) => Lengths::Known(lengths.each_ref().map(Vec::as_slice)),
+            None => Lengths::OfDevice,
+        }
+    }
 }
 
 /// The descriptors of queries, keys, values and output, and what the call names them.
@@ -95,26 +109,22 @@ impl Call {
         ])
     }
 
-    /// Lengths that count where they are shorter than those of the descriptors. They are in the core's memory: that of a device is
-    /// not read, as nothing waits for what is queued to write it, and the descriptors' lengths count there.
+    /// The lengths of the call: the host's are read now; those of a device, and those of a call that is left to a graph, by
+    /// the steps of the plan.
     ///
     /// # Safety
     /// On the CPU core both arrays are valid for a length of each sequence.
-    pub unsafe fn lengths(
-        &self,
-        context: &Context,
-        arrays: [*const c_int; 2],
-    ) -> Result<[Option<Vec<i32>>; 2]> {
-        if !context.is_cpu() {
-            return Ok([None, None]);
+    pub unsafe fn lengths(&self, context: &Context, arrays: [*const c_int; 2]) -> Result<GivenLengths> {
+        if !context.runs_at_once() {
+            return Ok(GivenLengths(None));
         }
         let count = |which: usize| self.sequences[which].1.lengths().len();
         // SAFETY: as the caller promises.
         unsafe {
-            Ok([
-                Some(arg::int_list(arrays[0], count(0), "devSeqLengthsQO")?),
-                Some(arg::int_list(arrays[1], count(1), "devSeqLengthsKV")?),
-            ])
+            Ok(GivenLengths(Some([
+                arg::int_list(arrays[0], count(0), "devSeqLengthsQO")?,
+                arg::int_list(arrays[1], count(1), "devSeqLengthsKV")?,
+            ])))
         }
     }
 
@@ -160,6 +170,8 @@ impl Pointers {
             Place::KeyGradient => self.gradients[1],
             Place::ValueGradient => self.gradients[2],
             Place::WeightGradient => self.weight_gradient,
+            Place::QueryLengths => self.lengths[0].cast_mut().cast(),
+            Place::KeyLengths => self.lengths[1].cast_mut().cast(),
             Place::Memory(offset) => {
                 let base = if self.reserve.1 > 0 { self.reserve.0 } else { self.workspace.0 };
                 base.wrapping_byte_add(offset as usize)

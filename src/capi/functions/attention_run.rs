@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use super::arg;
 use super::attention_call::{Call, Pointers, check_is_training};
@@ -29,9 +29,9 @@ use crate::ops::attention::{AttentionPlan, Forward, Weights};
 /// - `currIdx`: negative for all time steps, else the only one that is computed and written, with the bits that it has among all
 /// - `loWinIdx`, `hiWinIdx`: host memory, an entry of each time step of the queries. Less than 0 is 0, more than there are keys
 ///   is all of them; INT_MAX is fine. With no key in the window the heads compute zeros
-/// - `devSeqLengthsQO`, `devSeqLengthsKV`: lengths of all sequences, samples outermost, in the core's memory. The CPU core takes
-///   each where it is shorter than that of the descriptor, cut to 0; **the CUDA core does not read them: the lengths of
-///   the descriptors count there**. Rows of `out` behind the end of the queries become zeros
+/// - `devSeqLengthsQO`, `devSeqLengthsKV`: lengths of all sequences, samples outermost, in the core's memory. Each counts where it is
+///   shorter than that of the descriptor; one below 0 is 0. The CUDA core's kernels read them, in the order of the stream. Rows of
+///   `out` behind the end of the queries become zeros
 /// - `weights`: as cudnnGetMultiHeadAttnWeights tells; may be NULL if nothing is projected
 ///
 /// Workspace: in inference the size that cudnnGetMultiHeadAttnBuffers tells without a reserve space, in training none. The reserve
@@ -124,6 +124,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
                     values: (values.cast_mut(), "values"),
                     output: (out, "out"),
                     residuals: residuals.cast_mut(),
+                    lengths: [devSeqLengthsQO, devSeqLengthsKV],
                     gradients: [null_mut(); 3],
                     weights: (weights.cast_mut(), weightSizeInBytes),
                     weight_gradient: null_mut(),
@@ -151,7 +152,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
                 let forward = Forward {
                     current,
                     windows,
-                    lengths: lengths.each_ref().map(Option::as_deref),
+                    lengths: lengths.get(),
                     dropouts,
                     is_training,
                     has_residuals: !residuals.is_null(),
@@ -257,6 +258,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
                     values: (values.cast_mut(), "values"),
                     output: (dout.cast_mut(), "dout"),
                     residuals: null_mut(),
+                    lengths: [devSeqLengthsDQDO, devSeqLengthsDKDV],
                     gradients: [dqueries, dkeys, dvalues],
                     weights: (weights.cast_mut(), weightSizeInBytes),
                     weight_gradient: null_mut(),
@@ -275,9 +277,14 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
                     )
                 };
                 let dropouts = call.dropouts()?;
-                let lengths = lengths.each_ref().map(Option::as_deref);
-                let plan =
-                    AttentionPlan::data(&call.attention, call.sequences(), lengths, &windows, dropouts)?;
+
+                let plan = AttentionPlan::data(
+                    &call.attention,
+                    call.sequences(),
+                    lengths.get(),
+                    &windows,
+                    dropouts,
+                )?;
                 let core = (context, note);
                 // SAFETY: as the caller promises.
                 unsafe { at.run("cudnnMultiHeadAttnBackwardData", core, &call.attention, &plan, &dropouts) }
@@ -289,7 +296,8 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
 /// `dWq = sum over all rows of dq * queries^T`, and so the other matrices; a bias has the sum of the gradient by its projection.
 ///
 /// Operands
-/// - the sequences, `queries`, `keys`, `values`: as in the forward pass, not read behind the ends that the descriptors tell
+/// - the sequences, `queries`, `keys`, `values`: as in the forward pass, not read behind the ends that the descriptors tell. There are
+///   no arrays of lengths: what is between their ends and those of the descriptors is multiplied by zeros, and must be finite
 /// - `dout`: looked at for NULL only, as the gradient by the output is in the reserve space
 /// - `weights`: not read
 /// - `dweights`: as the weights; `addGrad` ADD adds to what is there, SET does not read it. Sums are in float (double for DOUBLE),
@@ -360,6 +368,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardWeights(
                     values: (values.cast_mut(), "values"),
                     output: (dout.cast_mut(), "dout"),
                     residuals: null_mut(),
+                    lengths: [null(); 2],
                     gradients: [null_mut(); 3],
                     weights: (weights.cast_mut(), weightSizeInBytes),
                     weight_gradient: dweights,

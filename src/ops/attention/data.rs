@@ -3,6 +3,7 @@
 //! Parts of the reserve space keep what the gradients by weights need: the gradient by the output behind its dropout, and those by
 //! projected queries, keys and values. All are zeros behind the ends of sequences.
 
+use super::ends::{Fill, Side};
 use super::forward::rows;
 use super::groups::seen;
 use super::view::{Loop, Steps, Terms, Turn};
@@ -17,10 +18,15 @@ impl AttentionPlan {
         let problem = &self.problem;
         let groups = problem.groups(0..problem.extents.batch);
         let gradient = self.part(Part::Output);
+        self.find_ends(steps)?;
         for group in &groups {
             let of = |rows: [Turn; 3]| [&rows[..], &[self.output_entries()]].concat();
             let turns = of(rows(group, group.queries.clone()));
-            steps.transform(&gradient, &self.views.outer[OUTPUT], &turns, 0.0)?;
+            let given = &self.views.outer[OUTPUT];
+            match problem.lengths_are_data {
+                true => self.cut(steps, [&gradient, given], Side::Queries, Fill::Zero, &turns)?,
+                false => steps.transform(&gradient, given, &turns, 0.0)?,
+            }
             steps.zero(&gradient, &of(rows(group, group.queries.end..problem.rows.end)))?;
         }
         if let Some(drop) = &self.dropouts[1] {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::ends::{Fill, Side};
 use super::groups::{Group, Run, seen};
 use super::view::{Loop, Steps, Terms, Turn, View};
 use super::{AttentionPlan, PROJECTIONS, Part, Pass};
@@ -61,6 +62,7 @@ impl AttentionPlan {
         let Pass::Forward { is_training, .. } = self.pass else { return Ok(()) };
         let problem = &self.problem;
         let all = problem.groups(0..problem.extents.batch);
+        self.find_ends(steps)?;
         self.project_inputs(steps, &all)?;
         let together = if is_training { problem.extents.batch } else { problem.extents.together };
         for chunk in problem.chunks(together) {
@@ -98,7 +100,7 @@ impl AttentionPlan {
             let terms = Terms { bias: self.bias(which), ..Terms::SUM };
             steps.product(&self.head_view(which), factors, &turns, terms)?;
         }
-        Ok(())
+        self.cut_inputs(steps, &queries, &keys)
     }
 
     /// The weights of the values: scores of all keys that any time step of the group sees, softmax over the window of each. What
@@ -110,12 +112,19 @@ impl AttentionPlan {
         let factors = [&self.head_view(0), &self.head_view(1)];
         let turns = [of(group.queries.clone()), vec![(Loop::Key, all.clone()), self.entries()]].concat();
         steps.product(weights, factors, &turns, Terms { alpha: self.scale, ..Terms::SUM })?;
+        let turns = [of(group.queries.clone()), vec![(Loop::Key, all.clone())]].concat();
+        self.cut(steps, [weights, weights], Side::Keys, Fill::NoWeight, &turns)?;
         for run in runs {
             let rows = of(run.queries);
             steps.softmax(weights, &rows, run.keys.clone())?;
             if is_training {
                 self.zero_outside(steps, weights, &rows, &run.keys, &all)?;
             }
+        }
+        // The softmax of no number is none.
+        self.cut(steps, [weights, weights], Side::Keys, Fill::Zero, &turns)?;
+        if is_training {
+            self.cut(steps, [weights, weights], Side::Queries, Fill::Zero, &turns)?;
         }
         Ok(())
     }
@@ -186,6 +195,8 @@ impl AttentionPlan {
             }
         }
         for group in groups {
+            let before = [&rows(group, group.queries.clone())[..], &[self.output_entries()]].concat();
+            self.cut(steps, [&out, &out], Side::Queries, Fill::Zero, &before)?;
             let behind = rows(group, group.queries.end..self.problem.rows.end);
             steps.zero(&out, &[&behind[..], &[self.output_entries()]].concat())?;
             if is_training && self.is_projected(OUTPUT) {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::check::Sequences;
+use super::ends::Lengths;
 use super::sizes::Extents;
 
 /// What is computed: extents, lengths and windows.
@@ -17,6 +18,8 @@ pub(super) struct Problem {
     query_lengths: Vec<i64>,
     /// Of every sample.
     key_lengths: Vec<i64>,
+    /// Whether these are only bounds: the lengths are data, which steps read.
+    pub lengths_are_data: bool,
 }
 
 /// Samples and beams with the same lengths.
@@ -43,14 +46,16 @@ impl Problem {
         extents: Extents,
         sequences: Sequences<'_>,
         rows: Range<i64>,
-        lengths: [Option<&[i32]>; 2],
+        lengths: Lengths<'_>,
         windows: &[[i32; 2]],
     ) -> Problem {
         let of = |which: usize| -> Vec<i64> {
             let own = sequences.desc(which).lengths().iter().map(|&length| i64::from(length));
-            match lengths[which] {
-                Some(shorter) => own.zip(shorter).map(|(own, &short)| own.min(short.max(0).into())).collect(),
-                None => own.collect(),
+            match lengths {
+                Lengths::Known(shorter) => {
+                    own.zip(shorter[which]).map(|(own, &short)| own.min(short.max(0).into())).collect()
+                }
+                _ => own.collect(),
             }
         };
         Problem {
@@ -59,6 +64,7 @@ impl Problem {
             windows: windows.iter().map(|window| window.map(i64::from)).collect(),
             query_lengths: of(0),
             key_lengths: of(1),
+            lengths_are_data: matches!(lengths, Lengths::OfDevice),
         }
     }
 

@@ -102,16 +102,24 @@ fn too_large() -> Error {
 /// The parts of workspace or reserve space, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Projected queries.
+    /// Queries: projected, or a copy without what is behind the ends of sequences.
     Queries,
-    /// Projected keys.
+    /// The same of keys.
     Keys,
-    /// Projected values.
+    /// The same of values.
     Values,
     /// The results of softmax.
     Weights,
     /// What heads compute, side by side.
     Heads,
+    /// The numbers of all keys, and of the time steps of queries that are computed.
+    Numbers,
+    /// What takes the place of scores and of other numbers behind the ends of sequences.
+    Fills,
+    /// Which time steps of queries are before the end of their sequence.
+    QueryMask,
+    /// The same of keys.
+    KeyMask,
     /// The results of softmax after dropout, and the gradients by scores.
     Dropped,
     /// The output before dropout, and its gradient behind it.
@@ -132,10 +140,40 @@ pub enum Part {
     OutputMask,
 }
 
+impl Part {
+    /// All of them, in their order.
+    pub(super) const ALL: [Part; PARTS] = {
+        use Part::*;
+        [
+            Queries,
+            Keys,
+            Values,
+            Weights,
+            Heads,
+            Numbers,
+            Fills,
+            QueryMask,
+            KeyMask,
+            Dropped,
+            Output,
+            HeadGradients,
+            QueryGradients,
+            KeyGradients,
+            ValueGradients,
+            WeightGradients,
+            WeightMask,
+            OutputMask,
+        ]
+    };
+}
+
+/// What is written behind the ends of sequences: nothing, and a score that has no weight.
+pub(super) const FILLS: [f64; 2] = [0.0, f64::NEG_INFINITY];
+
 /// How many parts there are.
-pub(super) const PARTS: usize = 14;
+pub(super) const PARTS: usize = 18;
 /// Those of them that inference has, which come first.
-const OF_INFERENCE: usize = 5;
+const OF_INFERENCE: usize = 9;
 
 /// The extents of all loops.
 #[derive(Clone, Copy, Debug)]
@@ -226,10 +264,17 @@ impl Extents {
         let if_projected =
             |which: usize, count: Option<i64>| if self.is_projected[which] { count } else { Some(0) };
         let heads_of = |which: usize| if self.is_projected[which] { self.heads } else { 1 };
+        // What is not projected is copied where gradients are summed over whole sequences; values always are.
+        let if_kept =
+            |which: usize, count: Option<i64>| if is_training { count } else { if_projected(which, count) };
         match part {
-            Part::Queries => if_projected(0, of_rows(&[self.heads, self.entries])),
-            Part::Keys => if_projected(1, of_keys(&[self.heads, self.entries])),
-            Part::Values => if_projected(2, of_keys(&[self.heads, self.value_entries])),
+            Part::Queries => if_kept(0, of_rows(&[heads_of(0), self.entries])),
+            Part::Keys => if_kept(1, of_keys(&[heads_of(1), self.entries])),
+            Part::Values => of_keys(&[heads_of(2), self.value_entries]),
+            Part::Numbers => self.keys.checked_add(self.queries),
+            Part::Fills => Some(FILLS.len() as i64),
+            Part::QueryMask => of_rows(&[]),
+            Part::KeyMask => of_keys(&[]),
             Part::Weights => matrix(if is_training { self.batch } else { self.together }),
             Part::Heads | Part::HeadGradients => if_projected(3, of_rows(&[self.heads, self.value_entries])),
             Part::Dropped => matrix(self.batch),
@@ -248,30 +293,16 @@ impl Extents {
     /// # Errors
     /// Not supported: more than 64 bits count.
     pub(super) fn parts(&self, is_training: bool) -> Result<[(Scalar, Range<i64>); PARTS]> {
-        use Part::*;
-        let all = [
-            Queries,
-            Keys,
-            Values,
-            Weights,
-            Heads,
-            Dropped,
-            Output,
-            HeadGradients,
-            QueryGradients,
-            KeyGradients,
-            ValueGradients,
-            WeightGradients,
-            WeightMask,
-            OutputMask,
-        ];
         let mut end = 0_i64;
         let mut parts = [const { (Scalar::F32, 0..0) }; PARTS];
-        for (index, part) in all.into_iter().enumerate() {
+        for (index, part) in Part::ALL.into_iter().enumerate() {
             if index >= OF_INFERENCE && !is_training {
                 break;
             }
-            let scalar = if matches!(part, WeightMask | OutputMask) { Scalar::I32 } else { self.scalar };
+            let scalar = match part {
+                Part::WeightMask | Part::OutputMask | Part::Numbers => Scalar::I32,
+                _ => self.scalar,
+            };
             let bytes = self.elements(part, is_training).and_then(|n| n.checked_mul(scalar.size() as i64));
             let next = bytes.and_then(|bytes| end.checked_add(bytes)).filter(|&next| next < i64::MAX / 2);
             let next = next.ok_or_else(too_large)?;

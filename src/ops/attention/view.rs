@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::desc::SeqDataDescriptor;
 use crate::dtype::Scalar;
+use crate::dtype::convert::{Element, with_element};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
 use crate::ops::contract::{Accumulate, Epilogue, Role};
@@ -12,7 +13,7 @@ use crate::ops::map::Factors;
 use crate::ops::plan::{Step, StepSink};
 use crate::ops::{
     Compute, Contract, Draw, Map, Random, Reduce, Reduction, RowFunction, Rows, Scale, Scaling, Sequence,
-    Transform,
+    Set, Transform, Words,
 };
 
 /// The loops that any step of an attention is over.
@@ -237,18 +238,51 @@ impl<'a> Steps<'a> {
     }
 
     /// `dst = a + b`
-    pub(super) fn add(&mut self, dst: &View, [a, b]: [&View; 2], turns: &[Turn]) -> Result<()> {
+    pub(super) fn add(&mut self, dst: &View, from: [&View; 2], turns: &[Turn]) -> Result<()> {
+        self.map(Function::Add, dst, from, turns)
+    }
+
+    /// `dst = a < b`, as 1 and 0
+    pub(super) fn less(&mut self, dst: &View, from: [&View; 2], turns: &[Turn]) -> Result<()> {
+        self.map(Function::Less, dst, from, turns)
+    }
+
+    fn map(&mut self, function: Function, dst: &View, [a, b]: [&View; 2], turns: &[Turn]) -> Result<()> {
         let Some(nest) = nest([dst, a, b], turns) else { return Ok(()) };
         let scalars = [dst.scalar, a.scalar, b.scalar];
-        let step = Map {
-            nest,
-            scalars,
-            compute: Compute::of(&scalars),
-            function: Function::Add,
-            parameter: 0.0,
-            factors: Factors::NONE,
-        };
+        let (compute, factors) = (Compute::of(&scalars), Factors::NONE);
+        let step = Map { nest, scalars, compute, function, parameter: 0.0, factors };
         (self.sink)(Step::Map(&step), &[dst.slot, a.slot, b.slot])
+    }
+
+    /// `dst = mask ? a : b`
+    pub(super) fn select(
+        &mut self,
+        dst: &View,
+        [a, b]: [&View; 2],
+        mask: &View,
+        turns: &[Turn],
+    ) -> Result<()> {
+        // Operands that the function does not have do not move.
+        let none = View { offset: 0, strides: [0; LOOPS], ..*mask };
+        let views = [dst, a, b, mask, &none, &none];
+        let Some(nest) = nest(views, turns) else { return Ok(()) };
+        let scalars = views.map(|view| view.scalar);
+        let (compute, factors) = (Compute::of(&scalars), Factors::NONE);
+        let step = Map { nest, scalars, compute, function: Function::Select, parameter: 0.0, factors };
+        (self.sink)(Step::WideMap(&step), &views.map(|view| view.slot))
+    }
+
+    /// `dst = value`, one number where the view begins.
+    pub(super) fn set(&mut self, dst: &View, value: f64) -> Result<()> {
+        let cell = with_element!(dst.scalar, D => Element::to_bits(<D as Element>::from_f64(value)));
+        let step = Set { nest: LoopNest::new(&[], [dst.offset]), dst: dst.scalar, cell };
+        (self.sink)(Step::Set(&step), &[dst.slot])
+    }
+
+    /// Integers of the host, from the beginning of an operand on.
+    pub(super) fn words(&mut self, slot: usize, words: Vec<u32>) -> Result<()> {
+        (self.sink)(Step::Words(&Words(words)), &[slot])
     }
 
     /// `x = softmax of x` over the keys, for every row, in place.
