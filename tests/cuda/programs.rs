@@ -246,8 +246,15 @@ const OF_THE_HOST: [&str; 14] = [
 const TOO_LONG: [&str; 3] = ["convolution_large", "convolution_threads", "convolution_winograd"];
 
 /// Their data lies in memory of the host; the comparison with NumPy makes the same calls on the double, graphs and products are in `listed`.
-const HOST_DATA: [&str; 6] =
-    ["graph", "matmul", "recurrent", "recurrent_clients", "recurrent_doors", "sequences_and_graphs"];
+const HOST_DATA: [&str; 7] = [
+    "graph",
+    "matmul",
+    "recurrent",
+    "recurrent_clients",
+    "recurrent_doors",
+    "recurrent_reserve",
+    "sequences_and_graphs",
+];
 
 #[test]
 fn every_program_runs_here() {

@@ -169,7 +169,10 @@ pub(crate) fn information(text: fmt::Arguments<'_>) {
 /// What is worth knowing of a call, to be told when this goes: listeners are the caller's code, so that it must outlive
 /// whatever belongs to the call alone.
 #[derive(Default)]
-pub(crate) struct Note(Option<String>);
+pub(crate) struct Note {
+    text: Option<String>,
+    warning: Option<String>,
+}
 
 impl Note {
     /// Keeps `text`, if anyone wants to hear of it.
@@ -185,7 +188,7 @@ impl Note {
     #[inline]
     pub(crate) fn set_plan(&mut self, name: &str, plan: &dyn Plan, context: &Context, at: &[Address]) {
         self.set(format_args!("{name}: {plan}"));
-        if let Some(text) = &mut self.0 {
+        if let Some(text) = &mut self.text {
             let mut kernels = context.kernels(plan, at);
             kernels.dedup();
             add_kernels(text, name, &kernels);
@@ -194,12 +197,21 @@ impl Note {
 
     #[cold]
     fn keep(&mut self, text: fmt::Arguments<'_>) {
-        self.0 = Some(text.to_string());
+        self.text = Some(text.to_string());
+    }
+
+    /// Keeps what looks wrong about a call.
+    #[cold]
+    pub(crate) fn warn(&mut self, text: fmt::Arguments<'_>) {
+        self.warning = Some(text.to_string());
     }
 
     #[cold]
     fn tell(&mut self) {
-        if let Some(text) = self.0.take() {
+        if let Some(text) = self.warning.take() {
+            warning(format_args!("{text}"));
+        }
+        if let Some(text) = self.text.take() {
             text.lines().for_each(|line| information(format_args!("{line}")));
         }
     }
@@ -216,7 +228,7 @@ fn add_kernels(text: &mut String, name: &str, kernels: &[&str]) {
 impl Drop for Note {
     #[inline]
     fn drop(&mut self) {
-        if self.0.is_some() {
+        if self.text.is_some() || self.warning.is_some() {
             self.tell();
         }
     }

@@ -10,6 +10,7 @@ use crate::desc::dropout::STATES_ALIGNMENT;
 use crate::error::{Error, Result};
 use crate::exec::Context;
 use crate::ops::plan::{Operand, Plan, Role};
+use crate::ops::recurrent::stamp::{self, Filled};
 use crate::ops::recurrent::{ALIGNMENT, DataPlan, ForwardPlan, Given, Problem, WeightPlan};
 
 /// Memory of the caller: where it starts, and its bytes.
@@ -42,12 +43,26 @@ impl Space {
 
     /// Refuses a reserve space that is NULL or too small; a backward call says what should have filled it.
     pub(crate) fn check_reserve(self, problem: &Problem, backward: bool) -> Result<()> {
+        self.check_reserve_of(problem, backward, "reserveSpaceSize")
+    }
+
+    /// The same for a call that has another name for the size.
+    pub(crate) fn check_reserve_of(
+        self,
+        problem: &Problem,
+        backward: bool,
+        size: &'static str,
+    ) -> Result<()> {
         let rule = if backward {
             "a forward call in training (fwdMode = 1) on this batch, which must come before and fill the reserve space,"
         } else {
             "training on this batch"
         };
-        self.check(problem.reserve_size()?, "reserveSpace", "reserveSpaceSize", rule)
+        let needed = problem.reserve_size()?;
+        if backward && self.pointer.is_null() {
+            return Err(Error::mismatch(format!("reserveSpace is NULL: {rule} takes {needed} bytes")));
+        }
+        self.check(needed, "reserveSpace", size, rule)
     }
 
     /// `bytes` bytes behind the first multiple of the alignment.
@@ -78,6 +93,21 @@ impl<'a> Runner<'a> {
         time: &'a mut f32,
     ) -> Self {
         Runner { context, note, name, time: Some(time) }
+    }
+
+    /// Warns of a reserve space that the call that must come before has not filled, where that can be seen now.
+    ///
+    /// # Safety
+    /// The reserve space has the size that the problem needs. On the CPU core it is readable.
+    unsafe fn look(&mut self, problem: &Problem, reserve: Space, stamp: usize, wanted: Filled) {
+        if !self.context.runs_at_once() || self.time.is_some() {
+            return;
+        }
+        // SAFETY: the stamp lies in the reserve space, on a multiple of its size.
+        let found = unsafe { reserve.at(stamp).pointer().cast::<u64>().read() };
+        if let Some(text) = stamp::complaint(problem, found, wanted) {
+            self.note.warn(format_args!("{}: {text}", self.name));
+        }
     }
 
     fn run(self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
@@ -211,7 +241,7 @@ pub(crate) struct BackwardData {
 ///
 /// # Safety
 /// As [`forward`].
-pub(crate) unsafe fn data(on: Runner<'_>, problem: Problem, data: &BackwardData) -> Result<()> {
+pub(crate) unsafe fn data(mut on: Runner<'_>, problem: Problem, data: &BackwardData) -> Result<()> {
     let pointers = [
         (data.dx.cast_const(), "dx"),
         (data.dhx.cast_const(), "dhx"),
@@ -236,6 +266,8 @@ pub(crate) unsafe fn data(on: Runner<'_>, problem: Problem, data: &BackwardData)
         dcx: !data.dcx.is_null(),
     };
     let plan = DataPlan::new(problem, given)?;
+    // SAFETY: as the caller promises.
+    unsafe { on.look(plan.problem(), data.reserve, plan.stamp(), Filled::Forward) };
     let at = [
         data.dx.into(),
         data.dhx.into(),
@@ -269,11 +301,18 @@ pub(crate) struct WeightData {
 ///
 /// # Safety
 /// As [`forward`].
-pub(crate) unsafe fn weights(on: Runner<'_>, problem: Problem, adds: bool, data: &WeightData) -> Result<()> {
+pub(crate) unsafe fn weights(
+    mut on: Runner<'_>,
+    problem: Problem,
+    adds: bool,
+    data: &WeightData,
+) -> Result<()> {
     let pointers = [(data.dw.cast_const(), "dweightSpace"), (data.x, "x"), (data.hx, "hx")];
     check_alignment(&problem, &pointers)?;
     let given = Given { x: !data.x.is_null(), hx: !data.hx.is_null(), ..Given::default() };
     let plan = WeightPlan::new(problem, given, adds)?;
+    // SAFETY: as the caller promises.
+    unsafe { on.look(plan.problem(), data.reserve, plan.stamp(), Filled::Data) };
     let at = [
         data.dw.into(),
         data.workspace.at(0),

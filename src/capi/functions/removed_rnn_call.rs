@@ -255,8 +255,7 @@ impl Call {
     /// # Errors
     /// Bad parameter: a reserve space that is NULL or too small.
     pub(super) fn check_reserve(&self, space: Space) -> Result<()> {
-        let needed = self.problem.reserve_size()?;
-        space.check(needed, "reserveSpace", "reserveSpaceSizeInBytes", "training on this batch")
+        space.check_reserve_of(&self.problem, self.pass == Pass::Backward, "reserveSpaceSizeInBytes")
     }
 
     /// Compares the descriptor of states with the network, where a pointer to states goes with it; its type does not matter.

@@ -6,6 +6,7 @@ use super::frame::{Frame, Given, Part, Slots};
 use super::rows::{Product, Rows, Sink};
 use super::sequences::Turn;
 use super::space::{Pass, Regions};
+use super::stamp::{self, Filled};
 use super::{Network, Problem, dropout};
 use crate::desc::rnn::RnnCell;
 use crate::dtype::Scalar;
@@ -51,7 +52,7 @@ impl DataPlan {
             frame.hidden_states("dhx", Role::Write, given.dhx),
             frame.cell_states("dcx", Role::Write, given.dcx),
             frame.reserve(Role::Update),
-            frame.masks(Role::Read),
+            frame.masks(Role::Update),
             frame.workspace(),
             frame.vectors("dy", Role::Read, given.y, network.output()),
             frame.hidden_states("hx", Role::Read, given.hx),
@@ -66,6 +67,16 @@ impl DataPlan {
     /// Where in the reserve space the masks start, in bytes.
     pub fn masks(&self) -> usize {
         self.at.masks as usize
+    }
+
+    /// The batch and its network.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// Where in the reserve space the stamp is, in bytes.
+    pub fn stamp(&self) -> usize {
+        self.at.stamp as usize
     }
 
     fn frame(&self) -> Frame<'_> {
@@ -113,7 +124,7 @@ impl DataPlan {
         if self.given.dx {
             self.leave(sink)?;
         }
-        Ok(())
+        frame.set_stamp(sink, MASKS, stamp::of(&self.problem, Filled::Data))
     }
 
     /// The gradient of the input of a layer, from the gradients of its gates.

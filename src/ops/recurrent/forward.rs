@@ -6,6 +6,7 @@ use super::frame::{Frame, Given, Part, Slots};
 use super::rows::{Product, Rows, Sink};
 use super::sequences::Turn;
 use super::space::{Pass, Regions};
+use super::stamp::{self, Filled};
 use super::weights::Side;
 use super::{Network, Problem, dropout};
 use crate::desc::dropout::STATES_SIZE;
@@ -124,7 +125,10 @@ impl ForwardPlan {
                 frame.fill_padding(sink, y, network.output(), cell)?;
             }
         }
-        Ok(())
+        match self.trains {
+            true => frame.set_stamp(sink, MASKS, stamp::of(&self.problem, Filled::Forward)),
+            false => Ok(()),
+        }
     }
 
     /// Hands out the last states of a part.

@@ -337,6 +337,11 @@ impl Frame<'_> {
         Ok(Some(ours))
     }
 
+    /// Writes what says which call has filled the reserve; `masks` is the operand that holds it.
+    pub(super) fn set_stamp(&self, sink: &mut Sink<'_>, masks: usize, stamp: u64) -> Result<()> {
+        sink.set([1, 1], Rows::at(masks, Scalar::I64, self.at.stamp - self.at.masks, 1), stamp)
+    }
+
     /// The bytes of a data pointer that holds this many elements.
     fn operand(&self, name: &'static str, role: Role, given: bool, elements: i64) -> Operand {
         let span = if given { (0, elements * self.data().size() as i64) } else { (0, 0) };
@@ -377,7 +382,7 @@ impl Frame<'_> {
         Operand { name: "reserveSpace", role, scalar: Scalar::F64, span }
     }
 
-    /// The masks in the reserve space.
+    /// The masks in the reserve space, and the stamp behind them.
     pub(super) fn masks(&self, role: Role) -> Operand {
         let span = if self.trains { (0, self.at.reserve - self.at.masks) } else { (0, 0) };
         Operand { name: "masks of reserveSpace", role, scalar: Scalar::I32, span }

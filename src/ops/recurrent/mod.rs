@@ -4,6 +4,7 @@
 //!  network.rs     what a network is       weights.rs   where its matrices and biases lie
 //!  sequences.rs   a batch of sequences, and the order in which all steps of all sequences are computed
 //!  space.rs       what lies in the workspace and in the reserve space
+//!  stamp.rs       what says which call has filled a reserve space
 //!  rows.rs        rows of vectors in an operand, and the steps that compute with them
 //!  frame.rs       where all plans find their rows, and the way between the caller's order and ours
 //!  dropout.rs     the masks between layers
@@ -41,6 +42,7 @@ pub mod network;
 mod rows;
 pub mod sequences;
 mod space;
+pub mod stamp;
 pub mod weight_gradient;
 pub mod weights;
 

@@ -23,6 +23,8 @@ pub(super) struct Regions {
     pub outputs: i64,
     /// Bits of the masks between the layers, in 32-bit words; in the reserve.
     pub masks: i64,
+    /// What says which call has filled the reserve, [`stamp`](super::stamp); in the reserve, behind the masks.
+    pub stamp: i64,
     /// A zero, then the bounds of a clipped cell state, in the computation type.
     pub constants: i64,
     /// Random states where the descriptor of the dropout has none.
@@ -119,6 +121,7 @@ impl Regions {
                 when(network.drops(), layers - 1).checked_mul(rows).and_then(|n| n.checked_mul(output));
             at.masks =
                 reserve.take(&[masked.map_or(i64::MAX, |bits| bits / 32 + i64::from(bits % 32 > 0)), 4]);
+            at.stamp = reserve.take(&[8]);
         }
         at.reserve = reserve.bytes()?;
 

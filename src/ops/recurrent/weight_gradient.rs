@@ -57,6 +57,16 @@ impl WeightPlan {
         self.at.masks as usize
     }
 
+    /// The batch and its network.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// Where in the reserve space the stamp is, in bytes.
+    pub fn stamp(&self) -> usize {
+        self.at.stamp as usize
+    }
+
     fn frame(&self) -> Frame<'_> {
         Frame {
             network: &self.problem.network,
