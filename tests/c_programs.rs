@@ -78,8 +78,12 @@ fn main() -> ExitCode {
     let setting = Setting { lib: common::install_layout(&scratch), scratch };
     let programs = programs(&common::catalogue::stubs());
     assert!(programs.len() >= 10, "the C programs are missing");
+    // As of any other test program: those whose names have this in them.
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let is_wanted = |name: &str| filter.as_ref().is_none_or(|part| name.contains(part.as_str()));
     let rows: Vec<(&Program, &str)> = programs
         .iter()
+        .filter(|program| is_wanted(&program.name))
         .flat_map(|program| COMPILERS.map(|(c, cpp)| (program, if program.cpp { cpp } else { c })))
         .collect();
     let (mut ran, mut skipped, mut failures) = (0, 0, Vec::new());
