@@ -391,6 +391,9 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         let cases = if *core == "cpu" { "300" } else { "60" };
         tally = tally + program("ctc.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("ctc.py", &["--core", core, "--cases", "30", "--negative-control"])?;
+        let cases = if *core == "cpu" { "400" } else { "150" };
+        tally = tally + program("streams.py", &["--core", core, "--cases", cases])?;
+        tally = tally + program("streams.py", &["--core", core, "--cases", "60", "--negative-control"])?;
         tally = tally + program("sampler.py", &["--core", core])?;
         tally = tally + program("sampler.py", &["--core", core, "--cases", "60", "--negative-control"])?;
         // On the driver double fewer: a window is a launch of its own.
