@@ -1,4 +1,4 @@
-/* A graph as programs describe it: a product of matrices, a bias and a ReLU behind it, heuristics, a plan, and its execution; and what is
+/* A graph as programs describe it: a product of matrices, a bias and a ReLU behind it, heuristics, a plan, its execution, and its text; and what is
  * refused. The expectations are the sums, written out. */
 #include "check.h"
 
@@ -98,6 +98,42 @@ static cudnnBackendDescriptor_t pack_of(int64_t count, const int64_t *ids, void 
     return pack;
 }
 
+/* The same plan from its text, for a handle; a text that is cut short is none. */
+static cudnnBackendDescriptor_t plan_of_text(cudnnHandle_t handle, cudnnBackendDescriptor_t plan) {
+    int64_t length = -1, count = -1;
+    const cudnnBackendAttributeName_t name = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+    OK(cudnnBackendGetAttribute(plan, name, CUDNN_TYPE_CHAR, 0, &length, NULL));
+    char *text = (char *)calloc((size_t)length + 1, 1);
+    OK(cudnnBackendGetAttribute(plan, name, CUDNN_TYPE_CHAR, length, &count, text));
+    CHECK(count == length && strlen(text) == (size_t)length - 1);
+    cudnnBackendDescriptor_t cut = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), alone = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    OK(cudnnBackendSetAttribute(alone, name, CUDNN_TYPE_CHAR, length, text));
+    BAD(cudnnBackendFinalize(alone));
+    OK(cudnnBackendDestroyDescriptor(alone));
+    cudnnBackendDescriptor_t again = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    OK(cudnnBackendSetAttribute(again, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle));
+    OK(cudnnBackendSetAttribute(again, name, CUDNN_TYPE_CHAR, length, text));
+    OK(cudnnBackendFinalize(again));
+    text[length / 2] = 0;
+    OK(cudnnBackendSetAttribute(cut, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle));
+    OK(cudnnBackendSetAttribute(cut, name, CUDNN_TYPE_CHAR, length, text));
+    BAD(cudnnBackendFinalize(cut));
+    OK(cudnnBackendDestroyDescriptor(cut));
+    free(text);
+    return again;
+}
+
+/* relu(a * b + bias), term by term. */
+static void check_product(const float *y, const float *a, const float *b, const float *bias) {
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < COLUMNS; j++) {
+            float sum = bias[j];
+            for (int k = 0; k < INNER; k++) sum += a[i * INNER + k] * b[k * COLUMNS + j];
+            CHECK(y[i * COLUMNS + j] == (sum > 0 ? sum : 0));
+        }
+    }
+}
+
 int main(void) {
     cudnnHandle_t handle;
     OK(cudnnCreate(&handle));
@@ -120,13 +156,15 @@ int main(void) {
     CHECK(all_filled(y, sizeof(float) * ROWS * COLUMNS));
     BAD(cudnnBackendExecute(handle, NULL, pack));
     OK(cudnnBackendExecute(handle, plan, pack));
-    for (int i = 0; i < ROWS; i++) {
-        for (int j = 0; j < COLUMNS; j++) {
-            float sum = bias[j];
-            for (int k = 0; k < INNER; k++) sum += a[i * INNER + k] * b[k * COLUMNS + j];
-            CHECK(y[i * COLUMNS + j] == (sum > 0 ? sum : 0));
-        }
-    }
+    check_product(y, a, b, bias);
+    cudnnBackendDescriptor_t again = plan_of_text(handle, plan);
+    int64_t same = -1;
+    OK(cudnnBackendGetAttribute(again, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &same));
+    CHECK(same == size);
+    for (int i = 0; i < ROWS * COLUMNS; i++) y[i] = -1;
+    OK(cudnnBackendExecute(handle, again, pack));
+    check_product(y, a, b, bias);
+    OK(cudnnBackendDestroyDescriptor(again));
     guarded_free(y, sizeof(float) * ROWS * COLUMNS);
     free(workspace);
     OK(cudnnBackendDestroyDescriptor(pack));

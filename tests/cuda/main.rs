@@ -11,6 +11,7 @@ mod causal;
 mod causal_problems;
 mod child;
 mod complaints;
+mod composed;
 mod contexts;
 mod contract;
 #[path = "../contract/convolution.rs"]
@@ -35,6 +36,8 @@ mod listed;
 mod memory;
 mod narrow;
 mod normal;
+#[path = "../common/operations/mod.rs"]
+mod operations;
 #[path = "../windows/problems.rs"]
 mod problems;
 #[path = "../../benches/problems/mod.rs"]

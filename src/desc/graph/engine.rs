@@ -143,9 +143,11 @@ pub(super) fn check_heuristic(check: Check<'_>) -> Result<()> {
 }
 
 pub(super) fn check_plan(check: Check<'_>) -> Result<()> {
-    let attribute = EXECUTION_PLAN_JSON_REPRESENTATION;
-    if check.fields.has(attribute) && check.fields.object(EXECUTION_PLAN_ENGINE_CONFIG).is_none() {
-        return Err(check.refuse(ErrorKind::NotSupported, attribute, "a text is written, not read"));
+    if is_text(check.fields) {
+        let device = [EXECUTION_PLAN_HANDLE, EXECUTION_PLAN_DEVICEPROP];
+        let rule = "takes a handle or a device besides, for which the plan is";
+        let known = device.iter().any(|&attribute| check.fields.has(attribute));
+        return check.require(known, EXECUTION_PLAN_JSON_REPRESENTATION, rule);
     }
     check.object_or(ErrorKind::NotFinalized, EXECUTION_PLAN_ENGINE_CONFIG).map(drop)
 }
@@ -160,6 +162,22 @@ pub(super) fn check_device(check: Check<'_>) -> Result<()> {
         return Err(Error::NotInitialized(text.into()));
     };
     super::device::check(check, text)
+}
+
+/// Whether a plan is made from its text.
+pub(super) fn is_text(plan: &Fields) -> bool {
+    plan.has(EXECUTION_PLAN_JSON_REPRESENTATION) && plan.object(EXECUTION_PLAN_ENGINE_CONFIG).is_none()
+}
+
+/// The configuration of a plan that is made from its text, whatever engine of the original the text names.
+///
+/// # Errors
+/// Bad parameter for what is no such text; what Finalize refuses of its tensors, operations and graph.
+pub(super) fn from_text(plan: &mut Fields) -> Result<()> {
+    let text = plan.text(EXECUTION_PLAN_JSON_REPRESENTATION).unwrap_or_default();
+    let graph = Arc::new(super::text::graph(text)?);
+    plan.set(EXECUTION_PLAN_ENGINE_CONFIG, Value::Links(vec![Some(configuration(&graph, 0))]));
+    Ok(())
 }
 
 /// The configuration of the engine that computes a graph, which takes so much workspace.

@@ -33,6 +33,9 @@ pub(super) fn finalize(kind: Kind, fields: &Fields) -> Result<Object> {
         let mode = operation_graph::mode(&fields);
         fields.set(operation_graph::OPERATIONGRAPH_MODE, Value::Ints(Type::OperationgraphMode, vec![mode]));
     }
+    if kind == Kind::ExecutionPlan && engine::is_text(&fields) {
+        engine::from_text(&mut fields)?;
+    }
     Ok(Object { fields, is_finalised: true, ..object })
 }
 

@@ -14,6 +14,8 @@ pub enum Json {
     Bool(bool),
     /// A number.
     Number(f64),
+    /// An integer that a number does not hold.
+    Whole(i64),
     /// A string.
     Text(String),
     /// An array.
@@ -33,10 +35,29 @@ impl Json {
         }
     }
 
+    /// The integer, if it is one.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            Json::Whole(number) => Some(*number),
+            // Beyond the integers of 64 bits is what would not come back as it went.
+            Json::Number(number) => Some(*number as i64).filter(|&whole| whole as f64 == *number),
+            _ => None,
+        }
+    }
+
+    /// The characters, if it is a string.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Json::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// The number, 0 for anything else.
     pub fn number(&self) -> f64 {
         match self {
             Json::Number(number) => *number,
+            Json::Whole(number) => *number as f64,
             _ => 0.0,
         }
     }
@@ -118,6 +139,9 @@ impl Reader<'_> {
             self.at += 1;
         }
         let digits = std::str::from_utf8(&self.text[start..self.at]).unwrap_or("");
+        if let Some(whole) = digits.parse().ok().filter(|&whole: &i64| (whole as f64) as i128 != whole.into()) {
+            return Ok(Json::Whole(whole));
+        }
         let number = digits.parse().ok().filter(|number: &f64| number.is_finite());
         number.map(Json::Number).ok_or_else(|| self.wrong("a number expected"))
     }

@@ -265,6 +265,8 @@ ports! {
     Dv;
     /// The gradient of the sink.
     Dsink;
+    /// Which page is where.
+    Table;
     /// Which page of keys is where.
     PagesK;
     /// Which page of values is where.

@@ -161,6 +161,7 @@ fn kind(object: &Object) -> Result<Kind> {
             scale: fields.real(attention::OPERATION_ROPE_BWD_OUTPUT_SCALE).unwrap_or(1.0),
             dim: fields.int(attention::OPERATION_ROPE_BWD_ROPE_DIM).filter(|&dim| dim > 0),
         }),
+        Descriptor::PagedCacheLoad => Kind::PagedLoad,
         Descriptor::SdpaForward => {
             let softmax = settings(fields, attention::OPERATION_SDPA_FWD_SOFTMAX_DESC);
             Kind::AttentionForward(Attention {

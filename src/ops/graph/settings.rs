@@ -60,6 +60,8 @@ pub enum Kind {
     AttentionForward(Attention),
     /// Its gradients: reads Q, K, V, O, Do, Stats, Scale, lengths, Sink; writes Dq, Dk, Dv, Dsink.
     AttentionBackward(Attention),
+    /// Pages put next to each other: reads X (the container), Table, LengthKv, writes Y.
+    PagedLoad,
     /// The weights of attention again: `y = exp(x - stats)`, 0 where x is minus infinity; a part of its gradients.
     Weights,
     /// `cudnnBackendDescriptorType_t` of an operation that is not computed: its graph has no engine.
@@ -93,6 +95,7 @@ impl Kind {
             Kind::RopeBackward(_) => "rope backward",
             Kind::AttentionForward(_) => "sdpa",
             Kind::AttentionBackward(_) => "sdpa backward",
+            Kind::PagedLoad => "paged cache load",
             Kind::Weights => "attention weights",
             Kind::Other(_) => "an operation that is not computed",
         }

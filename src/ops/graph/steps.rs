@@ -13,7 +13,7 @@ use crate::ops::contract::Contract;
 use crate::ops::function::Function;
 use crate::ops::map::{Factors, Map};
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
-use crate::ops::{Compute, Random, Reduce, Reduction, Scaling, Sequence, Set, Transform, Window};
+use crate::ops::{Aggregate, Compute, Random, Reduce, Reduction, Scaling, Sequence, Set, Transform, Window};
 
 /// Where an operand of a plan lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +34,7 @@ enum Work {
     Contract(Box<Contract>),
     Window(Box<Window>),
     Random(Box<Random>),
+    Aggregate(Aggregate),
 }
 
 impl Work {
@@ -47,6 +48,7 @@ impl Work {
             Work::Contract(step) => Step::Contract(step),
             Work::Window(step) => Step::Window(step),
             Work::Random(step) => Step::Random(step),
+            Work::Aggregate(step) => Step::Aggregate(step),
         }
     }
 
@@ -60,7 +62,12 @@ impl Work {
             Work::Transform(step) => same(&step.nest, operand),
             Work::Map(step) => same(&step.nest, operand),
             Work::WideMap(step) => same(&step.nest, operand),
-            Work::Set(_) | Work::Reduce(_) | Work::Contract(_) | Work::Window(_) | Work::Random(_) => false,
+            Work::Set(_)
+            | Work::Reduce(_)
+            | Work::Contract(_)
+            | Work::Window(_)
+            | Work::Random(_)
+            | Work::Aggregate(_) => false,
         }
     }
 }
@@ -243,6 +250,19 @@ impl<'a> Builder<'a> {
         self.plan.layouts.push(None);
         let layout = Layout { dims: Dims::new(&[count]), strides: Dims::new(&[1]), split: None };
         Ok(View { slot: self.homes.len() - 1, offset: 0, scalar, layout })
+    }
+
+    /// The elements of a tensor in the order of its dimensions, as an operand of its own: where they are, or copied. Pre: `count` of them.
+    ///
+    /// # Errors
+    /// As for [`scratch`](Builder::scratch).
+    pub fn piece_of(&mut self, view: &View, count: i64) -> Result<View> {
+        if view.is_row_major() && view.offset == 0 && view.slot != SCRATCH {
+            return Ok(*view);
+        }
+        let piece = self.piece(view.scalar, count)?;
+        self.transform(&piece.with(*view.dims(), agree::row_major(view.dims())), view)?;
+        Ok(piece)
     }
 
     /// Room for intermediate results of these dims, in the type of the computation.
@@ -451,6 +471,13 @@ impl<'a> Builder<'a> {
     /// A random step; operands destination, source, mask, states.
     pub fn random(&mut self, step: Random, slots: [&View; 4]) {
         self.push(Work::Random(Box::new(step)), &slots.map(|view| view.slot));
+    }
+
+    /// Rows of a source by their numbers; operands result, source, where the edges of each row begin, and which row they come from.
+    pub fn gather(&mut self, step: Aggregate, [to, from, offsets, indices]: [&View; 4]) {
+        // Nothing is done with the others.
+        let slots = [to, to, from, from, from, offsets, indices, indices].map(|view| view.slot);
+        self.push(Work::Aggregate(step), &slots);
     }
 
     /// The steps of a plan whose operands are these tensors as they lie; where it has an operand that is not touched there is none.

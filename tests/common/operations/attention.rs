@@ -36,6 +36,8 @@ struct Call {
     lengths: bool,
     sink: bool,
     dropout: f64,
+    /// Whether keys and values come in pages of two rows.
+    paged: bool,
 }
 
 /// The operands in binary64.
@@ -256,6 +258,12 @@ fn forward(call: &Call, rng: &mut Rng) -> Problem {
         writes.push((Port::Dump, &dump));
     }
     let outcome = call.outcome(&data);
+    let tables = if call.paged { paged([&tensors.k, &tensors.v], &mut problem) } else { Vec::new() };
+    for (port, container, table) in &tables {
+        let place = reads.iter().position(|(other, _)| other == port).expect("it is read");
+        reads[place].1 = container;
+        reads.push((if *port == Port::K { Port::PagesK } else { Port::PagesV }, table));
+    }
     problem.push(Kind::AttentionForward(settings), &reads, &writes);
     // The sum of a row of minus infinity is 0.
     problem.wanted.extend([
@@ -266,6 +274,30 @@ fn forward(call: &Call, rng: &mut Rng) -> Problem {
     ]);
     problem.bound = if call.of == DataType::Float { 2e-5 } else { 8e-3 };
     problem
+}
+
+/// Keys and values as pages of two rows, the last one first, with their tables.
+fn paged(tensors: [&Arc<Tensor>; 2], problem: &mut Problem) -> Vec<(Port, Arc<Tensor>, Arc<Tensor>)> {
+    let mut tables = Vec::new();
+    for (which, (tensor, port)) in tensors.into_iter().zip([Port::K, Port::V]).enumerate() {
+        let [batch, heads, rows, width] = tensor.dims[..] else { panic!("four dimensions") };
+        let (count, uid) = (rows / 2, 40 + 2 * which as i64);
+        let container = packed(uid, DataType::Float, &[batch * count, heads, 2, width]);
+        let table = packed(uid + 1, DataType::Int32, &[batch, 1, count, 1]);
+        let place = problem.given.iter().position(|(given, _)| given.uid == tensor.uid).expect("it is given");
+        let (_, numbers) = problem.given.remove(place);
+        let cell = |i: Vec<i64>| {
+            let page = batch * count - 1 - i[0];
+            let (b, row) = (page / count, page % count * 2 + i[2]);
+            numbers[(((b * heads + i[1]) * rows + row) * width + i[3]) as usize]
+        };
+        let cells = indices(&container.dims).into_iter().map(cell).collect();
+        problem.given.push((Arc::clone(&container), cells));
+        let pages = (0..batch * count).map(|page| (batch * count - 1 - page) as f64).collect();
+        problem.given.push((Arc::clone(&table), pages));
+        tables.push((port, container, table));
+    }
+    tables
 }
 
 fn backward(call: &Call, rng: &mut Rng) -> Problem {
@@ -341,6 +373,7 @@ pub fn problems(rng: &mut Rng) -> Vec<Problem> {
         lengths: false,
         sink: false,
         dropout: 0.0,
+        paged: false,
     };
     let calls = [
         plain.clone(),
@@ -353,6 +386,7 @@ pub fn problems(rng: &mut Rng) -> Vec<Problem> {
         Call { of: DataType::Bfloat16, lengths: true, ..plain.clone() },
     ];
     let mut all: Vec<Problem> = calls.iter().map(|call| forward(call, rng)).collect();
+    all.push(forward(&Call { paged: true, lengths: true, keys: 6, ..plain.clone() }, rng));
     all.push(forward(&Call { dropout: 0.25, change: Change::Causal, ..plain }, rng));
     all.extend(calls.iter().map(|call| backward(call, rng)));
     all

@@ -9,6 +9,7 @@ pub fn problems(rng: &mut Rng) -> Vec<Problem> {
     all.extend(bands(rng));
     all.extend(rotations(rng));
     all.extend(counted_products(rng));
+    all.extend(pages(rng));
     all
 }
 
@@ -221,6 +222,47 @@ fn counted_products(rng: &mut Rng) -> Vec<Problem> {
         problem.given[1].1 = ys;
         let settings = Matmul { math: DataType::Float.into(), padding: 9.0, transposed: [false; 2] };
         problem.push(Kind::Matmul(settings), &reads, &[(Port::C, &c)]);
+        all.push(problem);
+    }
+    all
+}
+
+/// Pages in any order; what the table holds beyond the lengths leads nowhere.
+fn pages(rng: &mut Rng) -> Vec<Problem> {
+    let mut all = Vec::new();
+    for (of, length, strides) in [
+        (DataType::Float, 10, [24, 12, 3, 1]),
+        (DataType::Half, 12, [24, 3, 6, 1]),
+        (DataType::Bfloat16, 3, [24, 12, 1, 4]),
+    ] {
+        let mut problem = Problem::new(format!("{length} rows of pages of {of:?}"));
+        let count = (length + 3) / 4;
+        let x = Arc::new(Tensor::new(1, of, &[5, 2, 4, 3], &strides));
+        let (table, lengths) =
+            (packed(2, DataType::Int32, &[2, 1, count, 1]), packed(3, DataType::Int64, &[2, 1, 1, 1]));
+        let y = Arc::new(Tensor::new(4, of, &[2, 2, length, 3], &[6 * length, 3, 6, 1]));
+        let xs = problem.random(rng, &x);
+        let rows = [length.min(7), 2];
+        let places: Vec<i64> = (0..2 * count).map(|_| rng.below(5) as i64).collect();
+        let known = |i: i64| i % count * 4 < rows[(i / count) as usize];
+        let numbers = places
+            .iter()
+            .zip(0..)
+            .map(|(&place, i)| if known(i) { place as f64 } else { 99.0 - 200.0 * (i % 2) as f64 });
+        problem.given.push((Arc::clone(&table), numbers.collect()));
+        problem.given.push((Arc::clone(&lengths), rows.map(|rows| rows as f64).to_vec()));
+        let want = indices(&y.dims).into_iter().map(|i| {
+            let page = places[(i[0] * count + i[2] / 4) as usize];
+            let at = ((page * 2 + i[1]) * 4 + i[2] % 4) * 3 + i[3];
+            if i[2] < rows[i[0] as usize] { xs[at as usize] } else { 0.0 }
+        });
+        problem.bound = 0.0;
+        problem.wanted.push((Arc::clone(&y), want.collect()));
+        problem.push(
+            Kind::PagedLoad,
+            &[(Port::X, &x), (Port::Table, &table), (Port::LengthKv, &lengths)],
+            &[(Port::Y, &y)],
+        );
         all.push(problem);
     }
     all

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::super::{Attention, Kind, Operation, Padding, Pointwise, Port, Rng, Softmax, Tensor, mode};
 use super::Parts;
 use super::gradients::gradient_of_scores;
-use super::scores::{COLUMNS, ROWS, operand, refuse, scores};
+use super::scores::{COLUMNS, HEADS, ROWS, operand, refuse, scores};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 
@@ -17,11 +17,11 @@ use crate::error::{Error, Result};
 /// # Errors
 /// Not supported, with the reason: masks of blocks, cumulative lengths, what the parts do not compute.
 pub(super) fn forward(of: &Attention, operation: &Operation, parts: &mut Parts) -> Result<()> {
-    refuse(operation, &[Port::BlockMask, Port::PagesK, Port::PagesV, Port::CumulativeQ, Port::CumulativeKv])?;
+    refuse(operation, &[Port::BlockMask, Port::CumulativeQ, Port::CumulativeKv])?;
     let [q, k, v, o] = [
         operand(operation, Port::Q)?,
-        operand(operation, Port::K)?,
-        operand(operation, Port::V)?,
+        &loaded(operation, Port::K, Port::PagesK, parts)?,
+        &loaded(operation, Port::V, Port::PagesV, parts)?,
         operand(operation, Port::O)?,
     ];
     let scores = scores(operation, of.modifier.as_ref(), [q, k], parts)?;
@@ -110,6 +110,27 @@ fn dropped(
     };
     parts.push(Kind::Rng(settings), &reads, &[(Port::Y, &numbers)]);
     Ok(parts.binary(mode::MUL, [f64::from(1.0 / kept as f32), 1.0], [weights, &numbers]))
+}
+
+/// Keys or values: the tensor itself, or the pages of it that a table names, as many as the other one of the two has rows or the table has pages.
+fn loaded(operation: &Operation, port: Port, table: Port, parts: &mut Parts) -> Result<Arc<Tensor>> {
+    let container = operand(operation, port)?;
+    let Some(pages) = operation.read(table) else { return Ok(Arc::clone(container)) };
+    let lengths =
+        operation.read(Port::LengthKv).ok_or_else(|| Error::unsupported("pages without lengths"))?;
+    let (pages, other, others) = match port {
+        Port::K => (pages, Port::V, Port::PagesV),
+        _ => (pages, Port::K, Port::PagesK),
+    };
+    let rows = match operation.read(others) {
+        None => operand(operation, other)?.dims[ROWS],
+        Some(_) => operand(operation, table)?.dims[ROWS].saturating_mul(container.dims[ROWS]),
+    };
+    let batch = pages.dims[0];
+    let y = parts.hidden(container.data_type, &[batch, container.dims[HEADS], rows, container.dims[COLUMNS]]);
+    let reads = [(Port::X, container), (Port::Table, pages), (Port::LengthKv, lengths)];
+    parts.push(Kind::PagedLoad, &reads, &[(Port::Y, &y)]);
+    Ok(y)
 }
 
 /// A tensor with zeros in rows beyond lengths, if there are some.

@@ -4,6 +4,7 @@ mod convolution;
 mod masks;
 mod matmul;
 mod norm;
+mod pages;
 mod pointwise;
 mod random;
 mod reduction;
@@ -60,6 +61,7 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
         Kind::Padding(of) => masks::padding(of, steps),
         Kind::RopeForward(of) => rope::forward(of, steps),
         Kind::RopeBackward(of) => rope::backward(of, steps),
+        Kind::PagedLoad => pages::lower(steps),
         Kind::Weights => softmax::weights(steps),
         // What is a graph of others is one when it gets here.
         Kind::AttentionForward(_) | Kind::AttentionBackward(_) | Kind::Other(_) => {
