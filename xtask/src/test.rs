@@ -373,7 +373,8 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         times.push(format!("{file} {}", arguments.join(" ")), start.elapsed().as_secs_f64());
         Ok(reported.unwrap_or_default().judged(status))
     };
-    let most = std::env::var("CUDNN_SHIM_NUMPY_CASES").unwrap_or_else(|_| NUMPY_CASES.to_owned());
+    let asked = std::env::var("CUDNN_SHIM_NUMPY_CASES").ok();
+    let most = asked.clone().unwrap_or_else(|| NUMPY_CASES.to_owned());
     for core in cores {
         let cases = ["--core", core, "--cases", &most];
         tally = tally + program("differential.py", &cases)?;
@@ -407,6 +408,9 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         let cases = if *core == "cpu" { "3000" } else { "300" };
         tally = tally + program("matmul.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("matmul.py", &["--core", core, "--cases", "60", "--negative-control"])?;
+        let cases = if *core == "cpu" { asked.as_deref().unwrap_or("400") } else { "60" };
+        tally = tally + program("graphs.py", &["--core", core, "--cases", cases])?;
+        tally = tally + program("graphs.py", &["--core", core, "--cases", "60", "--negative-control"])?;
         let cases = if *core == "cpu" { "120" } else { "20" };
         tally = tally + program("recurrent.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("recurrent.py", &["--core", core, "--cases", "20", "--negative-control"])?;

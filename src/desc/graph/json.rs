@@ -139,7 +139,8 @@ impl Reader<'_> {
             self.at += 1;
         }
         let digits = std::str::from_utf8(&self.text[start..self.at]).unwrap_or("");
-        if let Some(whole) = digits.parse().ok().filter(|&whole: &i64| (whole as f64) as i128 != whole.into()) {
+        if let Some(whole) = digits.parse().ok().filter(|&whole: &i64| (whole as f64) as i128 != whole.into())
+        {
             return Ok(Json::Whole(whole));
         }
         let number = digits.parse().ok().filter(|number: &f64| number.is_finite());

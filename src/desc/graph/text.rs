@@ -30,7 +30,8 @@ const VERSION: u32 = 92700;
 /// The text of a plan of this graph, with its NUL.
 pub fn plan(graph: &Object) -> Vec<u8> {
     let mut writer = Writer::default();
-    let nodes = graph.fields.links(OPERATIONGRAPH_OPS).iter().flatten().map(|operation| writer.node(operation));
+    let nodes =
+        graph.fields.links(OPERATIONGRAPH_OPS).iter().flatten().map(|operation| writer.node(operation));
     let nodes = nodes.collect::<Vec<_>>().join(",");
     let mode = graph.fields.int_or(OPERATIONGRAPH_MODE, -1);
     let text = format!(
@@ -173,7 +174,8 @@ impl Reader {
     }
 
     fn tensor(&mut self, value: &Json) -> Result<()> {
-        let name = value.field("name").and_then(Json::text).ok_or_else(|| wrong("a tensor without a name"))?;
+        let name =
+            value.field("name").and_then(Json::text).ok_or_else(|| wrong("a tensor without a name"))?;
         let uid = name.split('/').next().and_then(|uid| uid.parse().ok());
         let uid: i64 = uid.ok_or_else(|| wrong(&format!("the tensor {name:?} has no number for a name")))?;
         let mut fields = Fields::default();
@@ -192,7 +194,11 @@ impl Reader {
             ("raggedMultiplier", tensor::TENSOR_RAGGED_OFFSET_MULTIPLIER, Type::Int64),
         ] {
             if let Some(value) = value.field(field) {
-                set(attribute, ty, integers(value).ok_or_else(|| wrong(&format!("{field:?} of tensor {name:?}")))?);
+                set(
+                    attribute,
+                    ty,
+                    integers(value).ok_or_else(|| wrong(&format!("{field:?} of tensor {name:?}")))?,
+                );
             }
         }
         if let Some(offset) = value.field("raggedOffset").and_then(Json::text) {

@@ -1,0 +1,135 @@
+"""Attention and its gradients as operations of the graph interface, with what they give in binary64."""
+
+import numpy as np
+
+import cudnn
+from backend import DESCRIPTOR, INT64, MODE
+
+ADD, GREATER_OR_EQUAL = 0, 303
+BOUND = {cudnn.FLOAT: 3e-5, cudnn.HALF: 8e-3, cudnn.BFLOAT16: 6e-2, cudnn.DOUBLE: 1e-6}
+
+
+class Problem:
+    """Extents, masks and numbers."""
+
+    def __init__(self, rng):
+        pick = lambda least, most: int(rng.integers(least, most + 1))
+        self.batch, self.queries, self.keys = pick(1, 3), pick(1, 9), pick(1, 9)
+        groups, shared = pick(1, 3), pick(1, 2)
+        self.heads = [groups * 2 * shared, groups * 2, groups] if rng.random() < 0.5 else [groups, groups, groups]
+        self.widths = [pick(1, 9), pick(1, 9)]
+        self.code = int(rng.choice([cudnn.FLOAT, cudnn.FLOAT, cudnn.HALF, cudnn.BFLOAT16, cudnn.DOUBLE]))
+        self.mask = str(rng.choice(["none", "causal", "bottom right", "window"]))
+        self.window = pick(1, 4)
+        self.has_lengths, self.has_bias = rng.random() < 0.5, rng.random() < 0.4
+        self.scale = float(rng.choice([1.0, 0.5, self.widths[0] ** -0.5]))
+        extents = self.queries, self.keys
+        self.lengths = [rng.integers(0 if self.has_lengths else extent, extent + 1, self.batch) for extent in extents]
+
+    def kept(self):
+        """Which scores count."""
+        row, column = np.arange(self.queries)[:, None], np.arange(self.keys)[None, :]
+        all_kept = []
+        for queries, keys in zip(*self.lengths):
+            shift = keys - queries if self.mask == "bottom right" and self.has_lengths else 0
+            kept = (row < queries) & (column < keys)
+            if self.mask != "none":
+                kept &= column <= row + shift
+            if self.mask == "window":
+                kept &= column + self.window >= row
+            all_kept.append(kept)
+        return np.array(all_kept)[:, None]
+
+    def __str__(self):
+        return (f"batch {self.batch} heads {self.heads} queries {self.queries} keys {self.keys} widths {self.widths} mask {self.mask} "
+                f"{self.window} lengths {self.lengths if self.has_lengths else None} bias {self.has_bias} scale {self.scale:.3g}")  # fmt: skip
+
+
+def outcome(p, q, k, v, bias):
+    """The scores, the weights, the statistics and the result."""
+    repeat = lambda x: np.repeat(x, p.heads[0] // x.shape[1], axis=1)
+    scores = p.scale * q @ np.swapaxes(repeat(k), 2, 3) + bias
+    scores = np.where(p.kept(), scores, -np.inf)
+    most = scores.max(axis=-1, keepdims=True)
+    shift = np.where(np.isfinite(most), most, 0)
+    powers = np.exp(scores - shift)
+    total = powers.sum(axis=-1, keepdims=True)
+    weights = np.where(total > 0, powers / np.where(total > 0, total, 1), 0)
+    return weights, shift + np.log(total), weights @ repeat(v)
+
+
+def gradients(p, q, k, v, weights, o, do):
+    repeat = lambda x: np.repeat(x, p.heads[0] // x.shape[1], axis=1)
+    joined = lambda x, heads: x.reshape(p.batch, heads, -1, *x.shape[2:]).sum(axis=2)
+    per_weight = do @ np.swapaxes(repeat(v), 2, 3)
+    per_score = weights * (per_weight - (do * o).sum(axis=-1, keepdims=True)) * p.scale
+    dk, dv = np.swapaxes(per_score, 2, 3) @ q, np.swapaxes(weights, 2, 3) @ do
+    return per_score @ repeat(k), joined(dk, p.heads[1]), joined(dv, p.heads[2])
+
+
+def attention(graph, rng):
+    """Adds one attention or its gradients to a graph; its results."""
+    p = Problem(rng)
+    backward = rng.random() < 0.5
+    b, (hq, hk, hv), (d, dv) = p.batch, p.heads, p.widths
+    shapes = (b, hq, p.queries, d), (b, hk, p.keys, d), (b, hv, p.keys, dv), (b, hq, p.queries, dv)
+    order = [0, 2, 1, 3] if rng.random() < 0.5 else None
+    tensor = lambda shape, code=p.code: graph.value(code, shape, order=order)
+    q, k, v = (tensor(shape).fill(rng.standard_normal(shape)) for shape in shapes[:3])
+    bias = np.zeros((1, hq, p.queries, p.keys))
+    if p.has_bias:
+        bias_tensor = graph.value(cudnn.FLOAT, bias.shape).fill(rng.standard_normal(bias.shape))
+        bias = bias_tensor.want
+    scale = graph.value(cudnn.FLOAT, [1] * 4, by_value=True).fill(np.full([1] * 4, p.scale))
+    p.scale = float(scale.want.reshape(-1)[0])
+    lengths = []
+    if p.has_lengths:
+        lengths = [graph.value(cudnn.INT32, (b, 1, 1, 1)).fill(n.reshape(b, 1, 1, 1)) for n in p.lengths]
+    link = lambda attribute, value: (attribute, DESCRIPTOR, value.object)
+
+    # Bias and masks are a graph over the scores.
+    inner, last = [], graph.value(cudnn.FLOAT, (b, hq, p.queries, p.keys), virtual=True)
+    first = last
+    changed = lambda: graph.value(cudnn.FLOAT, last.dims, virtual=True)
+    if p.has_bias:
+        y = changed()
+        settings = graph.objects.make(0, (0, MODE, ADD), (1, 1, cudnn.FLOAT))
+        inner.append(graph.objects.make(13, (750, DESCRIPTOR, settings), link(751, last), link(752, bias_tensor), link(753, y)))
+        last = y
+    if p.mask != "none":
+        lowest = graph.value(cudnn.FLOAT, [1] * 4, by_value=True).fill(np.full([1] * 4, -np.inf))
+        sides = [True, False] if p.mask == "window" else [False]
+        for is_left in sides:
+            y = changed()
+            bound = graph.value(cudnn.INT32, [1] * 4, by_value=True).fill(np.full([1] * 4, p.window)) if is_left else None
+            has_shift = p.mask == "bottom right" and p.has_lengths
+            inner.append(graph.objects.make(
+                44, link(3000, last), link(3005, lowest), link(3006, y), (3007, MODE, GREATER_OR_EQUAL),
+                link(3003, bound) if is_left else None,
+                link(3002, lengths[0]) if has_shift else None, link(3001, lengths[1]) if has_shift else None))  # fmt: skip
+            last = y
+    weights, stats, o = outcome(p, q.want, k.want, v.want, bias)
+    within = BOUND[p.code]
+    results = []
+
+    def wanted(value, numbers):
+        value.want, value.error = numbers, np.full(numbers.shape, within * (1 + np.abs(np.where(np.isfinite(numbers), numbers, 0)).max(initial=0)))
+        results.append(value)
+        return value
+
+    if backward:
+        do = tensor(shapes[3]).fill(rng.standard_normal(shapes[3]))
+        given_o, given_stats = tensor(shapes[3]).fill(o), graph.value(cudnn.FLOAT, (b, hq, p.queries, 1)).fill(stats)
+        dq, dk, dv = gradients(p, q.want, k.want, v.want, weights, o, do.want)
+        made = [wanted(tensor(x.shape), x) for x in (dq, dk, dv)]
+        subgraph = [(2867, DESCRIPTOR, graph.graph(inner)), (2868, INT64, first.uid), (2869, INT64, last.uid)] if inner else []
+        links = [link(2851 + place, value) for place, value in enumerate((q, k, v, given_o, given_stats, scale, *lengths))]
+        links += [link(2859 + place, value) for place, value in enumerate((*made, do))]
+        graph.add(f"gradients of attention {p}", 43, *links, *subgraph)
+    else:
+        y, sums = wanted(tensor(shapes[3]), o), wanted(graph.value(cudnn.FLOAT, (b, hq, p.queries, 1)), stats)
+        subgraph = [(2811, DESCRIPTOR, graph.graph(inner)), (2812, INT64, first.uid), (2813, INT64, last.uid)] if inner else []
+        links = [link(2800 + place, value) for place, value in enumerate((q, k, v, y, sums, scale))]
+        links += [link(2809 + place, value) for place, value in enumerate(lengths)]
+        graph.add(f"attention {p}", 41, *links, *subgraph)
+    return results
