@@ -13,6 +13,7 @@
 //!  view.rs        where the elements of an operand lie
 //!  values.rs      what is passed by value
 //!  steps.rs       the plan of an operation under construction
+//!  work.rs        that plan when it is done
 //!  masks.rs       indices, and what they leave of a tensor, as parts of such a plan
 //!  lower/         from each kind of operation to steps
 //! ```
@@ -32,6 +33,7 @@ mod settings;
 mod steps;
 mod values;
 mod view;
+mod work;
 
 use std::fmt;
 use std::sync::Arc;
