@@ -4,6 +4,7 @@ import numpy as np
 
 import cudnn
 from backend import DESCRIPTOR, INT64, MODE
+from reference import TYPES, convert
 
 ADD, GREATER_OR_EQUAL = 0, 303
 BOUND = {cudnn.FLOAT: 3e-5, cudnn.HALF: 8e-3, cudnn.BFLOAT16: 6e-2, cudnn.DOUBLE: 1e-6}
@@ -18,7 +19,7 @@ class Problem:
         groups, shared = pick(1, 3), pick(1, 2)
         self.heads = [groups * 2 * shared, groups * 2, groups] if rng.random() < 0.5 else [groups, groups, groups]
         self.widths = [pick(1, 9), pick(1, 9)]
-        self.code = int(rng.choice([cudnn.FLOAT, cudnn.FLOAT, cudnn.HALF, cudnn.BFLOAT16, cudnn.DOUBLE]))
+        self.code = int(rng.choice([cudnn.FLOAT, cudnn.FLOAT, cudnn.HALF, cudnn.BFLOAT16, cudnn.DOUBLE, cudnn.E4M3]))
         self.mask = str(rng.choice(["none", "causal", "bottom right", "window"]))
         self.window = pick(1, 4)
         self.has_lengths, self.has_bias = rng.random() < 0.5, rng.random() < 0.4
@@ -70,7 +71,7 @@ def gradients(p, q, k, v, weights, o, do):
 def attention(graph, rng):
     """Adds one attention or its gradients to a graph; its results."""
     p = Problem(rng)
-    backward = rng.random() < 0.5
+    backward = rng.random() < 0.5 and p.code != cudnn.E4M3
     b, (hq, hk, hv), (d, dv) = p.batch, p.heads, p.widths
     shapes = (b, hq, p.queries, d), (b, hk, p.keys, d), (b, hv, p.keys, dv), (b, hq, p.queries, dv)
     order = [0, 2, 1, 3] if rng.random() < 0.5 else None
@@ -108,6 +109,8 @@ def attention(graph, rng):
                 link(3003, bound) if is_left else None,
                 link(3002, lengths[0]) if has_shift else None, link(3001, lengths[1]) if has_shift else None))  # fmt: skip
             last = y
+    if p.code == cudnn.E4M3:
+        return narrow(graph, rng, p, (q, k, v), bias, scale, lengths, inner, first, last)
     weights, stats, o = outcome(p, q.want, k.want, v.want, bias)
     within = BOUND[p.code]
     results = []
@@ -133,3 +136,33 @@ def attention(graph, rng):
         links += [link(2809 + place, value) for place, value in enumerate(lengths)]
         graph.add(f"attention {p}", 41, *links, *subgraph)
     return results
+
+
+def narrow(graph, rng, p, operands, bias, scale, lengths, inner, first, last):
+    """Attention in FP8: factors of the operands, weights that are rounded to FP8, a factor of the result, largest magnitudes."""
+    q, k, v = operands
+    link = lambda attribute, value: (attribute, DESCRIPTOR, value.object)
+    # The descriptor wants them in this order: of q, k, v, the weights, then those that multiply weights and result.
+    numbers = [float(x) for x in rng.choice([0.5, 1.0, 2.0, 1.5], 6)]
+    numbers[4], numbers[3] = 64.0, 1 / 64
+    factors = [graph.value(cudnn.FLOAT, [1] * 4).fill(np.full([1] * 4, x)) for x in numbers]
+    fq, fk, fv, fs, scale_s, scale_o = numbers
+    weights, _, _ = outcome(p, q.want * fq, k.want * fk, v.want, bias)
+    kind = TYPES[cudnn.E4M3][1]
+    rounded = convert(weights * scale_s, kind).astype(np.float64)
+    repeat = lambda x: np.repeat(x, p.heads[0] // x.shape[1], axis=1)
+    plain = rounded @ repeat(v.want) * (fs * fv)
+    # A weight may be rounded to the other side, by an eighth of it or the least step, and so may a result.
+    unsure = (weights * scale_s / 8 + 2.0**-9) @ np.abs(repeat(v.want)) * (fs * fv) * 0.5 + 1e-4
+    y = graph.value(cudnn.E4M3, plain.shape)
+    want = plain * scale_o
+    y.want, y.error = np.clip(want, -448, 448), unsure * scale_o + np.abs(want) / 8 + 2.0**-9
+    amax_s, amax_o = (graph.value(cudnn.FLOAT, [1] * 4) for _ in range(2))
+    amax_s.want, amax_s.error = np.full([1] * 4, np.abs(weights).max(initial=0)), np.full([1] * 4, 1e-4)
+    amax_o.want, amax_o.error = np.full([1] * 4, np.abs(plain).max(initial=0)), np.full([1] * 4, unsure.max(initial=0))
+    subgraph = [(2811, DESCRIPTOR, graph.graph(inner)), (2812, INT64, first.uid), (2813, INT64, last.uid)] if inner else []
+    links = [link(2800, q), link(2801, k), link(2802, v), link(2803, y), link(2805, scale)]
+    links += [link(2809 + place, value) for place, value in enumerate(lengths)]
+    links += [link(2822 + place, value) for place, value in enumerate((*factors, amax_s, amax_o))]
+    graph.add(f"attention in FP8 {p}", 41, *links, *subgraph)
+    return [y, amax_s, amax_o]
