@@ -40,8 +40,9 @@ use std::sync::Arc;
 
 pub use program::{Program, Value};
 pub use settings::{
-    Attention, BandMask, BatchNormFinalise, Concat, Convolution, Direction, GenStats, Kind, Matmul, Modifier,
-    Norm, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial, Transpose,
+    Attention, BandMask, BatchNormFinalise, Concat, Convolution, Direction, Experts, GenStats, Kind, Matmul,
+    Modifier, Norm, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial,
+    Transpose,
 };
 pub use values::ValuesPlan;
 
@@ -267,6 +268,8 @@ ports! {
     Dv;
     /// The gradient of the sink.
     Dsink;
+    /// Which of a token's places a result goes to.
+    Slots;
     /// Which page is where.
     Table;
     /// Which page of keys is where.

@@ -2,7 +2,7 @@
 
 use super::Port;
 use crate::desc::graph::{
-    attention, batch_norm, convolution, matmul, norm, pointwise, reduction, resample, rng, shape,
+    attention, batch_norm, convolution, experts, matmul, norm, pointwise, reduction, resample, rng, shape,
 };
 
 /// What the tensor of an attribute is to its operation.
@@ -116,6 +116,16 @@ pub(super) fn port(attribute: i32) -> Port {
         attention::OPERATION_SOFTMAX_MAX_DESC => Port::Max,
         attention::OPERATION_SOFTMAX_SUM_EXP_DESC => Port::SumExp,
         attention::OPERATION_SOFTMAX_SINK_DESC => Port::Sink,
+        experts::OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC
+        | experts::OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC => Port::X,
+        experts::OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC => Port::W,
+        experts::OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC
+        | experts::OPERATION_MOE_GROUPED_MATMUL_BWD_FIRST_TOKEN_OFFSET_DESC => Port::GroupOffset,
+        experts::OPERATION_MOE_GROUPED_MATMUL_OUTPUT_DESC => Port::Y,
+        experts::OPERATION_MOE_GROUPED_MATMUL_TOKEN_INDEX_DESC => Port::Index,
+        experts::OPERATION_MOE_GROUPED_MATMUL_TOKEN_KS_DESC => Port::Slots,
+        experts::OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC => Port::Dw,
+        experts::OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC => Port::Dy,
         attention::OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC => Port::X,
         attention::OPERATION_PAGED_CACHE_LOAD_PAGE_TABLE_DESC => Port::Table,
         attention::OPERATION_PAGED_CACHE_LOAD_SEQUENCE_DESC => Port::LengthKv,

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::ports::port;
 use super::settings::{
-    Attention, BandMask, BatchNormFinalise, Concat, Convolution, Direction, GenStats, Kind, Matmul, Modifier,
-    Norm, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial, Transpose,
+    Attention, BandMask, BatchNormFinalise, Concat, Convolution, Direction, Experts, GenStats, Kind, Matmul,
+    Modifier, Norm, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial, Transpose,
 };
 use super::{Graph, Link, Operation, Port, Ragged, Tensor, Type, Vector};
 use crate::desc::graph::{self, Fields, Object};
 use crate::desc::graph::{
-    attention, batch_norm, convolution, matmul, norm, operation_graph, pointwise, reduction, resample, rng,
-    shape,
+    attention, batch_norm, convolution, experts, matmul, norm, operation_graph, pointwise, reduction,
+    resample, rng, shape,
 };
 use crate::desc::{Choice, NanPropagation};
 use crate::dtype::DataType;
@@ -161,6 +161,11 @@ fn kind(object: &Object) -> Result<Kind> {
             scale: fields.real(attention::OPERATION_ROPE_BWD_OUTPUT_SCALE).unwrap_or(1.0),
             dim: fields.int(attention::OPERATION_ROPE_BWD_ROPE_DIM).filter(|&dim| dim > 0),
         }),
+        Descriptor::MoeGroupedMatmul => Kind::Experts(Experts {
+            mode: fields.int_or(experts::OPERATION_MOE_GROUPED_MATMUL_MODE, 0) as i32,
+            top_k: fields.int_or(experts::OPERATION_MOE_GROUPED_MATMUL_TOP_K, 1),
+        }),
+        Descriptor::MoeGroupedMatmulBackward => Kind::ExpertsBackward,
         Descriptor::PagedCacheLoad => Kind::PagedLoad,
         Descriptor::SdpaForward => {
             let softmax = settings(fields, attention::OPERATION_SDPA_FWD_SOFTMAX_DESC);

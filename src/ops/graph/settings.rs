@@ -60,6 +60,10 @@ pub enum Kind {
     AttentionForward(Attention),
     /// Its gradients: reads Q, K, V, O, Do, Stats, Scale, lengths, Sink; writes Dq, Dk, Dv, Dsink.
     AttentionBackward(Attention),
+    /// Products of rows with the matrix of their expert: reads X (tokens), W, GroupOffset, Index, Slots, writes Y.
+    Experts(Experts),
+    /// The gradient of the matrices: reads X, Dy, GroupOffset, writes Dw.
+    ExpertsBackward,
     /// Pages put next to each other: reads X (the container), Table, LengthKv, writes Y.
     PagedLoad,
     /// The weights of attention again: `y = exp(x - stats)`, 0 where x is minus infinity; a part of its gradients.
@@ -95,6 +99,8 @@ impl Kind {
             Kind::RopeBackward(_) => "rope backward",
             Kind::AttentionForward(_) => "sdpa",
             Kind::AttentionBackward(_) => "sdpa backward",
+            Kind::Experts(_) => "moe grouped matmul",
+            Kind::ExpertsBackward => "moe grouped matmul backward",
             Kind::PagedLoad => "paged cache load",
             Kind::Weights => "attention weights",
             Kind::Other(_) => "an operation that is not computed",
@@ -328,6 +334,15 @@ pub struct Padding {
     pub columns: usize,
     /// What stands beyond.
     pub value: f64,
+}
+
+/// Settings of products by experts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experts {
+    /// `cudnnMoeGroupedMatmulMode_t`
+    pub mode: i32,
+    /// Experts of a token, where results go to the places of tokens.
+    pub top_k: i64,
 }
 
 /// Settings of an attention.

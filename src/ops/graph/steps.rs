@@ -7,6 +7,7 @@ use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
 use crate::error::{Error, Result};
 use crate::layout::{self, Axis, Dims, Layout, LoopNest};
+use crate::ops::aggregate::AggregateFunction;
 use crate::ops::agree;
 use crate::ops::contract::Contract;
 use crate::ops::function::Function;
@@ -383,11 +384,15 @@ impl<'a> Builder<'a> {
         self.push(Work::Random(Box::new(step)), &slots.map(|view| view.slot));
     }
 
-    /// Rows of a source by their numbers; operands result, source, where the edges of each row begin, and which row they come from.
+    /// Rows of a source by their numbers, or rows to places by their numbers; operands result, source, where the edges of each row begin, and
+    /// the numbers.
     pub fn gather(&mut self, step: Aggregate, [to, from, offsets, indices]: [&View; 4]) {
         // Nothing is done with the others.
-        let slots = [to, to, from, from, from, offsets, indices, indices].map(|view| view.slot);
-        self.push(Work::Aggregate(step), &slots);
+        let slots = match step.function {
+            AggregateFunction::Forward => [to, to, from, from, from, offsets, indices, indices],
+            AggregateFunction::Backward => [to, to, to, from, from, offsets, indices, indices],
+        };
+        self.push(Work::Aggregate(step), &slots.map(|view| view.slot));
     }
 
     /// The steps of a plan whose operands are these tensors as they lie; where it has an operand that is not touched there is none.

@@ -1,6 +1,6 @@
 //! Random numbers, bands, rotations, products of matrices of which a part counts.
 
-use cudnn::ops::graph::{BandMask, Matmul, Rng as Numbers, Rope};
+use cudnn::ops::graph::{BandMask, Experts, Matmul, Rng as Numbers, Rope};
 
 use super::*;
 
@@ -10,6 +10,7 @@ pub fn problems(rng: &mut Rng) -> Vec<Problem> {
     all.extend(rotations(rng));
     all.extend(counted_products(rng));
     all.extend(pages(rng));
+    all.extend(experts(rng));
     all
 }
 
@@ -263,6 +264,66 @@ fn pages(rng: &mut Rng) -> Vec<Problem> {
             &[(Port::X, &x), (Port::Table, &table), (Port::LengthKv, &lengths)],
             &[(Port::Y, &y)],
         );
+        all.push(problem);
+    }
+    all
+}
+
+/// Rows of experts, of which one has none, in the three modes; and the gradient of the matrices.
+fn experts(rng: &mut Rng) -> Vec<Problem> {
+    let mut all = Vec::new();
+    let (rows, width, columns) = (6_usize, 4_usize, 5_usize);
+    let firsts = [0, 2, 2];
+    let expert = |r: usize| if r < 2 { 0 } else { 2 };
+    for mode in 0..4 {
+        let mut problem = Problem::new(format!("rows of experts, mode {mode}"));
+        let tokens = if mode == 1 { 3 } else { rows };
+        let x = float(1, &[1, tokens as i64, width as i64]);
+        let w = float(2, &[3, width as i64, columns as i64]);
+        let (first, y) =
+            (packed(3, DataType::Int32, &[3, 1, 1]), float(4, &[1, rows as i64, columns as i64]));
+        let (index, slots) = (
+            packed(5, DataType::Int32, &[1, rows as i64, 1]),
+            packed(6, DataType::Int32, &[1, rows as i64, 1]),
+        );
+        let xs = problem.random(rng, &x);
+        problem.given.push((Arc::clone(&first), firsts.map(f64::from).to_vec()));
+        if mode == 3 {
+            let dys = problem.random(rng, &y);
+            let want = (0..3 * width * columns).map(|at| {
+                let (e, k, n) = (at / columns / width, at / columns % width, at % columns);
+                let own = (0..rows).filter(|&r| expert(r) == e);
+                own.map(|r| xs[r * width + k] * dys[r * columns + n]).sum()
+            });
+            problem.wanted.push((Arc::clone(&w), want.collect()));
+            let reads = [(Port::X, &x), (Port::Dy, &y), (Port::GroupOffset, &first)];
+            problem.push(Kind::ExpertsBackward, &reads, &[(Port::Dw, &w)]);
+            all.push(problem);
+            continue;
+        }
+        let ws = problem.random(rng, &w);
+        // Tokens of rows; and as places, token and slot of each row, once.
+        let order = rng.order(rows);
+        let token = |r: usize| if mode == 1 { order[r] / 2 } else { r };
+        let mut want = vec![0.0; rows * columns];
+        for (r, &place) in order.iter().enumerate() {
+            let to = if mode == 2 { place } else { r };
+            for n in 0..columns {
+                let term = |k: usize| xs[token(r) * width + k] * ws[(expert(r) * width + k) * columns + n];
+                want[to * columns + n] = (0..width).map(term).sum();
+            }
+        }
+        problem.wanted.push((Arc::clone(&y), want));
+        let mut reads = vec![(Port::X, &x), (Port::W, &w), (Port::GroupOffset, &first)];
+        if mode > 0 {
+            problem.given.push((Arc::clone(&index), order.iter().map(|&place| (place / 2) as f64).collect()));
+            reads.push((Port::Index, &index));
+        }
+        if mode == 2 {
+            problem.given.push((Arc::clone(&slots), order.iter().map(|&place| (place % 2) as f64).collect()));
+            reads.push((Port::Slots, &slots));
+        }
+        problem.push(Kind::Experts(Experts { mode, top_k: 2 }), &reads, &[(Port::Y, &y)]);
         all.push(problem);
     }
     all

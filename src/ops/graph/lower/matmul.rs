@@ -49,7 +49,7 @@ pub fn lower(of: &Matmul, steps: &mut Builder<'_>) -> Result<()> {
 }
 
 /// Last two dimensions the other way about. Pre: no blocks.
-fn transposed(view: &View) -> Result<View> {
+pub(super) fn transposed(view: &View) -> Result<View> {
     let (mut dims, mut strides) = (*view.dims(), view.layout.strides);
     let rank = dims.rank();
     if rank < 2 {
@@ -84,7 +84,7 @@ fn misfit(c: &View, a: &View, b: &View) -> Error {
 }
 
 /// A factor of a type that is multiplied, without blocks.
-fn factor(steps: &mut Builder<'_>, view: &View) -> Result<View> {
+pub(super) fn factor(steps: &mut Builder<'_>, view: &View) -> Result<View> {
     if !matches!(view.scalar, Scalar::I32 | Scalar::I64 | Scalar::Bool) {
         return steps.flat(view);
     }
@@ -93,7 +93,11 @@ fn factor(steps: &mut Builder<'_>, view: &View) -> Result<View> {
     Ok(copy)
 }
 
-fn product(steps: &mut Builder<'_>, c: &View, a: &View, b: &View) -> Result<()> {
+/// `c = a b`. Pre: factors of a type that is multiplied, without blocks; c without blocks.
+///
+/// # Errors
+/// Not supported for dims that do not fit.
+pub(super) fn product(steps: &mut Builder<'_>, c: &View, a: &View, b: &View) -> Result<()> {
     let (dc, da, db) = (c.dims(), a.dims(), b.dims());
     let rank = dc.rank();
     let misfit = || misfit(c, a, b);

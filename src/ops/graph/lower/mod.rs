@@ -1,6 +1,7 @@
 //! From each kind of operation to steps.
 
 mod convolution;
+mod experts;
 mod masks;
 mod matmul;
 mod norm;
@@ -10,6 +11,7 @@ mod random;
 mod reduction;
 mod resample;
 mod rope;
+mod rows;
 mod shape;
 mod softmax;
 mod statistics;
@@ -61,6 +63,8 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
         Kind::Padding(of) => masks::padding(of, steps),
         Kind::RopeForward(of) => rope::forward(of, steps),
         Kind::RopeBackward(of) => rope::backward(of, steps),
+        Kind::Experts(of) => experts::forward(of, steps),
+        Kind::ExpertsBackward => experts::backward(steps),
         Kind::PagedLoad => pages::lower(steps),
         Kind::Weights => softmax::weights(steps),
         // What is a graph of others is one when it gets here.

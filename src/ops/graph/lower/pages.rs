@@ -3,11 +3,10 @@
 use super::super::Port;
 use super::super::steps::Builder;
 use super::super::view::View;
-use crate::dtype::Scalar;
+use super::rows::by_number;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
-use crate::ops::Aggregate;
-use crate::ops::aggregate::{AggregateFunction, Join};
+use crate::ops::aggregate::AggregateFunction;
 use crate::ops::function::Function;
 
 /// `y[b, h, s, d] = container[table[b, s / rows], h, s % rows, d]` for s below the length of b, else 0, with so many rows in a page. What the
@@ -28,9 +27,6 @@ pub fn lower(steps: &mut Builder<'_>) -> Result<()> {
     {
         return Err(misfit());
     }
-    if !matches!(x.scalar, Scalar::F32 | Scalar::F16 | Scalar::Bf16) {
-        return Err(Error::unsupported(format!("pages of {}", x.scalar.name())));
-    }
     if y.is_empty() {
         return Ok(());
     }
@@ -49,28 +45,14 @@ pub fn lower(steps: &mut Builder<'_>) -> Result<()> {
     // A page is a row of features, and each target has one edge.
     let container = steps.piece_of(&x, pages.checked_mul(columns).ok_or_else(beyond)?)?;
     let loaded = steps.piece(x.scalar, cells)?;
-    let offsets = steps.piece(Scalar::I32, targets + 1)?;
-    let line = steps.line(1, 0, targets + 1)?;
-    steps.transform(&offsets, &line)?;
-    let indices = steps.piece(Scalar::I32, targets)?;
     let begins = steps.line(4, 2, count)?;
     steps.map_with(&begins, Function::First, &[begins], 0.0, [rows as f64, 1.0])?;
     let counts = steps.joined(Function::Less, &begins, &lengths)?;
     let zero = steps.constant(0.0, &[1; 4])?;
-    let to = indices.with(*table.dims(), Dims::new(&[count, count, 1, 1]));
-    steps.keep(&to, &table, &[counts], &zero)?;
-    let step = Aggregate {
-        function: AggregateFunction::Forward,
-        join: Join::Sum,
-        sources: pages,
-        targets,
-        edges: targets,
-        columns: [columns, 0, 0],
-        scalar: x.scalar,
-        index: Scalar::I32,
-        mapped: false,
-    };
-    steps.gather(step, [&loaded, &container, &offsets, &indices]);
+    let numbers = steps.wide(table.dims())?;
+    steps.keep(&numbers, &table, &[counts], &zero)?;
+    let numbers = numbers.with(Dims::new(&[1, targets, 1]), Dims::new(&[targets, 1, 1]));
+    by_number(steps, AggregateFunction::Forward, [&loaded, &container], &numbers, [pages, targets, columns])?;
     // Whole pages, then what is left of the last one.
     let below = steps.below(2, length, &lengths)?;
     let strides = [count * columns, rows * width, columns, width, 1];

@@ -1,0 +1,142 @@
+//! Products of rows, each with the matrix of its expert.
+//!
+//! Row r belongs to expert e from the first row of e on, up to that of the next expert. Where experts begin is data, so that each of them multiplies
+//! all rows, and keeps its own. Source: docs.nvidia.com/cudnn/operations/MoeGroupedMatmul.
+
+use super::super::steps::Builder;
+use super::super::view::View;
+use super::super::{Experts, Port};
+use super::matmul::{factor, product, transposed};
+use super::rows::by_number;
+use crate::error::{Error, Result};
+use crate::layout::Dims;
+use crate::ops::aggregate::AggregateFunction;
+use crate::ops::function::Function;
+
+/// The modes, by their numbers in the C interface.
+mod mode {
+    pub const NONE: i32 = 0;
+    pub const GATHER: i32 = 1;
+    pub const SCATTER: i32 = 2;
+}
+
+/// More than any network has: each is a few steps.
+const MOST_EXPERTS: i64 = 1024;
+
+/// `y[r] = x[r] w[expert of r]`; with x of the row that the index of r names, or with the result in row `index of r * k + slot of r`. Rows before
+/// the first expert are 0.
+///
+/// # Errors
+/// Not supported: more than one batch, dims that do not fit, other modes; rows by numbers of types other than FLOAT, HALF, BFLOAT16.
+pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
+    let y = steps.write(Port::Y)?;
+    let (x, w) = (steps.read(Port::X)?, steps.read(Port::W)?);
+    let first = steps.read(Port::GroupOffset)?;
+    let (index, slots) = (steps.given(Port::Index)?, steps.given(Port::Slots)?);
+    let dims = [y.dims(), x.dims(), w.dims(), first.dims()].map(|dims| <[i64; 3]>::try_from(&dims[..]));
+    let misfit =
+        || Error::unsupported(format!("tokens {} by experts {} to {}", x.dims(), w.dims(), y.dims()));
+    let [
+        Ok([1, rows, columns]),
+        Ok([1, tokens, width]),
+        Ok([experts, own_width, own_columns]),
+        Ok([count, 1, 1]),
+    ] = dims
+    else {
+        return Err(misfit());
+    };
+    if (width, columns) != (own_width, own_columns) || count != experts || experts > MOST_EXPERTS {
+        return Err(misfit());
+    }
+    if y.is_empty() {
+        return Ok(());
+    }
+    let named = |view: Option<View>| {
+        view.filter(|view| view.dims()[..] == [1, rows, 1])
+            .ok_or_else(|| Error::unsupported("rows without their numbers"))
+    };
+    let x = match of.mode {
+        mode::NONE | mode::SCATTER if tokens == rows => x,
+        mode::GATHER => {
+            let to = steps.piece(x.scalar, rows.saturating_mul(width))?;
+            let from = steps.piece_of(&x, tokens.saturating_mul(width))?;
+            let index = named(index)?;
+            by_number(steps, AggregateFunction::Forward, [&to, &from], &index, [tokens, rows, width])?;
+            to.with(Dims::new(&[1, rows, width]), Dims::new(&[rows * width, width, 1]))
+        }
+        _ => return Err(misfit()),
+    };
+    let [x, w] = [factor(steps, &x)?, factor(steps, &w)?];
+    let all = steps.wide(y.dims())?;
+    steps.fill(&all, 0.0);
+    let own = steps.wide(y.dims())?;
+    for expert in 0..experts {
+        product(steps, &own, &x, &w.part(0, expert, 1, 1)?)?;
+        let flags = rows_of(steps, &first, expert, rows)?;
+        steps.keep(&all, &own, &flags, &all)?;
+    }
+    if of.mode != mode::SCATTER {
+        return steps.transform(&y, &all);
+    }
+    let (index, slots) = (named(index)?, named(slots)?);
+    let [to, from] = [steps.piece(y.scalar, rows * columns)?, steps.piece(y.scalar, rows * columns)?];
+    let seen = |view: &View| view.with(*y.dims(), Dims::new(&[rows * columns, columns, 1]));
+    steps.transform(&seen(&from), &all)?;
+    steps.fill(&to, 0.0);
+    let places = steps.wide(index.dims())?;
+    steps.map_with(&places, Function::Add, &[index, slots], 0.0, [of.top_k as f64, 1.0])?;
+    by_number(steps, AggregateFunction::Backward, [&to, &from], &places, [rows, rows, columns])?;
+    steps.transform(&y, &seen(&to))
+}
+
+/// `dw[e] = sum over the rows of e of x[r]^T dy[r]`
+///
+/// # Errors
+/// Not supported: more than one batch, dims that do not fit.
+pub fn backward(steps: &mut Builder<'_>) -> Result<()> {
+    let dw = steps.write(Port::Dw)?;
+    let (x, dy) = (steps.read(Port::X)?, steps.read(Port::Dy)?);
+    let first = steps.read(Port::GroupOffset)?;
+    let misfit =
+        || Error::unsupported(format!("gradients {} of tokens {} to {}", dy.dims(), x.dims(), dw.dims()));
+    let (Ok([experts, ..]), Ok([1, rows, _])) =
+        (<[i64; 3]>::try_from(&dw.dims()[..]), <[i64; 3]>::try_from(&x.dims()[..]))
+    else {
+        return Err(misfit());
+    };
+    if first.dims()[..] != [experts, 1, 1] || experts > MOST_EXPERTS || dy.dims().first() != Some(&1) {
+        return Err(misfit());
+    }
+    if dw.is_empty() {
+        return Ok(());
+    }
+    let [x, dy] = [factor(steps, &x)?, factor(steps, &dy)?];
+    let zero = steps.constant(0.0, &[1; 3])?;
+    // What is not the expert's own counts as 0, whatever it is.
+    let mut kept = Vec::new();
+    for view in [&x, &dy] {
+        kept.push(steps.scratch(view.scalar, view.dims())?);
+    }
+    let wide = steps.wide(&[1, dw.dims()[1], dw.dims()[2]])?;
+    for expert in 0..experts {
+        let flags = if rows > 0 { rows_of(steps, &first, expert, rows)? } else { Vec::new() };
+        for (own, view) in kept.iter().zip([&x, &dy]) {
+            steps.keep(own, view, &flags, &zero)?;
+        }
+        product(steps, &wide, &transposed(&kept[0])?, &kept[1])?;
+        steps.transform(&dw.part(0, expert, 1, 1)?, &wide)?;
+    }
+    Ok(())
+}
+
+/// 1 for the rows of an expert, as the product of these.
+fn rows_of(steps: &mut Builder<'_>, first: &View, expert: i64, rows: i64) -> Result<Vec<View>> {
+    let line = steps.line(3, 1, rows)?;
+    let begin = first.part(0, expert, 1, 1)?;
+    let mut flags = vec![steps.joined(Function::LessOrEqual, &begin, &line)?];
+    if expert + 1 < first.dims()[0] {
+        let end = first.part(0, expert + 1, 1, 1)?;
+        flags.push(steps.joined(Function::Less, &line, &end)?);
+    }
+    Ok(flags)
+}
