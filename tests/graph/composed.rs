@@ -49,3 +49,22 @@ fn random_numbers_are_distributed_as_they_are_asked_for() {
         }
     }
 }
+
+/// Without keys there is nothing to weigh: the result is 0, and statistics have no engine.
+#[test]
+fn attention_without_keys_is_zero() {
+    let (q, k, v) = (float(1, &[1, 2, 3, 4]), float(2, &[1, 2, 0, 4]), float(3, &[1, 2, 0, 5]));
+    let (o, stats) = (float(4, &[1, 2, 3, 5]), float(5, &[1, 2, 3, 1]));
+    let attention = |writes: &[(Port, &Arc<Tensor>)]| {
+        let kind = Kind::AttentionForward(cudnn::ops::graph::Attention::default());
+        Operation::new(kind, &[(Port::Q, &q), (Port::K, &k), (Port::V, &v)], writes)
+    };
+    let mut world = World::default();
+    world.random(&mut Rng(3), &q);
+    world.room(&o);
+    world.run(vec![attention(&[(Port::O, &o)])]);
+    assert_eq!(world.get(&o), vec![0.0; 30]);
+    let operations = vec![attention(&[(Port::O, &o), (Port::Stats, &stats)])];
+    let error = Execution::new(&Graph { operations }).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+}

@@ -408,7 +408,7 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         let cases = if *core == "cpu" { "3000" } else { "300" };
         tally = tally + program("matmul.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("matmul.py", &["--core", core, "--cases", "60", "--negative-control"])?;
-        let cases = if *core == "cpu" { asked.as_deref().unwrap_or("400") } else { "60" };
+        let cases = if *core == "cpu" { asked.as_deref().unwrap_or("400") } else { "200" };
         tally = tally + program("graphs.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("graphs.py", &["--core", core, "--cases", "60", "--negative-control"])?;
         let cases = if *core == "cpu" { "120" } else { "20" };

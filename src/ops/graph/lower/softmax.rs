@@ -36,7 +36,11 @@ pub fn lower(of: &Softmax, steps: &mut Builder<'_>) -> Result<()> {
         return Err(Error::unsupported("a softmax of no dimensions"));
     };
     if x.is_empty() {
-        return Ok(());
+        let row = [stats, max, sums].into_iter().flatten().find(|row| !row.is_empty());
+        return match row {
+            Some(row) => Err(Error::unsupported(format!("statistics {} of rows of no elements", row.dims()))),
+            None => Ok(()),
+        };
     }
     let x = steps.flat(&x)?;
     let mut rows = *x.dims();
